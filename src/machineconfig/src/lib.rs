@@ -1,0 +1,9 @@
+//! Thinking about MachineConfigs: parse, merge, name, compare, plan, verify, and the node's state machine.
+//!
+//! It must not know: files, clocks, networks, async. Values in, values out.
+//!
+//! - [`plan`]: an update as data
+//! - [`verify`]: what must hold on a host, and the judgement over what was observed
+
+pub mod plan;
+pub mod verify;

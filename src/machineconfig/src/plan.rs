@@ -1,0 +1,279 @@
+//! What an update does to a host, as data: the steps, in order, with how each is undone.
+//!
+//! A plan is made once, stored whole, and executed as stored: a restart never recomputes it. It carries no file contents; they lie
+//! beside it as blobs named by their digest ([`Bundle`]).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// Version of the stored form. A reader refuses any other.
+pub const SCHEMA: u32 = 1;
+
+/// Where `rendered` configurations and images are named on a host: a configuration and the OS image it asks for.
+///
+/// Shape: `config` is a rendered MachineConfig's name; `image` the pull spec of the OS, absent where the configuration names none.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Target {
+    /// Name of the rendered MachineConfig.
+    pub config: String,
+    /// Pull spec of the OS image (`spec.osImageURL`, or the layered image of the node), without transport.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+}
+
+/// Name of one attempt to reach a target; unique on a host. Lower-case letters, digits and `-`: it names directories and units.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Attempt(pub String);
+
+/// SHA-256 of a blob, lower-case hex.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(String);
+
+impl Digest {
+    /// Computes the digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        use fmt::Write as _;
+        let mut hex = String::with_capacity(64);
+        for byte in Sha256::digest(bytes) {
+            // Writing to a String cannot fail.
+            if write!(hex, "{byte:02x}").is_err() {
+                break;
+            }
+        }
+        Self(hex)
+    }
+
+    /// The digest as 64 hex digits: the name of the blob's file.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Permission bits of a file, at most 0o7777. Printed and stored as a number, as Ignition does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Mode(pub u32);
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#o}", self.0)
+    }
+}
+
+/// A user or group as a configuration names it. Names are resolved in the deployment that is written to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Owner {
+    /// Numeric id.
+    Id(u32),
+    /// Name in the target's accounts.
+    Name(String),
+}
+
+impl Owner {
+    /// The superuser, which owns what a configuration leaves open.
+    pub const ROOT: Self = Self::Id(0);
+}
+
+/// How the plan reaches the running host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// Edits the running system, file by file, with undo.
+    Live,
+    /// Makes a new deployment, writes into its `/etc`, switches the boot loader, and asks for a reboot.
+    Reboot,
+}
+
+/// What the new deployment is made of; only for [`Route::Reboot`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deploy {
+    /// Pull spec of the OS image to deploy; absent: the booted commit again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Kernel arguments of the old configuration, removed where present, one occurrence each.
+    #[serde(default)]
+    pub delete_arguments: Vec<String>,
+    /// Kernel arguments of the new configuration, appended in order.
+    #[serde(default)]
+    pub append_arguments: Vec<String>,
+}
+
+/// One effect on the host. It carries all it needs: executing chooses nothing, and a second run changes nothing.
+///
+/// Paths are absolute and clean; those below `/etc` belong to the deployment that is written to, all others are shared by deployments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "do")]
+pub enum Action {
+    /// Puts a regular file in place, with its parents (0755, root) where they lack.
+    WriteFile {
+        /// Absolute path.
+        path: String,
+        /// Content.
+        blob: Digest,
+        /// Permission bits.
+        mode: Mode,
+        /// Owning user.
+        user: Owner,
+        /// Owning group.
+        group: Owner,
+    },
+    /// Gives a path back to the OS: the target's `/usr/etc/<path>` if it ships one (bytes, mode, owner), else nothing stays.
+    ReleaseFile {
+        /// Absolute path.
+        path: String,
+    },
+    /// Links `/etc/systemd/system/<unit>` to `/dev/null`, removing what was there.
+    MaskUnit {
+        /// Unit name.
+        unit: String,
+    },
+    /// Removes such a link; anything else at the path stays.
+    UnmaskUnit {
+        /// Unit name.
+        unit: String,
+    },
+    /// `systemctl enable`.
+    EnableUnit {
+        /// Unit name.
+        unit: String,
+    },
+    /// `systemctl disable`.
+    DisableUnit {
+        /// Unit name.
+        unit: String,
+    },
+    /// `systemctl preset`: what the OS's presets say.
+    PresetUnit {
+        /// Unit name.
+        unit: String,
+    },
+    /// Writes `~<user>/.ssh/authorized_keys.d/ignition`, 0600, with directories 0700, owned by the user.
+    WriteAuthorizedKeys {
+        /// Account.
+        user: String,
+        /// Content: one key a line, newline-terminated.
+        blob: Digest,
+    },
+    /// Sets the account's password hash in `/etc/shadow`; `*` locks it.
+    SetPassword {
+        /// Account.
+        user: String,
+        /// Content: the hash, without a newline. A blob, so that plans can be printed.
+        blob: Digest,
+    },
+    /// `systemctl daemon-reload`; only in a live plan.
+    DaemonReload,
+    /// Restarts a unit; only in a live plan.
+    RestartUnit {
+        /// Unit name.
+        unit: String,
+    },
+    /// Reloads a unit; only in a live plan.
+    ReloadUnit {
+        /// Unit name.
+        unit: String,
+    },
+}
+
+/// What a path held before a step touched it, observed before the first effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "was")]
+pub enum Prior {
+    /// Nothing was there.
+    Absent,
+    /// A regular file.
+    File {
+        /// Content, kept beside the plan.
+        blob: Digest,
+        /// Permission bits.
+        mode: Mode,
+        /// User id.
+        uid: u32,
+        /// Group id.
+        gid: u32,
+    },
+    /// A symbolic link.
+    Link {
+        /// What it points to.
+        target: String,
+    },
+}
+
+/// How a step is taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "undo")]
+pub enum Undo {
+    /// Nothing to take back: the effect lies in a deployment that is thrown away, or is taken back by another step.
+    Nothing,
+    /// Puts every path back as it was, then forgets directories the step made.
+    Restore {
+        /// Path and what it held.
+        paths: BTreeMap<String, Prior>,
+    },
+    /// Runs an action again after the files are back (reload, restart).
+    Again,
+}
+
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// The effect.
+    #[serde(flatten)]
+    pub action: Action,
+    /// How to take it back. [`Undo::Nothing`] until the executor has observed the host and stored the plan.
+    #[serde(default = "Undo::nothing")]
+    pub undo: Undo,
+}
+
+impl Undo {
+    const fn nothing() -> Self {
+        Self::Nothing
+    }
+}
+
+/// Everything an update does to one host.
+///
+/// Shape: stored as `plan.json`, with the blobs in `blobs/<digest>` beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// This attempt.
+    pub attempt: Attempt,
+    /// Where the host is.
+    pub from: Target,
+    /// Where it goes.
+    pub to: Target,
+    /// Live or through a reboot.
+    pub route: Route,
+    /// Whether the node is drained first. A reboot always is, unless the topology has a single node.
+    pub drain: bool,
+    /// Why it is this route: the paths, units or fields that decided, for people.
+    #[serde(default)]
+    pub because: Vec<String>,
+    /// The new deployment; present exactly for [`Route::Reboot`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deploy: Option<Deploy>,
+    /// Effects, in order.
+    pub steps: Vec<Step>,
+    /// The record of the target, `/etc/machine-config-daemon/currentconfig`: the MachineConfig as JSON. Written with the steps on the
+    /// reboot route, after the last step on the live route.
+    pub record: Digest,
+    /// What must hold on the host once the plan is through.
+    pub expect: Vec<crate::verify::Expectation>,
+}
+
+/// A plan with its blobs, as it is handed from the thinking to the hands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bundle {
+    /// The plan.
+    pub plan: Plan,
+    /// Contents by digest.
+    pub blobs: BTreeMap<Digest, Vec<u8>>,
+}

@@ -1,0 +1,1 @@
+//! Suites that cross crates; the lab is in support/.
