@@ -1,0 +1,225 @@
+//! The HTTP endpoint for metrics and health.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+
+use crate::metrics::{self, Expose, Page};
+use crate::shutdown::Shutdown;
+
+/// How long one connection may take from its first byte to its end; a scrape takes milliseconds.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
+
+/// Connections served at once. One prober and one scraper is what there is; more would only cost memory.
+const CONNECTIONS: usize = 8;
+
+/// What the endpoint answers from.
+pub trait Probes: Expose {
+    /// Whether the process is alive: it makes progress, or has nothing to do. The text explains a no.
+    ///
+    /// # Errors
+    /// Why a restart would help.
+    fn healthy(&self) -> Result<(), String>;
+
+    /// Whether the process can do its work now.
+    ///
+    /// # Errors
+    /// What it lacks.
+    fn ready(&self) -> Result<(), String>;
+}
+
+/// Why the endpoint is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is taken, or not ours.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// An endpoint that is bound and waits to be served.
+#[derive(Debug)]
+pub struct Endpoint {
+    listener: TcpListener,
+}
+
+impl Endpoint {
+    /// Binds the address, so that a taken one is found at the start.
+    ///
+    /// # Errors
+    /// [`Error::Listen`].
+    pub async fn bind(address: SocketAddr) -> Result<Self, Error> {
+        match TcpListener::bind(address).await {
+            Ok(listener) => Ok(Self { listener }),
+            Err(source) => Err(Error::Listen { address, source }),
+        }
+    }
+
+    /// Address in use; tells the port when zero was asked for.
+    ///
+    /// # Errors
+    /// When the socket has none.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers `/metrics`, `/healthz` and `/readyz` until the shutdown.
+    pub async fn serve<P: Probes + 'static>(self, probes: Arc<P>, mut shutdown: Shutdown) {
+        let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS));
+        loop {
+            let accepted = tokio::select! {
+                () = shutdown.requested() => return,
+                accepted = self.listener.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot accept a connection");
+                    // Out of descriptors, most likely: accepting at once would spin.
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    continue;
+                }
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                continue;
+            };
+            let probes = Arc::clone(&probes);
+            tokio::spawn(async move {
+                let service = service_fn(|request: Request<Incoming>| {
+                    let response = answer(request.method(), request.uri().path(), probes.as_ref());
+                    async { Ok::<_, Infallible>(response) }
+                });
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .keep_alive(false)
+                    .max_buf_size(8 << 10)
+                    .serve_connection(TokioIo::new(stream), service);
+                match tokio::time::timeout(CONNECTION_LIMIT, connection).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "probe connection failed"),
+                    Err(_) => tracing::debug!("probe connection took too long"),
+                }
+                drop(place);
+            });
+        }
+    }
+}
+
+fn answer<P: Probes + ?Sized>(method: &Method, path: &str, probes: &P) -> Response<Full<Bytes>> {
+    if method != Method::GET && method != Method::HEAD {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+    }
+    match path {
+        "/metrics" => {
+            let mut page = Page::default();
+            probes.expose(&mut page);
+            let mut response = text(StatusCode::OK, page.into_text());
+            response.headers_mut().insert(
+                CONTENT_TYPE,
+                HeaderValue::from_static(metrics::CONTENT_TYPE),
+            );
+            response
+        }
+        "/healthz" => verdict(probes.healthy()),
+        "/readyz" => verdict(probes.ready()),
+        _ => text(StatusCode::NOT_FOUND, "not found\n"),
+    }
+}
+
+fn verdict(result: Result<(), String>) -> Response<Full<Bytes>> {
+    match result {
+        Ok(()) => text(StatusCode::OK, "ok"),
+        Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
+    }
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::metrics::Kind;
+
+    struct Program;
+
+    impl Expose for Program {
+        fn expose(&self, page: &mut Page) {
+            page.single("up", Kind::Gauge, "Always one.", 1.0);
+        }
+    }
+
+    impl Probes for Program {
+        fn healthy(&self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn ready(&self) -> Result<(), String> {
+            Err("no connection to the API server".to_owned())
+        }
+    }
+
+    #[test]
+    fn each_path_has_its_answer() {
+        let table = [
+            (Method::GET, "/metrics", 200),
+            (Method::GET, "/healthz", 200),
+            (Method::GET, "/readyz", 503),
+            (Method::GET, "/debug", 404),
+            (Method::POST, "/metrics", 405),
+        ];
+        for (method, path, status) in table {
+            assert_eq!(
+                answer(&method, path, &Program).status().as_u16(),
+                status,
+                "{method} {path}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_scrape_over_the_wire() {
+        let endpoint = Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+            .await
+            .unwrap();
+        let address = endpoint.address().unwrap();
+        let (trigger, shutdown) = crate::shutdown::pair();
+        let server = tokio::spawn(endpoint.serve(Arc::new(Program), shutdown));
+
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+        assert!(
+            response.contains("content-type: text/plain; version=0.0.4"),
+            "{response}"
+        );
+        assert!(response.ends_with("# TYPE up gauge\nup 1\n"), "{response}");
+
+        trigger.fire();
+        server.await.unwrap();
+    }
+}
