@@ -307,7 +307,8 @@ impl Machine {
 
     #[expect(
         clippy::too_many_lines,
-        reason = "one table, to be checked against the drawing"
+        clippy::match_same_arms,
+        reason = "one table, in the order of the drawing"
     )]
     fn decide(&mut self, event: Event) -> Result<Step, Unexpected> {
         use {Event as E, Phase as P};
@@ -496,6 +497,7 @@ impl Machine {
     }
 
     /// After a start: where the host really is decides, not what was meant.
+    #[expect(clippy::match_same_arms, reason = "in the order of the stages")]
     fn resume(&mut self, seen: Observation) -> Step {
         self.at = Some(seen.at.clone());
         if let Some(journal) = seen.journal {

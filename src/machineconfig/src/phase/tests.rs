@@ -355,7 +355,9 @@ impl World {
             | Command::GiveBack => fails(),
             Command::Apply => {
                 // Died in the middle: the journal is open, or everything was undone.
-                if self.planned.as_ref().is_some_and(|to| to.config != "c") && self.boot % 2 == 0 {
+                if self.planned.as_ref().is_some_and(|to| to.config != "c")
+                    && self.boot.is_multiple_of(2)
+                {
                     self.journal = self.planned.clone().map(|to| Journal {
                         to,
                         stage: Stage::Applying,
