@@ -1,0 +1,62 @@
+# The two commands are `make demo` and `make test`; everything they need, they set up, and say so first.
+
+SHELL := /bin/bash
+SLIPWAY_CACHE ?= /var/cache/slipway
+export SLIPWAY_CACHE
+
+OUT := target/slipway
+DENY := $(SLIPWAY_CACHE)/tools/bin/cargo-deny
+DENY_VERSION := 0.20.2
+
+# What the build and the lab take from Debian: libostree and its tool, the hosts (debootstrap, systemd-nspawn), the registry and skopeo,
+# qemu for the machine, strace for the crash tests, checkmodule and semodule_package for selinux/.
+PACKAGES := pkg-config libostree-dev ostree debootstrap systemd-container skopeo docker-registry \
+	qemu-system-x86 qemu-utils strace checkpolicy semodule-utils iproute2 e2fsprogs
+
+.PHONY: help setup tools lint unit binaries test demo bench clean-lab
+
+help:
+	@echo "make demo   three hosts roll to a new OS and configuration; target/demo/timeline.svg"
+	@echo "make test   everything"
+	@echo "make bench  the figures; target/bench/figures.json"
+	@echo "make lint   format, clippy, dependencies    make unit   what needs no lab"
+
+setup:
+	@missing=(); for package in $(PACKAGES); do \
+		dpkg-query --show --showformat='$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing+=($$package); \
+	done; \
+	if [ $${#missing[@]} -gt 0 ]; then \
+		echo "installing Debian packages: $${missing[*]}"; \
+		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends $${missing[@]}; \
+	fi
+
+tools: $(DENY)
+
+$(DENY):
+	@echo "building cargo-deny $(DENY_VERSION) into $(SLIPWAY_CACHE)/tools"
+	cargo install cargo-deny --version $(DENY_VERSION) --locked --root $(SLIPWAY_CACHE)/tools
+
+lint: setup tools
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(DENY) --locked check --hide-inclusion-graph bans licenses sources
+
+unit: setup
+	cargo test --workspace --locked
+
+# Each binary is built with its own features only, so that the daemon links no libostree and the helper no Kubernetes client.
+binaries: setup
+	cargo build --release --locked -p mcd --no-default-features --features node-daemon --bin mcd
+	cargo build --release --locked -p mcd --no-default-features --features host-helper --bin mcd-os
+	cargo build --release --locked -p controller --bin mcc
+	@mkdir -p $(OUT)
+	@for binary in mcd mcd-os mcc; do strip --strip-all -o $(OUT)/$$binary target/release/$$binary; done
+
+test: unit binaries
+	cargo test --locked -p lab -p tests -- --ignored --test-threads=1
+
+demo: binaries
+	cargo run --locked -p tests --bin demo -- --mcd $(OUT)/mcd --mcd-os $(OUT)/mcd-os --mcc $(OUT)/mcc --out target/demo
+
+bench: binaries
+	cargo run --locked -p tests --bin bench -- --mcd $(OUT)/mcd --mcd-os $(OUT)/mcd-os --mcc $(OUT)/mcc --out target/bench
