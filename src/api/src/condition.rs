@@ -1,0 +1,137 @@
+//! Status of a condition, and enums that keep what they do not know.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Whether a condition holds.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody can say yet. Also what an empty or foreign status counts as.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+impl fmt::Display for ConditionStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        })
+    }
+}
+
+/// A condition in the form of `metav1.Condition`, with the closed set of types `T`.
+///
+/// Shape: all but `observedGeneration` are required; `reason` is CamelCase and not empty.
+/// Source: Kubernetes API conventions, "Typical status properties".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition<T> {
+    /// What it is about.
+    pub r#type: T,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// When `status` last changed.
+    pub last_transition_time: Time,
+    /// Why, for programs.
+    #[schemars(length(min = 1, max = 1024))]
+    pub reason: String,
+    /// Why, for people; at most 32768 bytes.
+    #[schemars(length(max = 32768))]
+    pub message: String,
+    /// Generation of the object that it was set from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+}
+
+/// Declares an enum of known words that also keeps a word it does not know, because other writers share the list it stands in.
+macro_rules! words {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(from = "String", into = "String")]
+        $vis enum $name {
+            $($(#[$doc])* $variant,)+
+            /// A word of another writer, kept as it is.
+            Other(String),
+        }
+
+        impl $name {
+            /// The word as written in the API.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $word,)+
+                    Self::Other(word) => word,
+                }
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(word: String) -> Self {
+                match word.as_str() {
+                    $($word => Self::$variant,)+
+                    _ => Self::Other(word),
+                }
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(word: $name) -> Self {
+                match word {
+                    $name::Other(word) => word,
+                    known => known.as_str().to_owned(),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string" })
+            }
+        }
+    };
+}
+pub(crate) use words;

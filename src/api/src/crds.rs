@@ -1,0 +1,84 @@
+//! The CustomResourceDefinitions made from these types.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    ValidationRule,
+};
+use kube::CustomResourceExt as _;
+
+use crate::{
+    ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool, MachineConfiguration,
+};
+
+/// All definitions, in the order of their files.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    let mut crds = vec![
+        ControllerConfig::crd(),
+        MachineConfigNode::crd(),
+        MachineConfigPool::crd(),
+        MachineConfig::crd(),
+        MachineConfiguration::crd(),
+    ];
+    for crd in &mut crds {
+        let kind = crd.spec.names.kind.clone();
+        for schema in root_schemas(crd) {
+            clean(schema);
+            if kind == "MachineConfigNode" {
+                schema.x_kubernetes_validations = Some(vec![named_after_its_node()]);
+            }
+        }
+    }
+    crds
+}
+
+/// Name of the file in `deploy/crds`: `<plural>.yaml`.
+pub fn file_name(crd: &CustomResourceDefinition) -> String {
+    format!("{}.yaml", crd.spec.names.plural)
+}
+
+/// First line of each generated file.
+pub const HEADER: &str = "# Generated from src/api by crdgen; change the types, not this file.\n";
+
+/// The schemas of all versions.
+pub(crate) fn root_schemas(
+    crd: &mut CustomResourceDefinition,
+) -> impl Iterator<Item = &mut JSONSchemaProps> {
+    crd.spec
+        .versions
+        .iter_mut()
+        .filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
+}
+
+/// Takes out what belongs to Rust only: names of types, the later paragraphs of descriptions, and defaults. A default would be
+/// written into every object that is read, upstream sets none, and our types read absent fields anyway.
+fn clean(schema: &mut JSONSchemaProps) {
+    schema.title = None;
+    schema.default = None;
+    if let Some(description) = &mut schema.description
+        && let Some(end) = description.find("\n\n")
+    {
+        description.truncate(end);
+    }
+    schema
+        .properties
+        .iter_mut()
+        .flat_map(|map| map.values_mut())
+        .for_each(clean);
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(item)) => clean(item),
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(clean),
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(value)) = &mut schema.additional_properties {
+        clean(value);
+    }
+}
+
+/// A MachineConfigNode carries the name of its node: whoever may write one by name cannot then speak for another node.
+fn named_after_its_node() -> ValidationRule {
+    ValidationRule {
+        rule: "self.metadata.name == self.spec.node.name".to_owned(),
+        message: Some("spec.node.name should match metadata.name".to_owned()),
+        ..ValidationRule::default()
+    }
+}

@@ -1,0 +1,20 @@
+//! Keys of labels and taints.
+
+/// On a MachineConfig: role of the pools that select it. `worker` is merged first, so that custom pools can override it.
+pub const ROLE: &str = "machineconfiguration.openshift.io/role";
+/// On a MachineConfigPool: one of those that ship with the system (`master`, `worker`, `arbiter`).
+pub const BUILT_IN: &str = "machineconfiguration.openshift.io/mco-built-in";
+/// On a MachineConfigPool: a cluster upgrade waits for it.
+pub const REQUIRED_FOR_UPGRADE: &str =
+    "operator.machineconfiguration.openshift.io/required-for-upgrade";
+/// On a Node: failure domain, by which a rollout is ordered.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// On a Node: operating system; `windows` nodes are never managed.
+pub const OS: &str = "kubernetes.io/os";
+/// On a Node: member of the control plane, as the `master` pool selects it.
+pub const MASTER: &str = "node-role.kubernetes.io/master";
+/// On a Node: worker.
+pub const WORKER: &str = "node-role.kubernetes.io/worker";
+
+/// Taint with effect `PreferNoSchedule` on nodes yet to be updated, so that evicted pods rather go to updated ones.
+pub const UPDATE_IN_PROGRESS_TAINT: &str = "UpdateInProgress";

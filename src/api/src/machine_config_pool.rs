@@ -1,0 +1,331 @@
+//! MachineConfigPool: nodes that share a configuration, how many of them may be out at once, and how far they are.
+
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "each printer column has a type; the lint does not know that they are nested"
+)]
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::condition::words;
+use crate::{ConditionStatus, IntOrString, nullable};
+
+/// What a pool selects and how it may be rolled.
+///
+/// Source: `machineconfigpools.machineconfiguration.openshift.io`, `spec`.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "machineconfiguration.openshift.io",
+    version = "v1",
+    kind = "MachineConfigPool",
+    status = "MachineConfigPoolStatus",
+    shortname = "mcp",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "MachineConfigPool selects nodes and the MachineConfigs that are rendered for them.",
+    printcolumn(
+        name = "Config",
+        type_ = "string",
+        json_path = ".status.configuration.name"
+    ),
+    printcolumn(
+        name = "Updated",
+        type_ = "string",
+        description = "Whether all nodes run the pool's configuration.",
+        json_path = ".status.conditions[?(@.type==\"Updated\")].status"
+    ),
+    printcolumn(
+        name = "Updating",
+        type_ = "string",
+        description = "Whether at least one node is not updated yet.",
+        json_path = ".status.conditions[?(@.type==\"Updating\")].status"
+    ),
+    printcolumn(
+        name = "Degraded",
+        type_ = "string",
+        description = "Whether a node failed, or the configuration cannot be rendered or rolled out.",
+        json_path = ".status.conditions[?(@.type==\"Degraded\")].status"
+    ),
+    printcolumn(
+        name = "Paused",
+        type_ = "boolean",
+        description = "Whether no node is given a new configuration.",
+        json_path = ".spec.paused"
+    ),
+    printcolumn(
+        name = "MachineCount",
+        type_ = "number",
+        description = "Nodes in the pool.",
+        json_path = ".status.machineCount"
+    ),
+    printcolumn(
+        name = "ReadyMachineCount",
+        type_ = "number",
+        description = "Updated nodes that are ready.",
+        json_path = ".status.readyMachineCount"
+    ),
+    printcolumn(
+        name = "UpdatedMachineCount",
+        type_ = "number",
+        description = "Nodes that run the pool's configuration.",
+        json_path = ".status.updatedMachineCount"
+    ),
+    printcolumn(
+        name = "DegradedMachineCount",
+        type_ = "number",
+        description = "Nodes that report Degraded or Unreconcilable.",
+        json_path = ".status.degradedMachineCount"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineConfigPoolSpec {
+    /// The rendered configuration that nodes are to reach. Owned by the render controller.
+    #[serde(default, skip_serializing_if = "Configuration::is_empty")]
+    pub configuration: Configuration,
+    /// Selects the MachineConfigs that are rendered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_config_selector: Option<LabelSelector>,
+    /// Nodes that may be out of service at once: a number, or a percentage of the pool such as `10%`. Absent: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+    /// Selects the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<LabelSelector>,
+    /// Stream of OS images; absent: the cluster's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_image_stream: Option<NamedReference>,
+    /// Whether no node is given a new configuration. A node already told finishes.
+    #[serde(default, deserialize_with = "nullable::or_default")]
+    pub paused: bool,
+    /// Sets of images to keep on the nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub pinned_image_sets: Vec<NamedReference>,
+}
+
+/// A rendered configuration and what it was made from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Configuration {
+    /// The rendered MachineConfig; only its name is set.
+    #[serde(flatten)]
+    pub reference: ObjectReference,
+    /// The MachineConfigs it was rendered from.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "nullable::or_default"
+    )]
+    pub source: Vec<ObjectReference>,
+}
+
+impl Configuration {
+    /// Name of the rendered MachineConfig; nothing before the first rendering.
+    pub fn name(&self) -> Option<&str> {
+        self.reference
+            .name
+            .as_deref()
+            .filter(|name| !name.is_empty())
+    }
+
+    /// Whether it names nothing at all.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Reference to an object of a kind that the field says, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedReference {
+    /// Name of the object.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// How far a pool is.
+///
+/// Source: `machineconfigpools.machineconfiguration.openshift.io`, `status`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineConfigPoolStatus {
+    /// Certificates that the nodes hold, and when they expire.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "nullable::or_default"
+    )]
+    pub cert_expirys: Vec<CertificateExpiry>,
+    /// What holds about the pool.
+    #[serde(default, deserialize_with = "nullable::or_default")]
+    pub conditions: Vec<PoolCondition>,
+    /// The configuration that all nodes run; follows `spec.configuration` once the last of them is updated.
+    #[serde(default, skip_serializing_if = "Configuration::is_empty")]
+    pub configuration: Configuration,
+    /// Nodes that report `Degraded` or `Unreconcilable`.
+    #[serde(default)]
+    pub degraded_machine_count: i32,
+    /// Nodes in the pool.
+    #[serde(default)]
+    pub machine_count: i32,
+    /// Generation of the pool that this status was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Stream of OS images that all nodes run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_image_stream: Option<NamedReference>,
+    /// How far other synchronizers of the pool's nodes are.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "nullable::or_default"
+    )]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["poolSynchronizerType"]))]
+    pub pool_synchronizers_status: Vec<PoolSynchronizerStatus>,
+    /// Updated nodes that are ready.
+    #[serde(default)]
+    pub ready_machine_count: i32,
+    /// Nodes that are out of service, or on their way.
+    #[serde(default)]
+    pub unavailable_machine_count: i32,
+    /// Nodes that run the pool's configuration.
+    #[serde(default)]
+    pub updated_machine_count: i32,
+}
+
+impl MachineConfigPoolStatus {
+    /// The condition of that type.
+    pub fn condition(&self, r#type: &PoolConditionType) -> Option<&PoolCondition> {
+        self.conditions
+            .iter()
+            .find(|condition| condition.r#type == *r#type)
+    }
+}
+
+/// Certificate of a bundle, and when it expires.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CertificateExpiry {
+    /// Bundle in which the certificate lies.
+    pub bundle: String,
+    /// Subject of the certificate.
+    pub subject: String,
+    /// From when it is no longer valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<Time>,
+}
+
+/// Counters of one synchronizer of a pool's nodes; the only type upstream has is `PinnedImageSets`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolSynchronizerStatus {
+    /// What is synchronized.
+    pub pool_synchronizer_type: String,
+    /// Nodes concerned.
+    #[schemars(range(min = 0))]
+    pub machine_count: i64,
+    /// Of these, those synchronized.
+    #[schemars(range(min = 0))]
+    pub updated_machine_count: i64,
+    /// Of these, those ready.
+    #[schemars(range(min = 0))]
+    pub ready_machine_count: i64,
+    /// Of these, those available.
+    #[schemars(range(min = 0))]
+    pub available_machine_count: i64,
+    /// Of these, those not available.
+    #[schemars(range(min = 0))]
+    pub unavailable_machine_count: i64,
+    /// Last generation applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+}
+
+/// A condition of a pool. Older than `metav1.Condition`: `reason` may be empty, `lastTransitionTime` may be null.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolCondition {
+    /// What it is about.
+    #[serde(default)]
+    pub r#type: PoolConditionType,
+    /// Whether it holds.
+    #[serde(default)]
+    pub status: ConditionStatus,
+    /// When `status` last changed.
+    #[serde(default)]
+    #[schemars(extend("nullable" = true))]
+    pub last_transition_time: Option<Time>,
+    /// Why, for programs; often empty.
+    #[serde(default)]
+    pub reason: PoolConditionReason,
+    /// Why, for people.
+    #[serde(default)]
+    pub message: String,
+}
+
+words! {
+    /// Types of a pool's conditions.
+    pub enum PoolConditionType {
+        /// All nodes run the pool's configuration and are ready.
+        Updated = "Updated",
+        /// Nodes are being updated, or wait for it.
+        Updating = "Updating",
+        /// Any of the other degradations.
+        Degraded = "Degraded",
+        /// A node failed, is Held, or cannot be placed in a pool.
+        NodeDegraded = "NodeDegraded",
+        /// The configuration cannot be rendered.
+        RenderDegraded = "RenderDegraded",
+        /// The pool's OS image cannot be built. Owned by the builder.
+        ImageBuildDegraded = "ImageBuildDegraded",
+        /// Pinned images cannot be fetched.
+        PinnedImageSetsDegraded = "PinnedImageSetsDegraded",
+        /// A synchronizer fails.
+        PoolSynchronizerDegraded = "PoolSynchronizerDegraded",
+    }
+}
+
+impl Default for PoolConditionType {
+    fn default() -> Self {
+        Self::Other(String::new())
+    }
+}
+
+words! {
+    /// Reasons of a pool's conditions.
+    ///
+    /// The original leaves most reasons empty and puts a sentence with a count into that of `NodeDegraded`; that one is made with
+    /// [`PoolConditionReason::nodes_degraded`], because clients show it.
+    #[derive(Default)]
+    pub enum PoolConditionReason {
+        /// No reason given.
+        #[default]
+        Unset = "",
+        /// `spec.maxUnavailable` is neither a number of nodes nor a percentage.
+        InvalidMaxUnavailable = "InvalidMaxUnavailable",
+        /// A selector of the pool cannot be used.
+        InvalidSelector = "InvalidSelector",
+        /// A node matches more than one custom pool and belongs to none of them until that is solved.
+        NodeInTwoPools = "NodeInTwoPools",
+        /// Too many nodes failed on the pool's configuration; no other node is given it.
+        RolloutHalted = "RolloutHalted",
+    }
+}
+
+impl PoolConditionReason {
+    /// Reason of `NodeDegraded` when `count` nodes report it.
+    ///
+    /// Source: upstream's pool status.
+    pub fn nodes_degraded(count: usize) -> Self {
+        Self::Other(format!(
+            "{count} nodes are reporting degraded status on sync"
+        ))
+    }
+}
