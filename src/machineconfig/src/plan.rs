@@ -12,14 +12,15 @@ use sha2::{Digest as _, Sha256};
 /// Version of the stored form. A reader refuses any other.
 pub const SCHEMA: u32 = 1;
 
-/// Where `rendered` configurations and images are named on a host: a configuration and the OS image it asks for.
+/// What a node is told to be: the pair of its `desiredConfig` and `desiredImage` annotations.
 ///
-/// Shape: `config` is a rendered MachineConfig's name; `image` the pull spec of the OS, absent where the configuration names none.
+/// Shape: `config` is a rendered MachineConfig's name; `image` the pull spec of the layered OS image, absent where the node is not layered
+/// (the OS is then what the configuration's `spec.osImageURL` names; it shows in [`Deploy::image`]).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Target {
     /// Name of the rendered MachineConfig.
     pub config: String,
-    /// Pull spec of the OS image (`spec.osImageURL`, or the layered image of the node), without transport.
+    /// Pull spec of the layered OS image, without transport.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
 }

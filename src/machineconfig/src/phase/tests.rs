@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::outward::State;
+use super::table::FIRST_RETRY;
 use super::*;
+use crate::plan::Route;
 
 fn target(name: &str) -> Target {
     Target {

@@ -1,0 +1,44 @@
+//! What the machine asks for.
+
+use std::time::Duration;
+
+use crate::plan::Target;
+
+/// What to do. Each is answered by one of the events named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Read the host. → `Observed`, `Failed`
+    Observe,
+    /// Stop the plan, fetch or drain under way and forget its answer.
+    Cancel,
+    /// Read both configurations, judge, plan, store. → `Planned`, `Refused`, `Failed`
+    Plan {
+        /// Where from.
+        from: Target,
+        /// Where to.
+        to: Target,
+    },
+    /// Fetch and rehearse the stored plan. → `Prepared`, `Refused`, `StillTrying`, `Failed`
+    Prepare,
+    /// Cordon, then evict. → `Drained`, `Blocked`, `Failed`
+    Drain,
+    /// Execute the stored plan, or finish it. → `Switched`, `Applied`, `Failed`
+    Apply,
+    /// Reboot by logind. → `Failed`, or the end of this process
+    Reboot,
+    /// Undo the stored plan; after the switch, switch back. → `TakenBack`, `Failed`
+    TakeBack,
+    /// Check the running host. → `Proved`, `Unmet`, `Disproved`, `Failed`
+    Prove {
+        /// Against what.
+        to: Target,
+    },
+    /// Uncordon if the cordon is ours. → `GivenBack`, `Failed`
+    GiveBack,
+    /// The same, while another command answers.
+    Uncordon,
+    /// Forget that a target failed.
+    Forget,
+    /// Send `Retry` after this time.
+    RetryAfter(Duration),
+}

@@ -1,0 +1,343 @@
+//! The table: one `match (phase, event)`.
+
+use std::time::Duration;
+
+use super::{Command, Event, Machine, Observation, Phase, Stage, Trouble, Unexpected};
+use crate::plan::Target;
+
+/// The first wait before a failed update is tried again, doubled each time: `daemon.md` 2.2.
+pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The longest such wait: `daemon.md` 2.2.
+const LAST_RETRY: Duration = Duration::from_mins(1);
+
+pub(super) type Step = (Phase, Vec<Command>);
+
+impl Machine {
+    #[expect(
+        clippy::too_many_lines,
+        clippy::match_same_arms,
+        reason = "one table, in the order of the drawing"
+    )]
+    pub(super) fn decide(&mut self, event: Event) -> Result<Step, Unexpected> {
+        use {Event as E, Phase as P};
+        if let E::Desired(target) = &event {
+            if self.desired.as_ref() == Some(target) {
+                return Ok((self.phase.clone(), vec![]));
+            }
+            self.desired = Some(target.clone());
+            self.trouble = None;
+        }
+        let step = match (self.phase.clone(), event) {
+            (P::Starting, E::Observed(seen)) => self.resume(seen),
+            // The host is read first; the newest target is remembered.
+            (P::Starting, E::Desired(_)) => (P::Starting, vec![]),
+
+            (P::Idle, E::Desired(_)) => self.head_for_desired(),
+
+            (P::Fetching { to, .. }, E::Planned(outline)) => {
+                let mut commands = vec![];
+                if !outline.drain {
+                    // An earlier target may have begun to drain.
+                    commands.push(Command::Uncordon);
+                }
+                commands.push(Command::Prepare);
+                (
+                    P::Fetching {
+                        to,
+                        last_error: None,
+                        outline: Some(outline),
+                    },
+                    commands,
+                )
+            }
+            (P::Fetching { to, outline, .. }, E::StillTrying(error)) => (
+                P::Fetching {
+                    to,
+                    last_error: Some(error),
+                    outline,
+                },
+                vec![],
+            ),
+            (
+                P::Fetching {
+                    to,
+                    outline: Some(outline),
+                    ..
+                },
+                E::Prepared,
+            ) => {
+                if outline.drain {
+                    (P::Draining { to, blocked: None }, vec![Command::Drain])
+                } else {
+                    (P::Applying { to }, vec![Command::Apply])
+                }
+            }
+            (P::Fetching { to, .. }, E::Refused(reasons)) => self.refuse(to, reasons),
+            (P::Fetching { .. } | P::Draining { .. }, E::Desired(_)) => {
+                let (phase, mut commands) = self.head_for_desired();
+                commands.insert(0, Command::Cancel);
+                (phase, commands)
+            }
+
+            (P::Draining { to, .. }, E::Blocked(what)) => (
+                P::Draining {
+                    to,
+                    blocked: Some(what),
+                },
+                vec![],
+            ),
+            (P::Draining { to, .. }, E::Drained) => (P::Applying { to }, vec![Command::Apply]),
+            // The host is untouched: it may serve while it waits for the next try.
+            (P::Fetching { .. } | P::Draining { .. }, E::Failed(cause)) => {
+                self.degrade(cause, &[Command::Uncordon])
+            }
+
+            // The stored plan goes on to the switch; what it led to is decided then.
+            (phase @ P::Applying { .. }, E::Desired(_)) => (phase, vec![]),
+            (P::Applying { to }, E::Switched { boot_id }) => {
+                if self.wants(&to) {
+                    (P::Rebooting { to, boot_id }, vec![Command::Reboot])
+                } else {
+                    (P::Applying { to }, vec![Command::TakeBack])
+                }
+            }
+            (P::Applying { to }, E::Applied) => {
+                self.at = Some(to.clone());
+                (
+                    P::Verifying {
+                        to: to.clone(),
+                        unmet: None,
+                    },
+                    vec![Command::Prove { to }],
+                )
+            }
+            (P::Applying { .. }, E::TakenBack) => self.head_for_desired(),
+
+            (phase @ (P::Rebooting { .. } | P::Verifying { .. }), E::Desired(_)) => (phase, vec![]),
+            (P::Rebooting { to, .. }, E::Failed(cause)) => (
+                P::RollingBack { target: to, cause },
+                vec![Command::TakeBack],
+            ),
+
+            (P::Verifying { to, .. }, E::Unmet(what)) => (
+                P::Verifying {
+                    to,
+                    unmet: Some(what),
+                },
+                vec![],
+            ),
+            (P::Verifying { to, .. }, E::Proved) => {
+                self.current = Some(to.clone());
+                if self.wants(&to) {
+                    (P::Finishing { to }, vec![Command::GiveBack])
+                } else {
+                    let (phase, mut commands) = self.head_for_desired();
+                    if self.trouble.is_some() {
+                        // Proved in its old state after a failure: it may serve until the next drain.
+                        commands.insert(0, Command::Uncordon);
+                    }
+                    (phase, commands)
+                }
+            }
+            (P::Verifying { to, .. }, E::Disproved(cause)) => {
+                (P::RollingBack { target: to, cause }, vec![Command::Observe])
+            }
+
+            // Giving back is short; the newest target is taken up right after it.
+            (phase @ P::Finishing { .. }, E::Desired(_)) => (phase, vec![]),
+            (P::Finishing { to }, E::GivenBack) => {
+                if self.wants(&to) {
+                    self.trouble = None;
+                    (P::Idle, vec![])
+                } else {
+                    self.head_for_desired()
+                }
+            }
+
+            (phase @ P::RollingBack { .. }, E::Desired(_)) => (phase, vec![]),
+            (P::RollingBack { target, cause }, E::TakenBack) => self.hold(target, cause),
+            (P::RollingBack { target, cause }, E::Observed(seen)) => {
+                if seen.journal.is_some() {
+                    // The host reboots into the origin by itself; the next daemon sees it there.
+                    (
+                        P::RollingBack { target, cause },
+                        vec![Command::RetryAfter(LAST_RETRY)],
+                    )
+                } else {
+                    self.resume(seen)
+                }
+            }
+            (phase @ P::RollingBack { .. }, E::Retry) => (phase, vec![Command::Observe]),
+
+            (P::Held { .. }, E::Desired(_)) => self.head_for_desired(),
+            (P::Held { .. }, E::Release) => {
+                self.trouble = None;
+                let (phase, mut commands) = self.head_for_desired();
+                commands.insert(0, Command::Forget);
+                (phase, commands)
+            }
+
+            (P::Degraded { .. }, E::Desired(_) | E::Retry) => (P::Starting, vec![Command::Observe]),
+            (P::Unreconcilable { .. }, E::Desired(_)) => self.head_for_desired(),
+            // A refusal may end without a new target: an account appears, room is made.
+            (P::Unreconcilable { .. }, E::Retry) => (P::Starting, vec![Command::Observe]),
+
+            // The host may be half way: the next observation reads from its journal what is left to do or undo.
+            (
+                P::Starting
+                | P::Applying { .. }
+                | P::Verifying { .. }
+                | P::Finishing { .. }
+                | P::RollingBack { .. },
+                E::Failed(cause),
+            ) => self.degrade(cause, &[]),
+
+            // A timer that outlived its phase; uncordoning beside another command, which answers too; nothing held to release.
+            (phase, E::Retry | E::GivenBack | E::Release) => (phase, vec![]),
+            (phase, event) => {
+                return Err(Unexpected {
+                    phase: phase.name(),
+                    event: format!("{event:?}"),
+                });
+            }
+        };
+        Ok(step)
+    }
+
+    /// After a start: where the host really is decides, not what was meant.
+    #[expect(clippy::match_same_arms, reason = "in the order of the stages")]
+    fn resume(&mut self, seen: Observation) -> Step {
+        self.at = Some(seen.at.clone());
+        if let Some(journal) = seen.journal {
+            let to = journal.to;
+            return match journal.stage {
+                Stage::Applying if self.wants(&to) => {
+                    (Phase::Applying { to }, vec![Command::Apply])
+                }
+                Stage::Applying => (Phase::Applying { to }, vec![Command::TakeBack]),
+                Stage::Switched { boot_id } if boot_id != seen.boot_id => {
+                    // The guard has not judged this boot yet.
+                    (
+                        Phase::Verifying {
+                            to: to.clone(),
+                            unmet: None,
+                        },
+                        vec![Command::Prove { to }],
+                    )
+                }
+                Stage::Switched { boot_id } if self.wants(&to) => {
+                    (Phase::Rebooting { to, boot_id }, vec![Command::Reboot])
+                }
+                Stage::Switched { .. } => (Phase::Applying { to }, vec![Command::TakeBack]),
+                Stage::Booted => (
+                    Phase::Verifying {
+                        to: to.clone(),
+                        unmet: None,
+                    },
+                    vec![Command::Prove { to }],
+                ),
+                Stage::RollingBack { cause } => (
+                    Phase::RollingBack { target: to, cause },
+                    vec![Command::RetryAfter(LAST_RETRY)],
+                ),
+            };
+        }
+        if let Some((target, cause)) = seen.held
+            && self.wants(&target)
+            && target != seen.at
+        {
+            return self.hold(target, cause);
+        }
+        (
+            Phase::Verifying {
+                to: seen.at.clone(),
+                unmet: None,
+            },
+            vec![Command::Prove { to: seen.at }],
+        )
+    }
+
+    /// Sets out from where the host is to the newest target; there already, it is given back.
+    fn head_for_desired(&mut self) -> Step {
+        let Some(from) = self.at.clone() else {
+            return (Phase::Starting, vec![Command::Observe]);
+        };
+        let Some(to) = self.desired.clone() else {
+            return (Phase::Idle, vec![]);
+        };
+        if to == from {
+            return if self.current.as_ref() == Some(&to) {
+                (Phase::Finishing { to }, vec![Command::GiveBack])
+            } else {
+                (
+                    Phase::Verifying {
+                        to: to.clone(),
+                        unmet: None,
+                    },
+                    vec![Command::Prove { to }],
+                )
+            };
+        }
+        (
+            Phase::Fetching {
+                to: to.clone(),
+                last_error: None,
+                outline: None,
+            },
+            vec![Command::Plan { from, to }],
+        )
+    }
+
+    /// Whether `target` is what is wanted. Without a target the host stays what it is.
+    pub(super) fn wants(&self, target: &Target) -> bool {
+        self.desired
+            .as_ref()
+            .is_none_or(|desired| desired == target)
+    }
+
+    fn hold(&mut self, target: Target, cause: String) -> Step {
+        if !self.wants(&target) {
+            return self.head_for_desired();
+        }
+        self.trouble = Some(Trouble {
+            cause: cause.clone(),
+            tries: 1,
+            refused: false,
+        });
+        (Phase::Held { target, cause }, vec![Command::Uncordon])
+    }
+
+    fn degrade(&mut self, cause: String, first: &[Command]) -> Step {
+        let tries = self.count_trouble(&cause, false);
+        let mut commands = first.to_vec();
+        commands.push(Command::RetryAfter(retry_after(tries)));
+        (Phase::Degraded { cause, tries }, commands)
+    }
+
+    fn refuse(&mut self, target: Target, reasons: Vec<String>) -> Step {
+        let tries = self.count_trouble(&reasons.join("; "), true);
+        (
+            Phase::Unreconcilable { target, reasons },
+            vec![Command::Uncordon, Command::RetryAfter(retry_after(tries))],
+        )
+    }
+
+    fn count_trouble(&mut self, cause: &str, refused: bool) -> u32 {
+        let tries = self
+            .trouble
+            .as_ref()
+            .map_or(0, |trouble| trouble.tries)
+            .saturating_add(1);
+        self.trouble = Some(Trouble {
+            cause: cause.to_owned(),
+            tries,
+            refused,
+        });
+        tries
+    }
+}
+
+fn retry_after(tries: u32) -> Duration {
+    let doublings = tries.saturating_sub(1).min(16);
+    FIRST_RETRY.saturating_mul(1 << doublings).min(LAST_RETRY)
+}
