@@ -1,0 +1,267 @@
+//! Our types against upstream's definitions and example objects. Skipped, with the reason printed, where these data are absent.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "helpers of tests"
+)]
+
+mod objects;
+mod schema;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use api::{
+    ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool, MachineConfiguration,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Upstream's data: CRDs of openshift/api and example objects of openshift/oc, beside the checkout.
+fn data() -> Option<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    if !directory.is_dir() {
+        println!(
+            "skipped: upstream's data are not there: {}",
+            directory.display()
+        );
+        return None;
+    }
+    Some(directory)
+}
+
+fn read(path: &Path) -> Value {
+    serde_norway::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Upstream's definition of `kind`, from whichever file has it.
+fn upstream(data: &Path, kind: &str) -> Value {
+    std::fs::read_dir(data.join("crds"))
+        .unwrap()
+        .map(|entry| read(&entry.unwrap().path()))
+        .find(|crd| crd["spec"]["names"]["kind"] == kind)
+        .unwrap()
+}
+
+fn schema_of(crd: &Value) -> &Value {
+    &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+}
+
+fn ours() -> Vec<Value> {
+    api::crds::all()
+        .iter()
+        .map(|crd| serde_json::to_value(crd).unwrap())
+        .collect()
+}
+
+#[test]
+fn what_we_write_is_accepted_by_upstreams_definitions() {
+    let Some(data) = data() else { return };
+    for (kind, object) in objects::written() {
+        let crd = upstream(&data, kind);
+        let found = schema::violations(schema_of(&crd), &object);
+        assert!(found.is_empty(), "{kind}: {found:#?}");
+    }
+}
+
+#[test]
+fn what_we_write_is_accepted_by_our_definitions() {
+    for (kind, object) in objects::written() {
+        let ours = ours();
+        let crd = ours
+            .iter()
+            .find(|crd| crd["spec"]["names"]["kind"] == kind)
+            .unwrap();
+        let found = schema::violations(schema_of(crd), &object);
+        assert!(found.is_empty(), "{kind}: {found:#?}");
+    }
+}
+
+#[test]
+fn the_checker_finds_each_kind_of_fault() {
+    let crd = MachineConfigPool::crd_value();
+    for (fault, expected) in objects::faulty_pools() {
+        let found = schema::violations(schema_of(&crd), &fault);
+        assert_eq!(found, [expected], "{fault}");
+    }
+}
+
+#[test]
+fn upstreams_example_objects_come_back_whole() {
+    let Some(data) = data() else { return };
+    let mut seen = 0;
+    for entry in std::fs::read_dir(data.join("cli-examples/status")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if !(name.ends_with("-mcp.yaml") || name.ends_with("-mc.yaml")) {
+            continue;
+        }
+        for object in read(&path)["items"].as_array().unwrap() {
+            match object["kind"].as_str().unwrap() {
+                "MachineConfigPool" => comes_back::<MachineConfigPool>(&name, object),
+                "MachineConfig" => comes_back::<MachineConfig>(&name, object),
+                kind => panic!("{name}: unexpected {kind}"),
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "only {seen} example objects");
+}
+
+#[test]
+fn what_we_write_comes_back_whole() {
+    for (kind, object) in objects::written() {
+        match kind {
+            "MachineConfigPool" => comes_back::<MachineConfigPool>(kind, &object),
+            "MachineConfig" => comes_back::<MachineConfig>(kind, &object),
+            "MachineConfigNode" => comes_back::<MachineConfigNode>(kind, &object),
+            "MachineConfiguration" => comes_back::<MachineConfiguration>(kind, &object),
+            "ControllerConfig" => comes_back::<ControllerConfig>(kind, &object),
+            _ => panic!("no type for {kind}"),
+        }
+    }
+}
+
+/// Reads `object` as a `T` and checks that every value in it is still there when the `T` is written.
+fn comes_back<T: DeserializeOwned + Serialize>(name: &str, object: &Value) {
+    let read: T = serde_json::from_value(object.clone()).unwrap();
+    let written = serde_json::to_value(read).unwrap();
+    let mut lost = Vec::new();
+    missing(object, &written, "", &mut lost);
+    assert!(lost.is_empty(), "{name}: {lost:#?}");
+}
+
+fn missing(before: &Value, after: &Value, path: &str, lost: &mut Vec<String>) {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (name, value) in before {
+                let null = Value::Null;
+                missing(
+                    value,
+                    after.get(name).unwrap_or(&null),
+                    &format!("{path}.{name}"),
+                    lost,
+                );
+            }
+        }
+        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+            for (index, (before, after)) in before.iter().zip(after).enumerate() {
+                missing(before, after, &format!("{path}[{index}]"), lost);
+            }
+        }
+        (Value::Object(empty), Value::Null) if empty.is_empty() => {}
+        _ if before == after => {}
+        _ => lost.push(format!("{path}: {before} became {after}")),
+    }
+}
+
+#[test]
+fn our_definitions_have_the_fields_of_upstreams() {
+    let Some(data) = data() else { return };
+    for crd in ours() {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        let upstream = upstream(&data, kind);
+        let mut differences = Vec::new();
+        compare(schema_of(&upstream), schema_of(&crd), "", &mut differences);
+        assert!(differences.is_empty(), "{kind}: {differences:#?}");
+    }
+}
+
+/// Where two schemas give a field another shape, or one has it and the other neither has nor keeps it. Objects that a side keeps as
+/// they are written are not looked into.
+fn compare(upstream: &Value, ours: &Value, path: &str, differences: &mut Vec<String>) {
+    for key in [
+        "type",
+        "format",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+    ] {
+        if upstream[key] != ours[key] {
+            differences.push(format!(
+                "{path}: {key} is {} upstream, {} here",
+                upstream[key], ours[key]
+            ));
+        }
+    }
+    if upstream["nullable"] == true && ours["nullable"] != true {
+        differences.push(format!("{path}: nullable upstream only"));
+    }
+    if upstream["x-kubernetes-preserve-unknown-fields"] == true
+        || ours["x-kubernetes-preserve-unknown-fields"] == true
+    {
+        return;
+    }
+    let names = |schema: &Value| -> BTreeSet<String> {
+        schema["properties"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.clone())
+            .collect()
+    };
+    // Implied in every object; our generator leaves them out.
+    let implied = ["apiVersion", "kind", "metadata"];
+    for name in names(upstream).union(&names(ours)) {
+        if path.is_empty() && implied.contains(&name.as_str()) {
+            continue;
+        }
+        let path = format!("{path}.{name}");
+        match (
+            upstream["properties"].get(name),
+            ours["properties"].get(name),
+        ) {
+            (Some(upstream), Some(ours)) => compare(upstream, ours, &path, differences),
+            (Some(_), None) => differences.push(format!("{path}: upstream only")),
+            (None, _) => differences.push(format!("{path}: here only")),
+        }
+    }
+    for key in ["items", "additionalProperties"] {
+        match (upstream[key].is_object(), ours[key].is_object()) {
+            (true, true) => compare(
+                &upstream[key],
+                &ours[key],
+                &format!("{path}[]"),
+                differences,
+            ),
+            (false, false) => {}
+            _ => differences.push(format!("{path}: {key} on one side only")),
+        }
+    }
+}
+
+#[test]
+fn printer_columns_are_upstreams_and_paused() {
+    let Some(data) = data() else { return };
+    for crd in ours() {
+        let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+        let columns = |crd: &Value| -> Vec<(Value, Value, Value)> {
+            crd["spec"]["versions"][0]["additionalPrinterColumns"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|column| column["name"] != "Paused")
+                .map(|column| {
+                    (
+                        column["name"].clone(),
+                        column["jsonPath"].clone(),
+                        column["priority"].clone(),
+                    )
+                })
+                .collect()
+        };
+        assert_eq!(columns(&crd), columns(&upstream(&data, kind)), "{kind}");
+    }
+}
+
+/// The definition of a kind as JSON.
+trait Defined {
+    fn crd_value() -> Value;
+}
+
+impl<T: kube::CustomResourceExt> Defined for T {
+    fn crd_value() -> Value {
+        serde_json::to_value(T::crd()).unwrap()
+    }
+}
