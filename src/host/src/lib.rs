@@ -1,1 +1,14 @@
-//! Placeholder.
+//! The hands on a host: what an update does to files, accounts, units and deployments.
+//!
+//! It must not know: Kubernetes, clusters, networks, or why something is done. It takes decisions
+//! (a [`machineconfig::plan::Plan`]) and acts on them, so that every act can run twice and be undone.
+//!
+//! - [`accounts`]: users, groups and passwords of a root
+//! - [`files`]: files below a root, put in place whole or not at all
+//! - [`process`]: the one place that spawns
+//! - [`systemd`]: units of the running system over D-Bus, unit files of one that does not run
+
+pub mod accounts;
+pub mod files;
+pub mod process;
+pub mod systemd;

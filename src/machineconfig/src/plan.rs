@@ -204,6 +204,15 @@ pub enum Prior {
         /// What it points to.
         target: String,
     },
+    /// A directory that the step may find empty and take away.
+    Directory {
+        /// Permission bits.
+        mode: Mode,
+        /// User id.
+        uid: u32,
+        /// Group id.
+        gid: u32,
+    },
 }
 
 /// How a step is taken back.

@@ -1,0 +1,233 @@
+//! Where a path of a configuration really lies, below a root.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use super::{Error, Result};
+
+/// Links followed before a path counts as a loop; the kernel's own number.
+const LINKS_MAX: u32 = 40;
+
+/// A path with every link of its parents resolved below the root: absolute, clean, without `..`.
+///
+/// Only [`Root::locate`](super::Root::locate) makes one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location(String);
+
+/// To whom a location belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Below `/etc`: each deployment has its own.
+    Deployment,
+    /// Below `/var`: all deployments share it.
+    Shared,
+    /// Below `/run` or `/tmp`: gone with the next boot.
+    Volatile,
+    /// All else is the OS's and read-only.
+    ReadOnly,
+}
+
+impl Location {
+    /// The path as text, with its leading `/`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// To whom it belongs.
+    pub fn place(&self) -> Place {
+        match self.0.split('/').nth(1) {
+            Some("etc") => Place::Deployment,
+            Some("var") => Place::Shared,
+            Some("run" | "tmp") => Place::Volatile,
+            Some(_) | None => Place::ReadOnly,
+        }
+    }
+
+    /// The directory it is in, and its name there.
+    pub(super) fn split(&self) -> (&str, &str) {
+        self.0.rsplit_once('/').unwrap_or(("", &self.0))
+    }
+
+    /// The same directory, another name.
+    pub(super) fn beside(&self, name: &str) -> Self {
+        Self(format!("{}/{name}", self.split().0))
+    }
+
+    /// One component further down; `name` must be one component.
+    pub(super) fn below(&self, name: &str) -> Self {
+        Self(format!("{}/{name}", self.0.trim_end_matches('/')))
+    }
+
+    /// The directory it is in; none for something directly below the root.
+    pub(super) fn parent(&self) -> Option<Self> {
+        let parent = self.split().0;
+        (!parent.is_empty()).then(|| Self(parent.to_owned()))
+    }
+
+    /// The path without its leading `/`, as system calls relative to a root want it.
+    pub(super) fn relative(&self) -> &str {
+        self.0.get(1..).unwrap_or("")
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The components of an absolute path.
+///
+/// Errors: [`Error::Path`] where it is not absolute, names no file, or has `.`, `..`, an empty
+/// component or a NUL byte: such a path is refused, never repaired.
+pub(super) fn components(path: &str) -> Result<Vec<&str>> {
+    let refuse = |why| Error::Path {
+        path: path.to_owned(),
+        why,
+    };
+    let rest = path
+        .strip_prefix('/')
+        .ok_or_else(|| refuse("is not absolute"))?;
+    if path.contains('\0') {
+        return Err(refuse("holds a NUL byte"));
+    }
+    let parts: Vec<&str> = rest.split('/').collect();
+    if parts.iter().any(|part| matches!(*part, "" | ".")) {
+        return Err(refuse("is not clean"));
+    }
+    if parts.contains(&"..") {
+        return Err(refuse("goes up with `..`"));
+    }
+    Ok(parts)
+}
+
+/// What becomes of a link at the path itself; links of its parents are always followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Last {
+    /// It is what is meant.
+    Kept,
+    /// What it leads to is meant.
+    Followed,
+}
+
+/// Resolves the links of a path.
+///
+/// `link` tells what a location's link holds, or `None` where it is no link or not there.
+pub(super) fn resolve(
+    path: &str,
+    last: Last,
+    link: impl Fn(&Location) -> Result<Option<String>>,
+) -> Result<Location> {
+    let mut pending: VecDeque<String> = components(path)?.into_iter().map(str::to_owned).collect();
+    let mut resolved: Vec<String> = Vec::new();
+    let mut links = 0;
+    while let Some(part) = pending.pop_front() {
+        match part.as_str() {
+            "" | "." => continue,
+            ".." => {
+                resolved.pop();
+                continue;
+            }
+            _ => resolved.push(part),
+        }
+        if pending.is_empty() && last == Last::Kept {
+            break;
+        }
+        let Some(target) = link(&join(&resolved))? else {
+            continue;
+        };
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(Error::Path {
+                path: path.to_owned(),
+                why: "goes through too many links",
+            });
+        }
+        if target.starts_with('/') {
+            resolved.clear();
+        } else {
+            resolved.pop();
+        }
+        for part in target.split('/').rev() {
+            pending.push_front(part.to_owned());
+        }
+    }
+    if resolved.is_empty() {
+        return Err(Error::Path {
+            path: path.to_owned(),
+            why: "leads to the root",
+        });
+    }
+    Ok(join(&resolved))
+}
+
+fn join(parts: &[String]) -> Location {
+    Location(format!("/{}", parts.join("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "stands in for a look at a file system"
+    )]
+    fn os(location: &Location) -> Result<Option<String>> {
+        Ok(match location.as_str() {
+            "/home" => Some("var/home".to_owned()),
+            "/usr/local" => Some("../var/usrlocal".to_owned()),
+            "/etc/out" => Some("../../../../var/out".to_owned()),
+            "/etc/loop" => Some("/etc/loop".to_owned()),
+            "/etc/last" => Some("elsewhere".to_owned()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn links_of_parents_are_followed_below_the_root() {
+        for (path, real, place) in [
+            ("/etc/hosts", "/etc/hosts", Place::Deployment),
+            ("/home/core/.ssh/x", "/var/home/core/.ssh/x", Place::Shared),
+            (
+                "/usr/local/bin/tool",
+                "/var/usrlocal/bin/tool",
+                Place::Shared,
+            ),
+            ("/etc/out/x", "/var/out/x", Place::Shared),
+            ("/usr/bin/tool", "/usr/bin/tool", Place::ReadOnly),
+            ("/run/x", "/run/x", Place::Volatile),
+            ("/etcetera", "/etcetera", Place::ReadOnly),
+            ("/etc/last", "/etc/last", Place::Deployment),
+        ] {
+            let location = resolve(path, Last::Kept, os).unwrap();
+            assert_eq!(location.as_str(), real);
+            assert_eq!(location.place(), place, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_at_the_path_itself_is_followed_only_when_asked() {
+        let follow = |path| resolve(path, Last::Followed, os).unwrap();
+        assert_eq!(follow("/etc/last").as_str(), "/etc/elsewhere");
+        assert_eq!(follow("/home").as_str(), "/var/home");
+        assert!(resolve("/etc/loop", Last::Followed, os).is_err());
+    }
+
+    #[test]
+    fn paths_that_could_lead_elsewhere_are_refused() {
+        for path in [
+            "",
+            "/",
+            "etc/x",
+            "/etc/../x",
+            "/etc//x",
+            "/etc/./x",
+            "/etc/x/",
+            "/e\0",
+            "/etc/loop/x",
+        ] {
+            assert!(resolve(path, Last::Kept, os).is_err(), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What paths held before, observed and put back.
+
+use std::collections::BTreeMap;
+
+use machineconfig::plan::{Digest, Prior};
+
+use super::Error;
+use super::path::Location;
+use super::root::{Found, Root};
+use super::write::Content;
+
+impl Root {
+    /// Observes what a location holds, which of its parents lack, and which of them may go with it,
+    /// so that [`Self::restore`] brings exactly that back.
+    ///
+    /// `keep` is given the content of a file, and must have stored it for good when it returns.
+    ///
+    /// # Errors
+    /// Those of looking and of `keep`; [`Error::Path`] for a directory or device, which no step replaces.
+    pub fn observe<E: From<Error>>(
+        &self,
+        at: &Location,
+        priors: &mut BTreeMap<String, Prior>,
+        keep: &mut impl FnMut(&Digest, &[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        for missing in self.missing_parents(at)? {
+            priors.insert(missing.to_string(), Prior::Absent);
+        }
+        for directory in self.disposable_parents(at)? {
+            if let Found::Directory { mode, uid, gid } = self.look(&directory)? {
+                priors.insert(directory.to_string(), Prior::Directory { mode, uid, gid });
+            }
+        }
+        let prior = match self.look(at)? {
+            Found::Nothing => Prior::Absent,
+            Found::File {
+                bytes,
+                mode,
+                uid,
+                gid,
+            } => {
+                let blob = Digest::of(&bytes);
+                keep(&blob, &bytes)?;
+                Prior::File {
+                    blob,
+                    mode,
+                    uid,
+                    gid,
+                }
+            }
+            Found::Link(target) => Prior::Link { target },
+            Found::Directory { .. } | Found::Other => {
+                return Err(Error::Path {
+                    path: at.to_string(),
+                    why: "is neither a file nor a link",
+                }
+                .into());
+            }
+        };
+        priors.insert(at.to_string(), prior);
+        Ok(())
+    }
+
+    /// Puts locations back as they were, innermost first, so that directories that were not there
+    /// are empty when their turn comes. Directories in which others have put something stay.
+    ///
+    /// # Errors
+    /// Those of writing and of `blob`, which finds a kept content.
+    pub fn restore<E: From<Error>>(
+        &self,
+        priors: &BTreeMap<String, Prior>,
+        blob: &mut impl FnMut(&Digest) -> std::result::Result<Vec<u8>, E>,
+    ) -> std::result::Result<(), E> {
+        for (path, prior) in priors.iter().rev() {
+            let at = self.locate(path)?;
+            match prior {
+                Prior::Absent => match self.look(&at)? {
+                    Found::Directory { .. } => {
+                        self.remove_empty_directory(&at)?;
+                    }
+                    Found::Nothing | Found::File { .. } | Found::Link(_) | Found::Other => {
+                        self.remove(&at)?;
+                    }
+                },
+                Prior::File {
+                    blob: digest,
+                    mode,
+                    uid,
+                    gid,
+                } => {
+                    let bytes = blob(digest)?;
+                    let content = Content {
+                        bytes: &bytes,
+                        mode: *mode,
+                        uid: *uid,
+                        gid: *gid,
+                    };
+                    self.replace(&at, content)?;
+                }
+                Prior::Link { target } => self.symlink(&at, target)?,
+                Prior::Directory { mode, uid, gid } => {
+                    self.make_directory(&at, *mode, *uid, *gid)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,286 @@
+//! A handle on a root directory, and what is found below it.
+
+use std::fmt;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use machineconfig::plan::Mode;
+use rustix::fs::{self, AtFlags, FileType, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::path::{Last, Location, resolve};
+use super::{Error, Result};
+
+/// Tells the SELinux label of a path, by the policy of the root that is written to.
+///
+/// Without one (a host that has no policy) files get no label of ours: the kernel's default stands.
+pub trait Labels: fmt::Debug {
+    /// The label of `path` (absolute, as the booted system sees it), for `st_mode`; none where the
+    /// policy has no word on it.
+    ///
+    /// # Errors
+    /// The policy's own message.
+    fn label(&self, path: &str, st_mode: u32) -> std::result::Result<Option<String>, String>;
+}
+
+/// A root directory, the live system's or a deployment's.
+///
+/// Below `/var` a deployment shows what is booted into it: the state root's `var`, given at opening.
+#[derive(Debug)]
+pub struct Root {
+    tree: OwnedFd,
+    var: Option<OwnedFd>,
+    path: PathBuf,
+    pub(super) labels: Option<Box<dyn Labels>>,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// A regular file.
+    File {
+        /// Its content.
+        bytes: Vec<u8>,
+        /// Permission bits, with set-id and sticky.
+        mode: Mode,
+        /// User id.
+        uid: u32,
+        /// Group id.
+        gid: u32,
+    },
+    /// A symbolic link, and what it holds.
+    Link(String),
+    /// A directory.
+    Directory {
+        /// Permission bits, with set-id and sticky.
+        mode: Mode,
+        /// User id.
+        uid: u32,
+        /// Group id.
+        gid: u32,
+    },
+    /// A device, socket or pipe.
+    Other,
+}
+
+impl Root {
+    /// Opens the root `tree`, with `var` in the place of its `/var` where that is elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Read`] where a directory cannot be opened.
+    pub fn open(tree: &Path, var: Option<&Path>) -> Result<Self> {
+        Ok(Self {
+            tree: open_directory(tree)?,
+            var: var.map(open_directory).transpose()?,
+            path: tree.to_owned(),
+            labels: None,
+        })
+    }
+
+    /// The same root, with labels for what is written below it.
+    #[must_use]
+    pub fn with_labels(mut self, labels: Option<Box<dyn Labels>>) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where `path` really lies: the links of its parents are followed below this root.
+    ///
+    /// # Errors
+    /// [`Error::Path`] for a path that may not be used, [`Error::Read`] where a parent cannot be
+    /// looked at.
+    pub fn locate(&self, path: &str) -> Result<Location> {
+        resolve(path, Last::Kept, |parent| self.read_link(parent))
+    }
+
+    /// What is at a location. A file's content is read whole.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn look(&self, at: &Location) -> Result<Found> {
+        self.look_inner(at).map_err(|source| read_error(at, source))
+    }
+
+    /// [`Self::locate`] and [`Self::look`].
+    ///
+    /// # Errors
+    /// Theirs.
+    pub fn look_at(&self, path: &str) -> Result<Found> {
+        self.look(&self.locate(path)?)
+    }
+
+    /// A file's content, following a link at the path itself too, below this root; none where no
+    /// regular file is there.
+    ///
+    /// # Errors
+    /// Those of [`Self::look_at`].
+    pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
+        let real = resolve(path, Last::Followed, |parent| self.read_link(parent))?;
+        Ok(match self.look(&real)? {
+            Found::File { bytes, .. } => Some(bytes),
+            Found::Nothing | Found::Link(_) | Found::Directory { .. } | Found::Other => None,
+        })
+    }
+
+    /// Names in a directory, sorted; empty where there is none.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn list(&self, at: &Location) -> Result<Vec<String>> {
+        let directory = match self.open_directory_at(at.as_str()) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Vec::new()),
+            Err(error) => return Err(read_error(at, error.into())),
+        };
+        let mut names = Vec::new();
+        let entries = fs::Dir::new(directory).map_err(|error| read_error(at, error.into()))?;
+        for entry in entries {
+            let entry = entry.map_err(|error| read_error(at, error.into()))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Brings all that was written below this root to disk.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn sync(&self) -> Result<()> {
+        let write = |error: Errno| Error::Write {
+            path: self.path.display().to_string(),
+            source: error.into(),
+        };
+        fs::syncfs(&self.tree).map_err(write)?;
+        self.var
+            .as_ref()
+            .map_or(Ok(()), |var| fs::syncfs(var).map_err(write))
+    }
+
+    /// The handle and the relative path under which system calls reach `path` (absolute and clean).
+    fn anchor<'a>(&'a self, path: &'a str) -> (BorrowedFd<'a>, &'a str) {
+        let relative = path.strip_prefix('/').unwrap_or(path);
+        let below_var = relative.strip_prefix("var").and_then(|rest| {
+            if rest.is_empty() {
+                Some(".")
+            } else {
+                rest.strip_prefix('/')
+            }
+        });
+        match (&self.var, below_var) {
+            (Some(var), Some(rest)) => (var.as_fd(), rest),
+            _ if relative.is_empty() => (self.tree.as_fd(), "."),
+            _ => (self.tree.as_fd(), relative),
+        }
+    }
+
+    /// Opens below the root without following any link: the path is resolved already, and a link
+    /// that turned up since is an error, not a way out.
+    pub(super) fn open_at(
+        &self,
+        path: &str,
+        flags: OFlags,
+        mode: fs::Mode,
+    ) -> std::result::Result<OwnedFd, Errno> {
+        let (anchor, relative) = self.anchor(path);
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+        fs::openat2(anchor, relative, flags | OFlags::CLOEXEC, mode, resolve)
+    }
+
+    pub(super) fn open_directory_at(&self, path: &str) -> std::result::Result<OwnedFd, Errno> {
+        self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, fs::Mode::empty())
+    }
+
+    fn read_link(&self, at: &Location) -> Result<Option<String>> {
+        let (directory, name) = at.split();
+        let directory = match self.open_directory_at(directory) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(error) => return Err(read_error(at, error.into())),
+        };
+        match fs::readlinkat(&directory, name, Vec::new()) {
+            Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
+            Err(Errno::INVAL | Errno::NOENT) => Ok(None),
+            Err(error) => Err(read_error(at, error.into())),
+        }
+    }
+
+    fn look_inner(&self, at: &Location) -> io::Result<Found> {
+        let (directory, name) = at.split();
+        let directory = match self.open_directory_at(directory) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Found::Nothing),
+            Err(error) => return Err(error.into()),
+        };
+        let stat = match fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            Err(error) => return Err(error.into()),
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let file = fs::openat(&directory, name, flags, fs::Mode::empty())?;
+                let stat = fs::fstat(&file)?;
+                let mut bytes = Vec::new();
+                std::fs::File::from(file).read_to_end(&mut bytes)?;
+                Ok(Found::File {
+                    bytes,
+                    mode: permissions(stat.st_mode),
+                    uid: stat.st_uid,
+                    gid: stat.st_gid,
+                })
+            }
+            FileType::Symlink => {
+                let target = fs::readlinkat(&directory, name, Vec::new())?;
+                Ok(Found::Link(target.to_string_lossy().into_owned()))
+            }
+            FileType::Directory => Ok(Found::Directory {
+                mode: permissions(stat.st_mode),
+                uid: stat.st_uid,
+                gid: stat.st_gid,
+            }),
+            FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => Ok(Found::Other),
+        }
+    }
+}
+
+/// The bits of `st_mode` that a configuration can set.
+fn permissions(st_mode: u32) -> Mode {
+    Mode(st_mode & 0o7777)
+}
+
+fn read_error(at: &Location, source: io::Error) -> Error {
+    Error::Read {
+        path: at.to_string(),
+        source,
+    }
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd> {
+    fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        fs::Mode::empty(),
+    )
+    .map_err(|error| Error::Read {
+        path: path.display().to_string(),
+        source: error.into(),
+    })
+}

@@ -1,0 +1,158 @@
+//! The OS's own version of a file of `/etc`.
+
+use std::io;
+
+use machineconfig::plan::Mode;
+use rustix::fs::{self, OFlags, XattrFlags};
+use rustix::io::Errno;
+
+use super::path::{Location, Place};
+use super::root::{Found, Root};
+use super::write::Content;
+use super::{Error, Result};
+
+impl Root {
+    /// Where the OS ships its version of a location; none for what lies outside `/etc`.
+    ///
+    /// # Errors
+    /// Those of [`Self::locate`].
+    pub fn shipped(&self, at: &Location) -> Result<Option<Location>> {
+        if at.place() != Place::Deployment {
+            return Ok(None);
+        }
+        // Below `/usr` nothing is resolved: links of `/etc` may differ from those of the OS.
+        Ok(Some(self.locate("/usr")?.below(at.relative())))
+    }
+
+    /// Gives a location back to the OS: its shipped version (bytes, mode, owner, attributes), or
+    /// nothing where none is shipped. Directories that only we have use of, empty and unknown to
+    /// the OS, go too.
+    ///
+    /// # Errors
+    /// Those of looking and writing; a shipped directory or device is left alone.
+    pub fn release(&self, at: &Location) -> Result<()> {
+        let Some(shipped) = self.shipped(at)? else {
+            return self.remove(at);
+        };
+        match self.look(&shipped)? {
+            Found::File {
+                bytes,
+                mode,
+                uid,
+                gid,
+            } => {
+                self.replace(
+                    at,
+                    Content {
+                        bytes: &bytes,
+                        mode,
+                        uid,
+                        gid,
+                    },
+                )?;
+                self.copy_attributes(&shipped, at)
+            }
+            Found::Link(target) => self.symlink(at, &target),
+            Found::Nothing => {
+                self.remove(at)?;
+                for directory in self.disposable_parents(at)? {
+                    if !self.remove_empty_directory(&directory)? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Found::Directory { .. } | Found::Other => Ok(()),
+        }
+    }
+
+    /// Parents of a location that nobody misses once empty, innermost first: of plain mode and
+    /// owner, so that making them again is the same, and not shipped by the OS.
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub fn disposable_parents(&self, at: &Location) -> Result<Vec<Location>> {
+        let plain = Found::Directory {
+            mode: Mode(0o755),
+            uid: 0,
+            gid: 0,
+        };
+        let mut disposable = Vec::new();
+        let mut parent = at.parent();
+        while let Some(directory) = parent {
+            if directory.place() != Place::Deployment || directory.as_str() == "/etc" {
+                break;
+            }
+            let Some(shipped) = self.shipped(&directory)? else {
+                break;
+            };
+            if self.look(&shipped)? != Found::Nothing || self.look(&directory)? != plain {
+                break;
+            }
+            parent = directory.parent();
+            disposable.push(directory);
+        }
+        Ok(disposable)
+    }
+
+    /// Copies extended attributes that the new file does not have already (its label is ours).
+    fn copy_attributes(&self, from: &Location, to: &Location) -> Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
+        let source = self.open_at(from.as_str(), flags, fs::Mode::empty());
+        let source = source.map_err(|error| read_error(from, error.into()))?;
+        let target = self.open_at(to.as_str(), flags, fs::Mode::empty());
+        let target = target.map_err(|error| read_error(to, error.into()))?;
+        let copy = || -> io::Result<()> {
+            let mut changed = false;
+            for name in attribute_names(&source)? {
+                let value = attribute(&source, &name)?;
+                if name == "security.selinux"
+                    || attribute(&target, &name).ok().as_ref() == Some(&value)
+                {
+                    continue;
+                }
+                fs::fsetxattr(&target, name.as_str(), &value, XattrFlags::empty())?;
+                changed = true;
+            }
+            if changed {
+                fs::fsync(&target)?;
+            }
+            Ok(())
+        };
+        copy().map_err(|source| Error::Write {
+            path: to.to_string(),
+            source,
+        })
+    }
+}
+
+fn attribute_names(file: &std::os::fd::OwnedFd) -> io::Result<Vec<String>> {
+    let length = match fs::flistxattr_query(file) {
+        Ok(length) => length,
+        Err(Errno::NOTSUP) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut names = vec![0; length];
+    let length = fs::flistxattr(file, &mut names)?;
+    names.truncate(length);
+    Ok(names
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect())
+}
+
+fn attribute(file: &std::os::fd::OwnedFd, name: &str) -> io::Result<Vec<u8>> {
+    let length = fs::fgetxattr_query(file, name)?;
+    let mut value = vec![0; length];
+    let length = fs::fgetxattr(file, name, &mut value)?;
+    value.truncate(length);
+    Ok(value)
+}
+
+fn read_error(at: &Location, source: io::Error) -> Error {
+    Error::Read {
+        path: at.to_string(),
+        source,
+    }
+}

@@ -1,0 +1,306 @@
+//! Putting things in place below a root, and taking them away.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use machineconfig::plan::{Digest, Mode};
+use rustix::fs::{self, AtFlags, Gid, OFlags, Uid};
+use rustix::io::Errno;
+
+use super::path::Location;
+use super::root::{Found, Root};
+use super::{Error, Result};
+
+/// Mode of directories that a configuration's files bring along; the original's.
+const PARENT_MODE: Mode = Mode(0o755);
+
+/// Longest file name Linux allows, in bytes.
+const NAME_MAX: usize = 255;
+
+/// A regular file as it should be.
+#[derive(Debug, Clone, Copy)]
+pub struct Content<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Permission bits, with set-id and sticky.
+    pub mode: Mode,
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+impl Root {
+    /// Puts a regular file in place of whatever is there; a directory in its place is an error.
+    /// Its parents are made where they lack. Nothing is touched where the file already is as asked.
+    ///
+    /// # Errors
+    /// [`Error::Write`], and those of looking.
+    pub fn replace(&self, at: &Location, content: Content<'_>) -> Result<()> {
+        if self.holds(at, content)? {
+            return self.discard_temporary(at);
+        }
+        self.make_parents(at)?;
+        self.put(at, |directory, temporary| {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            // Nobody else may read the bytes before the owner and the mode are right.
+            let file = fs::openat(directory, temporary, flags, fs::Mode::from(0o600))?;
+            write_all(&file, content.bytes)?;
+            fs::fchown(
+                &file,
+                Some(Uid::from_raw(content.uid)),
+                Some(Gid::from_raw(content.gid)),
+            )?;
+            fs::fchmod(&file, fs::Mode::from(content.mode.0))?;
+            self.label(&file, at, FILE_TYPE | content.mode.0)?;
+            fs::fsync(&file)?;
+            Ok(())
+        })
+    }
+
+    /// Puts a symbolic link in place of whatever is there; a directory in its place is an error.
+    ///
+    /// # Errors
+    /// [`Error::Write`], and those of looking.
+    pub fn symlink(&self, at: &Location, target: &str) -> Result<()> {
+        if self.look(at)? == Found::Link(target.to_owned()) {
+            return self.discard_temporary(at);
+        }
+        self.make_parents(at)?;
+        self.put(at, |directory, temporary| {
+            fs::symlinkat(target, directory, temporary)?;
+            self.label_link(directory, temporary, at)
+        })
+    }
+
+    /// Makes a directory with this mode and owner, or gives them to the one that is there.
+    ///
+    /// # Errors
+    /// [`Error::Write`]; something else at the path is one.
+    pub fn make_directory(&self, at: &Location, mode: Mode, uid: u32, gid: u32) -> Result<()> {
+        if self.look(at)? == (Found::Directory { mode, uid, gid }) {
+            return Ok(());
+        }
+        self.make_parents(at)?;
+        self.make_one(at, mode, uid, gid)
+            .map_err(|source| write_error(at, source))
+    }
+
+    /// Removes a file or link; nothing there is no error.
+    ///
+    /// # Errors
+    /// [`Error::Remove`]; a directory at the path is one.
+    pub fn remove(&self, at: &Location) -> Result<()> {
+        self.unlink(at, AtFlags::empty())?;
+        self.discard_temporary(at)
+    }
+
+    /// Removes a directory if it is empty; says whether it is gone.
+    ///
+    /// # Errors
+    /// [`Error::Remove`].
+    pub fn remove_empty_directory(&self, at: &Location) -> Result<bool> {
+        match self.unlink(at, AtFlags::REMOVEDIR) {
+            Ok(()) => Ok(true),
+            Err(Error::Remove { source, .. })
+                if matches!(
+                    Errno::from_io_error(&source),
+                    Some(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR)
+                ) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The parents of a location that are not there, outermost first.
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub fn missing_parents(&self, at: &Location) -> Result<Vec<Location>> {
+        let mut missing = Vec::new();
+        let mut parent = at.parent();
+        while let Some(directory) = parent {
+            if self.look(&directory)? != Found::Nothing {
+                break;
+            }
+            parent = directory.parent();
+            missing.push(directory);
+        }
+        missing.reverse();
+        Ok(missing)
+    }
+
+    fn holds(&self, at: &Location, content: Content<'_>) -> Result<bool> {
+        Ok(match self.look(at)? {
+            Found::File {
+                bytes,
+                mode,
+                uid,
+                gid,
+            } => {
+                bytes == content.bytes
+                    && (mode, uid, gid) == (content.mode, content.uid, content.gid)
+            }
+            Found::Nothing | Found::Link(_) | Found::Directory { .. } | Found::Other => false,
+        })
+    }
+
+    fn make_parents(&self, at: &Location) -> Result<()> {
+        for directory in self.missing_parents(at)? {
+            self.make_one(&directory, PARENT_MODE, 0, 0)
+                .map_err(|source| write_error(&directory, source))?;
+        }
+        Ok(())
+    }
+
+    fn make_one(&self, at: &Location, mode: Mode, uid: u32, gid: u32) -> io::Result<()> {
+        let (parent, name) = at.split();
+        let parent = self.open_directory_at(parent)?;
+        match fs::mkdirat(&parent, name, fs::Mode::from(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = fs::openat(&parent, name, flags, fs::Mode::empty())?;
+        fs::fchown(
+            &directory,
+            Some(Uid::from_raw(uid)),
+            Some(Gid::from_raw(gid)),
+        )?;
+        fs::fchmod(&directory, fs::Mode::from(mode.0))?;
+        self.label(&directory, at, DIRECTORY_TYPE | mode.0)?;
+        fs::fsync(&directory)?;
+        fs::fsync(&parent)?;
+        Ok(())
+    }
+
+    /// Makes something under the temporary name of `at`, then renames it there and syncs.
+    fn put(
+        &self,
+        at: &Location,
+        make: impl FnOnce(&OwnedFd, &str) -> io::Result<()>,
+    ) -> Result<()> {
+        let (directory, name) = at.split();
+        let temporary = temporary_name(name);
+        let put = || -> io::Result<()> {
+            let directory = self.open_directory_at(directory)?;
+            // One left by a killed run.
+            remove_if_there(&directory, &temporary)?;
+            make(&directory, &temporary)?;
+            if let Err(error) = fs::renameat(&directory, &temporary, &directory, name) {
+                remove_if_there(&directory, &temporary)?;
+                return Err(error.into());
+            }
+            fs::fsync(&directory)?;
+            Ok(())
+        };
+        put().map_err(|source| write_error(at, source))
+    }
+
+    /// Removes what a killed run left beside a location.
+    fn discard_temporary(&self, at: &Location) -> Result<()> {
+        let beside = at.beside(&temporary_name(at.split().1));
+        self.unlink(&beside, AtFlags::empty())
+    }
+
+    fn unlink(&self, at: &Location, flags: AtFlags) -> Result<()> {
+        let (directory, name) = at.split();
+        let unlink = || -> io::Result<()> {
+            let directory = match self.open_directory_at(directory) {
+                Ok(directory) => directory,
+                Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            match fs::unlinkat(&directory, name, flags) {
+                Ok(()) => Ok(fs::fsync(&directory)?),
+                Err(Errno::NOENT) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        };
+        unlink().map_err(|source| Error::Remove {
+            path: at.to_string(),
+            source,
+        })
+    }
+
+    fn label(&self, file: &impl AsFd, at: &Location, st_mode: u32) -> io::Result<()> {
+        let Some(label) = self.find_label(at, st_mode)? else {
+            return Ok(());
+        };
+        Ok(fs::fsetxattr(
+            file,
+            LABEL,
+            label.as_bytes(),
+            fs::XattrFlags::empty(),
+        )?)
+    }
+
+    /// A link cannot be opened for its attributes, so its path below the directory's handle is used.
+    fn label_link(&self, directory: &OwnedFd, name: &str, at: &Location) -> io::Result<()> {
+        use std::os::fd::AsRawFd as _;
+        let Some(label) = self.find_label(at, LINK_TYPE | 0o777)? else {
+            return Ok(());
+        };
+        let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());
+        Ok(fs::lsetxattr(
+            path,
+            LABEL,
+            label.as_bytes(),
+            fs::XattrFlags::empty(),
+        )?)
+    }
+
+    fn find_label(&self, at: &Location, st_mode: u32) -> io::Result<Option<String>> {
+        let Some(labels) = &self.labels else {
+            return Ok(None);
+        };
+        labels.label(at.as_str(), st_mode).map_err(|message| {
+            io::Error::other(Error::Label {
+                path: at.to_string(),
+                message,
+            })
+        })
+    }
+}
+
+/// Where SELinux keeps a label.
+const LABEL: &str = "security.selinux";
+
+/// `S_IFREG`, `S_IFDIR` and `S_IFLNK`: a label depends on what is labelled.
+const FILE_TYPE: u32 = 0o100_000;
+const DIRECTORY_TYPE: u32 = 0o040_000;
+const LINK_TYPE: u32 = 0o120_000;
+
+/// The name beside `name` under which its successor is made. Always the same one, so that what a
+/// killed run left is found again; hidden, so that nobody who reads a directory of drop-ins takes it.
+fn temporary_name(name: &str) -> String {
+    let plain = format!(".{name}.slipway-new");
+    if plain.len() <= NAME_MAX {
+        return plain;
+    }
+    format!(".{}.slipway-new", Digest::of(name.as_bytes()).as_str())
+}
+
+fn remove_if_there(directory: &OwnedFd, name: &str) -> io::Result<()> {
+    match fs::unlinkat(directory, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(file, bytes))?;
+        bytes = bytes.get(written..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+fn write_error(at: &Location, source: io::Error) -> Error {
+    Error::Write {
+        path: at.to_string(),
+        source,
+    }
+}

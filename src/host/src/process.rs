@@ -1,0 +1,217 @@
+//! The one place that spawns: a fixed program, a list of arguments, a clean environment, a deadline.
+
+use std::io::Read as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Standard error that is kept of a program: its end.
+const KEPT_BYTES: usize = 4096;
+
+/// Standard output that is taken; more is an error of the program.
+const OUTPUT_MAX_BYTES: u64 = 16 << 20;
+
+/// Programs that are run at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// `systemctl`, for the unit files of a deployment that is not running.
+    Systemctl,
+}
+
+impl Program {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Systemctl => "/usr/bin/systemctl",
+        }
+    }
+}
+
+/// What went wrong with a program.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It could not be started or waited for.
+    #[error("cannot run {program}")]
+    Start {
+        /// Its path.
+        program: &'static str,
+        /// The system's word.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It ended badly.
+    #[error("{program} {} failed ({status}): {stderr}", arguments.join(" "))]
+    Failed {
+        /// Its path.
+        program: &'static str,
+        /// What it was given.
+        arguments: Vec<String>,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last of what it said.
+        stderr: String,
+    },
+    /// It did not end in time and was killed.
+    #[error("{program} {} did not end in {} s: {stderr}", arguments.join(" "), deadline.as_secs())]
+    Late {
+        /// Its path.
+        program: &'static str,
+        /// What it was given.
+        arguments: Vec<String>,
+        /// What it was allowed.
+        deadline: Duration,
+        /// The last of what it said.
+        stderr: String,
+    },
+}
+
+/// Runs a program to its end and returns what it printed.
+///
+/// # Errors
+/// [`Error::Failed`] for any exit status but 0, [`Error::Late`] past the deadline.
+pub fn run(program: Program, arguments: &[&str], deadline: Duration) -> Result<Vec<u8>, Error> {
+    let start = |source| Error::Start {
+        program: program.path(),
+        source,
+    };
+    let mut child = command(program.path())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(start)?;
+    let stdout = child.stdout.take();
+    let stderr = child.stderr.take();
+    let stdout = thread::spawn(move || {
+        let mut output = Vec::new();
+        // An output cut short by a read error shows in what the caller parses.
+        if let Some(pipe) = stdout
+            && let Err(error) = pipe.take(OUTPUT_MAX_BYTES).read_to_end(&mut output)
+        {
+            tracing::debug!(%error, "standard output ended early");
+        }
+        output
+    });
+    let stderr = thread::spawn(move || stderr.map(keep_end).unwrap_or_default());
+    let ended = wait(&mut child, deadline).map_err(start)?;
+    let status = if ended {
+        child.wait().map_err(start)?
+    } else {
+        child.kill().map_err(start)?;
+        child.wait().map_err(start)?
+    };
+    let stderr = stderr.join().unwrap_or_default();
+    let stdout = stdout.join().unwrap_or_default();
+    let arguments = || {
+        arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect()
+    };
+    if !ended {
+        let arguments = arguments();
+        return Err(Error::Late {
+            program: program.path(),
+            arguments,
+            deadline,
+            stderr,
+        });
+    }
+    if !status.success() {
+        let arguments = arguments();
+        return Err(Error::Failed {
+            program: program.path(),
+            arguments,
+            status,
+            stderr,
+        });
+    }
+    Ok(stdout)
+}
+
+/// The command of skopeo, for the image library that drives it through a socket of its own.
+#[cfg(feature = "ostree")]
+pub(crate) fn skopeo() -> Command {
+    command("/usr/bin/skopeo")
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that spawns"
+)]
+fn command(path: &str) -> Command {
+    let mut command = Command::new(path);
+    command
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LC_ALL", "C.UTF-8")
+        .current_dir("/");
+    command
+}
+
+/// Whether a child ended before the deadline.
+fn wait(child: &mut Child, deadline: Duration) -> std::io::Result<bool> {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return Ok(true);
+    };
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    let mut waited = [PollFd::new(&handle, PollFlags::IN)];
+    let timeout = Timespec::try_from(deadline).map_err(std::io::Error::other)?;
+    let ready = rustix::io::retry_on_intr(|| poll(&mut waited, Some(&timeout)))?;
+    Ok(ready > 0)
+}
+
+fn keep_end(mut pipe: impl std::io::Read) -> String {
+    let mut kept = Vec::new();
+    let mut buffer = [0; KEPT_BYTES];
+    loop {
+        match pipe.read(&mut buffer) {
+            // A broken pipe ends what can be kept; the exit status tells the rest.
+            Ok(0) | Err(_) => break,
+            Ok(length) => kept.extend_from_slice(buffer.get(..length).unwrap_or_default()),
+        }
+        if kept.len() > KEPT_BYTES {
+            kept.drain(..kept.len() - KEPT_BYTES);
+        }
+    }
+    String::from_utf8_lossy(&kept).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_program_says_what_it_was_given_and_what_it_said() {
+        let error = run(
+            Program::Systemctl,
+            &["no-such-verb"],
+            Duration::from_secs(10),
+        );
+        let text = error.unwrap_err().to_string();
+        assert!(
+            text.starts_with("/usr/bin/systemctl no-such-verb failed (exit status: 1): "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn only_the_end_of_standard_error_is_kept() {
+        let long = [vec![b'a'; 3 * KEPT_BYTES], vec![b'b'; 10]].concat();
+        let kept = keep_end(long.as_slice());
+        assert_eq!(kept.len(), KEPT_BYTES);
+        assert!(kept.ends_with("abbbbbbbbbb"));
+    }
+
+    #[test]
+    fn a_child_past_its_deadline_is_told_from_one_that_ended() {
+        let mut child = command("/usr/bin/sleep").arg("60").spawn().unwrap();
+        assert!(!wait(&mut child, Duration::from_millis(20)).unwrap());
+        child.kill().unwrap();
+        assert!(wait(&mut child, Duration::from_secs(10)).unwrap());
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,73 @@
+//! The host's systemd: units of the running system over D-Bus, unit files of one that is not.
+
+mod bus;
+mod manager;
+mod offline;
+
+pub use bus::{Job, Property};
+pub use manager::Systemd;
+pub use offline::Offline;
+
+/// What is done to a unit's links in `/etc/systemd/system`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enablement {
+    /// `systemctl enable`.
+    Enable,
+    /// `systemctl disable`.
+    Disable,
+    /// `systemctl preset`.
+    Preset,
+}
+
+impl Enablement {
+    /// The verb of `systemctl`.
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Self::Enable => "enable",
+            Self::Disable => "disable",
+            Self::Preset => "preset",
+        }
+    }
+}
+
+/// What went wrong with systemd.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system bus is not to be had.
+    #[error("cannot reach systemd on the system bus")]
+    Connect(#[source] zbus::Error),
+    /// A call was refused or broke.
+    #[error("cannot {operation} {unit}")]
+    Call {
+        /// What was tried: `restart`, `enable`, `read the state of`.
+        operation: &'static str,
+        /// The unit, or what else it was about.
+        unit: String,
+        /// The bus's word.
+        #[source]
+        source: zbus::Error,
+    },
+    /// A job of a unit did not end well.
+    #[error("{operation} of {unit} ended as {result:?}")]
+    Job {
+        /// `start`, `stop`, `restart` or `reload`.
+        operation: &'static str,
+        /// The unit.
+        unit: String,
+        /// systemd's word: `failed`, `canceled`, `timeout`, `dependency`, …
+        result: String,
+    },
+    /// A job did not end in time.
+    #[error("{operation} of {unit} did not end in {seconds} s")]
+    Late {
+        /// `start`, `stop`, `restart` or `reload`.
+        operation: &'static str,
+        /// The unit.
+        unit: String,
+        /// What it was allowed.
+        seconds: u64,
+    },
+    /// `systemctl --root` failed.
+    #[error(transparent)]
+    Offline(#[from] crate::process::Error),
+}

@@ -1,0 +1,265 @@
+//! The running system's systemd, over the system bus.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zbus::proxy::CacheProperties;
+use zbus::{Connection, connection};
+
+use super::bus::{Job, LoginProxy, ManagerProxy, PropertiesProxy, Property};
+use super::{Enablement, Error};
+
+/// What a job of a unit is allowed. systemd's own default for starting and stopping is 90 s; a
+/// container engine that takes leave of its containers has been seen to take three times that.
+const JOB_DEADLINE: Duration = Duration::from_mins(5);
+
+/// What a call is allowed that does not wait for a job.
+const CALL_DEADLINE: Duration = Duration::from_mins(1);
+
+/// The error that systemd answers for a unit that has no file.
+const NO_SUCH_FILE: &[&str] = &[
+    "org.freedesktop.DBus.Error.FileNotFound",
+    "org.freedesktop.systemd1.NoSuchUnit",
+];
+
+/// A connection to systemd and logind of the host.
+#[derive(Debug, Clone)]
+pub struct Systemd {
+    connection: Connection,
+    manager: ManagerProxy<'static>,
+}
+
+impl Systemd {
+    /// Connects to the system bus, at `socket` where it is not where the specification puts it (a
+    /// container sees the host's at `/rootfs/run/dbus/system_bus_socket`).
+    ///
+    /// # Errors
+    /// [`Error::Connect`].
+    pub async fn connect(socket: Option<&Path>) -> Result<Self, Error> {
+        let builder = match socket {
+            Some(path) => {
+                connection::Builder::address(format!("unix:path={}", path.display()).as_str())
+            }
+            None => connection::Builder::system(),
+        };
+        let connect = async {
+            let connection = builder.method_timeout(CALL_DEADLINE).build().await?;
+            let manager = ManagerProxy::builder(&connection)
+                .cache_properties(CacheProperties::No)
+                .build()
+                .await?;
+            Ok(Self {
+                connection,
+                manager,
+            })
+        };
+        connect.await.map_err(Error::Connect)
+    }
+
+    /// `systemctl daemon-reload`.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub async fn reload(&self) -> Result<(), Error> {
+        self.manager
+            .reload()
+            .await
+            .map_err(call("reload", "systemd"))
+    }
+
+    /// Runs a job and waits for its end.
+    ///
+    /// # Errors
+    /// [`Error::Call`], [`Error::Job`] where it ends as anything but done (or skipped, for a unit
+    /// whose conditions are not met), [`Error::Late`] after five minutes.
+    pub async fn run(&self, job: Job, unit: &str) -> Result<(), Error> {
+        let operation = job.verb();
+        let failed = call(operation, unit);
+        let wait = async {
+            self.manager.subscribe().await.or_else(already_subscribed)?;
+            let mut removed = self.manager.receive_job_removed().await?;
+            let path = match job {
+                Job::Start => self.manager.start_unit(unit, "replace").await?,
+                Job::Stop => self.manager.stop_unit(unit, "replace").await?,
+                Job::Restart => self.manager.restart_unit(unit, "replace").await?,
+                Job::Reload => self.manager.reload_or_restart_unit(unit, "replace").await?,
+            };
+            while let Some(signal) = next(&mut removed).await {
+                let arguments = signal.args()?;
+                if arguments.job == path {
+                    return Ok(Some(arguments.result));
+                }
+            }
+            Ok(None)
+        };
+        let late = |_| Error::Late {
+            operation,
+            unit: unit.to_owned(),
+            seconds: JOB_DEADLINE.as_secs(),
+        };
+        let result = timeout(JOB_DEADLINE, wait)
+            .await
+            .map_err(late)?
+            .map_err(failed)?;
+        match result.as_deref() {
+            Some("done" | "skipped") => Ok(()),
+            other => Err(Error::Job {
+                operation,
+                unit: unit.to_owned(),
+                result: other.unwrap_or("bus closed").to_owned(),
+            }),
+        }
+    }
+
+    /// Starts a transient unit. What it does goes on when the caller dies.
+    ///
+    /// # Errors
+    /// [`Error::Call`]; a unit of that name that still is loaded is one.
+    pub async fn start_transient(
+        &self,
+        unit: &str,
+        properties: &[Property<'_>],
+    ) -> Result<(), Error> {
+        let started = self
+            .manager
+            .start_transient_unit(unit, "fail", properties, &[])
+            .await;
+        started.map(drop).map_err(call("start", unit))
+    }
+
+    /// Forgets that a unit failed, so that its name can be used again.
+    ///
+    /// # Errors
+    /// [`Error::Call`]; a unit that is not loaded is none.
+    pub async fn reset_failed(&self, unit: &str) -> Result<(), Error> {
+        match self.manager.reset_failed_unit(unit).await {
+            Err(error) if !is_missing(&error) => Err(call("reset", unit)(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Changes the links of a unit for good.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub async fn set_enablement(&self, change: Enablement, unit: &str) -> Result<(), Error> {
+        let units = [unit];
+        let changed = match change {
+            Enablement::Enable => self
+                .manager
+                .enable_unit_files(&units, false, true)
+                .await
+                .map(drop),
+            Enablement::Disable => self
+                .manager
+                .disable_unit_files(&units, false)
+                .await
+                .map(drop),
+            Enablement::Preset => self
+                .manager
+                .preset_unit_files(&units, false, true)
+                .await
+                .map(drop),
+        };
+        changed.map_err(call(change.verb(), unit))
+    }
+
+    /// Names of all unit files.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub async fn unit_files(&self) -> Result<Vec<String>, Error> {
+        let files = self
+            .manager
+            .list_unit_files()
+            .await
+            .map_err(call("list", "unit files"))?;
+        let name = |path: String| path.rsplit('/').next().map(str::to_owned).unwrap_or(path);
+        Ok(files.into_iter().map(|(path, _)| name(path)).collect())
+    }
+
+    /// What `systemctl is-enabled` says: `enabled`, `disabled`, `static`, `masked`, …, `not-found`.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub async fn file_state(&self, unit: &str) -> Result<String, Error> {
+        match self.manager.get_unit_file_state(unit).await {
+            Ok(state) => Ok(state),
+            Err(error) if is_missing(&error) => Ok("not-found".to_owned()),
+            Err(error) => Err(call("read the state of", unit)(error)),
+        }
+    }
+
+    /// A string property of a unit: `ActiveState`, `Result`, `LoadState`, …
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub async fn unit_property(&self, unit: &str, property: &str) -> Result<String, Error> {
+        self.property(unit, "org.freedesktop.systemd1.Unit", property)
+            .await
+    }
+
+    /// A property of a unit, of one of its interfaces, in the type asked for.
+    ///
+    /// # Errors
+    /// [`Error::Call`]; another type is one.
+    pub async fn property<T>(&self, unit: &str, interface: &str, property: &str) -> Result<T, Error>
+    where
+        T: TryFrom<zbus::OwnedVariant>,
+        T::Error: Into<zbus::Error>,
+    {
+        let read = async {
+            let path = self.manager.load_unit(unit).await?;
+            let proxy = PropertiesProxy::builder(&self.connection)
+                .path(path)
+                .cache_properties(CacheProperties::No)
+                .build()
+                .await?;
+            T::try_from(proxy.get(interface, property).await?).map_err(Into::into)
+        };
+        read.await.map_err(call("read the state of", unit))
+    }
+
+    /// Reboots through logind, which honours inhibitors that delay.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub async fn reboot(&self) -> Result<(), Error> {
+        let reboot = async { LoginProxy::new(&self.connection).await?.reboot(false).await };
+        reboot.await.map_err(call("reboot", "the host"))
+    }
+}
+
+/// The next of a stream, without a crate for it.
+async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context)).await
+}
+
+fn call(operation: &'static str, unit: &str) -> impl FnOnce(zbus::Error) -> Error {
+    let unit = unit.to_owned();
+    move |source| Error::Call {
+        operation,
+        unit,
+        source,
+    }
+}
+
+fn is_missing(error: &zbus::Error) -> bool {
+    error_name(error).is_some_and(|name| NO_SUCH_FILE.contains(&name))
+}
+
+fn already_subscribed(error: zbus::Error) -> zbus::Result<()> {
+    match error_name(&error) {
+        Some("org.freedesktop.systemd1.AlreadySubscribed") => Ok(()),
+        Some(_) | None => Err(error),
+    }
+}
+
+fn error_name(error: &zbus::Error) -> Option<&str> {
+    if let zbus::Error::MethodError(name, _, _) = error {
+        Some(name.as_str())
+    } else {
+        None
+    }
+}

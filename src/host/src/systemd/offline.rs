@@ -1,0 +1,94 @@
+//! Unit files of a root that no systemd runs on.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Enablement, Error};
+use crate::process::{self, Program};
+
+/// What changing links is allowed; it takes milliseconds.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+/// `systemctl --root`: presets, enabling and disabling by the unit files and presets of that root.
+#[derive(Debug, Clone)]
+pub struct Offline {
+    root: PathBuf,
+}
+
+impl Offline {
+    /// Unit files below `root`.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Changes the links of a unit.
+    ///
+    /// # Errors
+    /// [`Error::Offline`], with what systemctl said.
+    pub fn set_enablement(&self, change: Enablement, unit: &str) -> Result<(), Error> {
+        self.systemctl(&[change.verb(), unit]).map(drop)
+    }
+
+    /// All unit files with their state: `enabled`, `disabled`, `static`, `masked`, …
+    ///
+    /// # Errors
+    /// [`Error::Offline`].
+    pub fn unit_files(&self) -> Result<BTreeMap<String, String>, Error> {
+        let listing =
+            self.systemctl(&["list-unit-files", "--full", "--no-legend", "--no-pager"])?;
+        Ok(parse_listing(&String::from_utf8_lossy(&listing)))
+    }
+
+    fn systemctl(&self, arguments: &[&str]) -> Result<Vec<u8>, Error> {
+        let root = format!("--root={}", self.root.display());
+        let arguments = [&[root.as_str()], arguments].concat();
+        Ok(process::run(Program::Systemctl, &arguments, DEADLINE)?)
+    }
+}
+
+/// Lines of `list-unit-files`: name, state, preset.
+fn parse_listing(listing: &str) -> BTreeMap<String, String> {
+    let pair = |line: &str| {
+        let mut words = line.split_whitespace();
+        Some((words.next()?.to_owned(), words.next()?.to_owned()))
+    };
+    listing.lines().filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn enabling_makes_links_below_the_root_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let units = dir.path().join("etc/systemd/system");
+        fs::create_dir_all(&units).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+        fs::write(
+            units.join("x.service"),
+            "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n",
+        )
+        .unwrap();
+        let offline = Offline::new(dir.path().to_owned());
+        let state = |unit| offline.unit_files().unwrap().get(unit).cloned();
+        assert_eq!(state("x.service").as_deref(), Some("disabled"));
+        offline
+            .set_enablement(Enablement::Enable, "x.service")
+            .unwrap();
+        let link = fs::read_link(units.join("multi-user.target.wants/x.service")).unwrap();
+        assert_eq!(link.to_str(), Some("/etc/systemd/system/x.service"));
+        assert_eq!(state("x.service").as_deref(), Some("enabled"));
+        offline
+            .set_enablement(Enablement::Disable, "x.service")
+            .unwrap();
+        assert_eq!(state("x.service").as_deref(), Some("disabled"));
+        assert_eq!(state("none.service"), None);
+        offline
+            .set_enablement(Enablement::Enable, "none.service")
+            .unwrap_err();
+    }
+}
