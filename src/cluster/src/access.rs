@@ -1,0 +1,221 @@
+//! An identity at the API server, whose credentials may rotate under it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::Stream;
+use http::Method;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde::de::DeserializeOwned;
+
+use crate::wire::{self, Change, Content};
+
+mod kubeconfig;
+
+/// Reads a file as the identity's owner sees it: the daemon reads the kubelet's files below the host's root.
+pub type Reader = Box<dyn Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync>;
+
+/// Why credentials cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// Path as the kubeconfig names it.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// The kubeconfig is not one, or asks for what a daemon has not: a plugin to run, a prompt.
+    #[error("cannot use kubeconfig {path}: {why}")]
+    Kubeconfig {
+        /// Path of the kubeconfig.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// No client can be made of it: an unreadable certificate or key.
+    #[error("cannot make a client from {path}")]
+    Client {
+        /// Path of the kubeconfig.
+        path: PathBuf,
+        /// The client's word.
+        source: Box<kube::Error>,
+    },
+}
+
+/// An identity at the API server.
+///
+/// Each request reads the credentials again and makes a new client if they changed, so a rotation needs no restart and no signal. That
+/// costs a few small reads a request, and the daemon sends few.
+pub struct Access {
+    source: Source,
+    made: Mutex<Option<Made>>,
+}
+
+enum Source {
+    Fixed(Client),
+    Files {
+        kubeconfig: PathBuf,
+        read: Reader,
+        /// Token that takes the place of the kubeconfig's own credentials.
+        token: Option<PathBuf>,
+    },
+}
+
+struct Made {
+    from: Vec<Vec<u8>>,
+    client: Client,
+}
+
+impl Access {
+    /// The identity of a kubeconfig: the kubelet's, on a node.
+    ///
+    /// Shape: certificate, key, authority and token inline or as files, relative paths from the kubeconfig's directory. No exec or
+    /// provider plugins.
+    pub fn kubeconfig(path: impl Into<PathBuf>, read: Reader) -> Self {
+        Self::files(path.into(), read, None)
+    }
+
+    /// The identity of a service account, at the server and with the authority that a kubeconfig names.
+    ///
+    /// The address of the `kubernetes` service is of no use to a pod on the host's network before the node's proxy runs.
+    /// Shape: `token` is a path in the pod, read directly: it does not lie below the host's root.
+    pub fn service_account(
+        path: impl Into<PathBuf>,
+        read: Reader,
+        token: impl Into<PathBuf>,
+    ) -> Self {
+        Self::files(path.into(), read, Some(token.into()))
+    }
+
+    /// A client that somebody else has made and keeps.
+    pub const fn of_client(client: Client) -> Self {
+        Self {
+            source: Source::Fixed(client),
+            made: Mutex::new(None),
+        }
+    }
+
+    const fn files(kubeconfig: PathBuf, read: Reader, token: Option<PathBuf>) -> Self {
+        Self {
+            source: Source::Files {
+                kubeconfig,
+                read,
+                token,
+            },
+            made: Mutex::new(None),
+        }
+    }
+
+    /// A client for the credentials as they are now.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub async fn client(&self) -> Result<Client, Error> {
+        let (path, material) = match &self.source {
+            Source::Fixed(client) => return Ok(client.clone()),
+            Source::Files {
+                kubeconfig,
+                read,
+                token,
+            } => {
+                let token = token.as_deref().map(read_directly).transpose()?;
+                (kubeconfig, kubeconfig::load(kubeconfig, read, token)?)
+            }
+        };
+        if let Some(made) = self.made().as_ref()
+            && made.from == material.bytes
+        {
+            return Ok(made.client.clone());
+        }
+        let client = connect(path, material.kubeconfig).await?;
+        *self.made() = Some(Made {
+            from: material.bytes,
+            client: client.clone(),
+        });
+        Ok(client)
+    }
+
+    /// Drops the connections that are open. The next request opens new ones.
+    pub fn rest(&self) {
+        *self.made() = None;
+    }
+
+    /// Sends one request and reads its answer as `T`.
+    ///
+    /// # Errors
+    /// All of [`wire::Error`].
+    pub async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        content: Content<'_>,
+    ) -> Result<T, wire::Error> {
+        let client = self.client().await?;
+        wire::send(&client, method, path, content).await
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// All of [`wire::Error`].
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, wire::Error> {
+        self.send(Method::GET, path, Content::Empty).await
+    }
+
+    /// Opens a watch.
+    ///
+    /// # Errors
+    /// All of [`wire::Error`], also for each event.
+    pub async fn watch<T: Clone + DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<impl Stream<Item = Result<Change<T>, wire::Error>> + use<T>, wire::Error> {
+        let client = self.client().await?;
+        wire::watch(&client, path).await
+    }
+
+    fn made(&self) -> MutexGuard<'_, Option<Made>> {
+        // Nothing panics while it is held; a poisoned lock still holds a whole value.
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Access");
+        if let Source::Files {
+            kubeconfig, token, ..
+        } = &self.source
+        {
+            shown.field("kubeconfig", kubeconfig).field("token", token);
+        }
+        shown.finish_non_exhaustive()
+    }
+}
+
+async fn connect(path: &Path, kubeconfig: Kubeconfig) -> Result<Client, Error> {
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| Error::Kubeconfig {
+            path: path.to_owned(),
+            why: service::report::Chain(&error).to_string(),
+        })?;
+    // Whoever sends decides about retries: an eviction refused by a budget must not be repeated underneath.
+    config.default_retry = false;
+    Client::try_from(config).map_err(|source| Error::Client {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+fn read_directly(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })
+}

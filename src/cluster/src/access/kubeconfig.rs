@@ -1,0 +1,258 @@
+//! A kubeconfig with all it points to read in.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::config::{AuthInfo, Cluster, Kubeconfig, NamedAuthInfo, NamedCluster};
+
+use super::{Error, Reader};
+
+/// A kubeconfig that points to no file any more, and the bytes it was made of: equal bytes make an equal client.
+pub(super) struct Material {
+    pub(super) kubeconfig: Kubeconfig,
+    pub(super) bytes: Vec<Vec<u8>>,
+}
+
+/// Reads the kubeconfig at `path` and its files. A `token` takes the place of its own credentials.
+pub(super) fn load(path: &Path, read: &Reader, token: Option<Vec<u8>>) -> Result<Material, Error> {
+    let mut files = Files {
+        base: path.parent().unwrap_or_else(|| Path::new("/")),
+        read,
+        bytes: Vec::new(),
+    };
+    let text = files.read(path)?;
+    let mut kubeconfig = parse(path, &text)?;
+    let (cluster, user) = selected(path, &mut kubeconfig)?;
+    inline_authority(&mut files, cluster)?;
+    match token {
+        Some(token) => {
+            *user = AuthInfo {
+                token: Some(trimmed(&token).into()),
+                ..AuthInfo::default()
+            };
+            files.bytes.push(token);
+        }
+        None => inline_credentials(path, &mut files, user)?,
+    }
+    Ok(Material {
+        bytes: files.bytes,
+        kubeconfig,
+    })
+}
+
+struct Files<'a> {
+    base: &'a Path,
+    read: &'a Reader,
+    bytes: Vec<Vec<u8>>,
+}
+
+impl Files<'_> {
+    fn read(&mut self, path: &Path) -> Result<Vec<u8>, Error> {
+        let path: PathBuf = self.base.join(path);
+        let bytes = (self.read)(&path).map_err(|source| Error::Read { path, source })?;
+        self.bytes.push(bytes.clone());
+        Ok(bytes)
+    }
+
+    /// Base64, as the `…-data` fields have it.
+    fn read_data(&mut self, path: &str) -> Result<String, Error> {
+        Ok(STANDARD.encode(self.read(Path::new(path))?))
+    }
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<Kubeconfig, Error> {
+    let text = std::str::from_utf8(text).map_err(|_| refuse(path, "it is not UTF-8"))?;
+    // The parser's message may quote the text, which holds keys.
+    Kubeconfig::from_yaml(text).map_err(|_| refuse(path, "it is not a kubeconfig in YAML"))
+}
+
+/// Cluster and user of the current context.
+fn selected<'a>(
+    path: &Path,
+    kubeconfig: &'a mut Kubeconfig,
+) -> Result<(&'a mut Cluster, &'a mut AuthInfo), Error> {
+    let name = kubeconfig
+        .current_context
+        .as_deref()
+        .ok_or_else(|| refuse(path, "current-context is not set"))?;
+    let context = kubeconfig
+        .contexts
+        .iter()
+        .find(|context| context.name == name)
+        .and_then(|context| context.context.as_ref())
+        .ok_or_else(|| refuse(path, "current-context names no context"))?;
+    let user_name = context.user.as_deref().unwrap_or_default();
+    let cluster = kubeconfig
+        .clusters
+        .iter_mut()
+        .find(|named| named.name == context.cluster)
+        .and_then(|NamedCluster { cluster, .. }| cluster.as_mut())
+        .ok_or_else(|| refuse(path, "the context names no cluster"))?;
+    let user = kubeconfig
+        .auth_infos
+        .iter_mut()
+        .find(|named| named.name == user_name)
+        .and_then(|NamedAuthInfo { auth_info, .. }| auth_info.as_mut())
+        .ok_or_else(|| refuse(path, "the context names no user"))?;
+    Ok((cluster, user))
+}
+
+fn inline_authority(files: &mut Files<'_>, cluster: &mut Cluster) -> Result<(), Error> {
+    if let Some(file) = cluster.certificate_authority.take()
+        && cluster.certificate_authority_data.is_none()
+    {
+        cluster.certificate_authority_data = Some(files.read_data(&file)?);
+    }
+    Ok(())
+}
+
+fn inline_credentials(
+    path: &Path,
+    files: &mut Files<'_>,
+    user: &mut AuthInfo,
+) -> Result<(), Error> {
+    if user.exec.is_some() || user.auth_provider.is_some() {
+        return Err(refuse(path, "it asks to run a credential plugin"));
+    }
+    if let Some(file) = user.client_certificate.take()
+        && user.client_certificate_data.is_none()
+    {
+        user.client_certificate_data = Some(files.read_data(&file)?);
+    }
+    if let Some(file) = user.client_key.take()
+        && user.client_key_data.is_none()
+    {
+        user.client_key_data = Some(files.read_data(&file)?.into());
+    }
+    if let Some(file) = user.token_file.take()
+        && user.token.is_none()
+    {
+        let token = files.read(Path::new(&file))?;
+        user.token = Some(trimmed(&token).into());
+    }
+    Ok(())
+}
+
+fn trimmed(token: &[u8]) -> String {
+    String::from_utf8_lossy(token).trim().to_owned()
+}
+
+fn refuse(path: &Path, why: &str) -> Error {
+    Error::Kubeconfig {
+        path: path.to_owned(),
+        why: why.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io;
+
+    use super::*;
+
+    const KUBECONFIG: &str = "/var/lib/kubelet/kubeconfig";
+    const TEXT: &str = "
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: 'https://api-int:6443', certificate-authority: /etc/kubernetes/ca.crt}}]
+users: [{name: u, user: {client-certificate: pki/kubelet-client-current.pem, client-key: pki/kubelet-client-current.pem}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+";
+
+    fn reader(files: &[(&str, &str)]) -> Reader {
+        let files: BTreeMap<PathBuf, String> = files
+            .iter()
+            .map(|(path, text)| (PathBuf::from(path), (*text).to_owned()))
+            .collect();
+        Box::new(move |path| {
+            let text = files.get(path).ok_or(io::ErrorKind::NotFound)?;
+            Ok(text.clone().into_bytes())
+        })
+    }
+
+    fn files(pem: &str) -> Reader {
+        reader(&[
+            (KUBECONFIG, TEXT),
+            ("/etc/kubernetes/ca.crt", "authority"),
+            ("/var/lib/kubelet/pki/kubelet-client-current.pem", pem),
+        ])
+    }
+
+    #[test]
+    fn files_are_read_in_relative_to_the_kubeconfig() {
+        let material = load(Path::new(KUBECONFIG), &files("pem"), None).unwrap();
+        let user = material.kubeconfig.auth_infos[0]
+            .auth_info
+            .as_ref()
+            .unwrap();
+        assert_eq!(user.client_certificate_data.as_deref(), Some("cGVt"));
+        assert!(user.client_certificate.is_none() && user.client_key.is_none());
+        let cluster = material.kubeconfig.clusters[0].cluster.as_ref().unwrap();
+        assert_eq!(
+            cluster.certificate_authority_data.as_deref(),
+            Some("YXV0aG9yaXR5")
+        );
+    }
+
+    #[test]
+    fn a_rotated_certificate_is_other_material() {
+        let load = |pem| {
+            load(Path::new(KUBECONFIG), &files(pem), None)
+                .unwrap()
+                .bytes
+        };
+        assert_eq!(load("old"), load("old"));
+        assert_ne!(load("old"), load("new"));
+    }
+
+    #[test]
+    fn a_service_account_keeps_server_and_authority_only() {
+        let read = reader(&[(KUBECONFIG, TEXT), ("/etc/kubernetes/ca.crt", "authority")]);
+        let material = load(Path::new(KUBECONFIG), &read, Some(b"token\n".to_vec())).unwrap();
+        let user = material.kubeconfig.auth_infos[0]
+            .auth_info
+            .as_ref()
+            .unwrap();
+        assert!(user.token.is_some() && user.client_certificate.is_none());
+        let cluster = material.kubeconfig.clusters[0].cluster.as_ref().unwrap();
+        assert_eq!(cluster.server.as_deref(), Some("https://api-int:6443"));
+    }
+
+    #[test]
+    fn what_cannot_be_used_names_the_file() {
+        let table = [
+            (
+                "no kubeconfig",
+                "cannot use kubeconfig /k: it is not a kubeconfig in YAML",
+            ),
+            (
+                "kind: Config",
+                "cannot use kubeconfig /k: current-context is not set",
+            ),
+            (
+                "current-context: x",
+                "cannot use kubeconfig /k: current-context names no context",
+            ),
+        ];
+        for (text, expected) in table {
+            let error = load(Path::new("/k"), &reader(&[("/k", text)]), None)
+                .err()
+                .unwrap();
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn plugins_are_refused() {
+        let text = TEXT.replace(
+            "client-certificate: pki/kubelet-client-current.pem, client-key: pki/kubelet-client-current.pem",
+            "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}",
+        );
+        let read = reader(&[(KUBECONFIG, &text), ("/etc/kubernetes/ca.crt", "authority")]);
+        let error = load(Path::new(KUBECONFIG), &read, None).err().unwrap();
+        assert!(error.to_string().ends_with("credential plugin"), "{error}");
+    }
+}

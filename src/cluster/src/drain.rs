@@ -1,0 +1,295 @@
+//! Pods leave a node: through evictions, with their own grace periods, for as long as it takes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use serde::Deserialize;
+use service::backoff::{self, Backoff};
+use service::report::Chain;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::access::Access;
+use crate::wire::{self, Change};
+
+mod evict;
+mod filter;
+mod progress;
+#[cfg(test)]
+mod tests;
+
+pub use filter::{Controller, Pod, PodName, Skip, Verdict, judge};
+pub use progress::{Blocked, Progress};
+
+use evict::Answer;
+use progress::Teller;
+
+/// Between two attempts to evict a pod that a budget protects; kubectl waits as long.
+const EVICTION_RETRY: Duration = Duration::from_secs(5);
+
+/// Up to this much later, so that nodes which wait for the same budget do not ask all at once.
+const EVICTION_JITTER: Duration = Duration::from_secs(1);
+
+/// First and longest wait after an answer that says nothing about the pod: no connection, an internal error.
+const TROUBLE_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// How long one watch of the node's pods is asked to last; then they are listed again.
+const WATCH_LENGTH: Duration = Duration::from_mins(5);
+
+/// A drain of one node.
+#[derive(Debug, Clone, Copy)]
+pub struct Drain<'a> {
+    /// Identity that may list the node's pods and evict them: the kubelet's.
+    pub access: &'a Access,
+    /// The node.
+    pub node: &'a str,
+    /// The pod that drains, which stays.
+    pub own: Option<&'a PodName>,
+}
+
+#[derive(Debug, Deserialize)]
+struct List {
+    metadata: ListMetadata,
+    #[serde(default)]
+    items: Vec<Pod>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMetadata {
+    resource_version: String,
+}
+
+/// A pod that has to leave, and how far it is.
+#[derive(Debug)]
+struct Leaver {
+    name: PodName,
+    /// First attempt that did not succeed.
+    refused_since: Option<Instant>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    budget: Option<String>,
+    message: String,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// To be evicted, again perhaps, from this time on.
+    Due(Instant, Option<Refusal>),
+    /// Deleted; its grace period runs.
+    Terminating,
+}
+
+/// Pods that have to leave, by uid: a pod of the same name that comes back is another pod.
+type Leavers = BTreeMap<String, Leaver>;
+
+impl Drain<'_> {
+    /// Evicts what has to leave and returns when it is gone. The node must be cordoned before.
+    ///
+    /// Never gives up: a pod that a budget protects is asked again, an API server out of reach is waited for. `report` is called whenever
+    /// what holds up the drain is another pod or another budget. Dropping the future cancels the drain; pods already told to leave leave.
+    pub async fn run(&self, mut report: impl FnMut(&Progress)) {
+        let mut retry = Backoff::new(TROUBLE_RETRY.0, TROUBLE_RETRY.1);
+        let mut leavers = Leavers::new();
+        let mut teller = Teller::new();
+        loop {
+            let error = match self
+                .round(&mut leavers, &mut retry, &mut teller, &mut report)
+                .await
+            {
+                Ok(true) => return,
+                Ok(false) => continue,
+                Err(error) => error,
+            };
+            let error = Chain(&error).to_string();
+            tracing::warn!(node = self.node, error, "drain waits for the API server");
+            let trouble = Progress {
+                trouble: Some(error),
+                ..Progress::default()
+            };
+            teller.tell(trouble, &mut report);
+            tokio::time::sleep(retry.next_delay()).await;
+        }
+    }
+
+    /// Lists the pods and follows them for the length of one watch. True when all are gone.
+    async fn round(
+        &self,
+        leavers: &mut Leavers,
+        retry: &mut Backoff,
+        teller: &mut Teller,
+        report: &mut impl FnMut(&Progress),
+    ) -> Result<bool, wire::Error> {
+        let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", self.node);
+        let list: List = self.access.get(&path).await?;
+        self.adopt(leavers, &list.items);
+        if leavers.is_empty() {
+            return Ok(true);
+        }
+        let path = format!(
+            "{path}&watch=true&resourceVersion={}&timeoutSeconds={}",
+            list.metadata.resource_version,
+            backoff::spread(WATCH_LENGTH).as_secs()
+        );
+        drop(list);
+        let mut events = std::pin::pin!(self.access.watch::<Pod>(&path).await?);
+        let end = Instant::now() + WATCH_LENGTH;
+        loop {
+            self.evict_due(leavers, retry).await;
+            if leavers.is_empty() {
+                return Ok(true);
+            }
+            let progress = progress(leavers);
+            let due = leavers.values().filter_map(Leaver::due);
+            let wake = due
+                .chain(teller.due(&progress).filter(|due| *due > Instant::now()))
+                .min();
+            teller.tell(progress, report);
+            tokio::select! {
+                event = next(&mut events, end) => match event? {
+                    Some(event) => self.take_in(leavers, event),
+                    None => return Ok(false),
+                },
+                () = sleep_until(wake.unwrap_or(end)) => {}
+            }
+        }
+    }
+
+    /// Takes over what a list says: new pods are judged, those not in it are gone.
+    fn adopt(&self, leavers: &mut Leavers, pods: &[Pod]) {
+        leavers.retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
+        for pod in pods {
+            self.take_pod(leavers, pod);
+        }
+    }
+
+    fn take_in(&self, leavers: &mut Leavers, event: Change<Pod>) {
+        match event {
+            Change::Present(pod) => self.take_pod(leavers, &pod),
+            Change::Gone(pod) => {
+                if let Some(leaver) = leavers.remove(&pod.uid) {
+                    tracing::info!(pod = %leaver.name, "pod has left");
+                }
+            }
+            Change::Position(_) => {}
+        }
+    }
+
+    fn take_pod(&self, leavers: &mut Leavers, pod: &Pod) {
+        let stage = match judge(pod, self.own) {
+            Verdict::Evict => Stage::Due(Instant::now(), None),
+            Verdict::Wait => Stage::Terminating,
+            Verdict::Skip(reason) => {
+                tracing::debug!(pod = %pod.name, ?reason, "pod stays");
+                leavers.remove(&pod.uid);
+                return;
+            }
+        };
+        match leavers.get_mut(&pod.uid) {
+            // One already told to leave is only late in the watch.
+            Some(leaver) if matches!(stage, Stage::Terminating) => leaver.stage = stage,
+            Some(_) => {}
+            None => {
+                let leaver = Leaver {
+                    name: pod.name.clone(),
+                    refused_since: None,
+                    stage,
+                };
+                leavers.insert(pod.uid.clone(), leaver);
+            }
+        }
+    }
+
+    /// One eviction for each pod that is due, one after the other: a node needs no more connections than one.
+    async fn evict_due(&self, leavers: &mut Leavers, retry: &mut Backoff) {
+        let now = Instant::now();
+        let due: Vec<_> = leavers
+            .iter()
+            .filter(|(_, leaver)| leaver.due().is_some_and(|due| due <= now))
+            .map(|(uid, leaver)| (uid.clone(), leaver.name.clone()))
+            .collect();
+        for (uid, name) in due {
+            let answer = evict::evict(self.access, &name, &uid).await;
+            match &answer {
+                Answer::Accepted => tracing::info!(pod = %name, "evicting pod"),
+                Answer::Gone => tracing::info!(pod = %name, "pod has left"),
+                Answer::Blocked { message, .. } => {
+                    tracing::info!(pod = %name, reason = %message, "pod may not be evicted yet");
+                }
+                Answer::Trouble(message) => {
+                    tracing::warn!(pod = %name, error = %message, "cannot evict pod yet");
+                }
+            }
+            let stage = match answer {
+                Answer::Gone => {
+                    leavers.remove(&uid);
+                    continue;
+                }
+                Answer::Accepted => Stage::Terminating,
+                Answer::Blocked {
+                    budget,
+                    message,
+                    retry_after,
+                } => {
+                    retry.reset();
+                    let wait = retry_after.unwrap_or(EVICTION_RETRY).max(EVICTION_RETRY);
+                    let wait = wait + backoff::spread(EVICTION_JITTER);
+                    Stage::Due(Instant::now() + wait, Some(Refusal { budget, message }))
+                }
+                Answer::Trouble(message) => {
+                    let refusal = Refusal {
+                        budget: None,
+                        message,
+                    };
+                    Stage::Due(Instant::now() + retry.next_delay(), Some(refusal))
+                }
+            };
+            if let Some(leaver) = leavers.get_mut(&uid) {
+                leaver.refused_since.get_or_insert(now);
+                leaver.stage = stage;
+            }
+        }
+    }
+}
+
+impl Leaver {
+    const fn due(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Due(at, _) => Some(at),
+            Stage::Terminating => None,
+        }
+    }
+}
+
+fn progress(leavers: &Leavers) -> Progress {
+    let mut progress = Progress::default();
+    for leaver in leavers.values() {
+        match &leaver.stage {
+            Stage::Terminating => progress.terminating.push(leaver.name.clone()),
+            Stage::Due(at, refusal) => {
+                if let Some(Refusal { budget, message }) = refusal {
+                    progress.blocked.push(Blocked {
+                        pod: leaver.name.clone(),
+                        budget: budget.clone(),
+                        since: leaver.refused_since.unwrap_or(*at),
+                        message: message.clone(),
+                    });
+                }
+            }
+        }
+    }
+    progress
+}
+
+/// The next event, or nothing when the watch ends or is over time.
+async fn next<S>(events: &mut S, end: Instant) -> Result<Option<Change<Pod>>, wire::Error>
+where
+    S: Stream<Item = Result<Change<Pod>, wire::Error>> + Unpin,
+{
+    timeout_at(end, events.next())
+        .await
+        .map_or(Ok(None), Option::transpose)
+}

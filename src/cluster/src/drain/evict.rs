@@ -1,0 +1,152 @@
+//! One eviction, and what its answer means.
+
+use std::time::Duration;
+
+use http::Method;
+use kube::core::Status;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use service::report::Chain;
+
+use super::PodName;
+use crate::access::Access;
+use crate::wire::{self, Content};
+
+/// What came of an attempt.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The pod terminates.
+    Accepted,
+    /// There is no such pod.
+    Gone,
+    /// A budget, or the API server's own limit, refuses for now.
+    Blocked {
+        budget: Option<String>,
+        message: String,
+        retry_after: Option<Duration>,
+    },
+    /// An answer that says nothing about the pod, or none.
+    Trouble(String),
+}
+
+/// Evicts one pod, and only the one with this uid: a pod of the same name that came since is somebody else.
+///
+/// No grace period is sent: the pod's own counts.
+pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> Answer {
+    let PodName { namespace, name } = pod;
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
+    let eviction = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": namespace, "name": name},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    });
+    let result = access
+        .send::<IgnoredAny>(Method::POST, &path, Content::Object(&eviction))
+        .await;
+    match result {
+        Ok(_) => Answer::Accepted,
+        Err(error) => read(&error),
+    }
+}
+
+fn read(error: &wire::Error) -> Answer {
+    let wire::Error::Refused {
+        status,
+        retry_after,
+        ..
+    } = error
+    else {
+        return Answer::Trouble(Chain(error).to_string());
+    };
+    match status.code {
+        404 => Answer::Gone,
+        429 => Answer::Blocked {
+            budget: budget(status),
+            message: because(status),
+            retry_after: *retry_after,
+        },
+        _ => Answer::Trouble(because(status)),
+    }
+}
+
+/// The cause says more than the message, which is the same for every budget.
+fn because(status: &Status) -> String {
+    cause(status).unwrap_or(&status.message).to_owned()
+}
+
+fn cause(status: &Status) -> Option<&str> {
+    status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .find(|cause| cause.reason == "DisruptionBudget")
+        .map(|cause| cause.message.as_str())
+}
+
+/// Name of the PodDisruptionBudget. The API gives it in words only: `The disruption budget web needs 5 healthy pods and has 5 currently`.
+/// A kubelet may not list budgets, so words it is; where they change, the name is missing and the words are still shown.
+fn budget(status: &Status) -> Option<String> {
+    let rest = cause(status)?.strip_prefix("The disruption budget ")?;
+    rest.split_whitespace().next().map(ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(body: &str) -> wire::Error {
+        let status: Status = serde_json::from_str(body).unwrap();
+        wire::Error::Refused {
+            method: Method::POST,
+            path: "/x".to_owned(),
+            status: Box::new(status),
+            retry_after: None,
+        }
+    }
+
+    fn blocked(budget: Option<&str>, message: &str) -> Answer {
+        Answer::Blocked {
+            budget: budget.map(ToOwned::to_owned),
+            message: message.to_owned(),
+            retry_after: None,
+        }
+    }
+
+    /// Bodies as kube-apiserver 1.36 sends them.
+    #[test]
+    fn what_the_api_server_says() {
+        let table = [
+            (
+                r#"{"code":429,"reason":"TooManyRequests","message":"Cannot evict pod as it would violate the pod's disruption budget.",
+                    "details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget web needs 5 healthy pods and has 5 currently"}]}}"#,
+                blocked(Some("web"), "The disruption budget web needs 5 healthy pods and has 5 currently"),
+            ),
+            (
+                r#"{"code":429,"reason":"TooManyRequests","message":"Cannot evict pod as it would violate the pod's disruption budget.",
+                    "details":{"retryAfterSeconds":10,"causes":[{"reason":"DisruptionBudget","message":"The disruption budget web is still being processed by the server."}]}}"#,
+                blocked(Some("web"), "The disruption budget web is still being processed by the server."),
+            ),
+            (
+                r#"{"code":429,"reason":"TooManyRequests","message":"too many requests"}"#,
+                blocked(None, "too many requests"),
+            ),
+            (r#"{"code":404,"reason":"NotFound","message":"pods \"web\" not found"}"#, Answer::Gone),
+            (
+                r#"{"code":500,"message":"This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}"#,
+                Answer::Trouble(
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.".to_owned(),
+                ),
+            ),
+            (
+                r#"{"code":403,"reason":"Forbidden","message":"unable to create new content in namespace x because it is being terminated"}"#,
+                Answer::Trouble(
+                    "unable to create new content in namespace x because it is being terminated".to_owned(),
+                ),
+            ),
+        ];
+        for (body, answer) in table {
+            assert_eq!(read(&refused(body)), answer, "{body}");
+        }
+    }
+}

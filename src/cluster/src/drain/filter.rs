@@ -1,0 +1,259 @@
+//! Which pods leave a node, and why the others stay.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer};
+
+/// Namespace and name. Printed as `namespace/name`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodName {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl fmt::Display for PodName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What of a pod decides whether it leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Namespace and name.
+    pub name: PodName,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub is_terminating: bool,
+    /// Whether the kubelet made it from a file on the host: annotation `kubernetes.io/config.mirror`.
+    pub is_mirror: bool,
+    /// The owner with `controller: true`; unmanaged pods have none.
+    pub controller: Option<Controller>,
+    /// Whether `status.phase` is `Succeeded` or `Failed`.
+    pub is_finished: bool,
+}
+
+/// Who made a pod and makes it again.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Controller {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    #[serde(default, rename = "controller")]
+    is_managing: bool,
+}
+
+/// Why a pod stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skip {
+    /// It comes from a file on the host; deleting the mirror stops nothing.
+    Mirror,
+    /// Its DaemonSet tolerates the cordon and would make it again at once.
+    DaemonSet,
+    /// It is the pod that drains.
+    Own,
+    /// It runs no more.
+    Finished,
+}
+
+/// What a drain does with a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Evicted; also where nobody makes it again, and where its emptyDir is lost.
+    Evict,
+    /// Waited for: somebody has deleted it already.
+    Wait,
+    /// Left alone.
+    Skip(Skip),
+}
+
+/// Judges one pod.
+///
+/// Source: `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, as the original drains. Finished pods stay, unlike there:
+/// they hold up nothing, and their logs may be wanted.
+pub fn judge(pod: &Pod, own: Option<&PodName>) -> Verdict {
+    if pod.is_mirror {
+        Verdict::Skip(Skip::Mirror)
+    } else if own == Some(&pod.name) {
+        Verdict::Skip(Skip::Own)
+    } else if pod.is_finished {
+        Verdict::Skip(Skip::Finished)
+    } else if pod
+        .controller
+        .as_ref()
+        .is_some_and(Controller::is_daemon_set)
+    {
+        Verdict::Skip(Skip::DaemonSet)
+    } else if pod.is_terminating {
+        Verdict::Wait
+    } else {
+        Verdict::Evict
+    }
+}
+
+impl Controller {
+    fn is_daemon_set(&self) -> bool {
+        self.kind == "DaemonSet" && self.api_version.starts_with("apps/")
+    }
+}
+
+impl<'de> Deserialize<'de> for Pod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Wire { metadata, status } = Wire::deserialize(deserializer)?;
+        Ok(Self {
+            name: PodName {
+                namespace: metadata.namespace,
+                name: metadata.name,
+            },
+            uid: metadata.uid,
+            is_terminating: metadata.deletion_timestamp.is_some(),
+            is_mirror: metadata
+                .annotations
+                .contains_key("kubernetes.io/config.mirror"),
+            controller: metadata
+                .owner_references
+                .into_iter()
+                .find(|owner| owner.is_managing),
+            is_finished: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: Metadata,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    namespace: String,
+    name: String,
+    uid: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Controller>,
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+struct Status {
+    #[serde(default)]
+    phase: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(metadata: &Value, phase: &str, volumes: &Value) -> Pod {
+        let mut object = json!({
+            "metadata": {"namespace": "shop", "name": "web", "uid": "1"},
+            "spec": {"volumes": volumes},
+            "status": {"phase": phase},
+        });
+        for (key, value) in metadata.as_object().unwrap() {
+            object["metadata"][key] = value.clone();
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn owner(api_version: &str, kind: &str, controller: bool) -> Value {
+        json!({"ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": "x", "uid": "2", "controller": controller}]})
+    }
+
+    #[test]
+    fn who_leaves_and_who_stays() {
+        let none = json!([]);
+        let empty_dir = json!([{"name": "cache", "emptyDir": {}}]);
+        let mirror = json!({"annotations": {"kubernetes.io/config.mirror": "abc"}});
+        let deleted = json!({"deletionTimestamp": "2026-11-21T19:00:00Z"});
+        let own = json!({"namespace": "mco", "name": "mcd-x"});
+        let table = [
+            (
+                "of a ReplicaSet",
+                owner("apps/v1", "ReplicaSet", true),
+                "Running",
+                &none,
+                Verdict::Evict,
+            ),
+            ("unmanaged", json!({}), "Running", &none, Verdict::Evict),
+            (
+                "with emptyDir",
+                owner("apps/v1", "ReplicaSet", true),
+                "Running",
+                &empty_dir,
+                Verdict::Evict,
+            ),
+            ("pending", json!({}), "Pending", &none, Verdict::Evict),
+            (
+                "of a DaemonSet",
+                owner("apps/v1", "DaemonSet", true),
+                "Running",
+                &none,
+                Verdict::Skip(Skip::DaemonSet),
+            ),
+            (
+                "owned, not controlled",
+                owner("apps/v1", "DaemonSet", false),
+                "Running",
+                &none,
+                Verdict::Evict,
+            ),
+            (
+                "of somebody else's DaemonSet",
+                owner("example.com/v1", "DaemonSet", true),
+                "Running",
+                &none,
+                Verdict::Evict,
+            ),
+            (
+                "mirror",
+                mirror,
+                "Running",
+                &none,
+                Verdict::Skip(Skip::Mirror),
+            ),
+            ("own", own, "Running", &none, Verdict::Skip(Skip::Own)),
+            (
+                "succeeded",
+                json!({}),
+                "Succeeded",
+                &none,
+                Verdict::Skip(Skip::Finished),
+            ),
+            (
+                "failed",
+                json!({}),
+                "Failed",
+                &none,
+                Verdict::Skip(Skip::Finished),
+            ),
+            ("deleted already", deleted, "Running", &none, Verdict::Wait),
+        ];
+        let own = PodName {
+            namespace: "mco".to_owned(),
+            name: "mcd-x".to_owned(),
+        };
+        for (what, metadata, phase, volumes, verdict) in table {
+            assert_eq!(
+                judge(&pod(&metadata, phase, volumes), Some(&own)),
+                verdict,
+                "{what}"
+            );
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The traffic of a drain.
+
+use apimock::{Call, Reply, Script};
+use serde_json::{Value, json};
+
+use super::*;
+
+const PODS: &str = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn";
+const WATCH: &str =
+    "/api/v1/pods?fieldSelector=spec.nodeName%3Dn&watch=true&resourceVersion=7&timeoutSeconds=N";
+
+fn pod(name: &str, uid: &str, kind: &str) -> Value {
+    json!({
+        "metadata": {
+            "namespace": "shop", "name": name, "uid": uid, "resourceVersion": "8",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": "y", "controller": true}],
+        },
+        "status": {"phase": "Running"},
+    })
+}
+
+fn list(pods: &[Value]) -> Reply {
+    Reply::ok(json!({"metadata": {"resourceVersion": "7"}, "items": pods}))
+}
+
+fn deleted_after(secs: u64, pods: &[Value]) -> Reply {
+    let events = pods.iter().map(|pod| {
+        (
+            Duration::from_secs(secs),
+            json!({"type": "DELETED", "object": pod}),
+        )
+    });
+    Reply::Events(events.collect(), Duration::from_hours(1))
+}
+
+fn eviction(name: &str, uid: &str, reply: Reply) -> Call {
+    Call::post(
+        &format!("/api/v1/namespaces/shop/pods/{name}/eviction"),
+        json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": "shop", "name": name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }),
+        reply,
+    )
+}
+
+fn refused_by(budget: &str) -> Value {
+    json!({
+        "kind": "Status", "status": "Failure", "code": 429, "reason": "TooManyRequests",
+        "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+        "details": {"causes": [{
+            "reason": "DisruptionBudget",
+            "message": format!("The disruption budget {budget} needs 5 healthy pods and has 5 currently"),
+        }]},
+    })
+}
+
+async fn drain(calls: Vec<Call>) -> (Vec<String>, Duration) {
+    let (script, client) = Script::start(calls);
+    let access = Access::of_client(client);
+    let drain = Drain {
+        access: &access,
+        node: "n",
+        own: None,
+    };
+    let mut told = Vec::new();
+    let began = Instant::now();
+    script
+        .drive(drain.run(|progress| told.push(progress.to_string())))
+        .await;
+    (told, began.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_with_nothing_to_evict_costs_one_request() {
+    let daemon = pod("logs", "1", "DaemonSet");
+    let (told, _) = drain(vec![Call::get(PODS, list(&[daemon]))]).await;
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn evicts_and_waits_until_the_pod_is_gone() {
+    let web = pod("web", "1", "ReplicaSet");
+    let (told, took) = drain(vec![
+        Call::get(PODS, list(&[web.clone(), pod("logs", "2", "DaemonSet")])),
+        Call::get(WATCH, deleted_after(5, &[web])),
+        eviction("web", "1", Reply::created()),
+    ])
+    .await;
+    assert!(told.is_empty(), "{told:?}");
+    assert_eq!(took.as_secs(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_is_asked_again_and_named() {
+    let web = pod("web", "1", "ReplicaSet");
+    let (told, took) = drain(vec![
+        Call::get(PODS, list(std::slice::from_ref(&web))),
+        Call::get(WATCH, deleted_after(20, &[web])),
+        eviction("web", "1", Reply::Object(429, refused_by("web"))),
+        eviction("web", "1", Reply::Later(429, 9, refused_by("web"))),
+        eviction("web", "1", Reply::created()),
+    ])
+    .await;
+    assert_eq!(
+        told,
+        [
+            "pod shop/web is protected by PodDisruptionBudget shop/web: The disruption budget web needs 5 healthy pods and has 5 currently",
+            "pod shop/web is terminating",
+        ]
+    );
+    assert_eq!(took.as_secs(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_waited_for_and_never_means_drained() {
+    let web = pod("web", "1", "ReplicaSet");
+    let (told, _) = drain(vec![
+        Call::get(
+            PODS,
+            Reply::failure(500, "InternalError", "etcdserver: request timed out"),
+        ),
+        Call::get(PODS, Reply::Broken),
+        Call::get(PODS, list(std::slice::from_ref(&web))),
+        Call::get(WATCH, Reply::Broken),
+        Call::get(PODS, list(std::slice::from_ref(&web))),
+        Call::get(WATCH, deleted_after(60, &[web])),
+        eviction(
+            "web",
+            "1",
+            Reply::failure(500, "InternalError", "no leader"),
+        ),
+        eviction("web", "1", Reply::Broken),
+        eviction("web", "1", Reply::created()),
+    ])
+    .await;
+    assert!(
+        told[0].contains("etcdserver: request timed out"),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_came_back_under_its_name_is_another_pod() {
+    let old = pod("db-0", "1", "StatefulSet");
+    let new = pod("db-0", "2", "StatefulSet");
+    let web = pod("web", "3", "ReplicaSet");
+    let events = vec![
+        (
+            Duration::from_secs(1),
+            json!({"type": "DELETED", "object": old}),
+        ),
+        (
+            Duration::from_secs(1),
+            json!({"type": "ADDED", "object": new}),
+        ),
+        (
+            Duration::from_secs(1),
+            json!({"type": "DELETED", "object": web}),
+        ),
+        (
+            Duration::from_secs(1),
+            json!({"type": "DELETED", "object": new}),
+        ),
+    ];
+    drain(vec![
+        Call::get(PODS, list(&[old, web])),
+        Call::get(WATCH, Reply::Events(events, Duration::from_hours(1))),
+        eviction("db-0", "1", Reply::created()),
+        eviction("web", "3", Reply::created()),
+        eviction("db-0", "2", Reply::created()),
+    ])
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_gone_in_between_and_one_finished_are_not_waited_for() {
+    let job = pod("job", "2", "Job");
+    let mut finished = job.clone();
+    finished["status"]["phase"] = json!("Succeeded");
+    let events = vec![(
+        Duration::from_secs(3),
+        json!({"type": "MODIFIED", "object": finished}),
+    )];
+    drain(vec![
+        Call::get(PODS, list(&[pod("web", "1", "ReplicaSet"), job])),
+        Call::get(WATCH, Reply::Events(events, Duration::from_hours(1))),
+        eviction(
+            "web",
+            "1",
+            Reply::failure(404, "NotFound", "pods \"web\" not found"),
+        ),
+        eviction("job", "2", Reply::created()),
+    ])
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_is_followed_by_a_list() {
+    let web = pod("web", "1", "ReplicaSet");
+    let mut terminating = web.clone();
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-11-21T19:00:00Z");
+    drain(vec![
+        Call::get(PODS, list(&[web])),
+        Call::get(WATCH, Reply::Events(vec![], Duration::from_secs(200))),
+        eviction("web", "1", Reply::created()),
+        Call::get(PODS, list(&[terminating])),
+        Call::get(WATCH, Reply::Events(vec![], Duration::from_secs(200))),
+        Call::get(PODS, list(&[])),
+    ])
+    .await;
+}

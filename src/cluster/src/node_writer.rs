@@ -1,0 +1,302 @@
+//! The only writer of a Node's annotations and `unschedulable`: one at a time, only what differs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+use service::backoff::Backoff;
+use service::report::Chain;
+use service::shutdown::Shutdown;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::access::Access;
+use crate::node::Node;
+use crate::watch::Seen;
+use crate::wire::{self, Content};
+
+/// How many orders may wait; as upstream's writer.
+const QUEUE: usize = 25;
+
+/// How long an order waits for company: what is decided in one go is sent in one patch.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// First and longest wait before a failed patch is sent again.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// A change of a Node's annotations and `unschedulable`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Annotations to set, or with `None` to remove.
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// Cordon or uncordon.
+    pub unschedulable: Option<bool>,
+}
+
+impl Change {
+    /// Sets an annotation.
+    #[must_use]
+    pub fn set(mut self, key: &str, value: impl Into<String>) -> Self {
+        self.annotations.insert(key.to_owned(), Some(value.into()));
+        self
+    }
+
+    /// Removes an annotation.
+    #[must_use]
+    pub fn remove(mut self, key: &str) -> Self {
+        self.annotations.insert(key.to_owned(), None);
+        self
+    }
+
+    /// Cordons, or uncordons.
+    #[must_use]
+    pub fn unschedulable(mut self, unschedulable: bool) -> Self {
+        self.unschedulable = Some(unschedulable);
+        self
+    }
+
+    /// The node as it is once this change is in force.
+    fn apply(self, node: &mut Node) {
+        for (key, value) in self.annotations {
+            match value {
+                Some(value) => node.annotations.insert(key, value),
+                None => node.annotations.remove(&key),
+            };
+        }
+        if let Some(unschedulable) = self.unschedulable {
+            node.unschedulable = unschedulable;
+        }
+    }
+}
+
+/// Why a change is not in force.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server refuses it for good.
+    #[error("cannot patch node {node}")]
+    Refused {
+        /// The Node.
+        node: String,
+        /// Its answer.
+        source: Arc<wire::Error>,
+    },
+    /// The writer ended first.
+    #[error("the writer of node {node} has ended")]
+    Ended {
+        /// The Node.
+        node: String,
+    },
+}
+
+type Decide = Box<dyn Fn(&Node) -> Change + Send>;
+
+struct Order {
+    decide: Decide,
+    done: oneshot::Sender<Result<(), Arc<wire::Error>>>,
+}
+
+/// Hands orders to the writer. Cheap to clone.
+#[derive(Clone)]
+pub struct NodeWriter {
+    node: String,
+    orders: mpsc::Sender<Order>,
+}
+
+impl NodeWriter {
+    /// Makes the writer of the Node `name` and the task that does its work, to be spawned or awaited.
+    pub fn new(
+        access: Arc<Access>,
+        name: &str,
+        seen: watch::Receiver<Seen>,
+        shutdown: Shutdown,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let (orders, queue) = mpsc::channel(QUEUE);
+        let writer = Self {
+            node: name.to_owned(),
+            orders,
+        };
+        let worker = Worker {
+            access,
+            node: name.to_owned(),
+            seen,
+            queue,
+            waiting: Vec::new(),
+            written: None,
+        };
+        (writer, worker.run(shutdown))
+    }
+
+    /// Makes a change that depends on the Node as it is when its turn comes, and waits until it is in force.
+    ///
+    /// A change that changes nothing sends nothing. Transient errors are retried for as long as the caller waits; a caller that stops
+    /// waiting before its change was sent withdraws it.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub async fn write(
+        &self,
+        decide: impl Fn(&Node) -> Change + Send + 'static,
+    ) -> Result<(), Error> {
+        let (done, answer) = oneshot::channel();
+        let order = Order {
+            decide: Box::new(decide),
+            done,
+        };
+        if self.orders.send(order).await.is_err() {
+            return Err(self.ended());
+        }
+        match answer.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(source)) => Err(Error::Refused {
+                node: self.node.clone(),
+                source,
+            }),
+            Err(_) => Err(self.ended()),
+        }
+    }
+
+    fn ended(&self) -> Error {
+        Error::Ended {
+            node: self.node.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for NodeWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeWriter")
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Worker {
+    access: Arc<Access>,
+    node: String,
+    seen: watch::Receiver<Seen>,
+    queue: mpsc::Receiver<Order>,
+    waiting: Vec<Order>,
+    /// The answer to our last patch: newer than the watch until that catches up.
+    written: Option<Arc<Node>>,
+}
+
+impl Worker {
+    async fn run(mut self, mut shutdown: Shutdown) {
+        tokio::select! {
+            () = shutdown.requested() => {}
+            () = self.work() => {}
+        }
+    }
+
+    async fn work(&mut self) {
+        let mut retry = Backoff::new(RETRY.0, RETRY.1);
+        while self.collect(SETTLE).await {
+            let Some(known) = self.known().await else {
+                return;
+            };
+            self.waiting.retain(|order| !order.done.is_closed());
+            let mut wanted = known.as_ref().clone();
+            for order in &self.waiting {
+                (order.decide)(&wanted).apply(&mut wanted);
+            }
+            let result = match difference(&known, &wanted) {
+                Some(patch) => self.send(&patch).await,
+                None => Ok(()),
+            };
+            match result {
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(node = %self.node, error = %Chain(&error), "cannot patch the node yet");
+                    let delay = error.retry_after().unwrap_or_else(|| retry.next_delay());
+                    if !self.collect(delay).await {
+                        return;
+                    }
+                }
+                result => {
+                    retry.reset();
+                    let result = result.map_err(Arc::new);
+                    for order in self.waiting.drain(..) {
+                        // Nobody waits any more: nobody needs to know.
+                        drop(order.done.send(result.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for a first order, then `time` for its company. False when there will be none any more.
+    async fn collect(&mut self, time: Duration) -> bool {
+        if self.waiting.is_empty() {
+            match self.queue.recv().await {
+                Some(order) => self.waiting.push(order),
+                None => return false,
+            }
+        }
+        let deadline = tokio::time::Instant::now() + time;
+        loop {
+            match tokio::time::timeout_at(deadline, self.queue.recv()).await {
+                Ok(Some(order)) => self.waiting.push(order),
+                // All writers are gone, but their last orders stand.
+                Ok(None) => return !self.waiting.is_empty(),
+                Err(_) => return true,
+            }
+        }
+    }
+
+    /// The newest state of the Node: what we wrote, or what the watch saw since. Waits until there is one.
+    async fn known(&mut self) -> Option<Arc<Node>> {
+        let seen = match self.seen.wait_for(Option::is_some).await {
+            Ok(seen) => seen.clone()?,
+            Err(_) => return None,
+        };
+        match &self.written {
+            Some(written) if !seen.is_as_new_as(written) && seen.uid == written.uid => {
+                Some(Arc::clone(written))
+            }
+            _ => Some(seen),
+        }
+    }
+
+    async fn send(&mut self, patch: &Value) -> Result<(), wire::Error> {
+        let object = format!("/api/v1/nodes/{}", self.node);
+        let node: Node = self
+            .access
+            .send(Method::PATCH, &object, Content::MergePatch(patch))
+            .await?;
+        self.written = Some(Arc::new(node));
+        Ok(())
+    }
+}
+
+/// The merge patch that makes `before` into `after`; nothing when they are the same.
+fn difference(before: &Node, after: &Node) -> Option<Value> {
+    let mut annotations = Map::new();
+    for (key, value) in &after.annotations {
+        if before.annotations.get(key) != Some(value) {
+            annotations.insert(key.clone(), json!(value));
+        }
+    }
+    for key in before.annotations.keys() {
+        if !after.annotations.contains_key(key) {
+            annotations.insert(key.clone(), Value::Null);
+        }
+    }
+    let mut patch = Map::new();
+    if !annotations.is_empty() {
+        patch.insert("metadata".to_owned(), json!({ "annotations": annotations }));
+    }
+    if before.unschedulable != after.unschedulable {
+        // As kubectl: absent rather than false.
+        let value = if after.unschedulable {
+            json!(true)
+        } else {
+            Value::Null
+        };
+        patch.insert("spec".to_owned(), json!({ "unschedulable": value }));
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests;
