@@ -3,11 +3,16 @@
 //! It must not know: files, clocks, networks, async. Values in, values out.
 //!
 //! - [`ignition`]: Ignition configurations, read and validated
+//! - [`merge`]: a child configuration over its parent
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
 //! - [`verify`]: what must hold on a host, and the judgement over what was observed
 
 pub mod ignition;
+pub mod merge;
 pub mod phase;
 pub mod plan;
 pub mod verify;
+
+#[cfg(test)]
+mod arbitrary;
