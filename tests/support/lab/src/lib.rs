@@ -1,1 +1,15 @@
 //! The lab: real parts on one machine, and the observer that judges what happened on them.
+
+pub mod audit;
+pub mod cache;
+pub mod control_plane;
+
+mod cgroup;
+mod disk;
+pub mod host;
+mod network;
+mod place;
+mod program;
+pub mod tree;
+
+pub use self::place::Lab;

@@ -1,0 +1,269 @@
+//! The operating system of the lab's hosts, and commits made from it.
+//!
+//! A real Debian, built once by `tree/build.sh` and kept in the cache as an ostree repository with
+//! one commit. What a test calls v2 or v3 is that commit with a few files laid over it.
+//!
+//! - `overlay`: what a commit has other than the base
+
+mod overlay;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+
+pub use self::overlay::Overlay;
+use crate::cache::{self, Recipe};
+use crate::program::{command, run};
+
+/// Branch of the base commit.
+pub(crate) const BASE: &str = "lab/base";
+
+/// Version of the base commit.
+const BASE_VERSION: &str = "v1";
+
+/// Time of every commit, so that the same content has the same checksum: 2026-01-01.
+const TIMESTAMP: &str = "@1767225600";
+
+const BUILD: &str = include_str!("tree/build.sh");
+
+/// Files laid over the tree before it is committed.
+const FILES: [(&str, &str); 2] = [
+    (
+        "usr/lib/tmpfiles.d/lab.conf",
+        include_str!("tree/files/tmpfiles.conf"),
+    ),
+    (
+        "usr/lib/systemd/system/kubelet.service",
+        include_str!("tree/files/kubelet.service"),
+    ),
+];
+
+/// The built operating system.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// In the cache.
+    dir: PathBuf,
+    /// Version of its one kernel, the folder's name in `/usr/lib/modules`.
+    kernel: String,
+    base: Commit,
+}
+
+/// A commit in the tree's repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Repository that has it, mode `bare`.
+    pub repo: PathBuf,
+    /// SHA-256 in hexadecimal.
+    pub checksum: String,
+    /// What its `os-release` and its metadata say, such as `v2`.
+    pub version: String,
+}
+
+impl Tree {
+    /// Takes the tree from the cache, or builds it: three minutes on two cores, most of it packages.
+    ///
+    /// # Errors
+    ///
+    /// Not root, a program is missing, or the Debian mirror is out of reach.
+    pub fn ready() -> Result<Self> {
+        ensure!(
+            rustix::process::geteuid().is_root(),
+            "the lab's hosts need root"
+        );
+        let recipe = FILES.iter().fold(
+            Recipe::default()
+                .with("build.sh", BUILD)
+                .with("os-release", os_release(BASE_VERSION)),
+            |recipe, (name, content)| recipe.with(name, content),
+        );
+        let dir = cache::folder("tree", &recipe, build)?;
+        let kernel = fs::read_to_string(dir.join("kernel"))
+            .with_context(|| format!("cannot read the kernel's version in {}", dir.display()))?;
+        let repo = dir.join("repo");
+        let checksum = run(ostree(&repo, "rev-parse").arg(BASE))?;
+        let base = Commit {
+            repo,
+            checksum,
+            version: BASE_VERSION.to_owned(),
+        };
+        Ok(Self { dir, kernel, base })
+    }
+
+    /// The commit without anything laid over it, version `v1`.
+    pub fn base(&self) -> &Commit {
+        &self.base
+    }
+
+    /// The base with an overlay; made once and kept.
+    ///
+    /// # Errors
+    ///
+    /// The repository cannot be written, or the overlay has a file where the base has a
+    /// directory.
+    pub fn commit(&self, overlay: &Overlay) -> Result<Commit> {
+        let branch = format!("lab/{}", overlay.recipe().digest());
+        let repo = &self.base.repo;
+        let known = command("ostree")
+            .arg("rev-parse")
+            .arg(format!("--repo={}", repo.display()))
+            .arg(&branch)
+            .stderr(Stdio::null())
+            .output()?;
+        let checksum = if known.status.success() {
+            String::from_utf8(known.stdout)?.trim().to_owned()
+        } else {
+            self.make_commit(overlay, &branch)?
+        };
+        Ok(Commit {
+            repo: repo.clone(),
+            checksum,
+            version: overlay.version.clone(),
+        })
+    }
+
+    fn make_commit(&self, overlay: &Overlay, branch: &str) -> Result<String> {
+        let scratch = tempfile::Builder::new()
+            .prefix("overlay-")
+            .tempdir_in(&self.dir)?;
+        let root = scratch.path().join("root");
+        overlay.write(&root, &self.kernel, |path| self.read(path))?;
+        write(
+            &root.join("usr/lib/os-release"),
+            &os_release(&overlay.version),
+        )?;
+        let skipped = scratch.path().join("skipped");
+        write(&skipped, &overlay.removed(&self.kernel).join("\n"))?;
+
+        let base = format!("--tree=ref={BASE}");
+        let over = format!("--tree=dir={}", root.display());
+        let skip = format!("--skip-list={}", skipped.display());
+        let mut commit = commit(&self.base.repo, branch, &overlay.version);
+        if overlay.has_kernel() {
+            commit.arg("--bootable");
+        }
+        run(commit.args([base, over, skip]))
+    }
+
+    /// A file of the base commit, given by its path there, such as `/usr/etc/passwd`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such file.
+    pub fn read(&self, path: &str) -> Result<Vec<u8>> {
+        let output = ostree(&self.base.repo, "cat").args([BASE, path]).output()?;
+        ensure!(
+            output.status.success(),
+            "cannot read {path} of the base commit: {}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+        Ok(output.stdout)
+    }
+
+    /// Version of the kernel, the folder's name in `/usr/lib/modules`.
+    pub fn kernel(&self) -> &str {
+        &self.kernel
+    }
+}
+
+/// Fills `dir` with `repo` and `kernel`.
+fn build(dir: &Path) -> Result<()> {
+    let script = dir.join("build.sh");
+    write(&script, BUILD)?;
+    let files = dir.join("files");
+    for (name, content) in FILES {
+        write(&files.join(name), content)?;
+    }
+    write(&files.join("usr/lib/os-release"), &os_release(BASE_VERSION))?;
+
+    let root = dir.join("root");
+    fs::create_dir(&root)?;
+    // Its progress goes where this program's messages go: the first build is a long wait.
+    let status = command("bash")
+        .arg(&script)
+        .args([&root, &files])
+        .stdout(std::io::stderr())
+        .status()
+        .context("cannot run bash")?;
+    ensure!(
+        status.success(),
+        "building the operating system failed ({status})"
+    );
+
+    let kernel = fs::read_dir(root.join("usr/lib/modules"))?
+        .next()
+        .context("the tree has no kernel")??
+        .file_name()
+        .into_string()
+        .ok()
+        .context("the kernel's version is not UTF-8")?;
+    write(&dir.join("kernel"), &kernel)?;
+
+    let repo = dir.join("repo");
+    run(ostree(&repo, "init").arg("--mode=bare"))?;
+    run(commit(&repo, BASE, BASE_VERSION)
+        .arg("--bootable")
+        .arg(format!("--tree=dir={}", root.display())))?;
+    fs::remove_dir_all(&root)?;
+    fs::remove_dir_all(&files)?;
+    Ok(())
+}
+
+/// What `/usr/lib/os-release` says. `VARIANT_ID` is what the programs on a node know an ostree system by.
+fn os_release(version: &str) -> String {
+    format!(
+        "PRETTY_NAME=\"Slipway lab {version}\"\nNAME=\"Slipway lab\"\nID=debian\nVERSION_ID=12\n\
+         VERSION=\"{version}\"\nVARIANT_ID=coreos\nOSTREE_VERSION='{version}'\n"
+    )
+}
+
+fn ostree(repo: &Path, verb: &str) -> std::process::Command {
+    let mut command = command("ostree");
+    command.arg(verb).arg(format!("--repo={}", repo.display()));
+    command
+}
+
+fn commit(repo: &Path, branch: &str, version: &str) -> std::process::Command {
+    let mut command = ostree(repo, "commit");
+    command.args([
+        "--fsync=false",
+        "--timestamp",
+        TIMESTAMP,
+        "--branch",
+        branch,
+    ]);
+    command.arg(format!("--subject=Slipway lab {version}"));
+    command.arg(format!("--add-metadata-string=version={version}"));
+    command
+}
+
+/// Writes a file of mode 0644 and what directories it needs, of mode 0755, whatever the umask.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the lab is made of is made again after a crash"
+)]
+fn write(path: &Path, content: &str) -> Result<()> {
+    make_parents(path)?;
+    fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(fs::set_permissions(
+        path,
+        fs::Permissions::from_mode(0o644),
+    )?)
+}
+
+fn make_parents(path: &Path) -> Result<()> {
+    let Some(parent) = path.parent() else {
+        return Ok(());
+    };
+    if parent.is_dir() {
+        return Ok(());
+    }
+    make_parents(parent)?;
+    fs::create_dir(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    Ok(fs::set_permissions(
+        parent,
+        fs::Permissions::from_mode(0o755),
+    )?)
+}

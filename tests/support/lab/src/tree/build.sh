@@ -1,0 +1,100 @@
+#!/bin/bash
+# Builds the lab's operating system as a directory tree in ostree's layout.
+#
+# usage: build.sh OUT FILES, where OUT is an empty directory and FILES a directory laid over the tree.
+#
+# Each step prints one line, so that whoever waits for the first build sees that it moves.
+set -euo pipefail
+umask 022
+
+out=$1
+files=$2
+mirror=http://deb.debian.org/debian
+suite=bookworm
+
+say() { printf 'tree: %s\n' "$*"; }
+
+# A command inside the tree. dracut and depmod need /proc and /dev; the mount namespace takes the
+# mounts away again, however this script ends.
+inside() {
+    unshare --mount --propagation private bash -euc '
+        root=$1; shift
+        mount -t proc proc "$root/proc"
+        mount --rbind /dev "$root/dev"
+        exec env -i PATH=/usr/sbin:/usr/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+            ${http_proxy:+http_proxy="$http_proxy"} chroot "$root" "$@"
+    ' inside "$out" "$@"
+}
+
+say "debootstrap $suite from $mirror"
+debootstrap --variant=minbase "$suite" "$out" "$mirror" >/dev/null
+
+say "packages"
+# No package may start a service here, and nothing needs to reach the disk before the commit does.
+printf '#!/bin/sh\nexit 101\n' >"$out/usr/sbin/policy-rc.d"
+chmod 0755 "$out/usr/sbin/policy-rc.d"
+echo force-unsafe-io >"$out/etc/dpkg/dpkg.cfg.d/lab"
+# The package of dracut makes the initramfs when all are installed: its settings come first.
+mkdir -p "$out/etc/dracut.conf.d"
+cat >"$out/etc/dracut.conf.d/lab.conf" <<'CONF'
+hostonly=no
+early_microcode=no
+omit_dracutmodules+=" crypt dm kernel-modules kernel-modules-extra lunmask resume overlay-root "
+omit_dracutmodules+=" virtiofs terminfo nvdimm qemu lvm mdraid usrmount "
+add_drivers+=" virtio_pci virtio_blk ext4 "
+CONF
+inside apt-get install --quiet=2 --yes --no-install-recommends \
+    systemd systemd-sysv libpam-systemd dbus udev ostree skopeo strace iproute2 procps kmod \
+    ca-certificates dracut ostree-boot linux-image-cloud-amd64 >/dev/null
+
+kernel=$(basename "$out"/usr/lib/modules/*)
+modules=$out/usr/lib/modules/$kernel
+
+say "modules of $kernel: only what a machine under qemu needs"
+inside modprobe --set-version "$kernel" --all --show-depends \
+    virtio_pci virtio_blk virtio_net virtio_console virtio_rng \
+    ext4 overlay fuse loop veth bridge tun \
+    | sed -n 's/^insmod \([^ ]*\).*/\1/p' | sed 's,^/lib/,/usr/lib/,' | sort -u >"$out/keep"
+find "$modules/kernel" -name '*.ko' | sed "s,^$out,," | grep -vxFf "$out/keep" \
+    | sed "s,^,$out," | xargs rm --
+find "$modules" -type d -empty -delete
+rm "$out/keep"
+inside depmod "$kernel"
+
+mv "$out/boot/vmlinuz-$kernel" "$modules/vmlinuz"
+mv "$out/boot/initrd.img-$kernel" "$modules/initramfs.img"
+
+say "accounts"
+inside useradd --uid 1000 --user-group --no-create-home --home-dir /var/home/core \
+    --shell /bin/bash core
+# Owners of configured files: one account as packages make them, one only in the static database
+# that an ostree system may ship beside it.
+inside useradd --system --uid 970 --user-group --no-create-home --home-dir / \
+    --shell /usr/sbin/nologin chrony
+echo 'ostreesvc:x:971:971:static account:/:/usr/sbin/nologin' >"$out/usr/lib/passwd"
+echo 'ostreesvc:x:971:' >"$out/usr/lib/group"
+
+say "what a node does not use"
+rm -r "$out"/usr/share/{doc,man,info,lintian,bug,locale} "$out"/usr/lib/udev/hwdb.* \
+    "$out/usr/lib/cni" "$out/usr/sbin/policy-rc.d" "$out/etc/dpkg/dpkg.cfg.d/lab"
+rm -f "$out"/etc/{passwd,group,shadow,gshadow,subuid,subgid}- "$out"/etc/.pwd.lock \
+    "$out"/etc/{hostname,resolv.conf,fstab} "$out"/{vmlinuz,initrd.img}{,.old}
+rm -r "$out"/etc/systemd/system/{timers.target.wants,getty.target.wants,sysinit.target.wants} \
+    "$out"/etc/systemd/system/multi-user.target.wants/e2scrub_reap.service
+# An empty file tells systemd nothing; the installer of a host writes the real one.
+: >"$out/etc/machine-id"
+
+say "ostree layout"
+mv "$out/etc" "$out/usr/etc"
+rm -r "$out"/{boot,home,root,opt,srv,mnt,media,dev,proc,sys,run,tmp,var} "$out/usr/local"
+mkdir "$out"/{boot,dev,proc,sys,run,var,sysroot}
+mkdir -m 1777 "$out/tmp"
+for name in home opt srv mnt; do ln -s "var/$name" "$out/$name"; done
+ln -s var/roothome "$out/root"
+ln -s run/media "$out/media"
+ln -s sysroot/ostree "$out/ostree"
+ln -s ../var/usrlocal "$out/usr/local"
+cp "$out/usr/share/systemd/tmp.mount" "$out/usr/lib/systemd/system/"
+cp -r --preserve=mode "$files/." "$out"
+ln -s /usr/lib/systemd/system/kubelet.service "$out/usr/etc/systemd/system/multi-user.target.wants/"
+say "done: $(du -sh "$out" | cut -f1)"

@@ -1,0 +1,204 @@
+//! A host of the lab behaves as a machine with ostree does.
+//!
+//! Each test needs root, and the operating system's tree, which the first run builds.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::Duration;
+
+use lab::Lab;
+use lab::host::{BOOTED_WITHIN, End, Host, HostSpec};
+use lab::tree::{Overlay, Tree};
+
+/// A started host `node` of the base commit, and the tree it is from.
+fn booted() -> (Tree, Host) {
+    let tree = Tree::ready().unwrap();
+    let lab = Lab::create().unwrap();
+    let mut host = Host::create(&lab, HostSpec::new("node", tree.base())).unwrap();
+    host.start().unwrap();
+    host.wait_booted(BOOTED_WITHIN).unwrap();
+    (tree, host)
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
+fn a_booted_host_knows_its_deployment() {
+    let (tree, host) = booted();
+    let status = host.run(["ostree", "admin", "status"]).unwrap();
+    assert!(
+        status.starts_with(&format!("* slipway {}.0", tree.base().checksum)),
+        "{status}"
+    );
+    assert_eq!(
+        host.run(["systemctl", "is-system-running"]).unwrap(),
+        "running"
+    );
+    assert_eq!(host.run(["hostname"]).unwrap(), "node");
+
+    let boot = host.boots().pop().unwrap();
+    let id = host
+        .run(["cat", "/proc/sys/kernel/random/boot_id"])
+        .unwrap();
+    assert_eq!(id, boot.id);
+    let options = host.run(["cat", "/proc/cmdline"]).unwrap();
+    assert!(
+        options.starts_with("root=LABEL=root rw console=ttyS0 ostree=/ostree/boot."),
+        "{options}"
+    );
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
+fn what_is_read_only_on_a_machine_is_read_only_here() {
+    let (_tree, host) = booted();
+    for dir in ["/usr", "/sysroot", "/boot"] {
+        let output = host.exec(["touch", &format!("{dir}/x")]).unwrap();
+        assert!(
+            output.stderr.contains("Read-only file system"),
+            "{dir}: {output:?}"
+        );
+    }
+    for dir in ["/etc", "/var", "/home/core", "/usr/local/bin", "/root"] {
+        host.run(["touch", &format!("{dir}/x")]).unwrap();
+    }
+    // A mount namespace of one's own may remount, and nobody else sees it.
+    let script = "mount -o remount,rw /sysroot && touch /sysroot/x && rm /sysroot/x";
+    host.run(["unshare", "--mount", "sh", "-c", script])
+        .unwrap();
+    assert_ne!(host.exec(["touch", "/sysroot/x"]).unwrap().code, Some(0));
+    // The file system itself can be remounted without a trace outside.
+    host.run(["unshare", "--mount", "mount", "-o", "remount,ro", "/boot"])
+        .unwrap();
+    // The deployment's own directory is immutable, and root may change that.
+    assert_ne!(host.exec(["touch", "/x"]).unwrap().code, Some(0));
+    host.run([
+        "sh",
+        "-c",
+        "chattr -i / && touch /x && rm /x && chattr +i /",
+    ])
+    .unwrap();
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
+fn a_reboot_by_logind_is_another_boot_of_the_same_host() {
+    let (_tree, host) = booted();
+    host.run(["touch", "/etc/kept", "/run/lost"]).unwrap();
+    let again = host.reboot().unwrap();
+    host.run(["test", "-e", "/etc/kept"]).unwrap();
+    host.run(["test", "!", "-e", "/run/lost"]).unwrap();
+
+    let boots = host.boots();
+    assert_eq!(boots.len(), 2);
+    assert_eq!(boots[0].ended.unwrap().1, End::Reboot);
+    assert_ne!(boots[0].id, again.id);
+    assert_eq!(boots[0].deployment, again.deployment);
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
+fn a_deployed_commit_is_booted_next() {
+    let (tree, host) = booted();
+    let overlay = Overlay::version("v2").another_kernel().owned_file(
+        "/usr/etc/chrony/key",
+        "1 secret\n",
+        0o640,
+        (0, 970),
+    );
+    let v2 = tree.commit(&overlay).unwrap();
+    host.pull(&v2).unwrap();
+    host.run(["sh", "-c", "echo mine >/etc/mine"]).unwrap();
+    host.run(["ostree", "admin", "deploy", "--karg=added", &v2.checksum])
+        .unwrap();
+
+    let boot = host.reboot().unwrap();
+    assert_eq!(boot.deployment.checksum, v2.checksum);
+    assert!(boot.options.ends_with(" added"), "{}", boot.options);
+    assert_eq!(host.run(["cat", "/etc/mine"]).unwrap(), "mine");
+    assert_eq!(
+        host.run(["stat", "-c", "%a %U:%G", "/etc/chrony/key"])
+            .unwrap(),
+        "640 root:chrony"
+    );
+    let release = host.run(["cat", "/etc/os-release"]).unwrap();
+    assert!(release.contains("OSTREE_VERSION='v2'"), "{release}");
+    let entries = host.entries().unwrap();
+    assert_eq!(entries.len(), 2);
+    assert_ne!(entries[0].linux, entries[1].linux);
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
+fn a_killed_host_stays_down_until_it_is_started() {
+    let (_tree, mut host) = booted();
+    let mut sleeping = host.command("sleep").unwrap().arg("1000").spawn().unwrap();
+    host.run(["touch", "/var/kept"]).unwrap();
+    host.kill().unwrap();
+    assert!(!sleeping.wait().unwrap().success());
+    assert!(!host.is_on());
+    assert_eq!(host.boots()[0].ended.unwrap().1, End::Killed);
+    assert!(host.exec(["true"]).is_err());
+
+    host.start().unwrap();
+    host.wait_booted_after(1, BOOTED_WITHIN).unwrap();
+    host.run(["test", "-e", "/var/kept"]).unwrap();
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
+fn a_host_that_powers_off_stays_off() {
+    let (_tree, mut host) = booted();
+    host.run(["systemctl", "poweroff"]).unwrap();
+    host.wait_off(Duration::from_mins(1)).unwrap();
+    assert_eq!(host.boots()[0].ended.unwrap().1, End::PowerOff);
+
+    host.start().unwrap();
+    host.wait_booted_after(1, BOOTED_WITHIN).unwrap();
+    host.stop().unwrap();
+    assert_eq!(host.boots()[1].ended.unwrap().1, End::PowerOff);
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
+fn hosts_reach_each_other_and_nothing_else() {
+    let tree = Tree::ready().unwrap();
+    let lab = Lab::create().unwrap();
+    let mut hosts =
+        ["a", "b"].map(|name| Host::create(&lab, HostSpec::new(name, tree.base())).unwrap());
+    for host in &mut hosts {
+        host.start().unwrap();
+    }
+    for host in &hosts {
+        host.wait_booted(BOOTED_WITHIN).unwrap();
+    }
+    let routes = hosts[0].run(["ip", "-4", "route"]).unwrap();
+    assert_eq!(routes.lines().count(), 1, "{routes}");
+    let to = format!("/dev/tcp/{}/9", hosts[1].address());
+    let refused = |output: lab::host::Output| output.stderr.contains("Connection refused");
+    let connect = |host: &Host| host.exec(["bash", "-c", &format!("exec 3<>{to}")]).unwrap();
+    assert!(refused(connect(&hosts[0])));
+    hosts[1].connect(false).unwrap();
+    let unreachable = hosts[0]
+        .exec(["timeout", "1", "bash", "-c", &format!("exec 3<>{to}")])
+        .unwrap();
+    assert!(!refused(unreachable));
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
+fn a_commit_without_a_kernel_cannot_be_deployed() {
+    let (tree, host) = booted();
+    let bad = tree
+        .commit(&Overlay::version("bad").without_kernel())
+        .unwrap();
+    host.pull(&bad).unwrap();
+    let output = host
+        .exec(["ostree", "admin", "deploy", &bad.checksum])
+        .unwrap();
+    assert_ne!(output.code, Some(0));
+    assert!(
+        output.stderr.to_lowercase().contains("kernel"),
+        "{}",
+        output.stderr
+    );
+}
