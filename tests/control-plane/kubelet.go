@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/trace/noop"
+	v1 "k8s.io/api/core/v1"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	criclient "k8s.io/cri-client/pkg"
+	kubeletapp "k8s.io/kubernetes/cmd/kubelet/app"
+	"k8s.io/kubernetes/cmd/kubelet/app/options"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubelet/cm"
+	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
+	probetest "k8s.io/kubernetes/pkg/kubelet/prober/testing"
+	"k8s.io/kubernetes/pkg/kubemark"
+)
+
+// loopback is where the kubelet answers: nothing outside its host asks it.
+const loopback = "127.0.0.1"
+
+// kubeletOptions are the flags of the kubelet.
+type kubeletOptions struct {
+	kubeconfig      string
+	nodeName        string
+	nodeIP          string
+	rootDir         string
+	staticPodDir    string
+	runtimeEndpoint string
+	port            int
+	healthzPort     int
+	maxPods         int32
+}
+
+// newKubeletCommand is Kubernetes' kubelet (as kubemark's hollow node runs it: the real sync loop,
+// status, lease, volumes and mirror pods) over a runtime that pretends the containers.
+func newKubeletCommand() *cobra.Command {
+	var o kubeletOptions
+	cmd := &cobra.Command{
+		Use:   "kubelet",
+		Short: "a kubelet over a pretended container runtime",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return runKubelet(genericapiserver.SetupSignalContext(), &o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "/var/lib/kubelet/kubeconfig", "credentials of system:node:NAME")
+	flags.StringVar(&o.nodeName, "node-name", "", "name of the Node")
+	flags.StringVar(&o.nodeIP, "node-ip", "", "address of the Node; one of this host's own")
+	flags.StringVar(&o.rootDir, "root-dir", "/var/lib/kubelet", "where volumes and checkpoints are kept")
+	flags.StringVar(&o.staticPodDir, "static-pod-dir", "/etc/kubernetes/manifests", "folder of static pods")
+	flags.StringVar(&o.runtimeEndpoint, "container-runtime-endpoint", "", "socket of container-runtime; without it one runs, and ends, with the kubelet")
+	flags.IntVar(&o.port, "port", 10250, "port of the kubelet's own server, on "+loopback)
+	flags.IntVar(&o.healthzPort, "healthz-port", 10248, "port of /healthz, on "+loopback)
+	flags.Int32Var(&o.maxPods, "max-pods", 110, "pods that fit on the node")
+	_ = cmd.MarkFlagRequired("node-name") // fails only for a flag that does not exist
+	return cmd
+}
+
+func runKubelet(ctx context.Context, o *kubeletOptions) error {
+	if o.runtimeEndpoint == "" {
+		o.runtimeEndpoint = "unix://" + filepath.Join(o.rootDir, "runtime.sock")
+		if err := newContainerRuntime().serve(ctx, o.runtimeEndpoint); err != nil {
+			return err
+		}
+	}
+	flags, config, err := kubeletSettings(o)
+	if err != nil {
+		return err
+	}
+	hollow, err := newHollowKubelet(ctx, o, flags, config)
+	if err != nil {
+		return err
+	}
+	// Not hollow.Run, which never returns and so ignores SIGTERM.
+	server := &options.KubeletServer{KubeletFlags: *flags, KubeletConfiguration: *config}
+	if err := kubeletapp.RunKubelet(ctx, server, hollow.KubeletDeps); err != nil {
+		return fmt.Errorf("cannot start the kubelet: %w", err)
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- serveHealthz(ctx, o) }()
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		return fmt.Errorf("cannot tell systemd that the kubelet is up: %w", err)
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// kubeletSettings are upstream's defaults, but for what a host in namespaces lacks and for times
+// that suit a lab.
+func kubeletSettings(o *kubeletOptions) (*options.KubeletFlags, *kubeletconfig.KubeletConfiguration, error) {
+	flags := options.NewKubeletFlags()
+	flags.RootDirectory = o.rootDir
+	flags.CertDirectory = filepath.Join(o.rootDir, "pki")
+	flags.HostnameOverride = o.nodeName
+	flags.NodeIP = o.nodeIP
+
+	config, err := options.NewKubeletConfiguration()
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make the kubelet's default configuration: %w", err)
+	}
+	config.Address = loopback
+	config.Port = int32(o.port)
+	config.ReadOnlyPort = 0
+	config.StaticPodPath = o.staticPodDir
+	config.FileCheckFrequency.Duration = 2 * time.Second
+	config.ContainerRuntimeEndpoint = o.runtimeEndpoint
+	config.ImageServiceEndpoint = o.runtimeEndpoint
+	config.PodLogsDir = filepath.Join(o.rootDir, "pod-logs")
+	config.MaxPods = o.maxPods
+	config.RegisterNode = true
+	config.EnableControllerAttachDetach = false
+
+	// Heartbeats: the lease is renewed every quarter of its duration, status is compared every 2 s
+	// and sent when it differs. A host that dies is known after the controller manager's grace.
+	config.NodeLeaseDurationSeconds = 10
+	config.NodeStatusUpdateFrequency.Duration = 2 * time.Second
+
+	// The kernel's part is pretended, and the host's own is left alone: no cgroups to nest pods in,
+	// no disk statistics to evict by, no packet filter rules, no resolver of which a small host has none.
+	config.MakeIPTablesUtilChains = false
+	config.ResolverConfig = ""
+	config.MaxOpenFiles = 1024
+	config.LocalStorageCapacityIsolation = false
+	config.CgroupsPerQOS = false
+	config.EnforceNodeAllocatable = []string{}
+	config.FailSwapOn = false
+	config.FailCgroupV1 = false
+	config.EvictionHard = map[string]string{}
+	return flags, config, nil
+}
+
+// newHollowKubelet gives the kubelet its hands: clients, runtime, and fakes for the kernel's part.
+func newHollowKubelet(ctx context.Context, o *kubeletOptions, flags *options.KubeletFlags, config *kubeletconfig.KubeletConfiguration) (*kubemark.HollowKubelet, error) {
+	client, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the kubeconfig %s: %w", o.kubeconfig, err)
+	}
+	client.UserAgent = "kubelet"
+	client.ContentType = "application/vnd.kubernetes.protobuf"
+	client.QPS = float32(config.KubeAPIQPS)
+	client.Burst = int(config.KubeAPIBurst)
+	clientset, err := kubernetes.NewForConfig(client)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	// As upstream: a heartbeat that hangs must not outlive the next, nor wait for other requests.
+	heartbeat := *client
+	heartbeat.Timeout = config.NodeStatusUpdateFrequency.Duration
+	heartbeat.QPS = -1
+	heartbeatset, err := kubernetes.NewForConfig(&heartbeat)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client for heartbeats: %w", err)
+	}
+
+	runtime, err := criclient.NewRemoteRuntimeService(ctx, o.runtimeEndpoint, 15*time.Second, noop.NewTracerProvider(), false)
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach the container runtime at %s: %w", o.runtimeEndpoint, err)
+	}
+	images, err := criclient.NewRemoteImageService(ctx, o.runtimeEndpoint, 15*time.Second, noop.NewTracerProvider(), false)
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach the image service at %s: %w", o.runtimeEndpoint, err)
+	}
+
+	hollow := kubemark.NewHollowKubelet(flags, config, clientset, heartbeatset, &machine{}, images, runtime, cm.NewStubContainerManager())
+	hollow.KubeletDeps.OSInterface = kubecontainer.RealOS{}
+	hollow.KubeletDeps.ProbeManager = runningIsReady{}
+	return hollow, nil
+}
+
+// runningIsReady stands in for probes, for which there is no process: a container is ready exactly
+// while it runs. Kubemark's own says that every container is, also one that has ended.
+type runningIsReady struct {
+	probetest.FakeManager
+}
+
+// UpdatePodStatus sets ready and started of each container.
+func (runningIsReady) UpdatePodStatus(_ context.Context, _ *v1.Pod, status *v1.PodStatus) {
+	for _, containers := range [][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range containers {
+			running := containers[i].State.Running != nil
+			containers[i].Ready = running
+			containers[i].Started = &running
+		}
+	}
+}
+
+// serveHealthz answers as the kubelet's health port does, but truthfully: it asks the sync loop's
+// check, which the real port does not.
+func serveHealthz(ctx context.Context, o *kubeletOptions) error {
+	kubelet := "http://" + net.JoinHostPort(loopback, strconv.Itoa(o.port)) + "/healthz"
+	client := &http.Client{Timeout: 2 * time.Second}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
+		answer, err := client.Get(kubelet)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		defer answer.Body.Close()
+		w.WriteHeader(answer.StatusCode)
+		_, _ = fmt.Fprintln(w, http.StatusText(answer.StatusCode))
+	})
+	server := &http.Server{Addr: net.JoinHostPort(loopback, strconv.Itoa(o.healthzPort)), Handler: mux, ReadHeaderTimeout: 2 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("cannot serve /healthz on %s: %w", server.Addr, err)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+// Command lab-kubernetes is Kubernetes for one machine: the programs of a control plane, a kubelet
+// whose containers are pretended, and kubectl, in one binary.
+//
+// The program is chosen by the first argument, or by the name the binary was called by, so that a
+// link named kube-apiserver is a kube-apiserver:
+//
+//	lab-kubernetes kube-apiserver --etcd-servers=...
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // the components' client metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"  // and their version
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+// programs maps a name to its program. Each reads its own arguments from os.Args[1:].
+var programs = map[string]func(){
+	"etcd":                    func() { etcdmain.Main(os.Args) },
+	"kube-apiserver":          component(apiserver.NewAPIServerCommand),
+	"kube-controller-manager": component(controllermanager.NewControllerManagerCommand),
+	"kube-scheduler":          component(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
+	"kubectl":                 runKubectl,
+	"kubelet":                 component(newKubeletCommand),
+	"container-runtime":       component(newRuntimeCommand),
+	"pki":                     component(newPKICommand),
+}
+
+func main() {
+	if program, ok := programs[filepath.Base(os.Args[0])]; ok {
+		program()
+		return
+	}
+	if len(os.Args) > 1 {
+		if program, ok := programs[os.Args[1]]; ok {
+			os.Args = os.Args[1:]
+			program()
+			return
+		}
+	}
+	names := make([]string, 0, len(programs))
+	for name := range programs {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	fmt.Fprintf(os.Stderr, "usage: lab-kubernetes PROGRAM [ARGUMENT...], with one of these programs: %s\n", strings.Join(names, " "))
+	os.Exit(2)
+}
+
+// component runs a command as the upstream main of its component does. The command is built only
+// when it is the one asked for, because building registers flags and feature gates of the process.
+func component(build func() *cobra.Command) func() {
+	return func() { os.Exit(cli.Run(build())) }
+}
+
+// runKubectl follows upstream's cmd/kubectl: kubectl reads its verbosity before its flags.
+func runKubectl() {
+	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
+	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+		kubectlutil.CheckErr(err)
+	}
+}
