@@ -4,12 +4,15 @@
 //!
 //! - [`ignition`]: Ignition configurations, read and validated
 //! - [`merge`]: a child configuration over its parent
+//! - [`name`]: what a rendered configuration is called
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
 //! - [`verify`]: what must hold on a host, and the judgement over what was observed
 
+mod hex;
 pub mod ignition;
 pub mod merge;
+pub mod name;
 pub mod phase;
 pub mod plan;
 pub mod verify;

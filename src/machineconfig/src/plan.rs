@@ -9,6 +9,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::hex;
+
 /// Version of the stored form. A reader refuses any other.
 pub const SCHEMA: u32 = 1;
 
@@ -38,15 +40,7 @@ pub struct Digest(String);
 impl Digest {
     /// Computes the digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
-        use fmt::Write as _;
-        let mut hex = String::with_capacity(64);
-        for byte in Sha256::digest(bytes) {
-            // Writing to a String cannot fail.
-            if write!(hex, "{byte:02x}").is_err() {
-                break;
-            }
-        }
-        Self(hex)
+        Self(hex::lower(&Sha256::digest(bytes)))
     }
 
     /// The digest as 64 hex digits: the name of the blob's file.
