@@ -54,6 +54,10 @@ pub const SERVICE_CA_ROTATE: &str = "machineconfiguration.openshift.io/service-c
 
 /// On a Node; written by the daemon: attempt that cordoned it, so that an administrator's own cordon is left in place.
 pub const CORDONED_BY: &str = "slipway.dev/cordoned-by";
+/// On a Node; written by the daemon: since when it is being drained, RFC 3339, so that a restart does not start that clock anew.
+pub const DRAIN_SINCE: &str = "slipway.dev/drain-since";
+/// On a Node; written by an administrator: the configuration that failed on it and is to be tried again. The daemon removes it.
+pub const RETRY: &str = "slipway.dev/retry";
 /// On a Node; written by the daemon: what the node waits for (pod, PodDisruptionBudget, failed check), for people.
 pub const WAITS_FOR: &str = "slipway.dev/waits-for";
 /// On a Node; written by the daemon: phase of its state machine.

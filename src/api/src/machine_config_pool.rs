@@ -277,12 +277,16 @@ words! {
         Updated = "Updated",
         /// Nodes are being updated, or wait for it.
         Updating = "Updating",
-        /// Any of the other degradations.
+        /// Any of node, render, rollout and image build is degraded.
         Degraded = "Degraded",
-        /// A node failed, is Held, or cannot be placed in a pool.
+        /// A node reports that it failed.
         NodeDegraded = "NodeDegraded",
         /// The configuration cannot be rendered.
         RenderDegraded = "RenderDegraded",
+        /// The pool cannot be rolled as it is written, or its rollout stopped after failures. Ours, not upstream's.
+        RolloutDegraded = "RolloutDegraded",
+        /// Nodes wait for their turn; the message names them and what they wait for. Ours, not upstream's.
+        Waiting = "Waiting",
         /// The pool's OS image cannot be built. Owned by the builder.
         ImageBuildDegraded = "ImageBuildDegraded",
         /// Pinned images cannot be fetched.
@@ -310,12 +314,22 @@ words! {
         Unset = "",
         /// `spec.maxUnavailable` is neither a number of nodes nor a percentage.
         InvalidMaxUnavailable = "InvalidMaxUnavailable",
-        /// A selector of the pool cannot be used.
+        /// A selector of the pool cannot be read.
         InvalidSelector = "InvalidSelector",
+        /// A selector of the pool is `{}` and would take everything.
+        SelectingAll = "SelectingAll",
         /// A node matches more than one custom pool and belongs to none of them until that is solved.
         NodeInTwoPools = "NodeInTwoPools",
         /// Too many nodes failed on the pool's configuration; no other node is given it.
         RolloutHalted = "RolloutHalted",
+        /// The configuration cannot be rendered.
+        RenderFailed = "RenderFailed",
+        /// As many nodes are out as the budget allows.
+        Budget = "Budget",
+        /// The pool is paused.
+        Paused = "Paused",
+        /// Nodes are not ready, or cordoned.
+        NodesNotReady = "NodesNotReady",
     }
 }
 

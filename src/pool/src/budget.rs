@@ -1,0 +1,139 @@
+//! How many nodes of a pool may be out at once.
+
+use std::num::NonZeroUsize;
+
+use api::IntOrString;
+
+/// Name of the control plane's pool. Losing more than a minority of it loses etcd's quorum.
+const CONTROL_PLANE: &str = "master";
+
+/// Name of the pool of a control plane's tie breaker. Upstream never lets two of it be out.
+const ARBITER: &str = "arbiter";
+
+/// Why a pool has no budget, and so no rollout.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("pool {pool}: spec.maxUnavailable: {why}")]
+pub struct Refusal {
+    /// Name of the pool.
+    pub pool: String,
+    /// What is wrong with the value.
+    pub why: String,
+}
+
+/// Works out how many nodes of `pool` may be out at once, of `size` nodes.
+///
+/// Shape: absent is 1; a percentage is rounded down; 0 is 1, or nothing would ever be updated. The pool `arbiter` has 1. The pool
+/// `master` has at most the minority that etcd can lose, and at least 1.
+/// Units: nodes.
+///
+/// # Errors
+/// For anything but a number from 0 on or `<number>%`.
+///
+/// Source: MachineConfigPool `spec.maxUnavailable`; upstream's node controller, which however blocks for ever on a negative number
+/// and knows no limit for the control plane.
+pub fn budget(
+    pool: &str,
+    max_unavailable: Option<&IntOrString>,
+    size: usize,
+) -> Result<NonZeroUsize, Refusal> {
+    let refuse = |why| Refusal {
+        pool: pool.to_owned(),
+        why,
+    };
+    let asked = match max_unavailable {
+        None => 1,
+        Some(IntOrString::Int(number)) => usize::try_from(*number)
+            .map_err(|_| refuse(format!("{number} is not a number of nodes")))?,
+        Some(IntOrString::String(text)) => percentage(text, size).ok_or_else(|| {
+            refuse(format!(
+                "{text:?} is neither a number nor a percentage such as \"10%\""
+            ))
+        })?,
+    };
+    let limit = match pool {
+        ARBITER => 1,
+        CONTROL_PLANE => size.saturating_sub(1) / 2,
+        _ => usize::MAX,
+    };
+    Ok(NonZeroUsize::new(asked.min(limit)).unwrap_or(NonZeroUsize::MIN))
+}
+
+fn percentage(text: &str, size: usize) -> Option<usize> {
+    let percent: u32 = text.strip_suffix('%')?.parse().ok()?;
+    // 32 bits times any number of nodes fits 128 bits, and a quotient too large for usize is more than all nodes.
+    let nodes = u128::from(percent) * (size as u128) / 100;
+    Some(usize::try_from(nodes).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::IntOrString;
+
+    use super::budget;
+
+    fn of(max: impl Into<IntOrString>, size: usize) -> Result<usize, String> {
+        budget("worker", Some(&max.into()), size)
+            .map(usize::from)
+            .map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn numbers_and_percentages() {
+        for (max, size, expected) in [
+            (IntOrString::Int(0), 10, 1),
+            (IntOrString::Int(1), 10, 1),
+            (IntOrString::Int(3), 2, 3),
+            (IntOrString::Int(5_000_000_000), 3, 5_000_000_000),
+            ("10%".into(), 9, 1),
+            ("10%".into(), 10, 1),
+            ("10%".into(), 29, 2),
+            ("0%".into(), 50, 1),
+            ("50%".into(), 0, 1),
+            ("100%".into(), 7, 7),
+            ("250%".into(), 4, 10),
+            ("4294967295%".into(), 100, 4_294_967_295),
+        ] {
+            assert_eq!(of(max.clone(), size), Ok(expected), "{max} of {size}");
+        }
+        assert_eq!(budget("worker", None, 100).unwrap().get(), 1);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_pool_field_and_value() {
+        assert_eq!(
+            of(-1, 10).unwrap_err(),
+            "pool worker: spec.maxUnavailable: -1 is not a number of nodes"
+        );
+        for text in [
+            "abc",
+            "",
+            "%",
+            "10",
+            "-10%",
+            "1.5%",
+            "10 %",
+            "10%%",
+            "99999999999%",
+        ] {
+            assert_eq!(
+                of(text, 10).unwrap_err(),
+                format!(
+                    "pool worker: spec.maxUnavailable: {text:?} is neither a number nor a percentage such as \"10%\""
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn control_plane_keeps_its_quorum() {
+        let all = IntOrString::from("100%");
+        for (size, expected) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (7, 3)] {
+            assert_eq!(
+                budget("master", Some(&all), size).unwrap().get(),
+                expected,
+                "{size}"
+            );
+        }
+        assert_eq!(budget("arbiter", Some(&all), 3).unwrap().get(), 1);
+    }
+}

@@ -1,0 +1,111 @@
+//! Nodes and pools for this crate's tests, made by parsing objects.
+
+use api::{MachineConfigPool, NodeState};
+use serde_json::{Value, json};
+
+use crate::node::{NodeView, Unready};
+use crate::view::PoolView;
+
+/// What the pool's nodes run before a rollout.
+pub(crate) const OLD: &str = "rendered-worker-1";
+
+/// What the pool's nodes are to reach.
+pub(crate) const NEW: &str = "rendered-worker-2";
+
+pub(crate) fn parse_node(node: Value) -> NodeView {
+    NodeView::parse(serde_json::from_value(node).unwrap())
+}
+
+/// A ready worker, done on [`OLD`].
+pub(crate) fn node(name: &str) -> NodeView {
+    parse_node(json!({
+        "metadata": {
+            "name": name,
+            "resourceVersion": "1",
+            "labels": { "node-role.kubernetes.io/worker": "" },
+            "annotations": {
+                "machineconfiguration.openshift.io/currentConfig": OLD,
+                "machineconfiguration.openshift.io/desiredConfig": OLD,
+                "machineconfiguration.openshift.io/state": "Done"
+            }
+        },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
+    }))
+}
+
+pub(crate) fn roles(name: &str, roles: &[&str]) -> NodeView {
+    let mut node = node(name);
+    node.labels = roles
+        .iter()
+        .map(|role| (format!("node-role.kubernetes.io/{role}"), String::new()))
+        .collect();
+    node
+}
+
+impl NodeView {
+    /// Told a configuration, its daemon at work.
+    pub(crate) fn working(mut self, desired: &str) -> Self {
+        self.desired_config = Some(desired.to_owned());
+        self.state = NodeState::Working;
+        self
+    }
+
+    /// Told a configuration that failed on it; in service on what it ran before.
+    pub(crate) fn failing(mut self, desired: &str) -> Self {
+        self.desired_config = Some(desired.to_owned());
+        self.state = NodeState::Degraded;
+        "it broke".clone_into(&mut self.reason);
+        self
+    }
+
+    /// Done on a configuration.
+    pub(crate) fn done(mut self, config: &str) -> Self {
+        self.current_config = Some(config.to_owned());
+        self.desired_config = Some(config.to_owned());
+        self.state = NodeState::Done;
+        self
+    }
+
+    pub(crate) fn unready(mut self, reason: Unready) -> Self {
+        self.unready = vec![reason];
+        self
+    }
+
+    pub(crate) fn zone_and_age(mut self, zone: Option<&str>, created: i64) -> Self {
+        if let Some(zone) = zone {
+            self.labels
+                .insert(api::label::ZONE.to_owned(), zone.to_owned());
+        }
+        self.created = Some(jiff::Timestamp::from_second(created).unwrap());
+        self
+    }
+}
+
+pub(crate) fn parse_pool(pool: Value) -> (MachineConfigPool, PoolView) {
+    let pool: MachineConfigPool = serde_json::from_value(pool).unwrap();
+    let view = PoolView::parse(&pool);
+    (pool, view)
+}
+
+/// A pool of nodes of its own role, to be rolled to [`NEW`], with additional fields of `spec`.
+pub(crate) fn pool_object(name: &str, spec: Value) -> Value {
+    let mut pool = json!({
+        "metadata": { "name": name, "resourceVersion": "1", "generation": 3 },
+        "spec": {
+            "configuration": { "name": NEW },
+            "nodeSelector": { "matchLabels": { format!("node-role.kubernetes.io/{name}"): "" } },
+            "machineConfigSelector": { "matchLabels": { "machineconfiguration.openshift.io/role": name } }
+        }
+    });
+    let Value::Object(fields) = spec else {
+        panic!("not an object: {spec}")
+    };
+    for (key, value) in fields {
+        pool["spec"][key] = value;
+    }
+    pool
+}
+
+pub(crate) fn pool(name: &str, spec: Value) -> PoolView {
+    parse_pool(pool_object(name, spec)).1
+}

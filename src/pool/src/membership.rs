@@ -1,0 +1,134 @@
+//! Which pool a node belongs to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::node::NodeView;
+use crate::view::PoolView;
+
+/// Pool of the control plane. It takes a node from every other pool.
+const MASTER: &str = "master";
+
+/// Pool that custom pools take nodes from.
+const WORKER: &str = "worker";
+
+/// Where a node belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// To a pool.
+    Pool(&'a str),
+    /// To `master`, though a custom pool selects it too.
+    MasterOverCustom {
+        /// The custom pool.
+        custom: &'a str,
+    },
+    /// To no pool, because more than one custom pool selects it.
+    Conflict(Conflict),
+    /// To no pool, because none selects it or it runs Windows.
+    Unmanaged,
+}
+
+/// A node that more than one custom pool selects. None may touch it: their configurations contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// Name of the node.
+    pub node: String,
+    /// Names of the pools, sorted.
+    pub pools: Vec<String>,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "node {} belongs to {} custom roles, cannot proceed with this Node: pools {} select it by spec.nodeSelector",
+            self.node,
+            self.pools.len(),
+            self.pools.join(", ")
+        )
+    }
+}
+
+/// Finds the pool of a node.
+///
+/// Shape: `master` over the one custom pool over `worker`; every pool of another name is custom. A pool whose selector is absent, `{}`
+/// or cannot be read selects nothing.
+///
+/// Source: upstream's node controller.
+pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>) -> Place<'a> {
+    if node.is_windows() {
+        return Place::Unmanaged;
+    }
+    let mut master = None;
+    let mut worker = None;
+    let mut custom = Vec::new();
+    for pool in pools.into_iter().filter(|pool| pool.selects(node)) {
+        match pool.name.as_str() {
+            MASTER => master = Some(pool.name.as_str()),
+            WORKER => worker = Some(pool.name.as_str()),
+            name => custom.push(name),
+        }
+    }
+    custom.sort_unstable();
+    match (master, custom.as_slice(), worker) {
+        (_, [_, _, ..], _) => Place::Conflict(Conflict {
+            node: node.name.clone(),
+            pools: custom.into_iter().map(ToOwned::to_owned).collect(),
+        }),
+        (Some(_), [custom], _) => Place::MasterOverCustom { custom },
+        (None, [pool], _) => Place::Pool(pool),
+        (Some(pool), [], _) | (None, [], Some(pool)) => Place::Pool(pool),
+        (None, [], None) => Place::Unmanaged,
+    }
+}
+
+/// All nodes, sorted into their pools.
+#[derive(Debug, Default)]
+pub struct Membership<'a> {
+    /// Nodes by the name of their pool.
+    pub members: BTreeMap<&'a str, Vec<&'a NodeView>>,
+    /// Nodes that no pool may touch.
+    pub conflicts: Vec<Conflict>,
+    /// Nodes of `master` that a custom pool selects too, each with that pool.
+    pub alerts: Vec<(&'a str, &'a str)>,
+    /// Nodes that were managed once and that no pool selects any more.
+    pub orphans: Vec<&'a str>,
+}
+
+impl<'a> Membership<'a> {
+    /// Sorts `nodes` into `pools`.
+    pub fn sort(nodes: impl IntoIterator<Item = &'a NodeView>, pools: &'a [PoolView]) -> Self {
+        let mut sorted = Self::default();
+        for node in nodes {
+            match place(node, pools) {
+                Place::Pool(pool) => sorted.members.entry(pool).or_default().push(node),
+                Place::MasterOverCustom { custom } => {
+                    sorted.members.entry(MASTER).or_default().push(node);
+                    sorted.alerts.push((&node.name, custom));
+                }
+                Place::Conflict(conflict) => sorted.conflicts.push(conflict),
+                Place::Unmanaged => {
+                    if node.current_config.is_some() && !node.is_windows() {
+                        sorted.orphans.push(&node.name);
+                    }
+                }
+            }
+        }
+        sorted
+    }
+
+    /// Nodes of a pool.
+    pub fn of(&self, pool: &str) -> &[&'a NodeView] {
+        self.members.get(pool).map_or(&[], Vec::as_slice)
+    }
+
+    /// Conflicts that a pool takes part in.
+    pub fn conflicts_of(&self, pool: &str) -> impl Iterator<Item = &Conflict> {
+        self.conflicts
+            .iter()
+            .filter(move |conflict| conflict.pools.iter().any(|name| name == pool))
+    }
+}
+
+#[cfg(test)]
+mod tests;

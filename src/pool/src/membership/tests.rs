@@ -1,0 +1,90 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture::{pool, roles};
+
+fn pools() -> Vec<PoolView> {
+    ["master", "worker", "infra", "gpu", "arbiter"]
+        .map(|name| pool(name, json!({})))
+        .into()
+}
+
+#[test]
+fn every_mix_of_roles() {
+    let pools = pools();
+    let conflict = |names: &[&str]| {
+        Place::Conflict(Conflict {
+            node: "a".to_owned(),
+            pools: names.iter().map(ToString::to_string).collect(),
+        })
+    };
+    let table: [(&[&str], Place<'_>); 10] = [
+        (&[], Place::Unmanaged),
+        (&["worker"], Place::Pool("worker")),
+        (&["master"], Place::Pool("master")),
+        (&["master", "worker"], Place::Pool("master")),
+        (&["infra"], Place::Pool("infra")),
+        (&["infra", "worker"], Place::Pool("infra")),
+        (
+            &["master", "infra", "worker"],
+            Place::MasterOverCustom { custom: "infra" },
+        ),
+        (&["arbiter", "worker"], Place::Pool("arbiter")),
+        (&["infra", "gpu", "worker"], conflict(&["gpu", "infra"])),
+        (&["master", "gpu", "infra"], conflict(&["gpu", "infra"])),
+    ];
+    for (labels, expected) in table {
+        assert_eq!(place(&roles("a", labels), &pools), expected, "{labels:?}");
+    }
+}
+
+#[test]
+fn windows_is_never_managed() {
+    let mut node = roles("a", &["worker"]);
+    node.labels
+        .insert("kubernetes.io/os".to_owned(), "windows".to_owned());
+    assert_eq!(place(&node, &pools()), Place::Unmanaged);
+}
+
+#[test]
+fn pools_without_a_usable_selector_take_nothing() {
+    for selector in [
+        Value::Null,
+        json!({}),
+        json!({ "matchExpressions": [{ "key": "a", "operator": "Near" }] }),
+    ] {
+        let pool = pool("worker", json!({ "nodeSelector": selector }));
+        assert_eq!(place(&roles("a", &["worker"]), [&pool]), Place::Unmanaged);
+    }
+}
+
+#[test]
+fn conflict_names_node_and_pools_and_leaves_the_others() {
+    let pools = pools();
+    let nodes = [
+        roles("a", &["infra", "gpu"]),
+        roles("b", &["infra", "worker"]),
+        roles("c", &["worker"]),
+    ];
+    let sorted = Membership::sort(&nodes, &pools);
+    assert_eq!(sorted.of("infra"), [&nodes[1]]);
+    assert_eq!(sorted.of("worker"), [&nodes[2]]);
+    assert_eq!(
+        sorted
+            .conflicts_of("gpu")
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+        [
+            "node a belongs to 2 custom roles, cannot proceed with this Node: pools gpu, infra select it by spec.nodeSelector"
+        ]
+    );
+    assert_eq!(sorted.conflicts_of("worker").count(), 0);
+}
+
+#[test]
+fn node_that_lost_its_pool_is_reported() {
+    let nodes = [roles("a", &[]), roles("b", &["worker"])];
+    let pools = pools();
+    let sorted = Membership::sort(&nodes, &pools);
+    assert_eq!(sorted.orphans, ["a"]);
+}

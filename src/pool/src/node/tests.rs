@@ -1,0 +1,133 @@
+use serde_json::json;
+
+use super::*;
+use crate::fixture::{NEW, OLD, node, parse_node};
+
+#[test]
+fn conditions_and_cordon_make_a_node_unready() {
+    let ready = json!({ "type": "Ready", "status": "True" });
+    let table = [
+        (json!([ready]), false, vec![]),
+        (json!([]), false, vec![Unready::NotReady]),
+        (
+            json!([{ "type": "Ready", "status": "Unknown" }]),
+            false,
+            vec![Unready::NotReady],
+        ),
+        (
+            json!([ready, { "type": "DiskPressure", "status": "False" }]),
+            false,
+            vec![],
+        ),
+        (
+            json!([ready, { "type": "DiskPressure", "status": "True" }]),
+            false,
+            vec![Unready::DiskPressure],
+        ),
+        (
+            json!([ready, { "type": "MemoryPressure", "status": "True" }]),
+            false,
+            vec![],
+        ),
+        (
+            json!([ready, { "type": "NetworkUnavailable", "status": "Unknown" }]),
+            false,
+            vec![Unready::NetworkUnavailable],
+        ),
+        (json!([ready]), true, vec![Unready::Unschedulable]),
+        (
+            json!([{ "type": "Ready", "status": "False" }]),
+            true,
+            vec![Unready::NotReady, Unready::Unschedulable],
+        ),
+    ];
+    for (conditions, unschedulable, unready) in table {
+        let node = parse_node(json!({
+            "metadata": { "name": "a" },
+            "spec": { "unschedulable": unschedulable },
+            "status": { "conditions": conditions }
+        }));
+        assert_eq!(node.unready, unready, "{conditions} {unschedulable}");
+    }
+}
+
+#[test]
+fn done_needs_configs_images_and_state() {
+    let done = node("a");
+    assert!(done.is_done());
+    let mut absent_state = done.clone();
+    absent_state.state = NodeState::read(None);
+    assert!(absent_state.is_done());
+    let mut not_done = vec![
+        done.clone().working(NEW),
+        done.clone().working(OLD),
+        done.clone().failing(OLD),
+        NodeView {
+            current_config: None,
+            desired_config: None,
+            ..done.clone()
+        },
+        NodeView {
+            desired_config: Some(NEW.to_owned()),
+            ..done.clone()
+        },
+        NodeView {
+            desired_image: Some("image".to_owned()),
+            ..done.clone()
+        },
+    ];
+    for node in not_done.drain(..) {
+        assert!(!node.is_done(), "{node:?}");
+    }
+    let layered = NodeView {
+        current_image: Some("image".to_owned()),
+        desired_image: Some("image".to_owned()),
+        ..done
+    };
+    assert!(layered.is_done());
+    assert!(
+        !layered.is_updated(OLD),
+        "a leftover image is not what the pool wants"
+    );
+}
+
+#[test]
+fn out_is_unready_or_on_the_way_but_not_failed() {
+    let table = [
+        (node("done"), false),
+        (node("cordoned").unready(Unready::Unschedulable), true),
+        (node("working").working(NEW), true),
+        (
+            NodeView {
+                desired_config: Some(NEW.to_owned()),
+                ..node("told, its daemon has not seen it")
+            },
+            true,
+        ),
+        (node("failed").failing(NEW), false),
+        (
+            node("failed and not ready")
+                .failing(NEW)
+                .unready(Unready::NotReady),
+            true,
+        ),
+        (node("degraded on what it runs").failing(OLD), true),
+    ];
+    for (node, out) in table {
+        assert_eq!(node.is_out(), out, "{}", node.name);
+    }
+}
+
+#[test]
+fn empty_annotations_count_as_absent() {
+    let node = parse_node(json!({
+        "metadata": { "name": "a", "annotations": {
+            "machineconfiguration.openshift.io/currentConfig": "x",
+            "machineconfiguration.openshift.io/desiredConfig": "x",
+            "machineconfiguration.openshift.io/desiredImage": "",
+            "machineconfiguration.openshift.io/reason": ""
+        } },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
+    }));
+    assert!(node.is_done());
+}

@@ -1,0 +1,346 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture::{NEW, OLD, node, pool};
+
+fn decide_for(spec: Value, nodes: &[NodeView]) -> Decision {
+    let members: Vec<&NodeView> = nodes.iter().collect();
+    decide(&pool("worker", spec), &members)
+}
+
+fn told(decision: &Decision) -> Vec<&str> {
+    decision
+        .assignments
+        .iter()
+        .map(|assignment| assignment.node.as_str())
+        .collect()
+}
+
+fn why(decision: &Decision, node: &str) -> String {
+    decision.stays[node].to_string()
+}
+
+#[test]
+fn one_node_at_a_time_by_default() {
+    let nodes = [node("a"), node("b"), node("c")];
+    let decision = decide_for(json!({}), &nodes);
+    assert_eq!(told(&decision), ["a"]);
+    assert_eq!(why(&decision, "b"), "1 may be out at once, out: a");
+    assert_eq!(
+        decision.stays.len(),
+        2,
+        "every node that stays has a reason"
+    );
+}
+
+#[test]
+fn told_nodes_count_before_their_daemon_says_so() {
+    let mut first = node("a");
+    first.desired_config = Some(NEW.to_owned());
+    let decision = decide_for(
+        json!({ "maxUnavailable": 2 }),
+        &[first, node("b"), node("c")],
+    );
+    assert_eq!(told(&decision), ["b"]);
+    assert_eq!(decision.stays["a"], Stays::Updating);
+}
+
+#[test]
+fn claimed_nodes_count_until_their_object_changes() {
+    let mut worker = pool("worker", json!({}));
+    worker.round.nodes.insert("b".to_owned(), "1".to_owned());
+    let nodes = [node("a"), node("b")];
+    let decision = decide(&worker, &[&nodes[0], &nodes[1]]);
+    assert_eq!(told(&decision), ["b"], "it is paid for already");
+    assert_eq!(decision.assignments[0].cost, Cost::AlreadyOut);
+    assert_eq!(decision.out, ["b"]);
+
+    let changed = NodeView {
+        resource_version: "2".to_owned(),
+        ..node("b")
+    };
+    let decision = decide(&worker, &[&nodes[0], &changed]);
+    assert_eq!(told(&decision), ["a"]);
+}
+
+#[test]
+fn a_round_keeps_what_may_still_happen() {
+    let mut worker = pool("worker", json!({ "maxUnavailable": 2 }));
+    worker.round.nodes.insert("a".to_owned(), "1".to_owned());
+    worker.round.nodes.insert("gone".to_owned(), "1".to_owned());
+    let moved = NodeView {
+        resource_version: "7".to_owned(),
+        ..node("b")
+    };
+    worker.round.nodes.insert("b".to_owned(), "6".to_owned());
+    let first = node("a");
+    let members = [&first, &moved];
+    let claim = decide(&worker, &members).claim(&worker, &members);
+    assert_eq!(claim.target, NEW);
+    let claimed: Vec<_> = claim
+        .nodes
+        .iter()
+        .map(|(node, version)| (node.as_str(), version.as_str()))
+        .collect();
+    assert_eq!(claimed, [("a", "1"), ("b", "7")]);
+}
+
+#[test]
+fn nodes_that_cannot_be_updated_stay_and_count() {
+    let nodes = [
+        node("a").unready(Unready::Unschedulable),
+        node("b").unready(Unready::DiskPressure),
+        node("c"),
+    ];
+    let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
+    assert_eq!(told(&decision), [""; 0]);
+    assert_eq!(why(&decision, "a"), "the node is cordoned");
+    assert_eq!(why(&decision, "b"), "the node is under disk pressure");
+    assert_eq!(why(&decision, "c"), "2 may be out at once, out: a, b");
+    let decision = decide_for(json!({ "maxUnavailable": 3 }), &nodes);
+    assert_eq!(told(&decision), ["c"]);
+}
+
+#[test]
+fn node_whose_daemon_never_reported_is_not_told() {
+    let silent = NodeView {
+        current_config: None,
+        desired_config: None,
+        ..node("a")
+    };
+    let decision = decide_for(json!({ "maxUnavailable": 3 }), &[silent]);
+    assert_eq!(told(&decision), [""; 0]);
+    assert_eq!(
+        why(&decision, "a"),
+        "its daemon has not reported a configuration (no currentConfig)"
+    );
+}
+
+#[test]
+fn paused_deleted_and_broken_pools_tell_nobody() {
+    let nodes = [
+        node("a"),
+        node("b").working("rendered-worker-older"),
+        node("c").working(NEW),
+    ];
+    for (spec, reason) in [
+        (json!({ "paused": true }), "the pool is paused"),
+        (
+            json!({ "maxUnavailable": -1 }),
+            "spec.maxUnavailable of the pool is invalid",
+        ),
+        (
+            json!({ "maxUnavailable": "abc" }),
+            "spec.maxUnavailable of the pool is invalid",
+        ),
+        (
+            json!({ "configuration": {} }),
+            "the pool has no configuration yet",
+        ),
+    ] {
+        let decision = decide_for(spec, &nodes);
+        assert_eq!(told(&decision), [""; 0]);
+        assert_eq!(why(&decision, "a"), reason);
+        assert_eq!(why(&decision, "b"), reason);
+    }
+    let mut deleted = pool("worker", json!({}));
+    deleted.is_deleted = true;
+    assert_eq!(told(&decide(&deleted, &[&nodes[0]])), [""; 0]);
+}
+
+#[test]
+fn superseded_nodes_are_told_without_budget() {
+    let nodes = [
+        node("a")
+            .working("rendered-worker-bad")
+            .unready(Unready::NotReady),
+        node("b").failing(OLD),
+        node("c"),
+    ];
+    let decision = decide_for(json!({}), &nodes);
+    assert_eq!(told(&decision), ["a", "b"]);
+    assert_eq!(why(&decision, "c"), "1 may be out at once, out: a, b");
+}
+
+#[test]
+fn node_that_failed_on_an_older_target_goes_first_and_needs_budget() {
+    let nodes = [
+        node("a"),
+        node("b").failing("rendered-worker-bad"),
+        node("c").working(NEW),
+    ];
+    let decision = decide_for(json!({}), &nodes);
+    assert_eq!(
+        told(&decision),
+        [""; 0],
+        "it is in service on what it ran before"
+    );
+    assert_eq!(
+        why(&decision, "a"),
+        "1 may be out at once, out: c, failed: b"
+    );
+    let decision = decide_for(json!({}), &nodes[..2]);
+    assert_eq!(told(&decision), ["b"]);
+    assert_eq!(decision.assignments[0].cost, Cost::TakesReserved);
+    let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes[..2]);
+    assert_eq!(told(&decision), ["b", "a"]);
+}
+
+#[test]
+fn failures_on_the_target_halt_the_rollout() {
+    let nodes = [node("a").failing(NEW), node("b"), node("c")];
+    let decision = decide_for(json!({}), &nodes);
+    assert_eq!(told(&decision), [""; 0]);
+    assert!(decision.is_halted());
+    assert_eq!(
+        why(&decision, "b"),
+        "the rollout is halted after failures on a"
+    );
+    assert_eq!(decision.stays["a"], Stays::Failed);
+
+    let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
+    assert_eq!(told(&decision), ["b"], "one of two is left");
+}
+
+#[test]
+fn leftover_image_is_taken_back() {
+    let layered = NodeView {
+        current_image: Some("image".to_owned()),
+        desired_image: Some("image".to_owned()),
+        ..node("a").done(NEW)
+    };
+    assert_eq!(told(&decide_for(json!({}), &[layered])), ["a"]);
+}
+
+#[test]
+fn turns_go_by_zone_then_age_then_name() {
+    let nodes = [
+        node("old-without-zone").zone_and_age(None, 1),
+        node("b-young").zone_and_age(Some("b"), 9),
+        node("b-old").zone_and_age(Some("b"), 2),
+        node("a-young").zone_and_age(Some("a"), 8),
+        node("a-twin-2").zone_and_age(Some("a"), 3),
+        node("a-twin-1").zone_and_age(Some("a"), 3),
+        node("young-without-zone").zone_and_age(None, 7),
+    ];
+    let decision = decide_for(json!({ "maxUnavailable": "100%" }), &nodes);
+    assert_eq!(
+        told(&decision),
+        [
+            "a-twin-1",
+            "a-twin-2",
+            "a-young",
+            "b-old",
+            "b-young",
+            "old-without-zone",
+            "young-without-zone"
+        ]
+    );
+}
+
+#[test]
+fn relabelled_node_counts_in_its_new_pool() {
+    // It was told by its former pool and is on the way there.
+    let nodes = [node("a").working("rendered-infra-1"), node("b")];
+    let decision = decide_for(json!({}), &nodes);
+    assert_eq!(told(&decision), ["a"]);
+}
+
+fn any_node(name: String) -> impl Strategy<Value = NodeView> {
+    let configs = prop::sample::select(vec![OLD, NEW, "rendered-worker-bad"]);
+    let desired = configs.clone();
+    let state = prop::sample::select(vec!["Done", "Working", "Degraded", "Unreconcilable"]);
+    let unready = prop::option::weighted(
+        0.2,
+        prop::sample::select(vec![
+            Unready::NotReady,
+            Unready::Unschedulable,
+            Unready::DiskPressure,
+        ]),
+    );
+    let zone = prop::option::of(prop::sample::select(vec!["a", "b"]));
+    (
+        configs,
+        desired,
+        state,
+        unready,
+        zone,
+        0..4_i64,
+        prop::bool::weighted(0.05),
+    )
+        .prop_map(
+            move |(current, desired, state, unready, zone, created, layered)| {
+                let mut view = node(&name).zone_and_age(zone, created);
+                view.current_config = Some(current.to_owned());
+                view.desired_config = Some(desired.to_owned());
+                view.state = api::NodeState::read(Some(state));
+                view.unready = unready.into_iter().collect();
+                view.desired_image = layered.then(|| "image".to_owned());
+                view
+            },
+        )
+}
+
+fn any_nodes() -> impl Strategy<Value = Vec<NodeView>> {
+    (0..8_usize).prop_flat_map(|count| {
+        (0..count)
+            .map(|index| any_node(format!("node-{index}")))
+            .collect::<Vec<_>>()
+    })
+}
+
+fn any_max() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        (-1..6_i64).prop_map(|number| json!(number)),
+        (0..120_u8).prop_map(|percent| json!(format!("{percent}%"))),
+        Just(json!("abc")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn the_budget_holds(nodes in any_nodes(), max in any_max(), claimed in prop::collection::vec(0..8_usize, 0..3)) {
+        let mut worker = pool("worker", json!({ "maxUnavailable": max }));
+        for index in claimed {
+            worker.round.nodes.insert(format!("node-{index}"), "1".to_owned());
+        }
+        let members: Vec<&NodeView> = nodes.iter().collect();
+        let decision = decide(&worker, &members);
+        let limit = decision.budget.clone().unwrap_or(0);
+        // Counted anew, in the order of the assignments, from what was read.
+        let mut out: Vec<&str> = members
+            .iter()
+            .filter(|node| node.is_out() || worker.round.is_outstanding(node))
+            .map(|node| node.name.as_str())
+            .collect();
+        for assignment in &decision.assignments {
+            if !out.contains(&assignment.node.as_str()) {
+                prop_assert!(out.len() < limit, "{} goes while {out:?} are out of {limit}", assignment.node);
+                out.push(&assignment.node);
+            }
+        }
+    }
+
+    #[test]
+    fn every_node_is_told_or_has_a_reason(nodes in any_nodes(), max in any_max(), paused in any::<bool>()) {
+        let members: Vec<&NodeView> = nodes.iter().collect();
+        let decision = decide(&pool("worker", json!({ "maxUnavailable": max, "paused": paused })), &members);
+        for node in &members {
+            let is_told = decision.assignments.iter().any(|assignment| assignment.node == node.name);
+            prop_assert_ne!(is_told, decision.stays.contains_key(&node.name), "{}", node.name);
+            prop_assert!(!(is_told && node.is_told(NEW)), "{} was told before", node.name);
+        }
+        prop_assert!(!paused || decision.assignments.is_empty());
+    }
+
+    #[test]
+    fn the_order_of_reading_does_not_matter(nodes in any_nodes(), max in any_max()) {
+        let worker = pool("worker", json!({ "maxUnavailable": max }));
+        let members: Vec<&NodeView> = nodes.iter().collect();
+        let reversed: Vec<&NodeView> = nodes.iter().rev().collect();
+        prop_assert_eq!(decide(&worker, &members), decide(&worker, &reversed));
+    }
+}

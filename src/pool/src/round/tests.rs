@@ -1,0 +1,251 @@
+//! Two controllers, requests in any order, writes delayed for any time: the budget holds at every moment.
+
+use std::collections::BTreeMap;
+
+use api::NodeState;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::Round;
+use crate::fixture::{OLD, node, pool};
+use crate::node::NodeView;
+use crate::rollout::{Cost, decide};
+use crate::view::PoolView;
+
+const NODES: usize = 5;
+
+/// What the API server holds, and how it answers guarded writes.
+struct Server {
+    pool: PoolView,
+    nodes: Vec<NodeView>,
+    version: u64,
+}
+
+impl Server {
+    fn new(max: usize) -> Self {
+        Self {
+            pool: pool(
+                "worker",
+                json!({ "maxUnavailable": max, "configuration": { "name": OLD } }),
+            ),
+            nodes: (0..NODES)
+                .map(|index| node(&format!("node-{index}")))
+                .collect(),
+            version: 1,
+        }
+    }
+
+    fn next_version(&mut self) -> String {
+        self.version += 1;
+        self.version.to_string()
+    }
+
+    fn change_pool(&mut self, change: impl FnOnce(&mut PoolView)) {
+        change(&mut self.pool);
+        self.pool.resource_version = self.next_version();
+    }
+
+    fn change_node(&mut self, index: usize, change: impl FnOnce(&mut NodeView)) {
+        let version = self.next_version();
+        change(&mut self.nodes[index]);
+        self.nodes[index].resource_version = version;
+    }
+
+    fn claim(&mut self, read: &PoolView, round: Round) -> bool {
+        let is_current = self.pool.resource_version == read.resource_version;
+        if is_current {
+            self.change_pool(|pool| pool.round = round);
+        }
+        is_current
+    }
+
+    fn tell(&mut self, name: &str, version: &str, target: &str) {
+        let index = self
+            .nodes
+            .iter()
+            .position(|node| node.name == name)
+            .unwrap();
+        if self.nodes[index].resource_version == version {
+            self.change_node(index, |node| node.desired_config = Some(target.to_owned()));
+        }
+    }
+
+    fn out(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_out()).count()
+    }
+}
+
+/// Where a controller is on its way through a round.
+#[derive(Default)]
+enum Controller {
+    #[default]
+    Idle,
+    HasPool(PoolView),
+    HasNodes(PoolView, Vec<NodeView>),
+    /// Nodes left to tell, each with the version that was read, and the target.
+    Tells(Vec<(String, String)>, String),
+}
+
+impl Controller {
+    /// Sends one request.
+    fn step(&mut self, server: &mut Server) {
+        *self = match std::mem::take(self) {
+            Self::Idle => Self::HasPool(server.pool.clone()),
+            Self::HasPool(pool) => Self::HasNodes(pool, server.nodes.clone()),
+            Self::HasNodes(pool, nodes) => {
+                let members: Vec<&NodeView> = nodes.iter().collect();
+                let decision = decide(&pool, &members);
+                let claim = decision.claim(&pool, &members);
+                let tells = decision
+                    .assignments
+                    .iter()
+                    .map(|assignment| {
+                        (assignment.node.clone(), assignment.resource_version.clone())
+                    })
+                    .collect();
+                match pool.target.clone() {
+                    Some(target)
+                        if !decision.assignments.is_empty() && server.claim(&pool, claim) =>
+                    {
+                        Self::Tells(tells, target)
+                    }
+                    _ => Self::Idle,
+                }
+            }
+            Self::Tells(mut left, target) => match left.pop() {
+                Some((node, version)) => {
+                    server.tell(&node, &version, &target);
+                    Self::Tells(left, target)
+                }
+                None => Self::Idle,
+            },
+        };
+    }
+}
+
+/// What may happen next.
+#[derive(Debug, Clone)]
+enum Event {
+    /// A controller sends its next request.
+    Step(usize),
+    /// A controller is killed and starts anew.
+    Kill(usize),
+    /// A daemon sees what it was told.
+    Begins(usize),
+    /// A node reaches what it was told.
+    Finishes(usize),
+    /// An update fails on a node, which goes back.
+    Fails(usize),
+    /// A kubelet reports: the object changes, nothing else does.
+    Reports(usize),
+    /// A new configuration is rendered.
+    Renders(u8),
+    /// The pool is paused, or not any more.
+    Pauses(bool),
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        12 => (0..2_usize).prop_map(Event::Step),
+        1 => (0..2_usize).prop_map(Event::Kill),
+        2 => (0..NODES).prop_map(Event::Begins),
+        4 => (0..NODES).prop_map(Event::Finishes),
+        1 => (0..NODES).prop_map(Event::Fails),
+        1 => (0..NODES).prop_map(Event::Reports),
+        2 => (0..4_u8).prop_map(Event::Renders),
+        1 => any::<bool>().prop_map(Event::Pauses),
+    ]
+}
+
+fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2]) {
+    match *event {
+        Event::Step(which) => controllers[which].step(server),
+        Event::Kill(which) => controllers[which] = Controller::Idle,
+        Event::Begins(index) if server.nodes[index].is_on_the_way() => {
+            server.change_node(index, |node| node.state = NodeState::Working);
+        }
+        Event::Finishes(index) if !server.nodes[index].is_done() => {
+            server.change_node(index, |node| {
+                node.current_config.clone_from(&node.desired_config);
+                node.state = NodeState::Done;
+            });
+        }
+        Event::Fails(index) if server.nodes[index].is_on_the_way() => {
+            server.change_node(index, |node| node.state = NodeState::Degraded);
+        }
+        Event::Reports(index) => server.change_node(index, |_| {}),
+        Event::Renders(number) => {
+            server.change_pool(|pool| pool.target = Some(format!("rendered-worker-{number}")));
+        }
+        Event::Pauses(paused) => server.change_pool(|pool| pool.is_paused = paused),
+        Event::Begins(_) | Event::Finishes(_) | Event::Fails(_) => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn two_controllers_never_exceed_the_budget(
+        max in 1..4_usize,
+        events in prop::collection::vec(any_event(), 0..200),
+    ) {
+        let mut server = Server::new(max);
+        let mut controllers = [Controller::Idle, Controller::Idle];
+        for (position, event) in events.iter().enumerate() {
+            happen(event, &mut server, &mut controllers);
+            prop_assert!(server.out() <= max, "{} out after {:?}", server.out(), &events[..=position]);
+        }
+    }
+
+    #[test]
+    fn a_rollout_ends_when_nothing_fails(max in 1..4_usize, order in prop::collection::vec(0..NODES, 0..20)) {
+        let mut server = Server::new(max);
+        let mut controllers = [Controller::Idle, Controller::Idle];
+        happen(&Event::Renders(9), &mut server, &mut controllers);
+        // One is killed in the middle of a round; the other goes on.
+        for _ in 0..3 {
+            controllers[0].step(&mut server);
+        }
+        controllers[0] = Controller::Idle;
+        for round in 0..20 * NODES {
+            controllers[1].step(&mut server);
+            let index = order.get(round % order.len().max(1)).copied().unwrap_or(round % NODES);
+            happen(&Event::Finishes(index), &mut server, &mut controllers);
+            happen(&Event::Finishes(round % NODES), &mut server, &mut controllers);
+        }
+        let done: BTreeMap<_, _> = server.nodes.iter().map(|node| (&node.name, node.is_updated("rendered-worker-9"))).collect();
+        prop_assert!(done.values().all(|done| *done), "{done:?}");
+    }
+}
+
+#[test]
+fn a_late_write_fails_once_its_node_has_changed() {
+    let mut server = Server::new(1);
+    server.change_pool(|pool| pool.target = Some("rendered-worker-9".to_owned()));
+    let mut late = Controller::Idle;
+    for _ in 0..3 {
+        late.step(&mut server);
+    }
+    assert!(matches!(&late, Controller::Tells(left, _) if left.len() == 1));
+    // The claimed node changes before it is told: another may go now, and the late write must not succeed.
+    server.change_node(0, |_| {});
+    let mut other = Controller::Idle;
+    for _ in 0..4 {
+        other.step(&mut server);
+    }
+    late.step(&mut server);
+    assert_eq!(server.out(), 1);
+    assert_eq!(
+        server.nodes[0].desired_config.as_deref(),
+        Some("rendered-worker-9")
+    );
+    assert_eq!(
+        decide(&server.pool, &server.nodes.iter().collect::<Vec<_>>())
+            .assignments
+            .iter()
+            .filter(|assignment| assignment.cost == Cost::TakesOut)
+            .count(),
+        0
+    );
+}

@@ -1,0 +1,366 @@
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture::{NEW, OLD, node, parse_pool, pool_object};
+use crate::node::Unready;
+use crate::rollout::decide;
+
+const NOW: i64 = 1_000;
+
+struct Case {
+    pool: Value,
+    nodes: Vec<NodeView>,
+    conflicts: Vec<Conflict>,
+    rendering: Option<Result<(), String>>,
+}
+
+impl Case {
+    fn new(spec: Value, nodes: Vec<NodeView>) -> Self {
+        Self {
+            pool: pool_object("worker", spec),
+            nodes,
+            conflicts: Vec::new(),
+            rendering: Some(Ok(())),
+        }
+    }
+
+    fn status(&self) -> MachineConfigPoolStatus {
+        let (pool, view) = parse_pool(self.pool.clone());
+        let members: Vec<&NodeView> = self.nodes.iter().collect();
+        status(Report {
+            pool: &pool,
+            view: &view,
+            members: &members,
+            decision: &decide(&view, &members),
+            conflicts: &self.conflicts.iter().collect::<Vec<_>>(),
+            rendering: self.rendering.clone(),
+            certificates: None,
+            now: Timestamp::from_second(NOW).unwrap(),
+        })
+    }
+}
+
+/// Status, reason and message of a condition.
+fn condition(status: &MachineConfigPoolStatus, r#type: &str) -> (String, String, String) {
+    let condition = status
+        .condition(&PoolConditionType::from(r#type.to_owned()))
+        .unwrap_or_else(|| panic!("no {type}"));
+    (
+        condition.status.to_string(),
+        condition.reason.to_string(),
+        condition.message.clone(),
+    )
+}
+
+fn is(status: &MachineConfigPoolStatus, r#type: &str, expected: (&str, &str, &str)) {
+    let (holds, reason, message) = condition(status, r#type);
+    assert_eq!(
+        (holds.as_str(), reason.as_str(), message.as_str()),
+        expected,
+        "{type}"
+    );
+}
+
+fn counts(status: &MachineConfigPoolStatus) -> [i32; 5] {
+    [
+        status.machine_count,
+        status.updated_machine_count,
+        status.ready_machine_count,
+        status.unavailable_machine_count,
+        status.degraded_machine_count,
+    ]
+}
+
+#[test]
+fn counters_by_the_state_of_nodes() {
+    let table = [
+        (vec![], [0, 0, 0, 0, 0]),
+        (vec![node("a")], [1, 0, 0, 0, 0]),
+        (vec![node("a").done(NEW)], [1, 1, 1, 0, 0]),
+        (
+            vec![node("a").done(NEW).unready(Unready::NotReady)],
+            [1, 1, 0, 1, 0],
+        ),
+        (vec![node("a").working(NEW)], [1, 0, 0, 1, 0]),
+        (vec![node("a").failing(NEW)], [1, 0, 0, 0, 1]),
+        (
+            vec![node("a").failing(NEW).unready(Unready::Unschedulable)],
+            [1, 0, 0, 1, 1],
+        ),
+        (vec![node("a").done(NEW).failing(NEW)], [1, 0, 0, 1, 1]),
+    ];
+    for (nodes, expected) in table {
+        let status = Case::new(json!({}), nodes.clone()).status();
+        assert_eq!(counts(&status), expected, "{nodes:?}");
+        assert_eq!(status.observed_generation, Some(3));
+    }
+}
+
+#[test]
+fn updated_and_updating_as_upstream_words_them() {
+    let done = format!("All nodes are updated with MachineConfig {NEW}");
+    let updating = format!("All nodes are updating to MachineConfig {NEW}");
+    let paused = format!("Pool is paused; will not update to MachineConfig {NEW}");
+    let table = [
+        (false, vec![], ("True", done.as_str()), ("False", "")),
+        (
+            false,
+            vec![node("a").done(NEW)],
+            ("True", &done),
+            ("False", ""),
+        ),
+        (
+            true,
+            vec![node("a").done(NEW)],
+            ("True", &done),
+            ("False", ""),
+        ),
+        (false, vec![node("a")], ("False", ""), ("True", &updating)),
+        (true, vec![node("a")], ("False", ""), ("False", &paused)),
+        (
+            false,
+            vec![node("a").done(NEW).unready(Unready::NotReady)],
+            ("False", ""),
+            ("True", &updating),
+        ),
+        (
+            false,
+            vec![node("a").done(NEW), node("b").failing(NEW)],
+            ("False", ""),
+            ("True", &updating),
+        ),
+    ];
+    for (is_paused, nodes, updated, updating) in table {
+        let status = Case::new(json!({ "paused": is_paused }), nodes).status();
+        is(&status, "Updated", (updated.0, "", updated.1));
+        is(&status, "Updating", (updating.0, "", updating.1));
+    }
+}
+
+#[test]
+fn pool_without_configuration_is_neither() {
+    let status = Case::new(json!({ "configuration": {} }), vec![node("a")]).status();
+    is(&status, "Updated", ("False", "", ""));
+    is(
+        &status,
+        "Updating",
+        ("False", "", "Pool has no rendered MachineConfig yet"),
+    );
+    assert!(status.configuration.is_empty());
+}
+
+#[test]
+fn configuration_follows_only_when_all_are_updated() {
+    let configuration = json!({ "name": NEW, "source": [{ "name": "00-worker" }] });
+    let before = json!({ "name": OLD, "source": [{ "name": "00-old" }] });
+    let mut case = Case::new(
+        json!({ "configuration": configuration }),
+        vec![node("a").done(NEW), node("b")],
+    );
+    case.pool["status"] = json!({ "configuration": before });
+    assert_eq!(
+        serde_json::to_value(case.status().configuration).unwrap(),
+        before
+    );
+    case.nodes[1] = node("b").done(NEW);
+    assert_eq!(
+        serde_json::to_value(case.status().configuration).unwrap(),
+        configuration
+    );
+}
+
+#[test]
+fn failed_nodes_are_quoted() {
+    let mut stuck = node("b").failing(NEW);
+    stuck.reason = "no \"room\"".to_owned();
+    let status = Case::new(json!({}), vec![node("a").failing(NEW), stuck, node("c")]).status();
+    let message = "Node a is reporting: \"it broke\", Node b is reporting: \"no \\\"room\\\"\"";
+    is(
+        &status,
+        "NodeDegraded",
+        (
+            "True",
+            "2 nodes are reporting degraded status on sync",
+            message,
+        ),
+    );
+    is(&status, "Degraded", ("True", "", message));
+    is(
+        &status,
+        "RolloutDegraded",
+        (
+            "True",
+            "RolloutHalted",
+            "rollout of MachineConfig rendered-worker-2 is halted after failures on a, b",
+        ),
+    );
+    is(
+        &status,
+        "Waiting",
+        (
+            "True",
+            "RolloutHalted",
+            "c: the rollout is halted after failures on a, b",
+        ),
+    );
+}
+
+#[test]
+fn many_long_reports_are_cut() {
+    let nodes = (0..200).map(|index| {
+        let mut node = node(&format!("node-{index}")).failing(NEW);
+        node.reason = "x".repeat(2000);
+        node
+    });
+    let (_, _, message) = condition(
+        &Case::new(json!({}), nodes.collect()).status(),
+        "NodeDegraded",
+    );
+    assert!(message.len() < REPORTS + 100, "{}", message.len());
+    assert!(
+        message.ends_with(", and 192 more"),
+        "{}",
+        &message[message.len() - 40..]
+    );
+}
+
+#[test]
+fn render_failure_is_copied_to_degraded_and_cleared() {
+    let why = "Failed to render configuration for pool worker: MachineConfig 99-bad: storage.files[0].path: not absolute";
+    let mut case = Case::new(json!({}), vec![node("a").done(NEW)]);
+    case.rendering = Some(Err(why.to_owned()));
+    let failed = case.status();
+    is(&failed, "RenderDegraded", ("True", "", why));
+    is(&failed, "Degraded", ("True", "", why));
+    is(
+        &failed,
+        "Updated",
+        (
+            "True",
+            "",
+            &format!("All nodes are updated with MachineConfig {NEW}"),
+        ),
+    );
+
+    case.pool["status"] = serde_json::to_value(&failed).unwrap();
+    case.rendering = None;
+    assert_eq!(
+        case.status(),
+        failed,
+        "an unknown rendering changes nothing"
+    );
+    case.rendering = Some(Ok(()));
+    is(&case.status(), "RenderDegraded", ("False", "", ""));
+    is(&case.status(), "Degraded", ("False", "", ""));
+}
+
+#[test]
+fn bad_budget_names_pool_field_and_value() {
+    for (max, value) in [
+        (json!(-1), "-1 is not a number of nodes"),
+        (
+            json!("abc"),
+            "\"abc\" is neither a number nor a percentage such as \"10%\"",
+        ),
+    ] {
+        let status = Case::new(json!({ "maxUnavailable": max }), vec![node("a")]).status();
+        let message = format!("pool worker: spec.maxUnavailable: {value}");
+        is(
+            &status,
+            "RolloutDegraded",
+            ("True", "InvalidMaxUnavailable", &message),
+        );
+        is(&status, "Degraded", ("True", "", &message));
+        assert_eq!(counts(&status), [1, 0, 0, 0, 0]);
+    }
+}
+
+#[test]
+fn selectors_and_conflicts_are_reported_together() {
+    let mut case = Case::new(
+        json!({ "nodeSelector": {}, "machineConfigSelector": { "matchExpressions": [{ "key": "a", "operator": "Near" }] } }),
+        vec![],
+    );
+    case.conflicts = vec![Conflict {
+        node: "a".to_owned(),
+        pools: vec!["gpu".to_owned(), "infra".to_owned()],
+    }];
+    let (holds, reason, message) = condition(&case.status(), "RolloutDegraded");
+    assert_eq!(
+        (holds.as_str(), reason.as_str()),
+        ("True", "InvalidSelector")
+    );
+    for part in [
+        "spec.machineConfigSelector cannot be read",
+        "spec.nodeSelector selects all nodes",
+        "node a",
+        "gpu, infra",
+    ] {
+        assert!(message.contains(part), "{part} is not in {message}");
+    }
+}
+
+#[test]
+fn waiting_nodes_are_named_with_what_they_wait_for() {
+    let nodes = vec![
+        node("a"),
+        node("b"),
+        node("c"),
+        node("d").unready(Unready::Unschedulable),
+    ];
+    let status = Case::new(json!({ "maxUnavailable": 2 }), nodes).status();
+    is(
+        &status,
+        "Waiting",
+        (
+            "True",
+            "Budget",
+            "b, c: 2 may be out at once, out: a, d; d: the node is cordoned",
+        ),
+    );
+    let status = Case::new(json!({ "paused": true }), vec![node("a"), node("b")]).status();
+    is(
+        &status,
+        "Waiting",
+        ("True", "Paused", "a, b: the pool is paused"),
+    );
+    let status = Case::new(json!({}), vec![node("a").working(NEW)]).status();
+    is(&status, "Waiting", ("False", "", ""));
+}
+
+#[test]
+fn status_of_an_unchanged_pool_does_not_change() {
+    let mut case = Case::new(json!({}), vec![node("a").done(NEW), node("b").failing(NEW)]);
+    let first = case.status();
+    case.pool["status"] = serde_json::to_value(&first).unwrap();
+    let second = case.status();
+    assert_eq!(first, second);
+}
+
+#[test]
+fn conditions_of_others_stay_and_count() {
+    let mut case = Case::new(json!({}), vec![]);
+    let build = json!({ "type": "ImageBuildDegraded", "status": "True", "lastTransitionTime": null, "reason": "BuildFailed", "message": "" });
+    case.pool["status"] = json!({ "conditions": [build] });
+    let status = case.status();
+    assert_eq!(serde_json::to_value(&status.conditions[0]).unwrap(), build);
+    is(
+        &status,
+        "Degraded",
+        ("True", "", "Custom OS image build failed"),
+    );
+}
+
+#[test]
+fn completion_is_told_once() {
+    let done = Case::new(json!({}), vec![node("a").done(NEW)]).status();
+    let rolling = Case::new(json!({}), vec![node("a")]).status();
+    assert!(has_completed(Some(&rolling), &done));
+    assert!(!has_completed(Some(&done), &done));
+    assert!(!has_completed(Some(&done), &rolling));
+    assert!(
+        !has_completed(None, &done),
+        "a new pool has completed nothing"
+    );
+}

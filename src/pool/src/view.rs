@@ -1,0 +1,66 @@
+//! A pool as this crate sees it, parsed once.
+
+use api::{IntOrString, MachineConfigPool};
+
+use crate::round::Round;
+use crate::selector::{Refusal, Selector};
+
+/// What is read of a MachineConfigPool.
+///
+/// Source: MachineConfigPool object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolView {
+    /// Name.
+    pub name: String,
+    /// Version of the object that was read; a claim that carries it fails if the object has changed since.
+    pub resource_version: String,
+    /// Unique id.
+    pub uid: String,
+    /// Generation of the spec that was read.
+    pub generation: Option<i64>,
+    /// Whether the object is being deleted: it reports its status and nothing else.
+    pub is_deleted: bool,
+    /// Whether no node is given a new configuration.
+    pub is_paused: bool,
+    /// The rendered configuration that nodes are to reach; none before the first rendering.
+    pub target: Option<String>,
+    /// Budget as written.
+    pub max_unavailable: Option<IntOrString>,
+    /// Nodes of the pool.
+    pub node_selector: Result<Selector, Refusal>,
+    /// Configurations that are rendered for the pool.
+    pub config_selector: Result<Selector, Refusal>,
+    /// Assignments that were claimed.
+    pub round: Round,
+}
+
+impl PoolView {
+    /// Reads a pool. What is wrong with it is kept, to be reported where it matters.
+    pub fn parse(pool: &MachineConfigPool) -> Self {
+        let metadata = &pool.metadata;
+        let spec = &pool.spec;
+        Self {
+            name: metadata.name.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            generation: metadata.generation,
+            is_deleted: metadata.deletion_timestamp.is_some(),
+            is_paused: spec.paused,
+            target: spec.configuration.name().map(ToOwned::to_owned),
+            max_unavailable: spec.max_unavailable.clone(),
+            node_selector: Selector::parse("spec.nodeSelector", spec.node_selector.as_ref()),
+            config_selector: Selector::parse(
+                "spec.machineConfigSelector",
+                spec.machine_config_selector.as_ref(),
+            ),
+            round: Round::read(metadata.annotations.as_ref()),
+        }
+    }
+
+    /// Whether its selector selects the node.
+    pub fn selects(&self, node: &crate::node::NodeView) -> bool {
+        self.node_selector
+            .as_ref()
+            .is_ok_and(|selector| selector.matches(&node.labels))
+    }
+}

@@ -1,0 +1,120 @@
+//! What to change on a Node.
+
+use std::collections::BTreeMap;
+
+use api::{annotation, label};
+use k8s_openapi::api::core::v1::Taint;
+use serde_json::{Map, Value, json};
+
+use crate::node::NodeView;
+use crate::view::PoolView;
+
+/// Effect of the taint: pods rather go elsewhere, but none is refused or evicted.
+const EFFECT: &str = "PreferNoSchedule";
+
+/// A change of one Node. Guarded by the version that was read, because it replaces the list of taints, and because a write that comes
+/// late must fail (see [`crate::round`]).
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeWrite {
+    /// Name of the node.
+    pub node: String,
+    /// Version of the object that was read.
+    pub resource_version: String,
+    /// Annotations to set, or with `None` to remove.
+    pub annotations: BTreeMap<&'static str, Option<String>>,
+    /// All taints, where they change.
+    pub taints: Option<Vec<Taint>>,
+}
+
+impl NodeWrite {
+    /// The change that a node needs: its new target if it is told one, the taint of nodes yet to be updated, and the topology that its
+    /// daemon asks for. Nothing if it is as it should be.
+    ///
+    /// The taint comes when a node has to wait and goes when the node is done, or nothing is to be rolled any more. A node that is told
+    /// at once does without: it is cordoned soon.
+    pub fn of(
+        node: &NodeView,
+        pool: &PoolView,
+        is_assigned: bool,
+        topology: Option<&str>,
+    ) -> Option<Self> {
+        let mut annotations = BTreeMap::new();
+        if is_assigned && let Some(target) = &pool.target {
+            annotations.insert(annotation::DESIRED_CONFIG, Some(target.clone()));
+            if node.desired_image.is_some() {
+                annotations.insert(annotation::DESIRED_IMAGE, None);
+            }
+        }
+        if let Some(topology) = topology
+            && node.topology.as_deref() != Some(topology)
+        {
+            annotations.insert(
+                annotation::CONTROL_PLANE_TOPOLOGY,
+                Some(topology.to_owned()),
+            );
+        }
+        let taints = taints(node, pool, is_assigned);
+        (!annotations.is_empty() || taints.is_some()).then(|| Self {
+            node: node.name.clone(),
+            resource_version: node.resource_version.clone(),
+            annotations,
+            taints,
+        })
+    }
+
+    /// The body of the merge patch.
+    pub fn to_patch(&self) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".to_owned(), json!(self.resource_version));
+        if !self.annotations.is_empty() {
+            metadata.insert("annotations".to_owned(), json!(self.annotations));
+        }
+        let mut patch = Map::new();
+        patch.insert("metadata".to_owned(), Value::Object(metadata));
+        if let Some(taints) = &self.taints {
+            let taints = if taints.is_empty() {
+                Value::Null
+            } else {
+                json!(taints)
+            };
+            patch.insert("spec".to_owned(), json!({ "taints": taints }));
+        }
+        Value::Object(patch)
+    }
+}
+
+fn is_ours(taint: &Taint) -> bool {
+    taint.key == label::UPDATE_IN_PROGRESS_TAINT
+}
+
+fn taints(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Option<Vec<Taint>> {
+    let has = node.taints.iter().any(is_ours);
+    let needs = match &pool.target {
+        Some(_) if pool.is_paused || pool.is_deleted => false,
+        Some(_) if is_assigned => has,
+        Some(target) if node.is_told(target) => has && !node.is_done(),
+        Some(_) => node.current_config.is_some(),
+        None => false,
+    };
+    if has == needs {
+        return None;
+    }
+    let mut taints: Vec<Taint> = node
+        .taints
+        .iter()
+        .filter(|taint| !is_ours(taint))
+        .cloned()
+        .collect();
+    if needs {
+        taints.push(Taint {
+            key: label::UPDATE_IN_PROGRESS_TAINT.to_owned(),
+            effect: EFFECT.to_owned(),
+            value: None,
+            time_added: None,
+        });
+    }
+    Some(taints)
+}
+
+#[cfg(test)]
+mod tests;
