@@ -20,7 +20,7 @@ pub enum Command {
     },
     /// Fetch and rehearse the stored plan. → `Prepared`, `Refused`, `StillTrying`, `Failed`
     Prepare,
-    /// Cordon, then evict. → `Drained`, `Blocked`, `Failed`
+    /// Cordon, then evict. → `Drained`, `Blocked`, `Overdue`, `Failed`
     Drain,
     /// Execute the stored plan, or finish it. → `Switched`, `Applied`, `Failed`
     Apply,

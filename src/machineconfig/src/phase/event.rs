@@ -69,6 +69,8 @@ pub enum Event {
     StillTrying(String),
     /// A pod or budget refuses.
     Blocked(String),
+    /// The same for too long: the node counts as degraded, and the drain goes on.
+    Overdue(String),
     /// Every pod that has to leave is gone.
     Drained,
     /// The stored plan is through and the boot loader switched.

@@ -86,6 +86,16 @@ impl Machine {
                 },
                 vec![],
             ),
+            (P::Draining { to, .. }, E::Overdue(what)) => {
+                self.count_trouble(&what, false);
+                (
+                    P::Draining {
+                        to,
+                        blocked: Some(what),
+                    },
+                    vec![],
+                )
+            }
             (P::Draining { to, .. }, E::Drained) => (P::Applying { to }, vec![Command::Apply]),
             // The host is untouched: it may serve while it waits for the next try.
             (P::Fetching { .. } | P::Draining { .. }, E::Failed(cause)) => {

@@ -105,6 +105,23 @@ fn a_new_target_while_draining_cancels_and_plans_from_current() {
 }
 
 #[test]
+fn a_drain_that_is_overdue_shows_degraded_and_goes_on() {
+    let mut machine = idle();
+    let prepared = vec![
+        Event::Desired(target("b")),
+        Event::Planned(REBOOT),
+        Event::Prepared,
+    ];
+    drive(&mut machine, prepared);
+    let overdue = Event::Overdue("pod shop/web-1: budget web".to_owned());
+    assert_eq!(drive(&mut machine, vec![overdue]), []);
+    assert_eq!(machine.phase().name(), "Draining");
+    assert_eq!(machine.state(), Some(State::Degraded));
+    assert_eq!(machine.reason(), "pod shop/web-1: budget web");
+    assert_eq!(drive(&mut machine, vec![Event::Drained]), [Command::Apply]);
+}
+
+#[test]
 fn back_to_current_while_draining_gives_the_node_back() {
     let mut machine = idle();
     drive(
