@@ -44,7 +44,7 @@ pub const BOOTED_WITHIN: Duration = Duration::from_mins(1);
 /// How long a host may take to go down in order.
 const DOWN_WITHIN: Duration = Duration::from_mins(2);
 
-/// A host of a lab. Killed, and gone with its disks, when dropped.
+/// A host of a lab. Killed when dropped; its files go with the lab.
 #[derive(Debug)]
 pub struct Host {
     machine: Arc<Machine>,

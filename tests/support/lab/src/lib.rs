@@ -7,9 +7,11 @@ pub mod control_plane;
 mod cgroup;
 mod disk;
 pub mod host;
+pub mod image;
 mod network;
 mod place;
 mod program;
+pub mod registry;
 pub mod tree;
 
 pub use self::place::Lab;

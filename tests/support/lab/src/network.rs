@@ -6,7 +6,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::program::{command, run};
 
@@ -120,6 +120,18 @@ impl Drop for Port {
 
 /// Removes what a lab that died left behind under its `id`.
 pub(crate) fn sweep(id: &str) -> Result<()> {
+    // `4: slab0-0@if2: <...`. What is not there any more went with its other end.
+    for line in ip(&["-oneline", "link", "show"])?.lines() {
+        let name = line.split(": ").nth(1).unwrap_or_default();
+        let name = name.split('@').next().unwrap_or_default();
+        let is_of_lab = |rest: &str| rest.is_empty() || rest.starts_with('-');
+        if name.strip_prefix(id).is_some_and(is_of_lab) && ip(&["link", "delete", name]).is_err() {
+            ensure!(
+                ip(&["link", "show", name]).is_err(),
+                "cannot remove the link {name}"
+            );
+        }
+    }
     for line in ip(&["netns", "list"])?.lines() {
         let name = line.split(' ').next().unwrap_or_default();
         if name
@@ -127,20 +139,6 @@ pub(crate) fn sweep(id: &str) -> Result<()> {
             .is_some_and(|rest| rest.starts_with('-'))
         {
             ip(&["netns", "delete", name])?;
-        }
-    }
-    // `4: slab0-0@if2: <...`
-    for line in ip(&["-oneline", "link", "show"])?.lines() {
-        let name = line
-            .split(": ")
-            .nth(1)
-            .context("`ip link` prints no name")?;
-        let name = name.split('@').next().unwrap_or_default();
-        if name
-            .strip_prefix(id)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-        {
-            ip(&["link", "delete", name])?;
         }
     }
     Ok(())

@@ -81,7 +81,11 @@ impl HostSpec {
     #[must_use]
     pub fn registry(self, location: &str) -> Self {
         let text = format!("[[registry]]\nlocation = \"{location}\"\ninsecure = true\n");
-        self.file("/etc/containers/registries.conf.d/lab.conf", text, 0o644)
+        self.file(
+            &format!("/etc/containers/registries.conf.d/{location}.conf"),
+            text,
+            0o644,
+        )
     }
 
     /// With a folder of programs of this machine, read-only at `/run/lab/bin`.

@@ -273,13 +273,10 @@ fn listen(machine: &Machine, socket: &UnixDatagram) {
         let message = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default());
         for line in message.lines() {
             if let Some(pid) = line.strip_prefix("X_NSPAWN_LEADER_PID=") {
+                // For people, who enter by `nsenter --all --target`.
+                drop(write(&machine.dir.join("leader"), pid));
                 let pid = pid.parse().ok().and_then(Pid::from_raw);
                 machine.power.change(|state| state.leader = pid);
-                // For people, who enter by `nsenter --all --target`.
-                drop(write(
-                    &machine.dir.join("leader"),
-                    line.trim_start_matches(|c| c != '='),
-                ));
             } else if line == "READY=1" {
                 machine.power.change(|state| {
                     if let Some(boot) = state.boots.last_mut() {
