@@ -1,1 +1,7 @@
-//! Suites that cross crates; the lab is in support/.
+//! Suites that cross crates, and what they share. The lab itself is in `support/`.
+//!
+//! - [`cluster`]: a cluster of real parts
+//! - [`observer`]: judges what happened in a run
+
+pub mod cluster;
+pub mod observer;

@@ -1,0 +1,307 @@
+//! A cluster of real parts: a control plane, a registry, hosts with kubelets and daemons, and two
+//! replicas of the controller.
+//!
+//! - [`objects`]: the cluster's objects, as an administrator writes and reads them
+
+pub mod objects;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use api::label;
+use lab::Lab;
+use lab::control_plane::{ControlPlane, Options, definitions};
+use lab::host::{BOOTED_WITHIN, Host, HostSpec};
+use lab::registry::{Registry, Request};
+use lab::tree::{Commit, Overlay, Tree};
+use serde_json::{Value, json};
+
+use self::objects::{Objects, until};
+use crate::observer::host;
+
+/// How long what starts on its own may take to be there.
+pub const SOON: Duration = Duration::from_mins(1);
+
+/// The programs under test.
+#[derive(Clone, Debug)]
+pub struct Binaries {
+    /// The node's daemon.
+    pub mcd: PathBuf,
+    /// Its helper on the host.
+    pub mcd_os: PathBuf,
+    /// The controller.
+    pub mcc: PathBuf,
+}
+
+/// A node to be.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    name: String,
+    roles: Vec<String>,
+    files: Vec<(String, String)>,
+    boot_bytes: Option<u64>,
+}
+
+impl NodeSpec {
+    /// A worker of this name.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            roles: vec!["worker".to_owned()],
+            files: Vec::new(),
+            boot_bytes: None,
+        }
+    }
+
+    /// With another role: the label that pools select by.
+    #[must_use]
+    pub fn role(mut self, role: &str) -> Self {
+        self.roles.push(role.to_owned());
+        self
+    }
+
+    /// With a pod of the host's own.
+    #[must_use]
+    pub fn static_pod(mut self, yaml: &str) -> Self {
+        self.files.push((
+            "/etc/kubernetes/manifests/static.yaml".to_owned(),
+            yaml.to_owned(),
+        ));
+        self
+    }
+
+    /// With a `/boot` of this size.
+    #[must_use]
+    pub fn boot_bytes(mut self, bytes: u64) -> Self {
+        self.boot_bytes = Some(bytes);
+        self
+    }
+}
+
+/// An OS in the registry.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// How a node is told of it, by digest.
+    pub reference: String,
+    /// What it is, as [`crate::observer::host::content`] gives it.
+    pub content: String,
+}
+
+/// A running cluster. Everything of it is gone when dropped, but for the logs.
+#[derive(Debug)]
+pub struct Cluster {
+    // Dropped in this order.
+    hosts: Vec<Host>,
+    control_plane: Arc<ControlPlane>,
+    objects: Objects,
+    registry: Registry,
+    tree: Tree,
+    logs: PathBuf,
+    _lab: Lab,
+}
+
+impl Cluster {
+    /// Starts one with these pools and nodes; returns when every node is Done in the first
+    /// configuration of its pool, which names the image of the OS it runs.
+    ///
+    /// # Errors
+    ///
+    /// A part cannot be had, or is not up in time.
+    pub async fn start(
+        binaries: &Binaries,
+        logs: &Path,
+        pools: &str,
+        nodes: &[NodeSpec],
+    ) -> Result<Self> {
+        let tree = Tree::ready()?;
+        let lab = Lab::create()?;
+        let registry = Registry::start(&lab)?;
+        let names = nodes.iter().map(|node| node.name.clone()).collect();
+        let dir = logs.join("control-plane");
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let options = Options {
+            dir: Some(dir),
+            ..Options::for_hosts(lab.address().into(), names)
+        };
+        let control_plane = Arc::new(ControlPlane::start(&options)?);
+        control_plane.apply_crds(&definitions())?;
+        let objects = Objects::new(control_plane.client().await?);
+        let mut cluster = Self {
+            hosts: Vec::new(),
+            control_plane,
+            objects,
+            registry,
+            tree,
+            logs: logs.to_owned(),
+            _lab: lab.clone(),
+        };
+        cluster.apply(pools)?;
+        for (index, node) in (0..).zip(nodes) {
+            let spec = cluster.host_spec(&lab, node, index)?;
+            let mut host = Host::create(&lab, spec)?;
+            host.start()?;
+            cluster.hosts.push(host);
+        }
+        for node in nodes {
+            cluster.join(node).await?;
+        }
+        Ok(cluster)
+    }
+
+    /// Waits until a node is there and Ready, and gives it its roles.
+    async fn join(&self, node: &NodeSpec) -> Result<()> {
+        self.host(&node.name)?.wait_booted(BOOTED_WITHIN)?;
+        until(&format!("node {}", node.name), SOON, async || {
+            let nodes = self.objects.nodes().await?;
+            Ok(match nodes.get(&node.name) {
+                Some(node) if objects::is_in_service(node) => Ok(()),
+                Some(_) => Err("it is not Ready".to_owned()),
+                None => Err("its kubelet has not registered it".to_owned()),
+            })
+        })
+        .await?;
+        let label = |role| (format!("node-role.kubernetes.io/{role}"), "");
+        let labels: BTreeMap<_, _> = node.roles.iter().map(label).collect();
+        self.objects
+            .patch_node(&node.name, &json!({ "metadata": { "labels": labels } }))
+            .await
+    }
+
+    /// What it is asked through.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Its control plane.
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.control_plane
+    }
+
+    /// Its hosts, in the order asked for.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// The host of a node.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn host(&self, node: &str) -> Result<&Host> {
+        let found = self.hosts.iter().find(|host| host.name() == node);
+        found.with_context(|| format!("there is no host {node}"))
+    }
+
+    /// Applies a YAML or JSON text as the administrator does.
+    ///
+    /// # Errors
+    ///
+    /// Kubectl or the API server refuses it.
+    pub fn apply(&self, text: &str) -> Result<()> {
+        let mut file = tempfile::Builder::new().suffix(".yaml").tempfile()?;
+        file.write_all(text.as_bytes())?;
+        let path = file
+            .path()
+            .to_str()
+            .context("the temporary folder's path is not UTF-8")?;
+        self.control_plane
+            .kubectl(&["apply", "--server-side", "--filename", path])?;
+        Ok(())
+    }
+
+    /// Writes the MachineConfig `name` of a role.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::apply`].
+    pub fn configure(&self, name: &str, role: &str, spec: &Value) -> Result<()> {
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfig",
+            "metadata": { "name": name, "labels": { label::ROLE: role } },
+            "spec": spec,
+        });
+        self.apply(&object.to_string())
+    }
+
+    /// Makes an OS and puts it into the registry, as a native container image.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made or pushed.
+    pub fn image(&self, os: &Overlay) -> Result<Image> {
+        self.push(&self.tree.commit(os)?)
+    }
+
+    fn push(&self, commit: &Commit) -> Result<Image> {
+        let image = lab::image::Image::native(commit)?;
+        Ok(Image {
+            reference: self
+                .registry
+                .push(&image, &format!("os:{}", commit.version))?,
+            content: host::content_of(commit)?,
+        })
+    }
+
+    /// The registry.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// What each host asked of the registry so far, by its node's name.
+    ///
+    /// # Errors
+    ///
+    /// The registry's log cannot be read.
+    pub fn fetches(&self) -> Result<BTreeMap<String, Vec<Request>>> {
+        let all = self.registry.requests()?;
+        let of = |host: &Host| {
+            all.iter()
+                .filter(|request| request.remote == host.address())
+                .cloned()
+                .collect()
+        };
+        Ok(self
+            .hosts
+            .iter()
+            .map(|host| (host.name().to_owned(), of(host)))
+            .collect())
+    }
+
+    fn host_spec(&self, lab: &Lab, node: &NodeSpec, index: u8) -> Result<HostSpec> {
+        // The lab numbers its hosts from 10.
+        let [a, b, c, _] = lab.address().octets();
+        let address = Ipv4Addr::new(a, b, c, 10 + index);
+        let name = node.name.clone();
+        let arguments = format!("--node-name={name} --node-ip={address}");
+        let programs = self.control_plane.programs().binary();
+        let mut spec = HostSpec::new(&name, self.tree.base())
+            .kubelet(&self.control_plane.node_kubeconfig(&name)?, &arguments)
+            .bin(programs.parent().context("the programs are in no folder")?)
+            .registry(&self.registry.location());
+        for (path, content) in &node.files {
+            spec = spec.file(path, content.as_str(), 0o644);
+        }
+        if let Some(bytes) = node.boot_bytes {
+            spec = spec.boot_bytes(bytes);
+        }
+        let control_plane = Arc::clone(&self.control_plane);
+        Ok(spec.when_down(move || tell_down(&control_plane, &name)))
+    }
+}
+
+/// Lets the cluster know that a host is down. That it cannot know is a cluster on its way down.
+fn tell_down(control_plane: &ControlPlane, node: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    if let Ok(runtime) = runtime {
+        drop(runtime.block_on(control_plane.host_is_down(node)));
+    }
+}

@@ -1,0 +1,68 @@
+//! `make demo`: three real hosts roll to a new OS and configuration while pods keep running, shown
+//! live, judged by the observer.
+//!
+//! - `run`: the order of events
+//! - `rolls`, `workload`: what is asked for, and what runs meanwhile
+//! - `judge`: from what was recorded to the verdict
+//! - `timeline`, `picture`, `svg`: the files it leaves
+//! - `table`, `live`: what it shows
+
+mod judge;
+mod live;
+mod picture;
+mod rolls;
+mod run;
+mod svg;
+mod table;
+mod timeline;
+mod workload;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tests::cluster::Binaries;
+
+/// Rolls a new OS and configuration through a pool of three hosts, and proves it.
+///
+/// Exits with 0 only if every node is proven updated and every law held.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The node's daemon.
+    #[arg(long)]
+    mcd: PathBuf,
+    /// Its helper on the host.
+    #[arg(long)]
+    mcd_os: PathBuf,
+    /// The controller.
+    #[arg(long)]
+    mcc: PathBuf,
+    /// Folder for timeline.json, timeline.svg and logs; emptied first.
+    #[arg(long, default_value = "target/demo")]
+    out: PathBuf,
+    /// How many of the three rolls.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
+    rolls: u8,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Arguments {
+        mcd,
+        mcd_os,
+        mcc,
+        out,
+        rolls,
+    } = Arguments::parse();
+    let binaries = Binaries { mcd, mcd_os, mcc };
+    match run::run(&binaries, &out, usize::from(rolls)).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // Nowhere is left to report that standard error is closed.
+            drop(writeln!(std::io::stderr(), "demo: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

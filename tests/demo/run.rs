@@ -1,0 +1,218 @@
+//! The demo, from an empty lab to the verdict.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use api::annotation;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use lab::audit;
+use tests::cluster::objects::{self, Objects, until};
+use tests::cluster::{Binaries, Cluster, Image, NodeSpec, SOON};
+use tests::observer::host::Fact;
+
+use crate::judge::{self, Record, Verdict};
+use crate::live::Screen;
+use crate::picture;
+use crate::rolls::{self, Roll};
+use crate::table::{Heading, Row};
+use crate::workload;
+
+/// How long one roll of the pool may take.
+const ROLL_WITHIN: Duration = Duration::from_mins(5);
+
+/// Time between two looks at the nodes.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Name of the MachineConfig that the rolls change.
+const CONFIG: &str = "50-demo";
+
+/// Runs the demo; whether every node is proven updated and every law held.
+pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result<bool> {
+    let mut screen = Screen::new();
+    empty(out)?;
+    screen.say("starting a control plane, a registry, three hosts and the programs under test")?;
+    let nodes: Vec<_> = (0..3)
+        .map(|number| NodeSpec::new(&format!("worker-{number}")).static_pod(workload::STATIC_POD))
+        .collect();
+    let cluster = Cluster::start(binaries, out, workload::POOL, &nodes).await?;
+    screen.say("starting pods, making images of the next operating systems")?;
+    cluster.apply(workload::OBJECTS)?;
+    let mut planned = Vec::new();
+    for roll in rolls::all()?.into_iter().take(rolls) {
+        let image = roll.os.as_ref().map(|os| cluster.image(os)).transpose()?;
+        planned.push((roll, image));
+    }
+    wait_for_pods(cluster.objects()).await?;
+
+    let mut ran = Vec::new();
+    let mut running = None;
+    for (number, (roll, image)) in (1..).zip(planned) {
+        running = image.or(running);
+        let image = running.as_ref().context("the first roll brings an image")?;
+        let went = one_roll(&cluster, &mut screen, number, &roll, image).await?;
+        ran.push(went);
+    }
+
+    let record = Record {
+        rolls: ran,
+        audit: audit::load(&cluster.control_plane().audit_log())?,
+        boots: cluster
+            .hosts()
+            .iter()
+            .map(|host| (host.name().to_owned(), host.boots()))
+            .collect(),
+        fetches: cluster.fetches()?,
+    };
+    let verdict = record.judge();
+    write(out, &record, &verdict)?;
+    report(&mut screen, out, &verdict)?;
+    Ok(verdict.breaches.is_empty())
+}
+
+/// Changes the configuration and shows the nodes until all are in it, then looks at the hosts.
+async fn one_roll(
+    cluster: &Cluster,
+    screen: &mut Screen,
+    number: usize,
+    roll: &Roll,
+    image: &Image,
+) -> Result<judge::Roll> {
+    let title = format!("Roll {number}: {}", roll.title);
+    let before = cluster.objects().target("worker").await?;
+    let mut spec = roll.spec.clone();
+    spec["osImageURL"] = image.reference.as_str().into();
+    let start = Timestamp::now();
+    cluster.configure(CONFIG, "worker", &spec)?;
+
+    let deadline = tokio::time::Instant::now() + ROLL_WITHIN;
+    let config = loop {
+        let config = cluster.objects().target("worker").await?;
+        let nodes = cluster.objects().nodes().await?;
+        let ready = cluster.objects().pods(workload::LABEL).await?;
+        let ready = ready.iter().filter(|pod| objects::is_ready(pod)).count();
+        let heading = Heading {
+            title: title.clone(),
+            ready: (ready, workload::REPLICAS),
+        };
+        let rows: Vec<_> = nodes.iter().map(|(name, node)| row(name, node)).collect();
+        screen.show(&heading, &rows, Timestamp::now())?;
+        if config != before
+            && nodes
+                .values()
+                .all(|node| objects::is_done_in(node, &config))
+        {
+            break config;
+        }
+        if tokio::time::Instant::now() >= deadline {
+            bail!(
+                "{title}: not every node is there within {} s",
+                ROLL_WITHIN.as_secs()
+            );
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    };
+    wait_for_pods(cluster.objects()).await?;
+    let end = Timestamp::now();
+
+    let mut facts = roll.facts.clone();
+    facts.push(Fact::Booted {
+        content: image.content.clone(),
+    });
+    Ok(judge::Roll {
+        title: roll.title.to_owned(),
+        config,
+        reboots: roll.os.is_some(),
+        start,
+        end,
+        doubts: doubts(cluster, &facts)?,
+    })
+}
+
+/// What speaks against the facts, on each host.
+fn doubts(cluster: &Cluster, facts: &[Fact]) -> Result<Vec<String>> {
+    let mut doubts = Vec::new();
+    for host in cluster.hosts() {
+        for fact in facts {
+            let doubt = fact.doubt(host)?;
+            doubts.extend(doubt.map(|doubt| format!("{}: {doubt}", host.name())));
+        }
+    }
+    Ok(doubts)
+}
+
+fn row(name: &str, node: &Node) -> Row {
+    Row {
+        node: name.to_owned(),
+        phase: objects::annotation(node, annotation::PHASE).to_owned(),
+        waits_for: objects::annotation(node, annotation::WAITS_FOR).to_owned(),
+        since: objects::annotation(node, annotation::SINCE).parse().ok(),
+        is_out: !objects::is_in_service(node),
+    }
+}
+
+/// Waits until all replicas are there, and the pods of each node.
+async fn wait_for_pods(objects: &Objects) -> Result<()> {
+    let wanted = [("web", workload::REPLICAS), ("agent", 3), ("scratch", 3)];
+    until("all pods", SOON, async || {
+        for (app, wanted) in wanted {
+            let pods = objects.pods(("app", app)).await?;
+            let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
+            if ready != wanted {
+                return Ok(Err(format!("{ready} of {wanted} pods of {app} are ready")));
+            }
+        }
+        Ok(Ok(()))
+    })
+    .await
+}
+
+fn empty(out: &Path) -> Result<()> {
+    if out.exists() {
+        fs::remove_dir_all(out).with_context(|| format!("cannot empty {}", out.display()))?;
+    }
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what a run leaves is made again by the next"
+)]
+fn write(out: &Path, record: &Record, verdict: &Verdict) -> Result<()> {
+    let rolls: Vec<_> = record
+        .rolls
+        .iter()
+        .map(|roll| picture::Roll {
+            title: roll.title.clone(),
+            start: roll.start,
+            end: roll.end,
+        })
+        .collect();
+    let timeline = serde_json::to_string_pretty(&verdict.timeline)?;
+    fs::write(out.join("timeline.json"), timeline + "\n")?;
+    fs::write(
+        out.join("timeline.svg"),
+        verdict.picture(&rolls).draw().to_string(),
+    )?;
+    Ok(())
+}
+
+fn report(screen: &mut Screen, out: &Path, verdict: &Verdict) -> Result<()> {
+    let timeline = &verdict.timeline;
+    for breach in &verdict.breaches {
+        screen.say(&breach.to_string())?;
+    }
+    screen.say(&format!(
+        "most nodes out at once {}, fewest ready replicas {}, bytes fetched while out {}",
+        timeline.max_out, timeline.min_ready_replicas, timeline.fetched_while_out_bytes
+    ))?;
+    screen.say(&format!("timeline: {}", out.join("timeline.svg").display()))?;
+    screen.say(if timeline.proven {
+        "every node is proven updated, and every law held"
+    } else {
+        "NOT proven"
+    })?;
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! Judges what happened in a run of the lab: from the API server's audit log, the registry's access
+//! log, the lab's record of boots and the hosts' files, never from what the programs under test say
+//! of themselves.
+//!
+//! - [`host`]: what a host is in the end
+//! - [`laws`]: what must hold in every rollout, and where it did not
+//! - [`phases`]: which phase of an update each node was in, and what it waited for
+//! - [`pods`]: where pods were, and until when
+
+pub mod host;
+pub mod laws;
+pub mod phases;
+pub mod pods;

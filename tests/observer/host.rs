@@ -1,0 +1,334 @@
+//! What a host is, by its own files and tools: nothing of the programs under test is asked.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use lab::host::Output;
+use lab::tree::Commit;
+
+/// Runs programs on a host, in its namespaces, as root.
+pub trait Host {
+    /// Runs one to its end. The first word is the program.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started.
+    fn output(&self, words: &[&str]) -> Result<Output>;
+}
+
+impl Host for lab::host::Host {
+    fn output(&self, words: &[&str]) -> Result<Output> {
+        self.exec(words.iter().copied())
+    }
+}
+
+/// Something that must hold on a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// It runs this OS: content of the commit that `ostree admin status` names as booted. The commit
+    /// itself is another on each way that an image can take into a repository.
+    Booted {
+        /// As [`content`] gives it.
+        content: String,
+    },
+    /// The kernel's command line has this argument, once: `/proc/cmdline`.
+    Argument(String),
+    /// A regular file.
+    File {
+        /// Absolute path.
+        path: String,
+        /// Its text.
+        content: String,
+        /// Permission bits.
+        mode: u32,
+        /// `user:group`, by name.
+        owner: String,
+    },
+    /// The OS's own version of a file of `/etc` is in force: it is equal in bytes, mode and owner to
+    /// that in `/usr/etc`, and `ostree admin config-diff` does not list it.
+    OfOs {
+        /// Absolute path.
+        path: String,
+    },
+    /// Nothing is at the path.
+    Absent {
+        /// Absolute path.
+        path: String,
+    },
+    /// What `systemctl is-enabled` says of a unit.
+    Enabled {
+        /// The unit's name.
+        unit: String,
+        /// Such as `enabled`, `masked`.
+        answer: String,
+    },
+    /// A unit runs: `systemctl is-active`.
+    Active {
+        /// The unit's name.
+        unit: String,
+    },
+}
+
+impl Fact {
+    /// What speaks against it, for people; none if it holds.
+    ///
+    /// # Errors
+    ///
+    /// The host cannot be asked.
+    pub fn doubt(&self, host: &impl Host) -> Result<Option<String>> {
+        match self {
+            Self::Booted { content: wanted } => {
+                let checksum = booted(host)?;
+                let found = content(&text(host, &["ostree", "ls", "-d", "-C", &checksum, "/"])?)?;
+                Ok(unless(found == *wanted, || {
+                    format!("it runs {checksum}, which is another OS")
+                }))
+            }
+            Self::Argument(argument) => {
+                let line = text(host, &["cat", "/proc/cmdline"])?;
+                let times = line
+                    .split_whitespace()
+                    .filter(|word| word == argument)
+                    .count();
+                Ok(unless(times == 1, || {
+                    format!("/proc/cmdline has {argument} {times} times: {line}")
+                }))
+            }
+            Self::File {
+                path,
+                content,
+                mode,
+                owner,
+            } => {
+                let wanted = format!("{mode:o} {owner} regular file");
+                let Some(found) = stat(host, path)? else {
+                    return Ok(Some(format!("there is no {path}")));
+                };
+                if found != wanted {
+                    return Ok(Some(format!("{path} is {found}, not {wanted}")));
+                }
+                let is_it = text(host, &["cat", path])? == *content;
+                Ok(unless(is_it, || format!("{path} has other bytes")))
+            }
+            Self::OfOs { path } => of_os(host, path),
+            Self::Absent { path } => {
+                Ok(stat(host, path)?.map(|found| format!("{path} is there: {found}")))
+            }
+            Self::Enabled { unit, answer } => {
+                let found = first_line(host, &["systemctl", "is-enabled", unit])?;
+                Ok(unless(found == *answer, || {
+                    format!("{unit} is {found}, not {answer}")
+                }))
+            }
+            Self::Active { unit } => {
+                let found = first_line(host, &["systemctl", "is-active", unit])?;
+                Ok(unless(found == "active", || format!("{unit} is {found}")))
+            }
+        }
+    }
+}
+
+/// Checksums of the content of a commit of the lab.
+///
+/// # Errors
+///
+/// Its repository cannot be read.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the observer looks by programs of this machine"
+)]
+pub fn content_of(commit: &Commit) -> Result<String> {
+    let output = std::process::Command::new("ostree")
+        .args(["ls", "-d", "-C"])
+        .arg(format!("--repo={}", commit.repo.display()))
+        .args([&commit.checksum, "/"])
+        .output()?;
+    content(&String::from_utf8(output.stdout)?)
+}
+
+/// Checksums of a commit's content, from what `ostree ls -d -C COMMIT /` says.
+///
+/// # Errors
+///
+/// It says something else.
+pub fn content(ls: &str) -> Result<String> {
+    // `d00755 0 0      0 <tree> <metadata> /`
+    let words: Vec<_> = ls.split_whitespace().collect();
+    match words.as_slice() {
+        [_, _, _, _, tree, metadata, "/"] => Ok(format!("{tree} {metadata}")),
+        _ => bail!("`ostree ls` says {ls:?}"),
+    }
+}
+
+/// Checksum of the booted commit.
+fn booted(host: &impl Host) -> Result<String> {
+    let status = text(host, &["ostree", "admin", "status"])?;
+    // `* slipway <checksum>.0`
+    let line = status.lines().find_map(|line| line.strip_prefix("* "));
+    let deployment = line.and_then(|line| line.split_whitespace().nth(1));
+    let checksum = deployment.and_then(|deployment| deployment.split_once('.'));
+    let (checksum, _) = checksum.with_context(|| format!("nothing is booted: {status}"))?;
+    Ok(checksum.to_owned())
+}
+
+fn of_os(host: &impl Host, path: &str) -> Result<Option<String>> {
+    let inside = path
+        .strip_prefix("/etc/")
+        .with_context(|| format!("{path} is not in /etc"))?;
+    let original = format!("/usr/etc/{inside}");
+    let (found, wanted) = (stat(host, path)?, stat(host, &original)?);
+    ensure!(wanted.is_some(), "the OS has no {original}");
+    if found != wanted {
+        return Ok(Some(format!(
+            "{path} is {found:?}, {original} is {wanted:?}"
+        )));
+    }
+    if text(host, &["cat", path])? != text(host, &["cat", &original])? {
+        return Ok(Some(format!("{path} has other bytes than {original}")));
+    }
+    // One line a path: `M    issue`.
+    let changed = text(host, &["ostree", "admin", "config-diff"])?;
+    let listed = changed.lines().any(|line| {
+        line.split_whitespace()
+            .nth(1)
+            .is_some_and(|path| path == inside)
+    });
+    Ok(unless(!listed, || {
+        format!("ostree admin config-diff lists {path}")
+    }))
+}
+
+/// Mode in octal, owner by name, and kind; none where nothing is.
+fn stat(host: &impl Host, path: &str) -> Result<Option<String>> {
+    let output = host.output(&["stat", "--format=%a %U:%G %F", path])?;
+    if output.code == Some(0) {
+        // An empty file is one of its own kind for stat.
+        return Ok(Some(
+            output
+                .stdout
+                .trim()
+                .replace("regular empty file", "regular file"),
+        ));
+    }
+    let message = output.stderr.trim();
+    ensure!(
+        message.contains("No such file"),
+        "cannot look at {path}: {message}"
+    );
+    Ok(None)
+}
+
+/// Standard output of a program that must succeed.
+fn text(host: &impl Host, words: &[&str]) -> Result<String> {
+    let output = host.output(words)?;
+    ensure!(
+        output.code == Some(0),
+        "{} failed: {}",
+        words.join(" "),
+        output.stderr.trim()
+    );
+    Ok(output.stdout)
+}
+
+/// What a program says, whatever its exit code.
+fn first_line(host: &impl Host, words: &[&str]) -> Result<String> {
+    let output = host.output(words)?;
+    let said = if output.stdout.is_empty() {
+        &output.stderr
+    } else {
+        &output.stdout
+    };
+    Ok(said.lines().next().unwrap_or_default().to_owned())
+}
+
+fn unless(holds: bool, doubt: impl FnOnce() -> String) -> Option<String> {
+    (!holds).then(doubt)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Answers by the whole command; what it does not know fails as stat does.
+    struct Script(BTreeMap<&'static str, &'static str>);
+
+    impl Host for Script {
+        fn output(&self, words: &[&str]) -> Result<Output> {
+            let answer = self.0.get(words.join(" ").as_str());
+            Ok(Output {
+                code: Some(i32::from(answer.is_none())),
+                stdout: answer.copied().unwrap_or_default().to_owned(),
+                stderr: "No such file or directory".to_owned(),
+            })
+        }
+    }
+
+    fn doubt(fact: &Fact, answers: &[(&'static str, &'static str)]) -> Option<String> {
+        fact.doubt(&Script(answers.iter().copied().collect()))
+            .unwrap()
+    }
+
+    #[test]
+    fn only_the_booted_deployment_counts() {
+        let contents = [
+            ("ostree ls -d -C aa /", "d00755 0 0      0 11 22 /\n"),
+            ("ostree ls -d -C bb /", "d00755 0 0      0 33 22 /\n"),
+        ];
+        let fact = Fact::Booted {
+            content: "33 22".into(),
+        };
+        let with = |status| [contents.as_slice(), &[("ostree admin status", status)]].concat();
+        let status = "  slipway bb.0 (pending)\n* slipway aa.0\n    Version: v1\n";
+        assert!(doubt(&fact, &with(status)).is_some());
+        let status = "* slipway bb.1\n    Version: v2\n  slipway aa.0 (rollback)\n";
+        assert_eq!(doubt(&fact, &with(status)), None);
+    }
+
+    #[test]
+    fn an_argument_counts_whole_and_once() {
+        let fact = Fact::Argument("demo=1".into());
+        assert_eq!(doubt(&fact, &[("cat /proc/cmdline", "rw demo=1\n")]), None);
+        assert!(doubt(&fact, &[("cat /proc/cmdline", "rw demo=11")]).is_some());
+        assert!(doubt(&fact, &[("cat /proc/cmdline", "demo=1 demo=1")]).is_some());
+    }
+
+    #[test]
+    fn a_file_is_its_bytes_mode_and_owner() {
+        let fact = Fact::File {
+            path: "/etc/a".into(),
+            content: "x".into(),
+            mode: 0o600,
+            owner: "chrony:chrony".into(),
+        };
+        let stat = "stat --format=%a %U:%G %F /etc/a";
+        let good = (stat, "600 chrony:chrony regular file\n");
+        assert_eq!(doubt(&fact, &[good, ("cat /etc/a", "x")]), None);
+        assert!(doubt(&fact, &[good, ("cat /etc/a", "y")]).is_some());
+        assert!(doubt(&fact, &[(stat, "644 chrony:chrony regular file\n")]).is_some());
+        assert!(doubt(&fact, &[]).is_some());
+    }
+
+    #[test]
+    fn a_file_of_the_os_is_not_listed_as_changed() {
+        let fact = Fact::OfOs {
+            path: "/etc/issue".into(),
+        };
+        let stats = [
+            (
+                "stat --format=%a %U:%G %F /etc/issue",
+                "640 root:root regular file",
+            ),
+            (
+                "stat --format=%a %U:%G %F /usr/etc/issue",
+                "640 root:root regular file",
+            ),
+            ("cat /etc/issue", "v3"),
+            ("cat /usr/etc/issue", "v3"),
+        ];
+        let with = |answer| [stats.as_slice(), &[answer]].concat();
+        let clean = ("ostree admin config-diff", "M    issue.net\nA    demo/a\n");
+        assert_eq!(doubt(&fact, &with(clean)), None);
+        let listed = ("ostree admin config-diff", "M    issue\n");
+        assert!(doubt(&fact, &with(listed)).is_some());
+    }
+}

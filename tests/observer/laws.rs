@@ -1,0 +1,209 @@
+//! The laws of a rollout, each judged over what was recorded. An empty list is a pass.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use api::annotation;
+use jiff::Timestamp;
+use lab::audit::Event;
+use lab::audit::nodes::{Interval, NodeState};
+use lab::audit::pods::Eviction;
+
+use super::pods::PodLife;
+
+/// What must hold, whatever happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Law {
+    /// A pool has no more than `maxUnavailable` nodes out of service.
+    Budget,
+    /// A PodDisruptionBudget is never undercut.
+    Readiness,
+    /// Every pod that has to leave has left before its host goes down.
+    Drained,
+    /// Pods that belong to their node (of a DaemonSet, static) are not evicted.
+    Spared,
+    /// Nothing is fetched between cordon and uncordon.
+    FetchBefore,
+    /// A node says Done only of what its host booted.
+    Truthful,
+    /// What needs no reboot takes no node out of service.
+    Undisturbed,
+    /// In the end every node is what it was to be.
+    Proven,
+}
+
+impl Law {
+    /// Its sentence, by which a failure names it.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Budget => "no more nodes are out than the pool allows",
+            Self::Readiness => "no fewer replicas are ready than their budget asks for",
+            Self::Drained => "no host goes down before its pods have left",
+            Self::Spared => "pods of DaemonSets and static pods are not evicted",
+            Self::FetchBefore => "nothing is fetched while a node is out",
+            Self::Truthful => "no node says Done before its host booted what it says",
+            Self::Undisturbed => "what needs no reboot takes no node out",
+            Self::Proven => "every node is proven to be what it was to be",
+        }
+    }
+}
+
+/// A law that did not hold, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// Which.
+    pub law: Law,
+    /// What happened, for people.
+    pub what: String,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "law broken: {}: {}", self.law.sentence(), self.what)
+    }
+}
+
+impl Law {
+    fn broken(self, what: String) -> Breach {
+        Breach { law: self, what }
+    }
+}
+
+/// [`Law::Budget`]: at the moment with most nodes out.
+pub fn budget(outages: &BTreeMap<String, Vec<Interval>>, max_out: usize) -> Option<Breach> {
+    let starts = outages.values().flatten().map(|outage| outage.from);
+    let worst = starts
+        .map(|(version, at)| {
+            let is_open = |outage: &Interval| {
+                outage.from.0 <= version && outage.until.is_none_or(|until| until.0 > version)
+            };
+            let out: Vec<_> = outages
+                .iter()
+                .filter(|(_, intervals)| intervals.iter().any(is_open))
+                .map(|(node, _)| node.as_str())
+                .collect();
+            (out, at)
+        })
+        .max_by_key(|(out, at)| (out.len(), std::cmp::Reverse(*at)))?;
+    let (out, at) = worst;
+    (out.len() > max_out)
+        .then(|| Law::Budget.broken(format!("{} at {at}, of {max_out}", out.join(", "))))
+}
+
+/// [`Law::Readiness`]: steps of the count in order; those before `since` are the way up.
+pub fn readiness(ready: &[(Timestamp, usize)], since: Timestamp, needed: usize) -> Option<Breach> {
+    let (at, count) = fewest(ready, since)?;
+    (count < needed)
+        .then(|| Law::Readiness.broken(format!("{count} ready at {at}, of {needed} needed")))
+}
+
+/// The lowest count from a moment on, and when it was first reached.
+pub fn fewest(ready: &[(Timestamp, usize)], since: Timestamp) -> Option<(Timestamp, usize)> {
+    let before = ready
+        .iter()
+        .rev()
+        .find(|(at, _)| *at <= since)
+        .map(|(_, count)| (since, *count));
+    let after = ready.iter().filter(|(at, _)| *at > since).copied();
+    before
+        .into_iter()
+        .chain(after)
+        .min_by_key(|(at, count)| (*count, *at))
+}
+
+/// [`Law::Drained`]: `went_down` is when each node's host ended.
+pub fn drained(pods: &[PodLife], went_down: &BTreeMap<String, Vec<Timestamp>>) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (node, times) in went_down {
+        for down in times {
+            let left: Vec<_> = pods
+                .iter()
+                .filter(|pod| pod.node == *node && pod.leaves && pod.is_bound_at(*down))
+                .map(|pod| pod.name.as_str())
+                .collect();
+            if !left.is_empty() {
+                let what = format!("{node} at {down}, with {}", left.join(", "));
+                breaches.push(Law::Drained.broken(what));
+            }
+        }
+    }
+    breaches
+}
+
+/// [`Law::Spared`]
+pub fn spared(evictions: &[Eviction], pods: &[PodLife]) -> Vec<Breach> {
+    let stays = |eviction: &&Eviction| {
+        pods.iter().any(|pod| {
+            !pod.leaves && pod.name == eviction.pod && pod.namespace == eviction.namespace
+        })
+    };
+    let what = |eviction: &Eviction| {
+        format!(
+            "{} tried to evict {} at {}",
+            eviction.user, eviction.pod, eviction.received
+        )
+    };
+    evictions
+        .iter()
+        .filter(stays)
+        .map(|eviction| Law::Spared.broken(what(eviction)))
+        .collect()
+}
+
+/// When a node told, for the first time after something else, that it is Done in a configuration.
+pub fn said_done(history: &[NodeState]) -> Vec<(Timestamp, &str)> {
+    let mut said = Vec::new();
+    let mut last = None;
+    for state in history {
+        let value = |key| state.annotations.get(key).map(String::as_str);
+        let done = (value(annotation::STATE) == Some("Done"))
+            .then(|| value(annotation::CURRENT_CONFIG))
+            .flatten();
+        if let Some(config) = done.filter(|_| done != last) {
+            said.push((state.at, config));
+        }
+        last = done;
+    }
+    said
+}
+
+/// [`Law::Truthful`]: `booted` is when the host came up in the deployment that has `config`; none if
+/// it never did.
+pub fn truthful(
+    node: &str,
+    history: &[NodeState],
+    config: &str,
+    booted: Option<Timestamp>,
+) -> Option<Breach> {
+    let (at, _) = said_done(history)
+        .into_iter()
+        .find(|(_, done)| *done == config)?;
+    match booted {
+        Some(booted) if booted <= at => None,
+        Some(booted) => Some(Law::Truthful.broken(format!(
+            "{node} said {config} is Done at {at}, booted it at {booted}"
+        ))),
+        None => Some(Law::Truthful.broken(format!(
+            "{node} said {config} is Done at {at}, never booted it"
+        ))),
+    }
+}
+
+/// Out of service of each node from a moment on: cordoned, or not Ready.
+///
+/// What began before counts from then on; what had ended is left out.
+pub fn outages(events: &[Event], since: Timestamp) -> BTreeMap<String, Vec<Interval>> {
+    lab::audit::nodes::histories(events)
+        .into_iter()
+        .map(|(node, history)| {
+            let mut intervals = lab::audit::nodes::intervals(&history, |state| {
+                state.is_unschedulable || !state.is_ready
+            });
+            intervals.retain(|interval| interval.until.is_none_or(|(_, until)| until > since));
+            (node, intervals)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+use jiff::SignedDuration;
+use lab::audit::Version;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::observer::pods;
+
+fn at(second: u64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + i64::try_from(second).unwrap()).unwrap()
+}
+
+fn out(from: u64, until: Option<u64>) -> Interval {
+    let place = |second| (Version(second), at(second));
+    Interval {
+        from: place(from),
+        until: until.map(place),
+    }
+}
+
+fn said(second: u64, config: &str, state: &str) -> NodeState {
+    NodeState {
+        version: Version(second),
+        at: at(second),
+        user: "system:node:a".into(),
+        is_unschedulable: false,
+        is_ready: true,
+        annotations: BTreeMap::from([
+            (annotation::CURRENT_CONFIG.into(), config.into()),
+            (annotation::STATE.into(), state.into()),
+        ]),
+    }
+}
+
+/// An audit event about pod `name` on node `a`.
+fn about_pod(second: u64, verb: &str, metadata: &Value, body: &Value) -> Event {
+    let mut pod = json!({
+        "kind": "Pod",
+        "metadata": { "namespace": "default", "uid": metadata["name"], "resourceVersion": "1" },
+        "spec": { "nodeName": "a" },
+    });
+    for (key, value) in metadata.as_object().unwrap() {
+        pod["metadata"][key] = value.clone();
+    }
+    serde_json::from_value(json!({
+        "auditID": "1",
+        "stage": "ResponseComplete",
+        "verb": verb,
+        "requestURI": "/api/v1/namespaces/default/pods/x",
+        "user": { "username": "system:node:a" },
+        "objectRef": { "resource": "pods", "namespace": "default", "name": metadata["name"] },
+        "responseStatus": { "code": 200 },
+        "requestReceivedTimestamp": at(second),
+        "stageTimestamp": at(second),
+        "requestObject": body,
+        "responseObject": pod,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn one_node_after_another_keeps_the_budget() {
+    let outages = BTreeMap::from([
+        ("a".to_owned(), vec![out(1, Some(5)), out(9, None)]),
+        ("b".to_owned(), vec![out(5, Some(9))]),
+    ]);
+    assert_eq!(budget(&outages, 1), None);
+}
+
+#[test]
+fn two_nodes_at_once_are_named() {
+    let outages = BTreeMap::from([
+        ("a".to_owned(), vec![out(1, Some(6))]),
+        ("b".to_owned(), vec![out(5, Some(9))]),
+        ("c".to_owned(), vec![out(9, None)]),
+    ]);
+    let breach = budget(&outages, 1).unwrap();
+    assert_eq!(
+        breach.to_string(),
+        format!(
+            "law broken: {}: a, b at {}, of 1",
+            Law::Budget.sentence(),
+            at(5)
+        )
+    );
+    assert_eq!(budget(&outages, 2), None);
+}
+
+#[test]
+fn the_way_up_is_not_judged() {
+    let ready = [(at(1), 1), (at(2), 6), (at(10), 5), (at(12), 6)];
+    assert_eq!(readiness(&ready, at(3), 5), None);
+    assert_eq!(fewest(&ready, at(3)), Some((at(10), 5)));
+    assert_eq!(fewest(&ready, at(11)), Some((at(11), 5)));
+}
+
+#[test]
+fn a_replica_too_few_is_a_breach_at_its_moment() {
+    let ready = [(at(1), 6), (at(10), 5), (at(11), 4), (at(12), 5)];
+    let breach = readiness(&ready, at(3), 5).unwrap();
+    assert!(
+        breach.what.contains(&format!("4 ready at {}", at(11))),
+        "{breach}"
+    );
+}
+
+#[test]
+fn a_pod_that_only_began_to_end_is_still_there() {
+    let web = json!({ "name": "web", "resourceVersion": "2" });
+    let going = json!({ "name": "web", "deletionGracePeriodSeconds": 30 });
+    let events = [
+        about_pod(1, "patch", &web, &Value::Null),
+        about_pod(5, "delete", &going, &json!({ "gracePeriodSeconds": 30 })),
+        about_pod(9, "delete", &going, &json!({ "gracePeriodSeconds": 0 })),
+    ];
+    let pods = pods::lives(&events);
+    let down = |second| BTreeMap::from([("a".to_owned(), vec![at(second)])]);
+    assert_eq!(drained(&pods, &down(8)).len(), 1);
+    assert_eq!(drained(&pods, &down(9)), []);
+    assert_eq!(
+        drained(&pods, &BTreeMap::from([("b".to_owned(), vec![at(8)])])),
+        []
+    );
+}
+
+#[test]
+fn pods_of_the_node_stay() {
+    let owner = json!([{ "kind": "DaemonSet", "controller": true }]);
+    let mirror = json!({ "kubernetes.io/config.mirror": "1" });
+    let events = [
+        about_pod(
+            1,
+            "patch",
+            &json!({ "name": "agent", "ownerReferences": owner }),
+            &Value::Null,
+        ),
+        about_pod(
+            1,
+            "patch",
+            &json!({ "name": "static-a", "annotations": mirror }),
+            &Value::Null,
+        ),
+    ];
+    let pods = pods::lives(&events);
+    assert_eq!(
+        drained(&pods, &BTreeMap::from([("a".to_owned(), vec![at(8)])])),
+        []
+    );
+
+    let eviction = |pod: &str| Eviction {
+        received: at(3),
+        at: at(3) + SignedDuration::from_millis(1),
+        user: "system:node:a".into(),
+        user_agent: String::new(),
+        namespace: "default".into(),
+        pod: pod.into(),
+        code: 201,
+        message: String::new(),
+        grace_secs: None,
+    };
+    assert_eq!(spared(&[eviction("web")], &pods), []);
+    assert_eq!(
+        spared(&[eviction("agent"), eviction("static-a")], &pods).len(),
+        2
+    );
+}
+
+#[test]
+fn done_comes_after_the_boot() {
+    let history = [
+        said(1, "old", "Done"),
+        said(5, "old", "Working"),
+        said(20, "new", "Done"),
+    ];
+    assert_eq!(said_done(&history), [(at(1), "old"), (at(20), "new")]);
+    assert_eq!(truthful("a", &history, "new", Some(at(18))), None);
+    assert!(truthful("a", &history, "new", Some(at(21))).is_some());
+    assert!(truthful("a", &history, "new", None).is_some());
+    assert_eq!(truthful("a", &history, "newer", None), None);
+}
