@@ -1,6 +1,7 @@
 //! The host's systemd: units of the running system over D-Bus, unit files of one that is not.
 
 mod bus;
+pub mod links;
 mod manager;
 mod offline;
 
@@ -35,7 +36,7 @@ impl Enablement {
 pub enum Error {
     /// The system bus is not to be had.
     #[error("cannot reach systemd on the system bus")]
-    Connect(#[source] zbus::Error),
+    Connect(#[source] Box<zbus::Error>),
     /// A call was refused or broke.
     #[error("cannot {operation} {unit}")]
     Call {
@@ -45,7 +46,7 @@ pub enum Error {
         unit: String,
         /// The bus's word.
         #[source]
-        source: zbus::Error,
+        source: Box<zbus::Error>,
     },
     /// A job of a unit did not end well.
     #[error("{operation} of {unit} ended as {result:?}")]
@@ -69,5 +70,5 @@ pub enum Error {
     },
     /// `systemctl --root` failed.
     #[error(transparent)]
-    Offline(#[from] crate::process::Error),
+    Offline(#[from] Box<crate::process::Error>),
 }

@@ -54,7 +54,7 @@ impl Location {
     }
 
     /// One component further down; `name` must be one component.
-    pub(super) fn below(&self, name: &str) -> Self {
+    pub(crate) fn below(&self, name: &str) -> Self {
         Self(format!("{}/{name}", self.0.trim_end_matches('/')))
     }
 

@@ -101,6 +101,14 @@ impl Root {
         resolve(path, Last::Kept, |parent| self.read_link(parent))
     }
 
+    /// Where `path` leads, a link at the path itself followed too.
+    ///
+    /// # Errors
+    /// Those of [`Self::locate`].
+    pub fn follow(&self, path: &str) -> Result<Location> {
+        resolve(path, Last::Followed, |parent| self.read_link(parent))
+    }
+
     /// What is at a location. A file's content is read whole.
     ///
     /// # Errors
@@ -123,8 +131,7 @@ impl Root {
     /// # Errors
     /// Those of [`Self::look_at`].
     pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
-        let real = resolve(path, Last::Followed, |parent| self.read_link(parent))?;
-        Ok(match self.look(&real)? {
+        Ok(match self.look(&self.follow(path)?)? {
             Found::File { bytes, .. } => Some(bytes),
             Found::Nothing | Found::Link(_) | Found::Directory { .. } | Found::Other => None,
         })
@@ -187,7 +194,7 @@ impl Root {
 
     /// Opens below the root without following any link: the path is resolved already, and a link
     /// that turned up since is an error, not a way out.
-    pub(super) fn open_at(
+    pub(crate) fn open_at(
         &self,
         path: &str,
         flags: OFlags,

@@ -54,7 +54,9 @@ impl Systemd {
                 manager,
             })
         };
-        connect.await.map_err(Error::Connect)
+        connect
+            .await
+            .map_err(|error| Error::Connect(Box::new(error)))
     }
 
     /// `systemctl daemon-reload`.
@@ -241,7 +243,7 @@ fn call(operation: &'static str, unit: &str) -> impl FnOnce(zbus::Error) -> Erro
     move |source| Error::Call {
         operation,
         unit,
-        source,
+        source: Box::new(source),
     }
 }
 

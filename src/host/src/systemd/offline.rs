@@ -43,7 +43,7 @@ impl Offline {
     fn systemctl(&self, arguments: &[&str]) -> Result<Vec<u8>, Error> {
         let root = format!("--root={}", self.root.display());
         let arguments = [&[root.as_str()], arguments].concat();
-        Ok(process::run(Program::Systemctl, &arguments, DEADLINE)?)
+        Ok(process::run(Program::Systemctl, &arguments, DEADLINE).map_err(Box::new)?)
     }
 }
 

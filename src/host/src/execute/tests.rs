@@ -1,0 +1,420 @@
+//! Stop after step *n*, start again, reach the same end: for every *n*.
+
+mod sim;
+
+use std::panic::{self, AssertUnwindSafe};
+
+use machineconfig::plan::{Action, Bundle, Deploy, Digest, Mode, Owner, Route};
+
+use self::sim::{Crash, Fault, Host};
+use crate::execute::End;
+use crate::journal::{Outcome, tests as journal_tests};
+
+fn write_file(path: &str, bytes: &[u8], mode: u32) -> Action {
+    Action::WriteFile {
+        path: path.to_owned(),
+        blob: Digest::of(bytes),
+        mode: Mode(mode),
+        user: Owner::Name("core".to_owned()),
+        group: Owner::ROOT,
+    }
+}
+
+/// One of everything; `live` adds what only a running system can do.
+fn plan(route: Route) -> Bundle {
+    let unit = |name: &str| name.to_owned();
+    let text = b"[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+    let mut actions: Vec<(Action, Option<&[u8]>)> = vec![
+        (
+            write_file("/etc/new/deep/file", b"new", 0o600),
+            Some(b"new"),
+        ),
+        (
+            write_file("/etc/shipped.conf", b"ours", 0o640),
+            Some(b"ours"),
+        ),
+        (write_file("/home/core/tool", b"tool", 0o755), Some(b"tool")),
+        (
+            Action::ReleaseFile {
+                path: "/etc/managed.d/only".to_owned(),
+            },
+            None,
+        ),
+        (
+            Action::ReleaseFile {
+                path: "/etc/shadowed.conf".to_owned(),
+            },
+            None,
+        ),
+        (
+            write_file("/etc/systemd/system/new.service", text, 0o644),
+            Some(text),
+        ),
+        (
+            Action::MaskUnit {
+                unit: unit("masked.service"),
+            },
+            None,
+        ),
+        (
+            Action::UnmaskUnit {
+                unit: unit("unmasked.service"),
+            },
+            None,
+        ),
+        (
+            Action::EnableUnit {
+                unit: unit("new.service"),
+            },
+            None,
+        ),
+        (
+            Action::DisableUnit {
+                unit: unit("old.service"),
+            },
+            None,
+        ),
+        (
+            Action::WriteAuthorizedKeys {
+                user: "core".to_owned(),
+                blob: Digest::of(b"ssh-ed25519 A\n"),
+            },
+            Some(b"ssh-ed25519 A\n"),
+        ),
+        (
+            Action::SetPassword {
+                user: "core".to_owned(),
+                blob: Digest::of(b"$6$hash"),
+            },
+            Some(b"$6$hash"),
+        ),
+    ];
+    if route == Route::Live {
+        actions.push((Action::DaemonReload, None));
+        actions.push((
+            Action::RestartUnit {
+                unit: unit("new.service"),
+            },
+            None,
+        ));
+        actions.push((
+            Action::ReloadUnit {
+                unit: unit("old.service"),
+            },
+            None,
+        ));
+    }
+    let mut bundle = journal_tests::bundle(route, actions);
+    if let Some(deploy) = &mut bundle.plan.deploy {
+        *deploy = Deploy {
+            image: Some("new".to_owned()),
+            ..Deploy::default()
+        };
+    }
+    bundle
+}
+
+/// The target by bytes, as an undisturbed run makes it.
+fn undisturbed(route: Route) -> sim::Snapshot {
+    let mut host = Host::new(&plan(route));
+    run_to_the_end(&mut host);
+    assert_eq!(host.last(), Some(Outcome::Proved));
+    host.snapshot()
+}
+
+/// What mcd and the boot do together: apply, reboot where that is asked for, guard, prove.
+fn run_to_the_end(host: &mut Host) {
+    if let Ok(End::NeedsReboot) = host.apply() {
+        boot_to_the_end(host);
+    }
+}
+
+/// Reboots, guards and proves until nothing is under way.
+fn boot_to_the_end(host: &mut Host) {
+    for _ in 0..4 {
+        host.reboot();
+        if host.guard().unwrap() == End::NeedsReboot {
+            continue;
+        }
+        if host.prove().unwrap() != End::NeedsReboot {
+            break;
+        }
+    }
+    assert!(!host.is_under_way(), "still under way after four boots");
+}
+
+/// Runs `act` with its point `n` as `fault`; false once there is no such point.
+fn fails_at(host: &mut Host, fault: Fault, n: u32, act: impl FnOnce(&mut Host)) -> bool {
+    host.arm(fault, n);
+    let run = panic::catch_unwind(AssertUnwindSafe(|| act(host)));
+    let met = host.disarm();
+    if let Err(payload) = run
+        && !payload.is::<Crash>()
+    {
+        panic::resume_unwind(payload);
+    }
+    met
+}
+
+/// Calls `case` with 0, 1, 2, … until it says that there is no such point, and returns how many.
+fn for_every_point(mut case: impl FnMut(u32) -> bool) -> u32 {
+    // Crashes are panics here; their traces would be thousands of lines.
+    panic::set_hook(Box::new(|info| {
+        if !info.payload().is::<Crash>() {
+            eprintln!("{info}");
+        }
+    }));
+    let mut n = 0;
+    while case(n) {
+        n += 1;
+    }
+    n
+}
+
+#[test]
+fn a_live_change_that_fails_anywhere_is_undone_to_the_byte() {
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Live));
+        let before = host.snapshot();
+        let met = fails_at(&mut host, Fault::Error, n, |host| drop(host.apply()));
+        if met && host.is_under_way() {
+            // The fault hit the undo or the closing itself: the next run ends it.
+            drop(host.apply());
+        }
+        if met && host.last() == Some(Outcome::Undone) {
+            assert_eq!(host.snapshot(), before, "point {n}");
+        }
+        assert!(!host.is_under_way(), "point {n}");
+        met
+    });
+    assert!(points > 30, "{points}");
+}
+
+#[test]
+fn a_live_change_killed_anywhere_and_run_again_reaches_the_target() {
+    let target = undisturbed(Route::Live);
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Live));
+        let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
+        if met {
+            assert_eq!(host.apply().unwrap(), End::Done, "point {n}");
+        }
+        assert_eq!(host.snapshot(), target, "point {n}");
+        met
+    });
+    assert!(points > 30, "{points}");
+}
+
+#[test]
+fn a_live_change_killed_with_its_host_is_undone_or_done() {
+    let target = undisturbed(Route::Live);
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Live));
+        let before = host.snapshot();
+        let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
+        host.reboot();
+        assert_eq!(host.guard().unwrap(), End::Done);
+        assert!(!host.is_under_way(), "point {n}");
+        let is_proved = host.last() == Some(Outcome::Proved);
+        assert_eq!(
+            host.snapshot(),
+            if is_proved { target.clone() } else { before },
+            "point {n}"
+        );
+        met
+    });
+    assert!(points > 30, "{points}");
+}
+
+#[test]
+fn a_live_undo_killed_anywhere_is_completed() {
+    let mut count = 0;
+    // Fails at the last step first, then is killed on the way back.
+    for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Live));
+        let before = host.snapshot();
+        host.refuse_proof();
+        let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
+        if met && host.is_under_way() {
+            drop(host.apply());
+        }
+        if host.last() == Some(Outcome::Undone) {
+            assert_eq!(host.snapshot(), before, "point {n}");
+        }
+        assert!(!host.is_under_way(), "point {n}");
+        count = n;
+        met
+    });
+    assert!(count > 50, "{count}");
+}
+
+#[test]
+fn a_reboot_change_that_fails_anywhere_before_the_reboot_leaves_the_old_state() {
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        let before = host.snapshot();
+        let met = fails_at(&mut host, Fault::Error, n, |host| drop(host.apply()));
+        if !met {
+            return false;
+        }
+        if host.is_under_way() && !host.target_is_first() {
+            drop(host.roll_back());
+        }
+        if !host.is_under_way() {
+            assert_eq!(host.snapshot(), before, "point {n}");
+            assert_eq!(host.deployments().len(), 1, "point {n}");
+            assert!(host.kubelet_runs(), "point {n}");
+        }
+        true
+    });
+    assert!(points > 20, "{points}");
+}
+
+#[test]
+fn a_reboot_change_killed_anywhere_and_run_again_reaches_the_target() {
+    let target = undisturbed(Route::Reboot);
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
+        if met {
+            assert_eq!(host.apply().unwrap(), End::NeedsReboot, "point {n}");
+        }
+        boot_to_the_end(&mut host);
+        assert_eq!(host.last(), Some(Outcome::Proved), "point {n}");
+        assert_eq!(host.snapshot(), target, "point {n}");
+        met
+    });
+    assert!(points > 20, "{points}");
+}
+
+#[test]
+fn a_reboot_change_killed_with_its_host_boots_old_or_target_and_never_half() {
+    let target = undisturbed(Route::Reboot);
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        let before = host.snapshot();
+        let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
+        boot_to_the_end(&mut host);
+        match host.last() {
+            Some(Outcome::Proved) => assert_eq!(host.snapshot(), target, "point {n}"),
+            Some(Outcome::Undone) | None => {
+                assert_eq!(host.snapshot(), before, "point {n}");
+                assert_eq!(host.deployments().len(), 1, "point {n}");
+            }
+            other => panic!("point {n}: {other:?}"),
+        }
+        met
+    });
+    assert!(points > 20, "{points}");
+}
+
+#[test]
+fn a_first_boot_killed_anywhere_reaches_the_target_at_the_next() {
+    let target = undisturbed(Route::Reboot);
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        host.apply().unwrap();
+        host.reboot();
+        let met = fails_at(&mut host, Fault::Crash, n, |host| {
+            drop(host.guard());
+            drop(host.prove());
+        });
+        if host.is_under_way() {
+            boot_to_the_end(&mut host);
+        }
+        assert_eq!(host.last(), Some(Outcome::Proved), "point {n}");
+        assert_eq!(host.snapshot(), target, "point {n}");
+        met
+    });
+    assert!(points > 8, "{points}");
+}
+
+#[test]
+fn a_target_that_is_not_proved_goes_back_to_the_byte_wherever_it_is_killed() {
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        let before = host.snapshot();
+        host.refuse_proof();
+        host.apply().unwrap();
+        host.reboot();
+        let met = fails_at(&mut host, Fault::Crash, n, |host| {
+            drop(host.guard());
+            drop(host.prove());
+            host.reboot();
+            drop(host.guard());
+        });
+        if host.is_under_way() {
+            boot_to_the_end(&mut host);
+        }
+        assert_eq!(host.last(), Some(Outcome::RolledBack), "point {n}");
+        assert_eq!(host.snapshot(), before, "point {n}");
+        assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
+        met
+    });
+    assert!(points > 20, "{points}");
+}
+
+#[test]
+fn rolling_back_before_the_reboot_takes_the_switch_back() {
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        let before = host.snapshot();
+        host.apply().unwrap();
+        let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.roll_back()));
+        if host.is_under_way() {
+            assert_eq!(host.roll_back().unwrap(), End::Done, "point {n}");
+        }
+        assert!(!host.target_is_first(), "point {n}");
+        assert_eq!(host.snapshot(), before, "point {n}");
+        assert!(host.kubelet_runs(), "point {n}");
+        assert_eq!(host.last(), Some(Outcome::Undone));
+        met
+    });
+    assert!(points > 5, "{points}");
+}
+
+#[test]
+fn another_attempt_is_refused_while_one_is_under_way() {
+    let mut host = Host::new(&plan(Route::Reboot));
+    host.apply().unwrap();
+    let mut other = plan(Route::Reboot);
+    other.plan.attempt.0 = "attempt-2".to_owned();
+    host.offer(&other);
+    let refusal = "attempt attempt-1 to rendered-new is under way on this host".to_owned();
+    assert_eq!(host.apply().unwrap(), End::Refused(vec![refusal]));
+}
+
+#[test]
+fn an_owner_that_does_not_exist_changes_nothing() {
+    for route in [Route::Live, Route::Reboot] {
+        let mut bundle = plan(route);
+        if let Action::WriteFile { user, .. } = &mut bundle.plan.steps[1].action {
+            *user = Owner::Name("nobody-here".to_owned());
+        }
+        let mut host = Host::new(&bundle);
+        let before = host.snapshot();
+        let error = crate::execute::chain(&host.apply().unwrap_err());
+        assert_eq!(
+            error,
+            "cannot apply file /etc/shipped.conf: user \"nobody-here\" is not known to the OS"
+        );
+        assert_eq!(host.snapshot(), before);
+        assert!(!host.is_under_way());
+    }
+}
+
+#[test]
+fn a_target_that_never_gets_proved_is_given_up_after_three_boots() {
+    let mut host = Host::new(&plan(Route::Reboot));
+    let before = host.snapshot();
+    host.apply().unwrap();
+    for _ in 0..3 {
+        host.reboot();
+        assert_eq!(host.guard().unwrap(), End::Done);
+    }
+    host.reboot();
+    assert_eq!(host.guard().unwrap(), End::NeedsReboot);
+    boot_to_the_end(&mut host);
+    assert_eq!(host.last(), Some(Outcome::RolledBack));
+    assert_eq!(host.snapshot(), before);
+}

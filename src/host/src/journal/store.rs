@@ -1,0 +1,399 @@
+//! The journal and its companions on disk, `/var/lib/slipway`.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use machineconfig::plan::{Action, Attempt, Bundle, Digest, Mode, Plan, Prior, Undo};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Held, Journal, Last, SCHEMA};
+use crate::files::{self, Content, Found, Location, Root};
+
+/// What went wrong with what is stored.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Files(#[from] files::Error),
+    /// A file's content is not what it should be.
+    #[error("cannot understand {path}")]
+    Parse {
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A file is of another version.
+    #[error("{path} is of version {found}, this program knows {SCHEMA}")]
+    Schema {
+        /// Its path.
+        path: String,
+        /// Its version.
+        found: u64,
+    },
+    /// A plan lacks something, or something of it is not what its digest says.
+    #[error("{path} {why}")]
+    Damaged {
+        /// What is damaged.
+        path: String,
+        /// How.
+        why: &'static str,
+    },
+    /// Somebody else is at work on this host.
+    #[error("another program holds {path}")]
+    Locked {
+        /// The lock.
+        path: String,
+    },
+}
+
+type Result<T> = std::result::Result<T, Error>;
+
+const DIRECTORY: &str = "/var/lib/slipway";
+const JOURNAL: &str = "/var/lib/slipway/journal.json";
+const LAST: &str = "/var/lib/slipway/last.json";
+const HELD: &str = "/var/lib/slipway/held.json";
+const LOCK: &str = "/var/lib/slipway/lock";
+const PLANS: &str = "/var/lib/slipway/plans";
+
+/// How often a held lock is tried again.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// What is stored on a host, below its live root.
+#[derive(Debug)]
+pub struct Store<'a> {
+    root: &'a Root,
+}
+
+/// The right to act on a host, until dropped.
+#[derive(Debug)]
+pub struct Lock {
+    // The kernel gives the lock back when the last handle is closed.
+    _file: OwnedFd,
+}
+
+impl<'a> Store<'a> {
+    /// The store of the host whose live root this is.
+    pub fn new(root: &'a Root) -> Self {
+        Self { root }
+    }
+
+    /// Takes the one lock of all that acts on this host.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] where somebody else still holds it after `patience`.
+    pub fn lock(&self, patience: Duration) -> Result<Lock> {
+        let at = self.root.locate(LOCK)?;
+        self.private_parents(&at)?;
+        let write = |source: Errno| files::Error::Write {
+            path: LOCK.into(),
+            source: source.into(),
+        };
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
+        let file = self
+            .root
+            .open_at(at.as_str(), flags, rustix::fs::Mode::from(0o600))
+            .map_err(write)?;
+        let until = Instant::now() + patience;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Lock { _file: file }),
+                Err(Errno::WOULDBLOCK) if Instant::now() < until => thread::sleep(LOCK_PAUSE),
+                Err(Errno::WOULDBLOCK) => return Err(Error::Locked { path: LOCK.into() }),
+                Err(error) => return Err(write(error).into()),
+            }
+        }
+    }
+
+    /// The attempt under way.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
+    pub fn journal(&self) -> Result<Option<Journal>> {
+        self.load(JOURNAL)
+    }
+
+    /// Stores how far the attempt came.
+    ///
+    /// # Errors
+    /// [`Error::Files`].
+    pub fn put_journal(&self, journal: &Journal) -> Result<()> {
+        self.save(JOURNAL, journal)
+    }
+
+    /// How the last attempt ended.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
+    pub fn last(&self) -> Result<Option<Last>> {
+        self.load(LAST)
+    }
+
+    /// The target that is not to be tried again.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
+    pub fn held(&self) -> Result<Option<Held>> {
+        self.load(HELD)
+    }
+
+    /// Remembers a target that failed.
+    ///
+    /// # Errors
+    /// [`Error::Files`].
+    pub fn put_held(&self, held: &Held) -> Result<()> {
+        self.save(HELD, held)
+    }
+
+    /// Forgets the target that failed.
+    ///
+    /// # Errors
+    /// [`Error::Files`].
+    pub fn clear_held(&self) -> Result<()> {
+        Ok(self.root.remove(&self.root.locate(HELD)?)?)
+    }
+
+    /// Ends an attempt: its outcome is stored first, so that a run killed in between ends it again
+    /// with the same words; then the journal goes, then the plan.
+    ///
+    /// # Errors
+    /// [`Error::Files`].
+    pub fn close(&self, last: &Last) -> Result<()> {
+        self.save(LAST, last)?;
+        self.root.remove(&self.root.locate(JOURNAL)?)?;
+        self.discard_plan(&last.attempt)
+    }
+
+    /// The attempt under way, unless it ended and only its journal was not removed any more, which
+    /// is done now.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
+    pub fn settle(&self) -> Result<Option<Journal>> {
+        let Some(journal) = self.journal()? else {
+            return Ok(None);
+        };
+        match self.last()? {
+            Some(last) if last.attempt == journal.plan.attempt => self.close(&last).map(|()| None),
+            Some(_) | None => Ok(Some(journal)),
+        }
+    }
+
+    /// The directory of a plan on this host.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] for a name that is no name of an attempt.
+    pub fn plan_directory(attempt: &Attempt) -> Result<String> {
+        let name = attempt.0.as_str();
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || name.len() > 128 || !name.bytes().all(plain) {
+            return Err(Error::Damaged {
+                path: format!("{name:?}"),
+                why: "is no attempt's name",
+            });
+        }
+        Ok(format!("{PLANS}/{name}"))
+    }
+
+    /// Stores a plan with its contents; the plan itself last, so that a directory with a plan in it
+    /// is whole.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Damaged`].
+    pub fn put_plan(&self, bundle: &Bundle) -> Result<()> {
+        let attempt = &bundle.plan.attempt;
+        for (digest, bytes) in &bundle.blobs {
+            self.put_blob(attempt, digest, bytes)?;
+        }
+        self.save(
+            &format!("{}/plan.json", Self::plan_directory(attempt)?),
+            &bundle.plan,
+        )
+    }
+
+    /// Reads a plan from any directory of the host, and holds every content against its digest.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`], [`Error::Damaged`].
+    pub fn read_plan(&self, directory: &str) -> Result<Bundle> {
+        let directory = directory.trim_end_matches('/');
+        let path = format!("{directory}/plan.json");
+        let Some(plan) = self.load::<Plan>(&path)? else {
+            return Err(Error::Damaged {
+                path,
+                why: "is not there",
+            });
+        };
+        Self::plan_directory(&plan.attempt)?;
+        let mut bundle = Bundle {
+            plan,
+            blobs: std::collections::BTreeMap::new(),
+        };
+        for digest in blobs_of(&bundle.plan) {
+            let bytes = self.read_blob(directory, &digest)?;
+            bundle.blobs.insert(digest, bytes);
+        }
+        Ok(bundle)
+    }
+
+    /// A content of a stored plan.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Damaged`].
+    pub fn blob(&self, attempt: &Attempt, digest: &Digest) -> Result<Vec<u8>> {
+        self.read_blob(&Self::plan_directory(attempt)?, digest)
+    }
+
+    /// Stores a content beside a plan.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Damaged`].
+    pub fn put_blob(&self, attempt: &Attempt, digest: &Digest, bytes: &[u8]) -> Result<()> {
+        let path = format!(
+            "{}/blobs/{}",
+            Self::plan_directory(attempt)?,
+            digest.as_str()
+        );
+        self.write(&path, bytes)
+    }
+
+    /// Removes a plan and its contents.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Damaged`].
+    pub fn discard_plan(&self, attempt: &Attempt) -> Result<()> {
+        let directory = Self::plan_directory(attempt)?;
+        self.root
+            .remove(&self.root.locate(&format!("{directory}/plan.json"))?)?;
+        let blobs = self.root.locate(&format!("{directory}/blobs"))?;
+        for name in self.root.list(&blobs)? {
+            self.root.remove(&blobs.below(&name))?;
+        }
+        self.root.remove_empty_directory(&blobs)?;
+        self.root
+            .remove_empty_directory(&self.root.locate(&directory)?)?;
+        Ok(())
+    }
+
+    /// Attempts whose plans are stored.
+    ///
+    /// # Errors
+    /// [`Error::Files`].
+    pub fn plans(&self) -> Result<Vec<Attempt>> {
+        let names = self.root.list(&self.root.locate(PLANS)?)?;
+        Ok(names.into_iter().map(Attempt).collect())
+    }
+
+    fn read_blob(&self, directory: &str, digest: &Digest) -> Result<Vec<u8>> {
+        let path = format!("{directory}/blobs/{}", digest.as_str());
+        let Found::File { bytes, .. } = self.root.look_at(&path)? else {
+            return Err(Error::Damaged {
+                path,
+                why: "is not there",
+            });
+        };
+        if Digest::of(&bytes) != *digest {
+            return Err(Error::Damaged {
+                path,
+                why: "is not what its name says",
+            });
+        }
+        Ok(bytes)
+    }
+
+    fn load<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
+        let Found::File { bytes, .. } = self.root.look_at(path)? else {
+            return Ok(None);
+        };
+        parse(path, &bytes).map(Some)
+    }
+
+    fn save<T: Serialize>(&self, path: &str, value: &T) -> Result<()> {
+        let parse = |source| Error::Parse {
+            path: path.to_owned(),
+            source,
+        };
+        let mut bytes = serde_json::to_vec_pretty(value).map_err(parse)?;
+        bytes.push(b'\n');
+        self.write(path, &bytes)
+    }
+
+    fn write(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let at = self.root.locate(path)?;
+        self.private_parents(&at)?;
+        Ok(self.root.replace(
+            &at,
+            Content {
+                bytes,
+                mode: Mode(0o600),
+                uid: 0,
+                gid: 0,
+            },
+        )?)
+    }
+
+    /// Makes what lacks of the directories from ours down to a file, for root's eyes only: plans
+    /// hold secrets.
+    fn private_parents(&self, at: &Location) -> Result<()> {
+        let ours = self.root.locate(DIRECTORY)?;
+        for directory in self.root.missing_parents(at)? {
+            if directory.as_str().starts_with(ours.as_str()) {
+                self.root.make_directory(&directory, Mode(0o700), 0, 0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parse<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T> {
+    let error = |source| Error::Parse {
+        path: path.to_owned(),
+        source,
+    };
+    let value: serde_json::Value = serde_json::from_slice(bytes).map_err(error)?;
+    // The version is looked at before the rest, which another version may have in another form.
+    match value.get("schema").and_then(serde_json::Value::as_u64) {
+        Some(found) if found != u64::from(SCHEMA) => Err(Error::Schema {
+            path: path.to_owned(),
+            found,
+        }),
+        Some(_) => serde_json::from_value(value).map_err(error),
+        None => Err(error(serde_json::Error::io(io::Error::other(
+            "it has no schema version",
+        )))),
+    }
+}
+
+/// Every content a plan names.
+fn blobs_of(plan: &Plan) -> Vec<Digest> {
+    let mut blobs = vec![plan.record.clone()];
+    for step in &plan.steps {
+        match &step.action {
+            Action::WriteFile { blob, .. }
+            | Action::WriteAuthorizedKeys { blob, .. }
+            | Action::SetPassword { blob, .. } => blobs.push(blob.clone()),
+            Action::ReleaseFile { .. }
+            | Action::MaskUnit { .. }
+            | Action::UnmaskUnit { .. }
+            | Action::EnableUnit { .. }
+            | Action::DisableUnit { .. }
+            | Action::PresetUnit { .. }
+            | Action::DaemonReload
+            | Action::RestartUnit { .. }
+            | Action::ReloadUnit { .. } => {}
+        }
+        if let Undo::Restore { paths } = &step.undo {
+            blobs.extend(paths.values().filter_map(|prior| match prior {
+                Prior::File { blob, .. } => Some(blob.clone()),
+                Prior::Absent | Prior::Link { .. } | Prior::Directory { .. } => None,
+            }));
+        }
+    }
+    blobs
+}

@@ -1,0 +1,240 @@
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use machineconfig::plan::{
+    self, Action, Attempt, Bundle, Deploy, Digest, Mode, Owner, Plan, Route, Step, Target, Undo,
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::files::Root;
+
+pub(crate) fn id(name: &str) -> DeploymentId {
+    DeploymentId {
+        checksum: name.to_owned(),
+        serial: 0,
+    }
+}
+
+pub(crate) fn moment(boot: &str) -> Moment {
+    Moment {
+        boot_id: boot.to_owned(),
+        now: Timestamp::UNIX_EPOCH,
+    }
+}
+
+pub(crate) fn target(config: &str) -> Target {
+    Target {
+        config: config.to_owned(),
+        image: None,
+    }
+}
+
+pub(crate) fn bundle(route: Route, actions: Vec<(Action, Option<&[u8]>)>) -> Bundle {
+    let record = br#"{"metadata":{"name":"rendered-new"}}"#;
+    let mut blobs = BTreeMap::from([(Digest::of(record), record.to_vec())]);
+    let steps = actions
+        .into_iter()
+        .map(|(action, bytes)| {
+            blobs.extend(bytes.map(|bytes| (Digest::of(bytes), bytes.to_vec())));
+            Step {
+                action,
+                undo: Undo::Nothing,
+            }
+        })
+        .collect();
+    let plan = Plan {
+        schema: plan::SCHEMA,
+        attempt: Attempt("attempt-1".to_owned()),
+        from: target("rendered-old"),
+        to: target("rendered-new"),
+        route,
+        drain: true,
+        because: Vec::new(),
+        deploy: (route == Route::Reboot).then(Deploy::default),
+        steps,
+        record: Digest::of(record),
+        expect: Vec::new(),
+    };
+    Bundle { plan, blobs }
+}
+
+pub(crate) fn journal(stage: Stage) -> Journal {
+    let plan = bundle(Route::Reboot, Vec::new()).plan;
+    let mut journal =
+        Journal::open(plan, id("origin"), false, &moment("first")).at(stage, &moment("first"));
+    journal.target = Some(id("target"));
+    journal
+}
+
+fn write_file(path: &str, bytes: &[u8]) -> Action {
+    Action::WriteFile {
+        path: path.to_owned(),
+        blob: Digest::of(bytes),
+        mode: Mode(0o644),
+        user: Owner::ROOT,
+        group: Owner::ROOT,
+    }
+}
+
+fn host() -> (tempfile::TempDir, Root) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("var/lib")).unwrap();
+    let root = Root::open(dir.path(), None).unwrap();
+    (dir, root)
+}
+
+#[test]
+fn what_is_stored_is_for_roots_eyes_only() {
+    let (dir, root) = host();
+    let store = Store::new(&root);
+    store
+        .put_plan(&bundle(
+            Route::Live,
+            vec![(write_file("/etc/a", b"a"), Some(b"a"))],
+        ))
+        .unwrap();
+    store.put_journal(&journal(Stage::Applying)).unwrap();
+    let mode = |path: &str| {
+        std::fs::metadata(dir.path().join(path))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o7777
+    };
+    assert_eq!(mode("var/lib/slipway"), 0o700);
+    assert_eq!(mode("var/lib/slipway/plans/attempt-1/blobs"), 0o700);
+    assert_eq!(mode("var/lib/slipway/plans/attempt-1/plan.json"), 0o600);
+    assert_eq!(mode("var/lib/slipway/journal.json"), 0o600);
+}
+
+#[test]
+fn a_plan_comes_back_whole_or_not_at_all() {
+    let (dir, root) = host();
+    let store = Store::new(&root);
+    let bundle = bundle(Route::Live, vec![(write_file("/etc/a", b"a"), Some(b"a"))]);
+    store.put_plan(&bundle).unwrap();
+    let directory = "/var/lib/slipway/plans/attempt-1";
+    assert_eq!(store.read_plan(directory).unwrap(), bundle);
+    let blob = dir.path().join("var/lib/slipway/plans/attempt-1/blobs");
+    let blob = blob.join(Digest::of(b"a").as_str());
+    #[expect(clippy::disallowed_methods, reason = "a test spoils its own file")]
+    std::fs::write(&blob, b"b").unwrap();
+    assert!(matches!(
+        store.read_plan(directory),
+        Err(Error::Damaged { .. })
+    ));
+    std::fs::remove_file(&blob).unwrap();
+    assert!(matches!(
+        store.read_plan(directory),
+        Err(Error::Damaged { .. })
+    ));
+}
+
+#[test]
+fn a_plan_of_another_version_is_refused_whatever_else_is_in_it() {
+    let (_dir, root) = host();
+    let at = root.locate("/var/lib/slipway/journal.json").unwrap();
+    let text = br#"{"schema": 2, "stage": "of another kind"}"#;
+    let content = crate::files::Content {
+        bytes: text,
+        mode: Mode(0o600),
+        uid: 0,
+        gid: 0,
+    };
+    root.replace(&at, content).unwrap();
+    assert!(matches!(
+        Store::new(&root).journal(),
+        Err(Error::Schema { found: 2, .. })
+    ));
+}
+
+#[test]
+fn an_attempts_name_leads_nowhere_else() {
+    for name in ["", "..", "a/b", "A", "a b"] {
+        assert!(
+            Store::plan_directory(&Attempt(name.to_owned())).is_err(),
+            "{name:?}"
+        );
+    }
+}
+
+#[test]
+fn an_ended_attempt_leaves_only_its_outcome() {
+    let (dir, root) = host();
+    let store = Store::new(&root);
+    store
+        .put_plan(&bundle(
+            Route::Live,
+            vec![(write_file("/etc/a", b"a"), Some(b"a"))],
+        ))
+        .unwrap();
+    let journal = journal(Stage::Booted);
+    store.put_journal(&journal).unwrap();
+    let last = journal.end(Outcome::Proved, None, &moment("second"));
+    store.close(&last).unwrap();
+    assert_eq!(store.journal().unwrap(), None);
+    assert_eq!(store.last().unwrap(), Some(last));
+    assert_eq!(store.plans().unwrap(), []);
+    assert!(!dir.path().join("var/lib/slipway/plans/attempt-1").exists());
+    store.put_journal(&journal).unwrap();
+    assert_eq!(
+        store.settle().unwrap(),
+        None,
+        "killed before the journal was removed"
+    );
+    assert_eq!(store.journal().unwrap(), None);
+}
+
+#[test]
+fn the_lock_is_for_one() {
+    let (_dir, root) = host();
+    let store = Store::new(&root);
+    let held = store.lock(Duration::ZERO).unwrap();
+    assert!(matches!(
+        store.lock(Duration::ZERO),
+        Err(Error::Locked { .. })
+    ));
+    drop(held);
+    drop(store.lock(Duration::ZERO).unwrap());
+}
+
+fn stages() -> impl Strategy<Value = Stage> {
+    prop_oneof![
+        Just(Stage::Applying),
+        Just(Stage::Switching),
+        Just(Stage::Switched),
+        Just(Stage::Booted),
+        ".*".prop_map(|cause| Stage::RollingBack { cause }),
+        ".*".prop_map(|cause| Stage::Failed { cause }),
+    ]
+}
+
+proptest! {
+    /// Printing and parsing give back the same.
+    #[test]
+    fn a_journal_comes_back_as_it_was_stored(stage in stages(), boots: u32, stay: bool, path in "/[a-z]{1,8}") {
+        let (_dir, root) = host();
+        let store = Store::new(&root);
+        let mut journal = journal(stage);
+        journal.boots = boots;
+        journal.stay = stay;
+        journal.plan.steps = bundle(Route::Live, vec![(write_file(&path, b"a"), None)]).plan.steps;
+        store.put_journal(&journal).unwrap();
+        prop_assert_eq!(store.journal().unwrap(), Some(journal));
+    }
+
+    /// Whatever the stage, a boot of the origin is never taken for the target, nor the other way.
+    #[test]
+    fn a_boot_is_judged_by_what_is_booted(stage in stages(), boots in 0..9_u32, stay: bool) {
+        let mut journal = journal(stage);
+        journal.boots = boots;
+        journal.stay = stay;
+        let next = moment("next");
+        prop_assert_eq!(at_boot(&journal, &id("origin"), &next), AtBoot::Undo);
+        prop_assert_eq!(at_boot(&journal, &id("other"), &next), AtBoot::Adopt);
+        let target = at_boot(&journal, &id("target"), &next);
+        prop_assert!(!matches!(target, AtBoot::Undo | AtBoot::Adopt));
+    }
+}

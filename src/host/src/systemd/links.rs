@@ -1,0 +1,253 @@
+//! The links below `/etc/systemd/system` that enabling and disabling makes and removes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use machineconfig::plan::Prior;
+
+use crate::files::{Error, Found, Location, Root};
+
+/// Where an administrator's unit files and all links of enabled units are.
+pub const UNITS: &str = "/etc/systemd/system";
+
+/// Where unit files are looked for, in order of precedence.
+const UNIT_PATHS: &[&str] = &[UNITS, "/run/systemd/system", "/usr/lib/systemd/system"];
+
+/// How deep links lie: in the directory itself, and in `<unit>.wants` and its like.
+const WANTED: &[&str] = &[".wants", ".requires", ".upholds"];
+
+/// All links and directories of links, as they are.
+///
+/// # Errors
+/// Those of looking.
+pub fn snapshot(root: &Root) -> Result<BTreeMap<String, Prior>, Error> {
+    let mut links = BTreeMap::new();
+    let top = root.locate(UNITS)?;
+    for name in root.list(&top)? {
+        let at = top.below(&name);
+        match root.look(&at)? {
+            Found::Link(target) => {
+                links.insert(at.to_string(), Prior::Link { target });
+            }
+            Found::Directory { mode, uid, gid } if is_wanted(&name) => {
+                links.insert(at.to_string(), Prior::Directory { mode, uid, gid });
+                for name in root.list(&at)? {
+                    let at = at.below(&name);
+                    if let Found::Link(target) = root.look(&at)? {
+                        links.insert(at.to_string(), Prior::Link { target });
+                    }
+                }
+            }
+            Found::Nothing | Found::File { .. } | Found::Directory { .. } | Found::Other => {}
+        }
+    }
+    Ok(links)
+}
+
+/// Puts the links of `units`, and of what they enable with them, back as they were. Links of other
+/// units stay as they are now: somebody else made or removed them.
+///
+/// # Errors
+/// Those of looking and writing.
+pub fn restore(
+    root: &Root,
+    before: &BTreeMap<String, Prior>,
+    units: &BTreeSet<String>,
+) -> Result<(), Error> {
+    let units = closure(root, units)?;
+    let now = snapshot(root)?;
+    for (path, found) in now.iter().rev() {
+        if before.contains_key(path) {
+            continue;
+        }
+        let at = root.locate(path)?;
+        match found {
+            Prior::Link { target } if is_of(&units, path, target) => root.remove(&at)?,
+            Prior::Directory { .. } => {
+                root.remove_empty_directory(&at)?;
+            }
+            Prior::Link { .. } | Prior::Absent | Prior::File { .. } => {}
+        }
+    }
+    for (path, prior) in before {
+        match prior {
+            Prior::Link { target } if is_of(&units, path, target) => {
+                root.symlink(&root.locate(path)?, target)?;
+            }
+            Prior::Directory { mode, uid, gid } if !now.contains_key(path) => {
+                root.make_directory(&root.locate(path)?, *mode, *uid, *gid)?;
+            }
+            Prior::Link { .. } | Prior::Directory { .. } | Prior::Absent | Prior::File { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the OS or somebody has a file for a unit; for `a@b.service` also one for `a@.service`.
+///
+/// # Errors
+/// Those of looking.
+pub fn exists(root: &Root, unit: &str) -> Result<bool, Error> {
+    Ok(text_of(root, unit)?.is_some())
+}
+
+fn is_wanted(name: &str) -> bool {
+    WANTED.iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// Whether a link belongs to one of the units: by its name, or by what it leads to.
+fn is_of(units: &BTreeSet<String>, path: &str, target: &str) -> bool {
+    [path, target]
+        .into_iter()
+        .filter_map(|path| path.rsplit('/').next())
+        .any(|name| units.contains(name) || units.contains(&template_of(name)))
+}
+
+/// The units with what their `Also=` names, and so on.
+fn closure(root: &Root, units: &BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
+    let mut all = BTreeSet::new();
+    let mut pending: Vec<String> = units.iter().cloned().collect();
+    while let Some(unit) = pending.pop() {
+        if all.contains(&unit) {
+            continue;
+        }
+        if let Some(text) = text_of(root, &unit)? {
+            pending.extend(also(&text));
+        }
+        all.insert(unit);
+    }
+    Ok(all)
+}
+
+fn text_of(root: &Root, unit: &str) -> Result<Option<String>, Error> {
+    for name in [unit.to_owned(), template_of(unit)] {
+        for directory in UNIT_PATHS {
+            if let Some(bytes) = root.read(&format!("{directory}/{name}"))? {
+                return Ok(Some(String::from_utf8_lossy(&bytes).into_owned()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The template of an instance (`a@b.service` → `a@.service`); any other name stays.
+fn template_of(unit: &str) -> String {
+    match (unit.split_once('@'), unit.rsplit_once('.')) {
+        (Some((prefix, _)), Some((_, suffix))) => format!("{prefix}@.{suffix}"),
+        _ => unit.to_owned(),
+    }
+}
+
+/// What `Also=` in `[Install]` names.
+fn also(text: &str) -> Vec<String> {
+    let mut install = false;
+    let mut units = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            install = line == "[Install]";
+        } else if install
+            && let Some((key, value)) = line.split_once('=')
+            && key.trim() == "Also"
+        {
+            units.extend(value.split_whitespace().map(str::to_owned));
+        }
+    }
+    units
+}
+
+/// Where the link of a unit's own path is.
+///
+/// # Errors
+/// Those of locating; a name with `/` is one.
+pub fn unit_path(root: &Root, unit: &str) -> Result<Location, Error> {
+    if unit.is_empty() || unit.contains('/') || unit.starts_with('.') {
+        return Err(Error::Path {
+            path: unit.to_owned(),
+            why: "is no unit's name",
+        });
+    }
+    root.locate(&format!("{UNITS}/{unit}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn host() -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        let units = dir.path().join("etc/systemd/system");
+        fs::create_dir_all(units.join("multi-user.target.wants")).unwrap();
+        symlink(
+            "/usr/lib/systemd/system/old.service",
+            units.join("multi-user.target.wants/old.service"),
+        )
+        .unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+        fs::write(
+            units.join("new.service"),
+            "[Unit]\nAlso=no.service\n[Install]\nAlso=new.socket\n",
+        )
+        .unwrap();
+        let root = Root::open(dir.path(), None).unwrap();
+        (dir, root)
+    }
+
+    #[test]
+    fn only_links_of_the_units_and_what_comes_with_them_go_back() {
+        let (dir, root) = host();
+        let before = snapshot(&root).unwrap();
+        let units = dir.path().join("etc/systemd/system");
+        fs::create_dir_all(units.join("sockets.target.wants")).unwrap();
+        symlink(
+            "../new.socket",
+            units.join("sockets.target.wants/new.socket"),
+        )
+        .unwrap();
+        symlink(
+            "/etc/systemd/system/new.service",
+            units.join("alias.service"),
+        )
+        .unwrap();
+        symlink(
+            "/usr/lib/systemd/system/theirs.service",
+            units.join("theirs.service"),
+        )
+        .unwrap();
+        fs::remove_file(units.join("multi-user.target.wants/old.service")).unwrap();
+        fs::remove_dir(units.join("multi-user.target.wants")).unwrap();
+
+        let touched = BTreeSet::from(["new.service".to_owned(), "old.service".to_owned()]);
+        for _ in 0..2 {
+            restore(&root, &before, &touched).unwrap();
+            let mut expected = before.clone();
+            let theirs = "/usr/lib/systemd/system/theirs.service".to_owned();
+            expected.insert(
+                format!("{UNITS}/theirs.service"),
+                Prior::Link { target: theirs },
+            );
+            assert_eq!(snapshot(&root).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn an_instance_exists_where_its_template_does() {
+        let (dir, root) = host();
+        let lib = dir.path().join("usr/lib/systemd/system");
+        fs::create_dir_all(&lib).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+        fs::write(lib.join("tty@.service"), "").unwrap();
+        assert!(exists(&root, "tty@1.service").unwrap());
+        assert!(exists(&root, "new.service").unwrap());
+        assert!(!exists(&root, "none.service").unwrap());
+    }
+
+    #[test]
+    fn a_units_name_leads_nowhere_else() {
+        let (_dir, root) = host();
+        for name in ["", "..", "../x.service", "a/b.service"] {
+            assert!(unit_path(&root, name).is_err(), "{name:?}");
+        }
+    }
+}
