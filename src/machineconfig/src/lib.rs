@@ -3,18 +3,22 @@
 //! It must not know: files, clocks, networks, async. Values in, values out.
 //!
 //! - [`ignition`]: Ignition configurations, read and validated
+//! - [`kargs`]: kernel arguments
 //! - [`merge`]: a child configuration over its parent
 //! - [`name`]: what a rendered configuration is called
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
+//! - [`spec`]: a MachineConfig, read
 //! - [`verify`]: what must hold on a host, and the judgement over what was observed
 
 mod hex;
 pub mod ignition;
+pub mod kargs;
 pub mod merge;
 pub mod name;
 pub mod phase;
 pub mod plan;
+pub mod spec;
 pub mod verify;
 
 #[cfg(test)]

@@ -1,0 +1,339 @@
+//! A MachineConfig, read: its name and what it asks for.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::ignition::{self, Warning};
+
+/// Extensions a host may be asked for. Source: `controller.md` 2.4.
+const EXTENSIONS: [&str; 7] = [
+    "two-node-ha",
+    "ipsec",
+    "usbguard",
+    "kerberos",
+    "kernel-devel",
+    "sandboxed-containers",
+    "sysstat",
+];
+
+/// `spec.kernelType`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KernelType {
+    /// `default`: the kernel of the OS; also where nothing is said.
+    #[default]
+    Default,
+    /// `realtime`.
+    Realtime,
+    /// `64k-pages`, on aarch64.
+    Pages64k,
+}
+
+impl fmt::Display for KernelType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Default => "default",
+            Self::Realtime => "realtime",
+            Self::Pages64k => "64k-pages",
+        })
+    }
+}
+
+/// What a MachineConfig asks for: `spec`, valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// `osImageURL`; empty where the configuration names none.
+    pub os_image_url: String,
+    /// `baseOSExtensionsContainerImage`; empty where the configuration names none.
+    pub base_os_extensions_container_image: String,
+    /// `kernelType`.
+    pub kernel_type: KernelType,
+    /// `extensions`, repeats kept.
+    pub extensions: Vec<String>,
+    /// `fips`.
+    pub fips: bool,
+    /// `kernelArguments`, as written: an item may hold several ([`crate::kargs::split`]).
+    pub kernel_arguments: Vec<String>,
+    /// `config`.
+    pub ignition: ignition::Config,
+}
+
+/// Why a MachineConfig cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A member of the object has another type than its API says.
+    #[error("cannot read {field}: {source}")]
+    Read {
+        /// JSON path of the member.
+        field: String,
+        /// What was found there.
+        source: serde_json::Error,
+    },
+    /// The object has no name.
+    #[error("metadata.name is missing")]
+    NoName,
+    /// `spec.kernelType` is unknown.
+    #[error("spec.kernelType: kernelType={0} is invalid")]
+    KernelType(String),
+    /// `spec.extensions` names unknown ones.
+    #[error("spec.extensions: invalid extensions found: [{}]", .0.join(" "))]
+    Extensions(Vec<String>),
+    /// `spec.kernelArguments` cannot be split.
+    #[error(transparent)]
+    KernelArguments(#[from] crate::kargs::Error),
+    /// `spec.config` is no valid Ignition configuration.
+    #[error("spec.config: {0}")]
+    Ignition(ignition::Error),
+}
+
+/// `spec` as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    #[serde(rename = "osImageURL", default)]
+    os_image_url: Option<String>,
+    #[serde(rename = "baseOSExtensionsContainerImage", default)]
+    base_os_extensions_container_image: Option<String>,
+    #[serde(default)]
+    kernel_type: Option<String>,
+    #[serde(default)]
+    extensions: Option<Vec<String>>,
+    #[serde(default)]
+    fips: Option<bool>,
+    #[serde(default)]
+    kernel_arguments: Option<Vec<String>>,
+    #[serde(default)]
+    config: Value,
+}
+
+impl Spec {
+    /// Reads the `spec` of a MachineConfig; absent members ask for nothing.
+    ///
+    /// Warnings: members of the Ignition configuration that are lost, by their path in it.
+    /// Source: `controller.md` 1.1 and 2.4.
+    ///
+    /// # Errors
+    /// [`Error`], naming the field.
+    pub fn parse(spec: &Value) -> Result<(Self, Vec<Warning>), Error> {
+        let written = if spec.is_null() {
+            Written::default()
+        } else {
+            read(spec, "spec")?
+        };
+        let kernel_type = match written.kernel_type.as_deref() {
+            None | Some("" | "default") => KernelType::Default,
+            Some("realtime") => KernelType::Realtime,
+            Some("64k-pages") => KernelType::Pages64k,
+            Some(other) => return Err(Error::KernelType(other.to_owned())),
+        };
+        let extensions = written.extensions.unwrap_or_default();
+        let unknown: Vec<String> = (extensions.iter())
+            .filter(|extension| !EXTENSIONS.contains(&extension.as_str()))
+            .cloned()
+            .collect();
+        if !unknown.is_empty() {
+            return Err(Error::Extensions(unknown));
+        }
+        let kernel_arguments = written.kernel_arguments.unwrap_or_default();
+        crate::kargs::split(&kernel_arguments)?;
+        let (ignition, warnings) = ignition::parse(&written.config).map_err(Error::Ignition)?;
+        let spec = Self {
+            os_image_url: written.os_image_url.unwrap_or_default(),
+            base_os_extensions_container_image: written
+                .base_os_extensions_container_image
+                .unwrap_or_default(),
+            kernel_type,
+            extensions,
+            fips: written.fips.unwrap_or_default(),
+            kernel_arguments,
+            ignition,
+        };
+        Ok((spec, warnings))
+    }
+
+    /// The spec as JSON, all seven members present: what is stored and what the name is made of.
+    pub fn to_value(&self) -> Value {
+        json!({
+            "osImageURL": self.os_image_url,
+            "baseOSExtensionsContainerImage": self.base_os_extensions_container_image,
+            "config": self.ignition.to_value(),
+            "kernelArguments": self.kernel_arguments,
+            "extensions": self.extensions,
+            "fips": self.fips,
+            "kernelType": self.kernel_type.to_string(),
+        })
+    }
+
+    /// The kernel arguments, one each.
+    pub fn split_kernel_arguments(&self) -> Vec<String> {
+        // Reading has checked that they split.
+        crate::kargs::split(&self.kernel_arguments).unwrap_or_default()
+    }
+}
+
+/// Reads a value at the JSON path `at`.
+fn read<T: DeserializeOwned>(value: &Value, at: &str) -> Result<T, Error> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let member = error.path().to_string();
+        let field = if at.is_empty() {
+            member
+        } else {
+            format!("{at}.{member}")
+        };
+        Error::Read {
+            field,
+            source: error.into_inner(),
+        }
+    })
+}
+
+/// A MachineConfig as a node holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineConfig {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
+    /// `spec`, read.
+    pub spec: Spec,
+    /// `spec`, as it was written: what the node records.
+    written: Value,
+}
+
+impl MachineConfig {
+    /// Reads a MachineConfig, from the API or from a node's record.
+    ///
+    /// # Errors
+    /// [`Error`], naming the field.
+    pub fn parse(object: &Value) -> Result<(Self, Vec<Warning>), Error> {
+        #[derive(Deserialize)]
+        struct Object {
+            metadata: Metadata,
+            #[serde(default)]
+            spec: Value,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            #[serde(default)]
+            name: String,
+            #[serde(default)]
+            annotations: Option<BTreeMap<String, String>>,
+        }
+        let Object {
+            metadata,
+            spec: written,
+        } = read(object, "")?;
+        if metadata.name.is_empty() {
+            return Err(Error::NoName);
+        }
+        let (spec, warnings) = Spec::parse(&written)?;
+        let annotations = metadata.annotations.unwrap_or_default();
+        Ok((
+            Self {
+                name: metadata.name,
+                annotations,
+                spec,
+                written,
+            },
+            warnings,
+        ))
+    }
+
+    /// The record of this configuration on a node: the object as JSON, without what only the API server needs.
+    ///
+    /// Source: `daemon.md` 2.5, `/etc/machine-config-daemon/currentconfig`.
+    pub fn record(&self) -> Vec<u8> {
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfig",
+            "metadata": { "name": self.name, "annotations": self.annotations },
+            "spec": self.written,
+        });
+        object.to_string().into_bytes()
+    }
+
+    /// The image of the OS: the layered image of the node if it has one, else the one the configuration names, if any.
+    pub fn image<'a>(&'a self, layered: Option<&'a str>) -> Option<&'a str> {
+        layered
+            .or(Some(self.spec.os_image_url.as_str()))
+            .filter(|image| !image.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_and_null_members_ask_for_nothing() {
+        let (nothing, warnings) = Spec::parse(&Value::Null).unwrap();
+        assert_eq!(warnings, []);
+        assert_eq!(
+            nothing.to_value(),
+            json!({
+                "osImageURL": "", "baseOSExtensionsContainerImage": "", "kernelArguments": [],
+                "extensions": [], "fips": false, "kernelType": "default",
+                "config": {"ignition": {"version": "3.5.0"}},
+            })
+        );
+        let nulls = json!({"kernelArguments": null, "config": null, "kernelType": ""});
+        assert_eq!(Spec::parse(&nulls).unwrap().0, nothing);
+    }
+
+    #[test]
+    fn each_refusal_names_the_field() {
+        for (spec, said) in [
+            (
+                json!({"kernelType": "fast"}),
+                "spec.kernelType: kernelType=fast is invalid",
+            ),
+            (
+                json!({"extensions": ["usbguard", "vim", "emacs"]}),
+                "spec.extensions: invalid extensions found: [vim emacs]",
+            ),
+            (
+                json!({"kernelArguments": ["a\"b"]}),
+                "spec.kernelArguments[0]: open quote in \"a\\\"b\"",
+            ),
+            (
+                json!({"config": {"ignition": {"version": "3.5.0"}, "storage": {"files": [
+                    {"path": "etc/x"},
+                ]}}}),
+                "spec.config: storage.files[0].path: path not absolute: \"etc/x\"",
+            ),
+        ] {
+            assert_eq!(Spec::parse(&spec).unwrap_err().to_string(), said);
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_back_with_what_was_not_understood() {
+        let object = json!({
+            "metadata": {"name": "rendered-worker-1", "uid": "x", "annotations": {"a": "b"}},
+            "spec": {"fips": true, "config": {"ignition": {"version": "3.2.0"}, "later": [1]}},
+        });
+        let (config, warnings) = MachineConfig::parse(&object).unwrap();
+        assert_eq!(warnings.len(), 1);
+        let record: Value = serde_json::from_slice(&config.record()).unwrap();
+        assert_eq!(record["spec"], object["spec"]);
+        assert_eq!(
+            record["metadata"],
+            json!({"name": "rendered-worker-1", "annotations": {"a": "b"}})
+        );
+        assert_eq!(MachineConfig::parse(&record).unwrap().0, config);
+    }
+
+    #[test]
+    fn a_layered_image_goes_before_the_configurations() {
+        let config = |url: &str| {
+            let object = json!({"metadata": {"name": "a"}, "spec": {"osImageURL": url}});
+            MachineConfig::parse(&object).unwrap().0
+        };
+        assert_eq!(config("os").image(None), Some("os"));
+        assert_eq!(config("os").image(Some("layered")), Some("layered"));
+        assert_eq!(config("").image(None), None);
+    }
+}
