@@ -322,8 +322,6 @@ words! {
         NodeInTwoPools = "NodeInTwoPools",
         /// Too many nodes failed on the pool's configuration; no other node is given it.
         RolloutHalted = "RolloutHalted",
-        /// The configuration cannot be rendered.
-        RenderFailed = "RenderFailed",
         /// As many nodes are out as the budget allows.
         Budget = "Budget",
         /// The pool is paused.

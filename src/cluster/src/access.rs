@@ -176,7 +176,7 @@ impl Access {
         path: &str,
     ) -> Result<impl Stream<Item = Result<Change<T>, wire::Error>> + use<T>, wire::Error> {
         let client = self.client().await?;
-        wire::watch(&client, path).await
+        wire::watch(&client, path, Content::Empty).await
     }
 
     fn made(&self) -> MutexGuard<'_, Option<Made>> {

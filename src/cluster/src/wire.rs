@@ -23,10 +23,46 @@ pub const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 pub enum Content<'a> {
     /// Nothing.
     Empty,
+    /// Nothing; of each object of a watch only its metadata is wanted.
+    Metadata,
+    /// Nothing; of each object of a list only its metadata is wanted.
+    MetadataList,
     /// An object to create.
     Object(&'a Value),
     /// A JSON merge patch: RFC 7386.
     MergePatch(&'a Value),
+    /// An object with the fields that its writer owns: server-side apply.
+    Apply(&'a Value),
+}
+
+impl Content<'_> {
+    /// The form in which the answer is wanted.
+    const fn accept(self) -> &'static str {
+        match self {
+            Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Self::MetadataList => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+            }
+            Self::Empty | Self::Object(_) | Self::MergePatch(_) | Self::Apply(_) => {
+                "application/json"
+            }
+        }
+    }
+}
+
+/// Writes `text` as part of a query: percent-encodes what has a meaning there.
+pub fn escape(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else if write!(escaped, "%{byte:02X}").is_err() {
+            // Writing to a String cannot fail.
+            break;
+        }
+    }
+    escaped
 }
 
 /// One word of a watch.
@@ -186,11 +222,12 @@ pub async fn send<T: DeserializeOwned>(
 pub async fn watch<T>(
     client: &Client,
     path: &str,
+    content: Content<'_>,
 ) -> Result<impl Stream<Item = Result<Change<T>, Error>> + use<T>, Error>
 where
     T: Clone + DeserializeOwned,
 {
-    let (parts, _) = request(&Method::GET, path, Content::Empty)?.into_parts();
+    let (parts, _) = request(&Method::GET, path, content)?.into_parts();
     let opening = client.request_events::<T>(Request::from_parts(parts, Vec::new()));
     let events = match tokio::time::timeout(REQUEST_LIMIT, opening).await {
         Ok(Ok(events)) => events,
@@ -218,14 +255,18 @@ fn request(method: &Method, path: &str, content: Content<'_>) -> Result<Request<
     let builder = Request::builder()
         .method(method.clone())
         .uri(path)
-        .header(ACCEPT, "application/json");
+        .header(ACCEPT, content.accept());
     let built = match content {
-        Content::Empty => builder.body(Body::empty()),
+        Content::Empty | Content::Metadata | Content::MetadataList => builder.body(Body::empty()),
         Content::Object(value) => builder
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(value.to_string().into_bytes())),
         Content::MergePatch(value) => builder
             .header(CONTENT_TYPE, "application/merge-patch+json")
+            .body(Body::from(value.to_string().into_bytes())),
+        // JSON is YAML.
+        Content::Apply(value) => builder
+            .header(CONTENT_TYPE, "application/apply-patch+yaml")
             .body(Body::from(value.to_string().into_bytes())),
     };
     built.map_err(|source| Error::Request {
@@ -334,6 +375,11 @@ mod tests {
         for (code, transient) in table {
             assert_eq!(answer(code, None, "{}").is_transient(), transient, "{code}");
         }
+    }
+
+    #[test]
+    fn selectors_survive_in_a_query() {
+        assert_eq!(escape("a.b/c in (d,e),!f"), "a.b%2Fc%20in%20%28d%2Ce%29%2C%21f");
     }
 
     #[test]
