@@ -8,6 +8,7 @@
 //! - [`name`]: what a rendered configuration is called
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
+//! - [`render`]: the MachineConfigs of a pool made one
 //! - [`spec`]: a MachineConfig, read
 //! - [`verify`]: what must hold on a host, and the judgement over what was observed
 
@@ -18,6 +19,7 @@ pub mod merge;
 pub mod name;
 pub mod phase;
 pub mod plan;
+pub mod render;
 pub mod spec;
 pub mod verify;
 
