@@ -280,21 +280,24 @@ mod tests {
         object.metadata.name.unwrap_or_default()
     }
 
-    /// What is told until `count` words are said.
-    async fn told(calls: Vec<Call>, count: usize) -> Vec<News<String>> {
+    /// What is told until all calls have come. The last of them is a watch that stays open.
+    async fn told(mut calls: Vec<Call>, position: &str) -> Vec<News<String>> {
+        let open = Reply::Events(vec![], Duration::from_hours(1));
+        calls.push(Call::get(&watch(position), open));
         let (script, client) = Script::start(calls);
         let access = Access::of_client(client);
         let (trigger, shutdown) = service::shutdown::pair();
         let mut told = Vec::new();
-        let tell = |news| {
-            told.push(news);
-            if told.len() == count {
-                trigger.fire();
-            }
-        };
         let scope = Scope::all(PATH);
+        let following = follow(&access, &scope, name, |news| told.push(news), shutdown);
+        let all_came = async {
+            while script.remaining() > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            trigger.fire();
+        };
         script
-            .drive(follow(&access, &scope, name, tell, shutdown))
+            .drive(futures::future::join(following, all_came))
             .await;
         told
     }
@@ -326,15 +329,12 @@ mod tests {
             ),
             Call::get(
                 &watch("12"),
-                Reply::Events(
-                    vec![event("MODIFIED", &object("c", "13"))],
-                    Duration::from_hours(1),
-                ),
+                Reply::Events(vec![event("MODIFIED", &object("c", "13"))], Duration::ZERO),
             ),
         ];
         let text = |name: &str| name.to_owned();
         assert_eq!(
-            told(calls, 4).await,
+            told(calls, "13").await,
             [
                 News::All(vec![text("a"), text("b")]),
                 News::Present(text("c")),
@@ -355,7 +355,10 @@ mod tests {
             ),
             Call::get(&format!("{PATH}?limit=250"), page("90", "", &json!([]))),
         ];
-        assert_eq!(told(calls, 2).await, [News::All(vec![]), News::All(vec![])]);
+        assert_eq!(
+            told(calls, "90").await,
+            [News::All(vec![]), News::All(vec![])]
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -366,13 +369,10 @@ mod tests {
             Call::get(&watch("7"), Reply::Broken),
             Call::get(
                 &watch("7"),
-                Reply::Events(
-                    vec![event("ADDED", &object("a", "8"))],
-                    Duration::from_hours(1),
-                ),
+                Reply::Events(vec![event("ADDED", &object("a", "8"))], Duration::ZERO),
             ),
         ];
-        assert_eq!(told(calls, 2).await.len(), 2);
+        assert_eq!(told(calls, "8").await.len(), 2);
     }
 
     #[test]
