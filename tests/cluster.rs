@@ -2,8 +2,10 @@
 //! replicas of the controller.
 //!
 //! - [`objects`]: the cluster's objects, as an administrator writes and reads them
+//! - `spec`: what a cluster is made from
 
 pub mod objects;
+mod spec;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::label;
+use k8s_openapi::api::core::v1::Node;
 use lab::Lab;
 use lab::control_plane::{ControlPlane, Options, definitions};
 use lab::host::{BOOTED_WITHIN, Host, HostSpec};
@@ -23,66 +26,11 @@ use lab::tree::{Commit, Overlay, Tree};
 use serde_json::{Value, json};
 
 use self::objects::{Objects, until};
+pub use self::spec::{Binaries, NodeSpec};
 use crate::observer::host;
 
 /// How long what starts on its own may take to be there.
 pub const SOON: Duration = Duration::from_mins(1);
-
-/// The programs under test.
-#[derive(Clone, Debug)]
-pub struct Binaries {
-    /// The node's daemon.
-    pub mcd: PathBuf,
-    /// Its helper on the host.
-    pub mcd_os: PathBuf,
-    /// The controller.
-    pub mcc: PathBuf,
-}
-
-/// A node to be.
-#[derive(Clone, Debug)]
-pub struct NodeSpec {
-    name: String,
-    roles: Vec<String>,
-    files: Vec<(String, String)>,
-    boot_bytes: Option<u64>,
-}
-
-impl NodeSpec {
-    /// A worker of this name.
-    pub fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            roles: vec!["worker".to_owned()],
-            files: Vec::new(),
-            boot_bytes: None,
-        }
-    }
-
-    /// With another role: the label that pools select by.
-    #[must_use]
-    pub fn role(mut self, role: &str) -> Self {
-        self.roles.push(role.to_owned());
-        self
-    }
-
-    /// With a pod of the host's own.
-    #[must_use]
-    pub fn static_pod(mut self, yaml: &str) -> Self {
-        self.files.push((
-            "/etc/kubernetes/manifests/static.yaml".to_owned(),
-            yaml.to_owned(),
-        ));
-        self
-    }
-
-    /// With a `/boot` of this size.
-    #[must_use]
-    pub fn boot_bytes(mut self, bytes: u64) -> Self {
-        self.boot_bytes = Some(bytes);
-        self
-    }
-}
 
 /// An OS in the registry.
 #[derive(Clone, Debug)]
@@ -228,6 +176,67 @@ impl Cluster {
             "spec": spec,
         });
         self.apply(&object.to_string())
+    }
+
+    /// Deletes a MachineConfig.
+    ///
+    /// # Errors
+    ///
+    /// Those of kubectl, but not that there is none.
+    pub fn remove_config(&self, name: &str) -> Result<()> {
+        self.control_plane
+            .kubectl(&["delete", "machineconfig", name, "--ignore-not-found"])?;
+        Ok(())
+    }
+
+    /// Waits until a pool has another target than `before`; which.
+    ///
+    /// # Errors
+    ///
+    /// It has none in time.
+    pub async fn next_target(&self, pool: &str, before: &str) -> Result<String> {
+        until(
+            &format!("pool {pool} to be rendered anew"),
+            SOON,
+            async || {
+                let target = self.objects.target(pool).await?;
+                Ok(if target == before {
+                    Err(format!("its target is {target}"))
+                } else {
+                    Ok(target)
+                })
+            },
+        )
+        .await
+    }
+
+    /// Waits until all nodes with the role of a pool are Done in `config`, and take pods.
+    ///
+    /// # Errors
+    ///
+    /// They are not in time; with what one that is not says.
+    pub async fn all_done(&self, pool: &str, config: &str, within: Duration) -> Result<()> {
+        let role = format!("node-role.kubernetes.io/{pool}");
+        until(
+            &format!("pool {pool} to be in {config}"),
+            within,
+            async || {
+                let nodes = self.objects.nodes().await?;
+                let in_pool = |node: &Node| {
+                    node.metadata
+                        .labels
+                        .as_ref()
+                        .is_some_and(|labels| labels.contains_key(&role))
+                };
+                let late = nodes
+                    .iter()
+                    .find(|(_, node)| in_pool(node) && !objects::is_done_in(node, config));
+                Ok(late.map_or(Ok(()), |(name, node)| {
+                    Err(format!("{name} says {}", objects::says(node)))
+                }))
+            },
+        )
+        .await
     }
 
     /// Makes an OS and puts it into the registry, as a native container image.

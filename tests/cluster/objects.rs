@@ -157,6 +157,19 @@ pub fn annotation<'a>(node: &'a Node, key: &str) -> &'a str {
         .map_or("", String::as_str)
 }
 
+/// What a Node says of itself, for people.
+pub fn says(node: &Node) -> String {
+    let keys = [
+        annotation::STATE,
+        annotation::PHASE,
+        annotation::CURRENT_CONFIG,
+        annotation::DESIRED_CONFIG,
+        annotation::WAITS_FOR,
+        annotation::REASON,
+    ];
+    keys.map(|key| annotation(node, key)).join(" | ")
+}
+
 /// Whether a Node says that it is Done in `config`, and takes pods.
 pub fn is_done_in(node: &Node, config: &str) -> bool {
     annotation(node, annotation::DESIRED_CONFIG) == config

@@ -151,7 +151,10 @@ impl Picture<'_> {
         let mut marks = Vec::new();
         let mut passed = SignedDuration::ZERO;
         while passed <= self.length() {
-            let x = self.x(self.start().saturating_add(passed).unwrap_or(self.start()));
+            let x = self.x(self
+                .start()
+                .saturating_add(passed)
+                .unwrap_or_else(|_| self.start()));
             marks.push(Element::line((x, LANES - 8.0), (x, bottom)).with("stroke", HAIR));
             marks.push(
                 Element::text(x, bottom + 18.0, clock(passed))
@@ -305,7 +308,7 @@ impl Picture<'_> {
         let end = self
             .start()
             .saturating_add(self.length())
-            .unwrap_or(self.start());
+            .unwrap_or_else(|_| self.start());
         let mut edge = Vec::new();
         let until = self.ready.iter().skip(1).map(|(at, _)| *at).chain([end]);
         for ((since, count), until) in self.ready.iter().zip(until) {

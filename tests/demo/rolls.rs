@@ -16,6 +16,9 @@ const SHADOWED: &str = "/etc/issue";
 const SHADOW: &str = "configured, not the OS's\n";
 const SECRET: &str = "for its owner only\n";
 const MOTD: &str = "compressed on the way\n";
+const ARGUMENT: &str = "slipway.demo=1";
+/// Below a path whose changes need no action.
+const LIVE: &str = "/etc/nmstate/openshift/demo.yml";
 const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemoDemo1 demo";
 const NEXT_KEY: &str =
@@ -40,10 +43,21 @@ pub(crate) struct Roll {
     pub(crate) title: &'static str,
     /// The OS it brings; none where it stays.
     pub(crate) os: Option<Overlay>,
-    /// `spec` of the MachineConfig, without its image.
-    pub(crate) spec: Value,
+    /// `spec.config` of the MachineConfig.
+    pub(crate) ignition: Value,
     /// What holds afterwards, besides the booted commit.
     pub(crate) facts: Vec<Fact>,
+}
+
+impl Roll {
+    /// `spec` of the MachineConfig, with this image.
+    pub(crate) fn spec(&self, image: &str) -> Value {
+        json!({
+            "osImageURL": image,
+            "kernelArguments": [ARGUMENT],
+            "config": self.ignition,
+        })
+    }
 }
 
 /// All rolls, in order.
@@ -69,29 +83,26 @@ fn files() -> Result<Vec<Value>> {
     ])
 }
 
-fn spec(files: &[Value], key: &str) -> Value {
+fn ignition(files: &[Value], key: &str) -> Value {
     json!({
-        "kernelArguments": ["slipway.demo=1"],
-        "config": {
-            "ignition": { "version": "3.4.0" },
-            "passwd": { "users": [{ "name": "core", "sshAuthorizedKeys": [key] }] },
-            "storage": { "files": files },
-            "systemd": { "units": [
-                {
-                    "name": "demo.service",
-                    "enabled": true,
-                    "contents": UNIT,
-                    "dropins": [{ "name": "10-true.conf", "contents": DROP_IN }],
-                },
-                { "name": "e2scrub_all.timer", "mask": true },
-            ] },
-        },
+        "ignition": { "version": "3.4.0" },
+        "passwd": { "users": [{ "name": "core", "sshAuthorizedKeys": [key] }] },
+        "storage": { "files": files },
+        "systemd": { "units": [
+            {
+                "name": "demo.service",
+                "enabled": true,
+                "contents": UNIT,
+                "dropins": [{ "name": "10-true.conf", "contents": DROP_IN }],
+            },
+            { "name": "e2scrub_all.timer", "mask": true },
+        ] },
     })
 }
 
 fn facts(key: &str) -> Vec<Fact> {
     vec![
-        Fact::Argument("slipway.demo=1".into()),
+        Fact::Argument(ARGUMENT.into()),
         file("/etc/demo/secret.conf", SECRET, 0o600, "chrony:chrony"),
         file("/etc/demo/motd", MOTD, 0o644, "root:root"),
         file("/etc/systemd/system/demo.service", UNIT, 0o644, "root:root"),
@@ -133,7 +144,7 @@ fn first() -> Result<Roll> {
     Ok(Roll {
         title: "new OS and configuration",
         os: Some(Overlay::version("v2").file("/usr/share/demo/second", "v2\n", 0o644)),
-        spec: spec(&files, KEY),
+        ignition: ignition(&files, KEY),
         facts,
     })
 }
@@ -149,20 +160,28 @@ fn second() -> Result<Roll> {
         title: "another OS, a file given back to it",
         // Group 4 is adm.
         os: Some(Overlay::version("v3").owned_file("/usr/etc/issue", issue, 0o640, (0, 4))),
-        spec: spec(&files()?, KEY),
+        ignition: ignition(&files()?, KEY),
         facts,
     })
 }
 
 fn third() -> Result<Roll> {
+    let text = "interfaces: []\n";
+    let mut files = files()?;
+    files.push(json!({
+        "path": LIVE,
+        "mode": 0o600,
+        "contents": { "source": data_url(text.as_bytes()) },
+    }));
     let mut facts = facts(NEXT_KEY);
+    facts.push(file(LIVE, text, 0o600, "root:root"));
     facts.push(Fact::OfOs {
         path: SHADOWED.into(),
     });
     Ok(Roll {
         title: "without a reboot",
         os: None,
-        spec: spec(&files()?, NEXT_KEY),
+        ignition: ignition(&files, NEXT_KEY),
         facts,
     })
 }

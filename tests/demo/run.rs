@@ -82,10 +82,8 @@ async fn one_roll(
 ) -> Result<judge::Roll> {
     let title = format!("Roll {number}: {}", roll.title);
     let before = cluster.objects().target("worker").await?;
-    let mut spec = roll.spec.clone();
-    spec["osImageURL"] = image.reference.as_str().into();
     let start = Timestamp::now();
-    cluster.configure(CONFIG, "worker", &spec)?;
+    cluster.configure(CONFIG, "worker", &roll.spec(&image.reference))?;
 
     let deadline = tokio::time::Instant::now() + ROLL_WITHIN;
     let config = loop {

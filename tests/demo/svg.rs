@@ -60,7 +60,8 @@ impl Element {
         let mut data = String::new();
         for (x, y) in points {
             let command = if data.is_empty() { 'M' } else { 'L' };
-            data.push_str(&format!("{command}{} {}", Pixels(x), Pixels(y)));
+            let (x, y) = (Pixels(x), Pixels(y));
+            data = format!("{data}{command}{x} {y}");
         }
         if is_closed {
             data.push('Z');

@@ -1,5 +1,7 @@
 //! What a host is, by its own files and tools: nothing of the programs under test is asked.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, Result, bail, ensure};
 use lab::host::Output;
 use lab::tree::Commit;
@@ -124,6 +126,60 @@ impl Fact {
             }
         }
     }
+}
+
+/// Everything of a host that an update may change, by path: kind, mode, owner, link target, digest.
+///
+/// That is `/etc`, `/boot`, `/var` and which deployments there are. Left out is what a host writes by
+/// itself while it runs: logs, and the state of systemd, the kubelet and the daemon.
+///
+/// # Errors
+///
+/// The host cannot be asked.
+pub fn snapshot(host: &impl Host) -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for line in text(host, &["sh", "-c", SNAPSHOT])?.lines() {
+        let (path, what) = line.split_once('\t').unwrap_or((line, ""));
+        let known: &mut String = found.entry(path.to_owned()).or_default();
+        known.push_str(what);
+    }
+    Ok(found)
+}
+
+/// Prints lines of path, tab and what is there; files have a second line with their digest.
+const SNAPSHOT: &str = r"set -e
+list() {
+    find /etc /boot /var \
+        \( -path /var/log -o -path /var/tmp -o -path /var/cache \
+           -o -path /var/lib/systemd -o -path /var/lib/kubelet -o -path /var/lib/slipway \) -prune \
+        -o \( $1 \) -print0
+    find /sysroot/ostree/deploy/*/deploy -maxdepth 1 \( $1 \) -print0
+}
+list -true | xargs -0 stat --printf '%n\t%F %a %u:%g %N\n'
+list '-type f' | xargs -0 sha256sum | sed 's/^\([0-9a-f]*\)  \(.*\)/\2\t \1/'
+";
+
+/// What differs between two snapshots, for people.
+pub fn differences(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let mut differences = Vec::new();
+    for (path, was) in before {
+        match after.get(path) {
+            None => differences.push(format!("{path} is gone")),
+            Some(is) if is != was => differences.push(format!("{path} was {was}, is {is}")),
+            Some(_) => {}
+        }
+    }
+    let is_new = |path: &&String| !before.contains_key(*path);
+    differences.extend(
+        after
+            .keys()
+            .filter(is_new)
+            .map(|path| format!("{path} is new")),
+    );
+    differences
 }
 
 /// Checksums of the content of a commit of the lab.

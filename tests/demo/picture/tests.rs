@@ -33,12 +33,14 @@ const REBOOT: [(Phase, i64); 5] = [
 ];
 const LIVE: [(Phase, i64); 3] = [(Phase::Fetch, 9), (Phase::Apply, 11), (Phase::Verify, 6)];
 
-fn sample() -> (
-    Timeline,
-    Vec<Roll>,
-    Vec<Vec<Outage>>,
-    Vec<(Timestamp, usize)>,
-) {
+struct Sample {
+    timeline: Timeline,
+    rolls: Vec<Roll>,
+    outages: Vec<Vec<Outage>>,
+    ready: Vec<(Timestamp, usize)>,
+}
+
+fn sample() -> Sample {
     let mut nodes = Vec::new();
     let mut outages = Vec::new();
     let mut ready = vec![(at(-50), 6)];
@@ -92,11 +94,21 @@ fn sample() -> (
         fetched_while_out_bytes: 0,
         proven: true,
     };
-    (timeline, rolls, outages, ready)
+    Sample {
+        timeline,
+        rolls,
+        outages,
+        ready,
+    }
 }
 
 fn drawn() -> String {
-    let (timeline, rolls, outages, ready) = sample();
+    let Sample {
+        timeline,
+        rolls,
+        outages,
+        ready,
+    } = sample();
     let picture = Picture {
         timeline: &timeline,
         rolls: &rolls,

@@ -1,0 +1,86 @@
+//! What a cluster is made from.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+/// The programs under test.
+#[derive(Clone, Debug)]
+pub struct Binaries {
+    /// The node's daemon.
+    pub mcd: PathBuf,
+    /// Its helper on the host.
+    pub mcd_os: PathBuf,
+    /// The controller.
+    pub mcc: PathBuf,
+}
+
+impl Binaries {
+    /// Those that `make binaries` leaves.
+    ///
+    /// # Errors
+    ///
+    /// One is not there.
+    pub fn built() -> Result<Self> {
+        let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/slipway"));
+        let path = |name: &str| {
+            let path = dir.join(name);
+            ensure!(
+                path.is_file(),
+                "there is no {}: `make binaries` builds it",
+                path.display()
+            );
+            Ok(path)
+        };
+        Ok(Self {
+            mcd: path("mcd")?,
+            mcd_os: path("mcd-os")?,
+            mcc: path("mcc")?,
+        })
+    }
+}
+
+/// A node to be.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    pub(super) name: String,
+    pub(super) roles: Vec<String>,
+    pub(super) files: Vec<(String, String)>,
+    pub(super) boot_bytes: Option<u64>,
+}
+
+impl NodeSpec {
+    /// A worker of this name.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            roles: vec!["worker".to_owned()],
+            files: Vec::new(),
+            boot_bytes: None,
+        }
+    }
+
+    /// With another role: the label that pools select by.
+    #[must_use]
+    pub fn role(mut self, role: &str) -> Self {
+        self.roles.push(role.to_owned());
+        self
+    }
+
+    /// With a pod of the host's own.
+    #[must_use]
+    pub fn static_pod(mut self, yaml: &str) -> Self {
+        self.files.push((
+            "/etc/kubernetes/manifests/static.yaml".to_owned(),
+            yaml.to_owned(),
+        ));
+        self
+    }
+
+    /// With a `/boot` of this size.
+    #[must_use]
+    pub fn boot_bytes(mut self, bytes: u64) -> Self {
+        self.boot_bytes = Some(bytes);
+        self
+    }
+}

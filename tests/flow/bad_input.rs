@@ -1,0 +1,350 @@
+//! Input that cannot be followed: it is named, with its field, and nothing else happens.
+//!
+//! Two pools with a node each. Pool `edge` gets the bad input, pool `good` shows that others go on.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use api::annotation;
+use jiff::Timestamp;
+use lab::audit;
+use lab::tree::Overlay;
+use serde_json::{Value, json};
+use tests::cluster::objects::{self, until};
+use tests::cluster::{Binaries, Cluster, NodeSpec};
+use tests::observer::host;
+
+/// Room for one kernel and its initramfs, not for two.
+const SMALL_BOOT: u64 = 48 << 20;
+
+/// How long it may take until what is wrong is said.
+const SAID_WITHIN: Duration = Duration::from_mins(1);
+
+/// How long a change without reboot may take.
+const LIVE_WITHIN: Duration = Duration::from_mins(1);
+
+const NODE: &str = "edge-0";
+
+const POOLS: &str = "
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata:
+  name: worker
+spec:
+  machineConfigSelector:
+    matchLabels: { machineconfiguration.openshift.io/role: worker }
+  nodeSelector:
+    matchLabels: { node-role.kubernetes.io/worker: '' }
+---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata:
+  name: edge
+spec:
+  machineConfigSelector:
+    matchExpressions:
+      - { key: machineconfiguration.openshift.io/role, operator: In, values: [worker, edge] }
+  nodeSelector:
+    matchLabels: { node-role.kubernetes.io/edge: '' }
+---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata:
+  name: good
+spec:
+  machineConfigSelector:
+    matchExpressions:
+      - { key: machineconfiguration.openshift.io/role, operator: In, values: [worker, good] }
+  nodeSelector:
+    matchLabels: { node-role.kubernetes.io/good: '' }
+";
+
+/// What is wrong.
+enum Bad {
+    /// A MachineConfig of pool `edge`, by its `spec`.
+    Config(Value),
+    /// The pool's `maxUnavailable`, while a good change waits.
+    Budget(Value),
+    /// The node's `desiredConfig`.
+    Target(&'static str),
+    /// Another role of the node, for which there is a custom pool too.
+    Role(&'static str),
+}
+
+struct Case {
+    /// Also the name of the MachineConfig, so that what is said of it is not said of another.
+    name: &'static str,
+    bad: Bad,
+    /// All in one text: the object and the field.
+    says: Vec<String>,
+}
+
+fn case(name: &'static str, bad: Bad, says: &[&str]) -> Case {
+    Case {
+        name,
+        bad,
+        says: says.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn file(path: &str, mode: u32, user: &str) -> Bad {
+    let files = json!([
+        { "path": path, "mode": mode, "user": { "name": user }, "contents": { "source": "data:,x" } },
+    ]);
+    Bad::Config(ignition("storage", &json!({ "files": files })))
+}
+
+fn ignition(section: &str, value: &Value) -> Value {
+    json!({ "config": { "ignition": { "version": "3.4.0" }, (section): value } })
+}
+
+/// The whole list.
+fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
+    let registry = cluster.registry();
+    let nothing = format!("os@sha256:{}", "0".repeat(64));
+    let missing = format!("{}/{nothing}", registry.location());
+    let closed = format!("{}/{nothing}", registry.closed_location());
+    let os = |os: &Overlay| anyhow::Ok(cluster.image(os)?.reference);
+    let no_kernel = os(&Overlay::version("no-kernel").without_kernel())?;
+    let conflict =
+        os(&Overlay::version("conflict").file("/usr/etc/conflict/file", "of the OS\n", 0o644))?;
+    let big = os(&Overlay::version("big").another_kernel())?;
+    let image = |name, reference: &str, says: &[&str]| {
+        case(name, Bad::Config(json!({ "osImageURL": reference })), says)
+    };
+    Ok(vec![
+        case(
+            "60-ignition",
+            Bad::Config(ignition("storage", &json!({ "files": "none" }))),
+            &["60-ignition", "storage.files"],
+        ),
+        case(
+            "60-relative",
+            file("etc/bad", 0o644, "root"),
+            &["60-relative", "files[0].path", "etc/bad"],
+        ),
+        case(
+            "60-dots",
+            file("/etc/../bad", 0o644, "root"),
+            &["60-dots", "files[0].path", "/etc/../bad"],
+        ),
+        case(
+            "60-mode",
+            file("/etc/bad", 0o1777, "root"),
+            &["60-mode", "files[0].mode"],
+        ),
+        case(
+            "60-owner",
+            file("/etc/bad", 0o644, "nobody-here"),
+            &["/etc/bad", "user", "nobody-here"],
+        ),
+        image("60-missing", &missing, &[&missing]),
+        image("60-closed", &closed, &[&closed]),
+        image("60-kernel", &no_kernel, &[&no_kernel, "kernel"]),
+        image("60-conflict", &conflict, &["conflict"]),
+        image("60-room", &big, &["/boot"]),
+        case(
+            "no-such-config",
+            Bad::Target("rendered-edge-none"),
+            &["rendered-edge-none"],
+        ),
+        case(
+            "minus-one",
+            Bad::Budget(json!(-1)),
+            &["edge", "maxUnavailable", "-1"],
+        ),
+        case(
+            "abc",
+            Bad::Budget(json!("abc")),
+            &["edge", "maxUnavailable", "abc"],
+        ),
+        case(
+            "two-pools",
+            Bad::Role("good"),
+            &[NODE, "edge", "good", "nodeSelector"],
+        ),
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
+    let nodes = [
+        NodeSpec::new(NODE).role("edge").boot_bytes(SMALL_BOOT),
+        NodeSpec::new("good-0").role("good"),
+    ];
+    let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bad-input"));
+    let cluster = Cluster::start(&Binaries::built()?, logs, POOLS, &nodes).await?;
+    // What the OS of one case has a directory for.
+    cluster
+        .host(NODE)?
+        .run(["sh", "-c", "echo mine >/etc/conflict"])?;
+
+    let target = cluster.objects().target("edge").await?;
+    let mut failures = Vec::new();
+    for (number, case) in (1..).zip(cases(&cluster)?) {
+        let outcome = try_case(&cluster, number, &case).await;
+        if let Err(error) = outcome {
+            failures.push(format!("{}: {error:#}", case.name));
+        }
+        // From here the next case starts: if it cannot be had, nothing more is to be learnt.
+        take_back(&cluster, &case, &target)
+            .await
+            .with_context(|| failures.join("\n"))?;
+    }
+    ensure!(
+        failures.is_empty(),
+        "{} cases fail:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+    Ok(())
+}
+
+async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
+    let since = Timestamp::now();
+    let before = host::snapshot(cluster.host(NODE)?)?;
+    give(cluster, case).await?;
+    let said = until("what is wrong to be said", SAID_WITHIN, async || {
+        let texts = texts(cluster).await?;
+        let holds = |text: &&String| case.says.iter().all(|part| text.contains(part.as_str()));
+        Ok(texts.iter().find(holds).cloned().ok_or_else(|| {
+            format!(
+                "nothing names {:?} among\n  {}",
+                case.says,
+                texts.join("\n  ")
+            )
+        }))
+    })
+    .await?;
+    ensure!(!said.contains('\n'), "it takes more than a line: {said}");
+    good_goes_on(cluster, number).await?;
+
+    let differences = host::differences(&before, &host::snapshot(cluster.host(NODE)?)?);
+    ensure!(
+        differences.is_empty(),
+        "the host changed:\n  {}",
+        differences.join("\n  ")
+    );
+    let events = audit::load(&cluster.control_plane().audit_log())?;
+    let evicted = audit::pods::evictions(&events)
+        .into_iter()
+        .find(|evicted| evicted.at > since);
+    ensure!(evicted.is_none(), "a pod was evicted: {evicted:?}");
+    let histories = audit::nodes::histories(&events);
+    let history = histories.get(NODE).context("the node has no history")?;
+    let cordoned = history
+        .iter()
+        .find(|state| state.at > since && state.is_unschedulable);
+    ensure!(
+        cordoned.is_none(),
+        "the node was cordoned at {:?}",
+        cordoned.map(|state| state.at)
+    );
+    Ok(())
+}
+
+/// Everything that is said to people: reasons, conditions, events.
+async fn texts(cluster: &Cluster) -> Result<Vec<String>> {
+    let objects = cluster.objects();
+    let mut texts = Vec::new();
+    for (name, node) in objects.nodes().await? {
+        let reason = objects::annotation(&node, annotation::REASON);
+        texts.push(format!("node {name}: {reason}"));
+    }
+    for name in ["worker", "edge", "good"] {
+        let status = objects.pool(name).await?.status.unwrap_or_default();
+        for condition in status.conditions {
+            texts.push(format!(
+                "pool {name}: {} {}",
+                condition.reason, condition.message
+            ));
+        }
+    }
+    for event in objects.events().await? {
+        let about = event.involved_object.name.unwrap_or_default();
+        texts.push(format!(
+            "event about {about}: {}",
+            event.message.unwrap_or_default()
+        ));
+    }
+    Ok(texts)
+}
+
+async fn give(cluster: &Cluster, case: &Case) -> Result<()> {
+    let objects = cluster.objects();
+    match &case.bad {
+        Bad::Config(spec) => cluster.configure(case.name, "edge", spec),
+        Bad::Budget(value) => {
+            objects
+                .patch_pool("edge", &json!({ "spec": { "maxUnavailable": value } }))
+                .await?;
+            cluster.configure("60-waits", "edge", &ssh_key("waits"))
+        }
+        Bad::Target(config) => {
+            objects
+                .patch_pool("edge", &json!({ "spec": { "paused": true } }))
+                .await?;
+            objects
+                .patch_node(NODE, &annotated(annotation::DESIRED_CONFIG, config))
+                .await
+        }
+        Bad::Role(role) => objects.patch_node(NODE, &labelled(role, json!(""))).await,
+    }
+}
+
+/// Brings the pool back to `target`.
+async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
+    let objects = cluster.objects();
+    match &case.bad {
+        Bad::Config(_) => cluster.remove_config(case.name)?,
+        Bad::Budget(_) => {
+            cluster.remove_config("60-waits")?;
+            objects
+                .patch_pool("edge", &json!({ "spec": { "maxUnavailable": 1 } }))
+                .await?;
+        }
+        Bad::Target(_) => {
+            objects
+                .patch_node(NODE, &annotated(annotation::DESIRED_CONFIG, target))
+                .await?;
+            objects
+                .patch_pool("edge", &json!({ "spec": { "paused": false } }))
+                .await?;
+        }
+        Bad::Role(role) => {
+            objects
+                .patch_node(NODE, &labelled(role, Value::Null))
+                .await?;
+        }
+    }
+    cluster.all_done("edge", target, LIVE_WITHIN).await
+}
+
+/// A change of the other pool is carried out.
+async fn good_goes_on(cluster: &Cluster, number: u32) -> Result<()> {
+    let before = cluster.objects().target("good").await?;
+    cluster.configure("50-alive", "good", &ssh_key(&format!("alive-{number}")))?;
+    let target = cluster.next_target("good", &before).await?;
+    cluster.all_done("good", &target, LIVE_WITHIN).await
+}
+
+fn ssh_key(comment: &str) -> Value {
+    let key = format!("ssh-ed25519 AAAA {comment}");
+    ignition(
+        "passwd",
+        &json!({ "users": [{ "name": "core", "sshAuthorizedKeys": [key] }] }),
+    )
+}
+
+fn annotated(key: &str, value: &str) -> Value {
+    let annotations = BTreeMap::from([(key, value)]);
+    json!({ "metadata": { "annotations": annotations } })
+}
+
+fn labelled(role: &str, value: Value) -> Value {
+    let labels = BTreeMap::from([(format!("node-role.kubernetes.io/{role}"), value)]);
+    json!({ "metadata": { "labels": labels } })
+}
