@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::Stream;
 use http::Method;
+use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
@@ -53,8 +54,13 @@ pub enum Error {
 /// costs a few small reads a request, and the daemon sends few.
 pub struct Access {
     source: Source,
+    user_agent: HeaderValue,
     made: Mutex<Option<Made>>,
 }
+
+/// What a program that gives itself no name is called.
+const UNNAMED: HeaderValue =
+    HeaderValue::from_static(concat!("slipway/", env!("CARGO_PKG_VERSION")));
 
 enum Source {
     Fixed(Client),
@@ -92,10 +98,18 @@ impl Access {
         Self::files(path.into(), read, Some(token.into()))
     }
 
+    /// Says in each request who sends it, as `program/version`: two programs may share an identity.
+    #[must_use]
+    pub fn with_user_agent(mut self, program: &'static str) -> Self {
+        self.user_agent = HeaderValue::from_static(program);
+        self
+    }
+
     /// A client that somebody else has made and keeps.
     pub const fn of_client(client: Client) -> Self {
         Self {
             source: Source::Fixed(client),
+            user_agent: UNNAMED,
             made: Mutex::new(None),
         }
     }
@@ -107,6 +121,7 @@ impl Access {
                 read,
                 token,
             },
+            user_agent: UNNAMED,
             made: Mutex::new(None),
         }
     }
@@ -132,7 +147,7 @@ impl Access {
         {
             return Ok(made.client.clone());
         }
-        let client = connect(path, material.kubeconfig).await?;
+        let client = connect(path, material.kubeconfig, self.user_agent.clone()).await?;
         *self.made() = Some(Made {
             from: material.bytes,
             client: client.clone(),
@@ -198,7 +213,11 @@ impl fmt::Debug for Access {
     }
 }
 
-async fn connect(path: &Path, kubeconfig: Kubeconfig) -> Result<Client, Error> {
+async fn connect(
+    path: &Path,
+    kubeconfig: Kubeconfig,
+    user_agent: HeaderValue,
+) -> Result<Client, Error> {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .map_err(|error| Error::Kubeconfig {
@@ -207,6 +226,7 @@ async fn connect(path: &Path, kubeconfig: Kubeconfig) -> Result<Client, Error> {
         })?;
     // Whoever sends decides about retries: an eviction refused by a budget must not be repeated underneath.
     config.default_retry = false;
+    config.headers.push((USER_AGENT, user_agent));
     Client::try_from(config).map_err(|source| Error::Client {
         path: path.to_owned(),
         source: Box::new(source),

@@ -94,7 +94,7 @@ type Decide = Box<dyn Fn(&Node) -> Change + Send>;
 
 struct Order {
     decide: Decide,
-    done: oneshot::Sender<Result<(), Arc<wire::Error>>>,
+    done: oneshot::Sender<Result<Arc<Node>, Arc<wire::Error>>>,
 }
 
 /// Hands orders to the writer. Cheap to clone.
@@ -128,7 +128,8 @@ impl NodeWriter {
         (writer, worker.run(shutdown))
     }
 
-    /// Makes a change that depends on the Node as it is when its turn comes, and waits until it is in force.
+    /// Makes a change that depends on the Node as it is when its turn comes, and waits until it is in force. Returns the Node then: an
+    /// older one that the watch still shows says nothing about the change.
     ///
     /// A change that changes nothing sends nothing. Transient errors are retried for as long as the caller waits; a caller that stops
     /// waiting before its change was sent withdraws it.
@@ -138,7 +139,7 @@ impl NodeWriter {
     pub async fn write(
         &self,
         decide: impl Fn(&Node) -> Change + Send + 'static,
-    ) -> Result<(), Error> {
+    ) -> Result<Arc<Node>, Error> {
         let (done, answer) = oneshot::channel();
         let order = Order {
             decide: Box::new(decide),
@@ -148,7 +149,7 @@ impl NodeWriter {
             return Err(self.ended());
         }
         match answer.await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(node)) => Ok(node),
             Ok(Err(source)) => Err(Error::Refused {
                 node: self.node.clone(),
                 source,
@@ -203,7 +204,7 @@ impl Worker {
             }
             let result = match difference(&known, &wanted) {
                 Some(patch) => self.send(&patch).await,
-                None => Ok(()),
+                None => Ok(known),
             };
             match result {
                 Err(error) if error.is_transient() => {
@@ -258,14 +259,15 @@ impl Worker {
         }
     }
 
-    async fn send(&mut self, patch: &Value) -> Result<(), wire::Error> {
+    async fn send(&mut self, patch: &Value) -> Result<Arc<Node>, wire::Error> {
         let object = format!("/api/v1/nodes/{}", self.node);
         let node: Node = self
             .access
             .send(Method::PATCH, &object, Content::MergePatch(patch))
             .await?;
-        self.written = Some(Arc::new(node));
-        Ok(())
+        let node = Arc::new(node);
+        self.written = Some(Arc::clone(&node));
+        Ok(node)
     }
 }
 
