@@ -8,6 +8,7 @@ pub mod live;
 pub mod reboot;
 pub mod record;
 mod steps;
+mod units;
 
 use std::error::Error as StdError;
 
@@ -17,6 +18,7 @@ use machineconfig::plan::{Action, Deploy, Undo};
 mod tests;
 
 pub use steps::{Hands, describe};
+pub use units::Running;
 
 use crate::accounts::Lost;
 use crate::files::Root;
@@ -149,11 +151,11 @@ pub trait Units {
     /// [`StepError::NotRunning`] for a root that no systemd runs on.
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError>;
 
-    /// `ActiveState` of a unit.
+    /// `ActiveState` of a unit; none for one that its own conditions keep from running.
     ///
     /// # Errors
     /// [`StepError::NotRunning`] for a root that no systemd runs on.
-    fn active_state(&mut self, unit: &str) -> Result<String, StepError>;
+    fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError>;
 }
 
 /// One root, as the executor acts on it; what a test makes fail at step *n*.

@@ -7,6 +7,8 @@
 //! - [`execute`]: runs a stored plan, and takes it back
 //! - [`files`]: files below a root, put in place whole or not at all
 //! - [`journal`]: what is under way, stored before its first effect
+//! - `ostree` (feature): deployments and images, by libostree
+//! - [`observe`]: what is seen for the expectations of a configuration
 //! - [`process`]: the one place that spawns
 //! - [`systemd`]: units of the running system over D-Bus, unit files of one that does not run
 
@@ -14,5 +16,8 @@ pub mod accounts;
 pub mod execute;
 pub mod files;
 pub mod journal;
+pub mod observe;
+#[cfg(feature = "ostree")]
+pub mod ostree;
 pub mod process;
 pub mod systemd;

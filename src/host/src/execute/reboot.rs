@@ -163,7 +163,7 @@ fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
             object: format!("unit {KUBELET}"),
             source,
         };
-        if host.running.active_state(KUBELET).map_err(step)? == "active" {
+        if host.running.active_state(KUBELET).map_err(step)?.as_deref() == Some("active") {
             journal.stopped_kubelet = true;
             host.store.put_journal(&journal)?;
         }

@@ -342,6 +342,7 @@ impl<'a> Store<'a> {
     /// hold secrets.
     fn private_parents(&self, at: &Location) -> Result<()> {
         let ours = self.root.locate(DIRECTORY)?;
+        self.root.make_directory(&ours, Mode(0o700), 0, 0)?;
         for directory in self.root.missing_parents(at)? {
             if directory.as_str().starts_with(ours.as_str()) {
                 self.root.make_directory(&directory, Mode(0o700), 0, 0)?;

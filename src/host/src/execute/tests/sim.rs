@@ -522,9 +522,11 @@ impl Units for Running {
         self.of.0.pass()
     }
 
-    fn active_state(&mut self, unit: &str) -> Result<String, StepError> {
+    fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {
         let is_active = self.of.1.borrow().contains(unit);
-        Ok(if is_active { "active" } else { "inactive" }.to_owned())
+        Ok(Some(
+            if is_active { "active" } else { "inactive" }.to_owned(),
+        ))
     }
 }
 
@@ -544,7 +546,7 @@ impl Units for Nothing {
     fn run(&mut self, _: Job, _: &str) -> Result<(), StepError> {
         Err(StepError::NotRunning)
     }
-    fn active_state(&mut self, _: &str) -> Result<String, StepError> {
+    fn active_state(&mut self, _: &str) -> Result<Option<String>, StepError> {
         Err(StepError::NotRunning)
     }
 }

@@ -1,0 +1,97 @@
+//! Units of the running system for a program that waits, and unit files of a deployment.
+
+use tokio::runtime::Runtime;
+
+use super::{StepError, Units};
+use crate::systemd::{Enablement, Error, Job, Offline, Systemd};
+
+/// Units of the running system. The bus is reached for when it is first needed.
+#[derive(Debug)]
+pub struct Running<'a> {
+    runtime: &'a Runtime,
+    systemd: Option<Systemd>,
+}
+
+impl<'a> Running<'a> {
+    /// Waits on `runtime`.
+    pub fn new(runtime: &'a Runtime) -> Self {
+        Self {
+            runtime,
+            systemd: None,
+        }
+    }
+
+    /// Reboots the host through logind.
+    ///
+    /// # Errors
+    /// Those of the bus.
+    pub fn reboot(&mut self) -> Result<(), Error> {
+        self.wait(async |systemd: &Systemd| systemd.reboot().await)
+    }
+
+    fn wait<T>(&mut self, act: impl AsyncFnOnce(&Systemd) -> Result<T, Error>) -> Result<T, Error> {
+        let Self { runtime, systemd } = self;
+        runtime.block_on(async {
+            let connected = match systemd {
+                Some(connected) => connected,
+                None => systemd.insert(Systemd::connect(None).await?),
+            };
+            act(connected).await
+        })
+    }
+}
+
+impl Units for Running<'_> {
+    fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
+        Ok(self.wait(async |systemd: &Systemd| systemd.set_enablement(change, unit).await)?)
+    }
+
+    fn file_state(&mut self, unit: &str) -> Result<String, StepError> {
+        Ok(self.wait(async |systemd: &Systemd| systemd.file_state(unit).await)?)
+    }
+
+    fn reload_manager(&mut self) -> Result<(), StepError> {
+        Ok(self.wait(async |systemd: &Systemd| systemd.reload().await)?)
+    }
+
+    fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
+        Ok(self.wait(async |systemd: &Systemd| systemd.run(job, unit).await)?)
+    }
+
+    fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {
+        const UNIT: &str = "org.freedesktop.systemd1.Unit";
+        let state = self.wait(async |systemd: &Systemd| {
+            let state: String = systemd.property(unit, UNIT, "ActiveState").await?;
+            if state != "inactive" {
+                return Ok(Some(state));
+            }
+            let tried: u64 = systemd.property(unit, UNIT, "ConditionTimestamp").await?;
+            let met: bool = systemd.property(unit, UNIT, "ConditionResult").await?;
+            Ok((met || tried == 0).then_some(state))
+        });
+        Ok(state?)
+    }
+}
+
+impl Units for Offline {
+    fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
+        Ok(Self::set_enablement(self, change, unit)?)
+    }
+
+    fn file_state(&mut self, unit: &str) -> Result<String, StepError> {
+        let state = self.unit_files()?.remove(unit);
+        Ok(state.unwrap_or_else(|| "not-found".to_owned()))
+    }
+
+    fn reload_manager(&mut self) -> Result<(), StepError> {
+        Err(StepError::NotRunning)
+    }
+
+    fn run(&mut self, _job: Job, _unit: &str) -> Result<(), StepError> {
+        Err(StepError::NotRunning)
+    }
+
+    fn active_state(&mut self, _unit: &str) -> Result<Option<String>, StepError> {
+        Err(StepError::NotRunning)
+    }
+}

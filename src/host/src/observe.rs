@@ -1,0 +1,208 @@
+//! What is seen on a host for the expectations of its configuration. All is local.
+
+use machineconfig::kargs;
+use machineconfig::plan::{Digest, Owner};
+use machineconfig::verify::{Expectation, Mismatch, Seen, judge};
+
+use crate::accounts::Accounts;
+use crate::execute::{StepError, Units, chain, record};
+use crate::files::{Found, Root};
+use crate::systemd::links;
+
+/// The running kernel's command line.
+const COMMAND_LINE: &str = "/proc/cmdline";
+
+/// Looks at the host and says what does not hold.
+pub fn mismatches(
+    root: &Root,
+    units: &mut dyn Units,
+    expectations: &[Expectation],
+) -> Vec<Mismatch> {
+    let seen: Vec<Seen> = expectations
+        .iter()
+        .map(|each| look(root, units, each))
+        .collect();
+    judge(expectations.iter().zip(&seen))
+}
+
+/// Looks at the host for one expectation. What cannot be looked at is seen as that.
+fn look(root: &Root, units: &mut dyn Units, expectation: &Expectation) -> Seen {
+    try_look(root, units, expectation).unwrap_or_else(|error| Seen::Unreadable(chain(&error)))
+}
+
+fn try_look(
+    root: &Root,
+    units: &mut dyn Units,
+    expectation: &Expectation,
+) -> Result<Seen, StepError> {
+    Ok(match expectation {
+        Expectation::Record { .. } => match record::read(root)? {
+            Some(target) => Seen::Record {
+                config: target.config,
+                image: target.image,
+            },
+            None => Seen::Nothing,
+        },
+        Expectation::KernelArgument { argument, .. } => {
+            let line = root.read(COMMAND_LINE)?.unwrap_or_default();
+            let arguments = kargs::split_line(&String::from_utf8_lossy(&line));
+            Seen::Times(
+                arguments
+                    .iter()
+                    .filter(|present| *present == argument)
+                    .count(),
+            )
+        }
+        Expectation::File {
+            path, user, group, ..
+        } => look_at_file(root, path, user, group)?,
+        Expectation::Masked { unit } => {
+            seen(root.look(&links::unit_path(root, unit)?)?, |_, _| {
+                Ok((Owner::ROOT, Owner::ROOT))
+            })?
+        }
+        Expectation::Enabled { unit, .. } => Seen::Unit(units.file_state(unit)?),
+        Expectation::Active { unit } if !links::exists(root, unit)? => Seen::Nothing,
+        Expectation::Active { unit } => units.active_state(unit)?.map_or(Seen::Nothing, Seen::Unit),
+    })
+}
+
+fn look_at_file(root: &Root, path: &str, user: &Owner, group: &Owner) -> Result<Seen, StepError> {
+    let found = root.look_at(path)?;
+    seen(found, |uid, gid| {
+        let accounts = Accounts::read(root)?;
+        // An account that is not there owns nothing.
+        let is_user = accounts.uid(user).is_ok_and(|id| id == uid);
+        let is_group = accounts.gid(group).is_ok_and(|id| id == gid);
+        let user = if is_user {
+            user.clone()
+        } else {
+            Owner::Id(uid)
+        };
+        let group = if is_group {
+            group.clone()
+        } else {
+            Owner::Id(gid)
+        };
+        Ok((user, group))
+    })
+}
+
+fn seen(
+    found: Found,
+    owners: impl FnOnce(u32, u32) -> Result<(Owner, Owner), StepError>,
+) -> Result<Seen, StepError> {
+    Ok(match found {
+        Found::Nothing => Seen::Nothing,
+        Found::File {
+            bytes,
+            mode,
+            uid,
+            gid,
+        } => {
+            let (user, group) = owners(uid, gid)?;
+            Seen::File {
+                digest: Digest::of(&bytes),
+                mode,
+                user,
+                group,
+            }
+        }
+        Found::Link(target) => Seen::Link { target },
+        Found::Directory { .. } => Seen::Other("directory".to_owned()),
+        Found::Other => Seen::Other("device, socket or pipe".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use machineconfig::plan::Mode;
+
+    use super::*;
+    use crate::systemd::{Enablement, Job};
+
+    /// Units that all are as they say.
+    struct Are(&'static str);
+
+    impl Units for Are {
+        fn set_enablement(&mut self, _: Enablement, _: &str) -> Result<(), StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn file_state(&mut self, _: &str) -> Result<String, StepError> {
+            Ok(self.0.to_owned())
+        }
+        fn reload_manager(&mut self) -> Result<(), StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn run(&mut self, _: Job, _: &str) -> Result<(), StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn active_state(&mut self, _: &str) -> Result<Option<String>, StepError> {
+            Ok(Some(self.0.to_owned()))
+        }
+    }
+
+    fn put(root: &std::path::Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_host_in_its_configuration_has_no_mismatch_and_one_that_is_not_has_all() {
+        let dir = tempfile::tempdir().unwrap();
+        put(dir.path(), "etc/passwd", "core:x:0:0::/:/bin/sh\n");
+        put(dir.path(), "etc/file", "bytes");
+        put(dir.path(), "proc/cmdline", "root=a quiet quiet\n");
+        put(dir.path(), "usr/lib/systemd/system/x.service", "");
+        put(
+            dir.path(),
+            "etc/machine-config-daemon/currentconfig",
+            r#"{"metadata":{"name":"r"}}"#,
+        );
+        fs::create_dir_all(dir.path().join("etc/systemd/system")).unwrap();
+        symlink("/dev/null", dir.path().join("etc/systemd/system/m.service")).unwrap();
+        let root = Root::open(dir.path(), None).unwrap();
+        let unit = |name: &str| name.to_owned();
+        let expectations = [
+            Expectation::Record {
+                config: "r".to_owned(),
+                image: None,
+            },
+            Expectation::KernelArgument {
+                argument: "quiet".to_owned(),
+                times: 2,
+            },
+            Expectation::File {
+                path: "/etc/file".to_owned(),
+                digest: Digest::of(b"bytes"),
+                mode: Mode(0o644),
+                user: Owner::Name("core".to_owned()),
+                group: Owner::ROOT,
+            },
+            Expectation::Masked {
+                unit: unit("m.service"),
+            },
+            Expectation::Enabled {
+                unit: unit("x.service"),
+                enabled: true,
+            },
+            Expectation::Active {
+                unit: unit("none.service"),
+            },
+        ];
+        let found = mismatches(&root, &mut Are("enabled"), &expectations);
+        assert!(found.is_empty(), "{found:?}");
+
+        put(dir.path(), "etc/file", "other");
+        put(dir.path(), "proc/cmdline", "root=a quiet\n");
+        fs::remove_file(dir.path().join("etc/systemd/system/m.service")).unwrap();
+        put(dir.path(), "etc/machine-config-daemon/currentconfig", "{}");
+        let found = mismatches(&root, &mut Are("disabled"), &expectations);
+        assert_eq!(found.len(), 5, "{found:?}");
+    }
+}

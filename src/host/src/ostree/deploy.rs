@@ -1,0 +1,282 @@
+//! Deployments made, made first, and thrown away.
+
+use machineconfig::kargs;
+use machineconfig::plan::Deploy;
+use ostree_ext::gio::Cancellable;
+use ostree_ext::glib::{KeyFile, VariantDict};
+use ostree_ext::ostree::{self, SysrootDeployTreeOpts, SysrootWriteDeploymentsOpts};
+
+use super::bootable::{self, Kernel};
+use super::listing::{arguments_of, id_of};
+use super::{Deployments, Doing as _, Error, Result, origin, refs, room};
+use crate::accounts;
+use crate::execute::{self, Made, Sysroot};
+use crate::journal::DeploymentId;
+
+/// What boot entries and a boot loader's configuration need beside kernels; a few KiB.
+const ENTRIES_BYTES: u64 = 1 << 20;
+
+/// Metadata that only commits of native container images have.
+const NATIVE: &str = "ostree.manifest-digest";
+
+impl Deployments {
+    /// Why a deployment of `image`, or of the booted commit, may not be made on this host now.
+    fn find_refusals(&self, deploy: &Deploy) -> Result<Vec<String>> {
+        let mut reasons = Vec::new();
+        let current = self.current()?;
+        for key in current.origin().iter().flat_map(origin::layered_keys) {
+            reasons.push(format!(
+                "the booted deployment's origin has {key}: what rpm-ostree layered there would be lost"
+            ));
+        }
+        if let Some(staged) = self.sysroot().staged_deployment() {
+            reasons.push(format!(
+                "deployment {} was staged by another program",
+                id_of(&staged)
+            ));
+        }
+        let image = deploy.image.as_deref().unwrap_or("the booted commit");
+        let checked = self.commit_of(deploy).and_then(|commit| {
+            let kernel = bootable::kernel(&self.repo(), &commit, image)?;
+            self.check_boot_room(&kernel, self.can_free_boot()?)
+        });
+        match checked {
+            Ok(()) => {}
+            Err(error) if error.is_final() => reasons.push(execute::chain(&error)),
+            Err(error) => return Err(error),
+        }
+        Ok(reasons)
+    }
+
+    fn make_deployment(&mut self, deploy: &Deploy) -> Result<Made> {
+        self.throw_away_strays()?;
+        let commit = self.commit_of(deploy)?;
+        let image = deploy.image.as_deref().unwrap_or("the booted commit");
+        let kernel = bootable::kernel(&self.repo(), &commit, image)?;
+        self.free_boot_for(&kernel)?;
+        let current = self.current()?;
+        let origin = self.origin_of(deploy, &commit, &current)?;
+        // What names the deployment itself is libostree's to write.
+        let mut present = arguments_of(&current);
+        present.retain(|argument| !argument.starts_with("ostree="));
+        let edited = kargs::change(&present, &deploy.delete_arguments, &deploy.append_arguments);
+        let edited: Vec<&str> = edited.iter().map(String::as_str).collect();
+        let options = SysrootDeployTreeOpts {
+            override_kernel_argv: Some(&edited),
+            ..SysrootDeployTreeOpts::default()
+        };
+        let made = self
+            .sysroot()
+            .deploy_tree_with_options(
+                Some(&current.osname()),
+                &commit,
+                Some(&origin),
+                Some(&current),
+                Some(&options),
+                Cancellable::NONE,
+            )
+            .doing(|| format!("deploy {image}"))?;
+        let root = self.root_of(&made)?;
+        let lost = accounts::find_lost(&self.root_of(&current)?, &root)?;
+        let id = id_of(&made);
+        self.made = Some(made);
+        Ok(Made { id, root, lost })
+    }
+
+    /// The new order of boot entries: the one asked for, the booted one, then what nobody but its
+    /// owner may drop.
+    fn switch_to(&mut self, id: &DeploymentId) -> Result<()> {
+        let first = self.find(id)?;
+        let booted = self.current()?;
+        let mut order = vec![first.clone()];
+        if !first.equal(&booted) {
+            order.push(booted.clone());
+        }
+        let rest = self
+            .sysroot()
+            .deployments()
+            .into_iter()
+            .filter(|deployment| {
+                !deployment.equal(&first)
+                    && !deployment.equal(&booted)
+                    && (deployment.is_pinned() || deployment.osname() != booted.osname())
+            });
+        order.extend(rest);
+        self.write(&order, &format!("have {id} booted next"))?;
+        self.made = None;
+        Ok(())
+    }
+
+    fn write(&self, order: &[ostree::Deployment], what: &str) -> Result<()> {
+        // What is dropped is thrown away later: the node is out of service now.
+        let options = SysrootWriteDeploymentsOpts {
+            do_postclean: false,
+        };
+        self.sysroot()
+            .write_deployments_with_options(order, &options, Cancellable::NONE)
+            .doing(|| what.to_owned())?;
+        self.reload()
+    }
+
+    /// Throws away directories that no boot entry names. Objects stay.
+    fn throw_away_strays(&mut self) -> Result<()> {
+        self.made = None;
+        self.sysroot()
+            .prepare_cleanup(Cancellable::NONE)
+            .doing(|| "throw away what nothing boots".to_owned())
+    }
+
+    /// Throws away directories that no boot entry names, and objects that nothing needs.
+    ///
+    /// # Errors
+    /// [`Error::Ostree`].
+    pub fn prune(&mut self) -> Result<()> {
+        self.made = None;
+        self.sysroot()
+            .cleanup(Cancellable::NONE)
+            .doing(|| "throw away what nothing needs".to_owned())
+    }
+
+    fn commit_of(&self, deploy: &Deploy) -> Result<String> {
+        match &deploy.image {
+            None => Ok(self.current()?.csum().into()),
+            Some(image) => refs::commit_of(&self.repo(), image)?.ok_or_else(|| Error::NotFetched {
+                image: image.clone(),
+            }),
+        }
+    }
+
+    fn origin_of(
+        &self,
+        deploy: &Deploy,
+        commit: &str,
+        current: &ostree::Deployment,
+    ) -> Result<KeyFile> {
+        let Some(image) = &deploy.image else {
+            let origin = KeyFile::new();
+            if let Some(booted) = current.origin() {
+                // A copy through its text: the booted deployment's own must not be changed.
+                let text = booted.to_data();
+                origin
+                    .load_from_data(&text, ostree_ext::glib::KeyFileFlags::NONE)
+                    .doing(|| "read the origin".to_owned())?;
+                ostree::Deployment::origin_remove_transient_state(&origin);
+            }
+            return Ok(origin);
+        };
+        let (commit_object, _) = self
+            .repo()
+            .load_commit(commit)
+            .doing(|| format!("read commit {commit}"))?;
+        let metadata = VariantDict::new(Some(&commit_object.child_value(0)));
+        let is_native = metadata.contains(NATIVE);
+        Ok(if is_native {
+            origin::of_native(image)
+        } else {
+            origin::of_repository(image, commit)
+        })
+    }
+
+    /// Has room in `/boot` for a kernel, if need be by dropping the deployment before the booted one.
+    fn free_boot_for(&mut self, kernel: &Kernel) -> Result<()> {
+        if self.check_boot_room(kernel, 0).is_ok() {
+            return Ok(());
+        }
+        let droppable = self.droppable()?;
+        if !droppable.is_empty() {
+            let kept: Vec<ostree::Deployment> = self
+                .sysroot()
+                .deployments()
+                .into_iter()
+                .filter(|deployment| !droppable.iter().any(|other| other.equal(deployment)))
+                .collect();
+            self.write(&kept, "drop the previous deployment for room in /boot")?;
+            self.throw_away_strays()?;
+        }
+        self.check_boot_room(kernel, 0)
+    }
+
+    pub(super) fn check_boot_room(&self, kernel: &Kernel, freeable: u64) -> Result<()> {
+        for deployment in self.sysroot().deployments() {
+            if self.kernel_of(&deployment)?.checksums == kernel.checksums {
+                return Ok(());
+            }
+        }
+        let free = room::free(&self.base().join("boot"))?;
+        let needed = kernel.bytes + ENTRIES_BYTES;
+        room::require("the kernel", "/boot", needed, free + freeable)
+    }
+
+    /// Bytes of `/boot` that dropping would free.
+    pub(super) fn can_free_boot(&self) -> Result<u64> {
+        let booted = self.kernel_of(&self.current()?)?;
+        let mut bytes = 0;
+        for deployment in self.droppable()? {
+            let kernel = self.kernel_of(&deployment)?;
+            if kernel.checksums != booted.checksums {
+                bytes += kernel.bytes;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Deployments of our state root that neither run nor are pinned.
+    fn droppable(&self) -> Result<Vec<ostree::Deployment>> {
+        let booted = self.current()?;
+        let droppable = self
+            .sysroot()
+            .deployments()
+            .into_iter()
+            .filter(|deployment| {
+                !deployment.equal(&booted)
+                    && !deployment.is_pinned()
+                    && deployment.osname() == booted.osname()
+            });
+        Ok(droppable.collect())
+    }
+
+    fn kernel_of(&self, deployment: &ostree::Deployment) -> Result<Kernel> {
+        bootable::kernel(
+            &self.repo(),
+            &deployment.csum(),
+            &id_of(deployment).to_string(),
+        )
+    }
+}
+
+impl From<Error> for execute::Error {
+    fn from(error: Error) -> Self {
+        Self::Sysroot(Box::new(error))
+    }
+}
+
+impl Sysroot for Deployments {
+    fn booted(&mut self) -> std::result::Result<DeploymentId, execute::Error> {
+        Ok(id_of(&self.current()?))
+    }
+
+    fn first(&mut self) -> std::result::Result<DeploymentId, execute::Error> {
+        self.reload()?;
+        let deployments = self.sysroot().deployments();
+        let first = deployments
+            .iter()
+            .find(|deployment| !deployment.is_staged());
+        Ok(id_of(first.ok_or(Error::NotBooted)?))
+    }
+
+    fn refusals(&mut self, deploy: &Deploy) -> std::result::Result<Vec<String>, execute::Error> {
+        Ok(self.find_refusals(deploy)?)
+    }
+
+    fn make(&mut self, deploy: &Deploy) -> std::result::Result<Made, execute::Error> {
+        Ok(self.make_deployment(deploy)?)
+    }
+
+    fn make_first(&mut self, id: &DeploymentId) -> std::result::Result<(), execute::Error> {
+        Ok(self.switch_to(id)?)
+    }
+
+    fn sweep(&mut self) -> std::result::Result<(), execute::Error> {
+        Ok(self.throw_away_strays()?)
+    }
+}

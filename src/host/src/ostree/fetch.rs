@@ -1,0 +1,303 @@
+//! Images pulled into the repository and held there; nothing that a boot could pick up.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ostree_ext::container::store::{ImageImporter, PrepareResult};
+use ostree_ext::container::{OstreeImageReference, SignatureSource};
+use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig};
+use ostree_ext::oci_spec::image::{ImageConfiguration, ImageManifest};
+use ostree_ext::ostree;
+use tokio::runtime::Runtime;
+use tracing::info;
+
+use super::refs::{self, fetch_error};
+use super::{Deployments, Doing as _, Error, Result, bootable, repository, room};
+use crate::process;
+
+/// How long another writer of deployments is waited for.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Labels by which an image says that its commit comes as ostree-ext writes it.
+const NATIVE: &[&str] = &[
+    "ostree.final-diffid",
+    "ostree.diffid",
+    "ostree.bootable",
+    "containers.bootc",
+];
+
+/// Pulls images.
+///
+/// The running host's settings of registries and signatures hold for it, not yet the target's.
+#[derive(Debug)]
+pub struct Fetcher<'a> {
+    /// Where they go.
+    pub deployments: &'a mut Deployments,
+    /// Runs what waits on skopeo.
+    pub runtime: &'a Runtime,
+    /// Credentials of registries.
+    pub authfile: Option<PathBuf>,
+    /// What skopeo's environment has beside the fixed: the proxy's settings.
+    pub environment: Vec<(String, String)>,
+    /// Where an image with a repository inside is unpacked; emptied before and after.
+    pub scratch: PathBuf,
+}
+
+/// An image on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// Its pull spec.
+    pub image: String,
+    /// Its commit.
+    pub checksum: String,
+    /// Digest of its manifest; none where the registry was not asked.
+    pub digest: Option<String>,
+    /// The OS's version.
+    pub version: Option<String>,
+    /// Bytes of layers that came over the network now.
+    pub fetched_bytes: u64,
+}
+
+/// An image opened at its registry.
+pub(super) struct Opened {
+    pub(super) proxy: ImageProxy,
+    pub(super) image: ostree_ext::containers_image_proxy::OpenedImage,
+    pub(super) digest: String,
+    pub(super) manifest: ImageManifest,
+    pub(super) config: ImageConfiguration,
+}
+
+impl Fetcher<'_> {
+    /// Pulls `image`, holds it, and lets go of held images that are neither it nor in `needed`.
+    ///
+    /// # Errors
+    /// [`Error::PullSpec`], [`Error::Fetch`], [`Error::NotBootable`], [`Error::NoRoom`] and those of
+    /// libostree; whatever was pulled stays unnamed then and goes with the next prune.
+    pub fn fetch(&mut self, image: &str, needed: &BTreeSet<String>) -> Result<Fetched> {
+        check_pull_spec(image)?;
+        self.deployments.lock(PATIENCE)?;
+        self.release(image, needed)?;
+        if let Some(fetched) = self.present(image)? {
+            return Ok(fetched);
+        }
+        // The repository has locks of its own; nobody has to wait for a download.
+        self.deployments.unlock();
+        let repo = self.deployments.repo();
+        let fetched = self.runtime.block_on(self.pull(&repo, image))?;
+        let kernel = bootable::kernel(&repo, &fetched.checksum, image)?;
+        self.deployments
+            .check_boot_room(&kernel, self.deployments.can_free_boot()?)?;
+        refs::hold(&repo, image, &fetched.checksum)?;
+        Ok(Fetched {
+            version: self.deployments.version_of(&fetched.checksum)?,
+            ..fetched
+        })
+    }
+
+    /// An image named by digest that is here already needs no registry.
+    fn present(&self, image: &str) -> Result<Option<Fetched>> {
+        let repo = self.deployments.repo();
+        let Some(checksum) = refs::commit_of(&repo, image)? else {
+            return Ok(None);
+        };
+        let Some((_, digest)) = image.split_once('@') else {
+            return Ok(None);
+        };
+        let (_, state) = repo
+            .load_commit(&checksum)
+            .doing(|| format!("read commit {checksum}"))?;
+        if state.contains(ostree::RepoCommitState::PARTIAL) {
+            return Ok(None);
+        }
+        let version = self.deployments.version_of(&checksum)?;
+        let (image, digest) = (image.to_owned(), Some(digest.to_owned()));
+        Ok(Some(Fetched {
+            image,
+            checksum,
+            digest,
+            version,
+            fetched_bytes: 0,
+        }))
+    }
+
+    fn release(&mut self, image: &str, needed: &BTreeSet<String>) -> Result<()> {
+        let mut needed = needed.clone();
+        needed.insert(image.to_owned());
+        needed.extend(
+            self.deployments
+                .list()?
+                .into_iter()
+                .filter_map(|each| each.image),
+        );
+        let released = refs::release_others(&self.deployments.repo(), &needed)?;
+        if released > 0 {
+            info!(released, "let go of images that nothing needs");
+            self.deployments.prune()?;
+        }
+        Ok(())
+    }
+
+    async fn pull(&self, repo: &ostree::Repo, image: &str) -> Result<Fetched> {
+        let opened = self.open(image).await?;
+        let labels = opened
+            .config
+            .config()
+            .as_ref()
+            .and_then(|config| config.labels().as_ref());
+        let is_native =
+            labels.is_some_and(|labels| NATIVE.iter().any(|label| labels.contains_key(*label)));
+        if !is_native {
+            return repository::pull(repo, image, opened, &self.scratch).await;
+        }
+        close(opened, image).await?;
+        self.pull_native(repo, image).await
+    }
+
+    async fn open(&self, image: &str) -> Result<Opened> {
+        let open = async {
+            let proxy = ImageProxy::new_with_config(self.proxy_config()).await?;
+            let opened = proxy.open_image(&format!("docker://{image}")).await?;
+            let (digest, manifest) = proxy.fetch_manifest(&opened).await?;
+            let config = proxy.fetch_config(&opened).await?;
+            Ok(Opened {
+                proxy,
+                image: opened,
+                digest,
+                manifest,
+                config,
+            })
+        };
+        open.await
+            .map_err(|error: ostree_ext::containers_image_proxy::Error| fetch_error(image, error))
+    }
+
+    async fn pull_native(&self, repo: &ostree::Repo, image: &str) -> Result<Fetched> {
+        let failed = |error: Box<dyn std::error::Error + Send + Sync>| fetch_error(image, error);
+        let reference = OstreeImageReference {
+            // What the host's policy.json says holds; skopeo reads it.
+            sigverify: SignatureSource::ContainerPolicyAllowInsecure,
+            imgref: refs::reference(image),
+        };
+        let importer = ImageImporter::new(repo, &reference, self.proxy_config()).await;
+        let mut importer = importer.map_err(|error| failed(error.into()))?;
+        // Which images stay is decided by our refs.
+        importer.disable_gc();
+        let prepared = importer
+            .prepare()
+            .await
+            .map_err(|error| failed(error.into()))?;
+        let (state, fetched_bytes) = match prepared {
+            PrepareResult::AlreadyPresent(state) => (state, 0),
+            PrepareResult::Ready(import) => {
+                let missing = import.all_layers().filter(|layer| layer.commit.is_none());
+                let bytes = missing.map(|layer| layer.layer().size()).sum();
+                self.check_room(image, bytes)?;
+                let state = importer
+                    .import(import)
+                    .await
+                    .map_err(|error| failed(error.into()))?;
+                (state, bytes)
+            }
+        };
+        Ok(Fetched {
+            image: image.to_owned(),
+            checksum: state.merge_commit,
+            digest: Some(state.manifest_digest.to_string()),
+            version: None,
+            fetched_bytes,
+        })
+    }
+
+    fn check_room(&self, image: &str, bytes: u64) -> Result<()> {
+        let free = room::free(&self.deployments.base().join("ostree/repo"))?;
+        room::require(
+            image,
+            "/ostree/repo",
+            bytes.saturating_mul(room::UNPACKED_FACTOR),
+            free,
+        )
+    }
+
+    fn proxy_config(&self) -> ImageProxyConfig {
+        let mut command = process::skopeo();
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
+        ImageProxyConfig {
+            authfile: self.authfile.clone(),
+            auth_anonymous: self.authfile.is_none(),
+            skopeo_cmd: Some(command),
+            ..ImageProxyConfig::default()
+        }
+    }
+}
+
+pub(super) async fn close(opened: Opened, image: &str) -> Result<()> {
+    let close = async {
+        opened.proxy.close_image(&opened.image).await?;
+        opened.proxy.finalize().await
+    };
+    close.await.map_err(|error| fetch_error(image, error))
+}
+
+/// Refuses what is not `[host[:port]/]repository[:tag|@digest]`: no transport, no blanks.
+fn check_pull_spec(image: &str) -> Result<()> {
+    let (name, reference) = image.split_once('@').unwrap_or((image, ""));
+    let plain = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte))
+    };
+    let is_digest = reference.is_empty()
+        || reference
+            .strip_prefix("sha256:")
+            .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let is_name =
+        !name.is_empty() && !name.starts_with(['/', '-', ':', '.']) && !name.contains("//");
+    if is_name && plain(name) && is_digest && !(image.contains('@') && reference.is_empty()) {
+        return Ok(());
+    }
+    Err(Error::PullSpec {
+        image: image.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pull_specs_name_a_registry_and_nothing_else() {
+        let digest = format!("quay.io/x/os@sha256:{}", "a".repeat(64));
+        for good in ["os", "10.97.0.1:5000/os:v2", &digest] {
+            check_pull_spec(good).unwrap();
+        }
+        for bad in [
+            "",
+            "docker://quay.io/os",
+            "--flag",
+            "a b",
+            "os@sha256:12",
+            "os@",
+            "/os",
+        ] {
+            assert!(check_pull_spec(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_will_be_no_different_later_is_final() {
+        let failed = |text: &str| fetch_error("os", text.to_owned());
+        for (text, is_final) in [
+            ("manifest unknown: manifest unknown", true),
+            ("unauthorized: authentication required", true),
+            ("write: No space left on device", true),
+            ("dial tcp: lookup registry: no such host", false),
+            ("connect: connection refused", false),
+            (
+                "received unexpected HTTP status: 503 Service Unavailable",
+                false,
+            ),
+        ] {
+            assert_eq!(failed(text).is_final(), is_final, "{text}");
+        }
+    }
+}

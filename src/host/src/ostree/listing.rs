@@ -1,0 +1,100 @@
+//! Deployments as they are, for those who look.
+
+use std::path::PathBuf;
+
+use machineconfig::kargs;
+use machineconfig::plan::Target;
+use ostree_ext::glib::VariantDict;
+use ostree_ext::ostree;
+
+use super::{Deployments, Doing as _, Result, origin};
+use crate::execute::record;
+use crate::files::Root;
+use crate::journal::DeploymentId;
+
+/// A deployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deployment {
+    /// Which one.
+    pub id: DeploymentId,
+    /// Its state root.
+    pub osname: String,
+    /// The OS's version, as its commit says.
+    pub version: Option<String>,
+    /// What it is configured to be, as its own record says; none where it has no record.
+    pub record: Option<Target>,
+    /// The pull spec it was made from.
+    pub image: Option<String>,
+    /// Its origin as written, in one line.
+    pub origin: Option<String>,
+    /// Kernel arguments of its boot entry.
+    pub arguments: Vec<String>,
+    /// Whether it runs.
+    pub is_booted: bool,
+    /// Whether somebody asked that it stays.
+    pub is_pinned: bool,
+    /// Whether somebody else had it staged.
+    pub is_staged: bool,
+    /// Its directory.
+    pub path: PathBuf,
+}
+
+impl Deployments {
+    /// All deployments, in the order in which they boot.
+    ///
+    /// # Errors
+    /// Those of reading commits and records.
+    pub fn list(&self) -> Result<Vec<Deployment>> {
+        let booted = self
+            .sysroot()
+            .booted_deployment()
+            .map(|booted| id_of(&booted));
+        let describe = |deployment: &ostree::Deployment| {
+            let origin = deployment.origin();
+            let path = self.path_of(deployment);
+            Ok(Deployment {
+                id: id_of(deployment),
+                osname: deployment.osname().into(),
+                version: self.version_of(&deployment.csum())?,
+                record: record::read(&Root::open(&path, None)?)?,
+                image: origin.as_ref().and_then(origin::image),
+                origin: origin.as_ref().and_then(origin::describe),
+                arguments: arguments_of(deployment),
+                is_booted: booted.as_ref() == Some(&id_of(deployment)),
+                is_pinned: deployment.is_pinned(),
+                is_staged: deployment.is_staged(),
+                path,
+            })
+        };
+        self.sysroot().deployments().iter().map(describe).collect()
+    }
+
+    /// The version that a commit carries.
+    pub(super) fn version_of(&self, commit: &str) -> Result<Option<String>> {
+        let (commit_object, _) = self
+            .repo()
+            .load_commit(commit)
+            .doing(|| format!("read commit {commit}"))?;
+        let metadata = VariantDict::new(Some(&commit_object.child_value(0)));
+        // Another type than text is no version.
+        Ok(metadata.lookup::<String>("version").ok().flatten())
+    }
+}
+
+/// The name of a deployment.
+pub(super) fn id_of(deployment: &ostree::Deployment) -> DeploymentId {
+    DeploymentId {
+        checksum: deployment.csum().into(),
+        serial: deployment.deployserial(),
+    }
+}
+
+/// Kernel arguments of a deployment's boot entry.
+pub(super) fn arguments_of(deployment: &ostree::Deployment) -> Vec<String> {
+    let options = deployment
+        .bootconfig()
+        .and_then(|entry| entry.get("options"));
+    options
+        .map(|options| kargs::split_line(&options))
+        .unwrap_or_default()
+}

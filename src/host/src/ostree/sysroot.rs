@@ -1,0 +1,165 @@
+//! The sysroot: opened, locked, and its deployments found by name.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ostree_ext::gio::{self, Cancellable};
+use ostree_ext::ostree;
+use ostree_ext::prelude::*;
+
+use super::listing::id_of;
+use super::{Doing as _, Error, Result, label};
+use crate::files::{Labels, Root};
+use crate::journal::DeploymentId;
+
+/// How often a held lock is tried again.
+const LOCK_PAUSE: Duration = Duration::from_millis(200);
+
+/// The host's deployments.
+#[derive(Debug)]
+pub struct Deployments {
+    sysroot: ostree::Sysroot,
+    is_locked: bool,
+    /// A deployment that no boot entry names yet; only its maker has it.
+    pub(super) made: Option<ostree::Deployment>,
+}
+
+impl Deployments {
+    /// The deployments of this host. To write them, [`super::enter_namespace`] comes first.
+    ///
+    /// # Errors
+    /// [`Error::Ostree`], [`Error::NotBooted`].
+    pub fn open() -> Result<Self> {
+        let sysroot = ostree::Sysroot::new_default();
+        sysroot.set_mount_namespace_in_use();
+        let deployments = Self::load(sysroot)?;
+        if deployments.sysroot.booted_deployment().is_none() {
+            return Err(Error::NotBooted);
+        }
+        Ok(deployments)
+    }
+
+    /// The deployments below another root; the first counts as booted.
+    ///
+    /// # Errors
+    /// [`Error::Ostree`].
+    pub fn open_at(path: &Path) -> Result<Self> {
+        Self::load(ostree::Sysroot::new(Some(&gio::File::for_path(path))))
+    }
+
+    fn load(sysroot: ostree::Sysroot) -> Result<Self> {
+        sysroot
+            .load(Cancellable::NONE)
+            .doing(|| "load the deployments".to_owned())?;
+        Ok(Self {
+            sysroot,
+            is_locked: false,
+            made: None,
+        })
+    }
+
+    /// Takes the lock that all who write deployments take, and has `/sysroot` and `/boot` writable.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] where somebody else still holds it after `patience`.
+    pub fn lock(&mut self, patience: Duration) -> Result<()> {
+        let until = Instant::now() + patience;
+        while !self.is_locked {
+            let locked = self.sysroot.try_lock();
+            self.is_locked = locked.doing(|| "lock the deployments".to_owned())?;
+            if !self.is_locked {
+                if Instant::now() >= until {
+                    return Err(Error::Locked);
+                }
+                thread::sleep(LOCK_PAUSE);
+            }
+        }
+        self.reload()
+    }
+
+    /// Gives the lock back.
+    pub fn unlock(&mut self) {
+        if self.is_locked {
+            self.sysroot.unlock();
+            self.is_locked = false;
+        }
+    }
+
+    /// Reads what somebody may have written since.
+    pub(super) fn reload(&self) -> Result<()> {
+        let loaded = self.sysroot.load_if_changed(Cancellable::NONE);
+        loaded.map(drop).doing(|| "load the deployments".to_owned())
+    }
+
+    /// What runs.
+    pub(super) fn current(&self) -> Result<ostree::Deployment> {
+        let first = || self.sysroot.deployments().into_iter().next();
+        self.sysroot
+            .booted_deployment()
+            .or_else(first)
+            .ok_or(Error::NotBooted)
+    }
+
+    /// A deployment by name, one just made too.
+    pub(super) fn find(&self, id: &DeploymentId) -> Result<ostree::Deployment> {
+        let known = self.sysroot.deployments();
+        let mut all = self.made.iter().chain(&known);
+        let found = all.find(|deployment| id_of(deployment) == *id);
+        found.cloned().ok_or_else(|| Error::NoDeployment {
+            deployment: id.to_string(),
+        })
+    }
+
+    /// The directory of a deployment.
+    pub(super) fn path_of(&self, deployment: &ostree::Deployment) -> PathBuf {
+        let directory = self.sysroot.deployment_directory(deployment);
+        directory.path().unwrap_or_default()
+    }
+
+    /// A deployment's root, with its state root's `/var` and the labels of its own policy.
+    pub(super) fn root_of(&self, deployment: &ostree::Deployment) -> Result<Root> {
+        let path = self.path_of(deployment);
+        // …/<osname>/deploy/<checksum>.<serial>, and …/<osname>/var.
+        let var = path
+            .ancestors()
+            .nth(2)
+            .map(|state_root| state_root.join("var"));
+        let labels = label::Policy::of(&path)?;
+        let labels = labels.map(|policy| Box::new(policy) as Box<dyn Labels>);
+        Ok(Root::open(&path, var.as_deref())?.with_labels(labels))
+    }
+
+    pub(super) fn sysroot(&self) -> &ostree::Sysroot {
+        &self.sysroot
+    }
+
+    pub(super) fn repo(&self) -> ostree::Repo {
+        self.sysroot.repo()
+    }
+
+    /// Where the sysroot is, as a path on the running host.
+    pub(super) fn base(&self) -> PathBuf {
+        self.sysroot
+            .path()
+            .path()
+            .unwrap_or_else(|| PathBuf::from("/"))
+    }
+}
+
+/// The running host's root, with the labels of its policy.
+///
+/// # Errors
+/// [`Error::Files`], and those of reading the policy.
+pub fn live_root() -> Result<Root> {
+    let path = Path::new("/");
+    let labels = label::Policy::of(path)?;
+    let labels = labels.map(|policy| Box::new(policy) as Box<dyn Labels>);
+    Ok(Root::open(path, None)?.with_labels(labels))
+}
+
+impl Drop for Deployments {
+    fn drop(&mut self) {
+        self.unlock();
+    }
+}
