@@ -2,16 +2,21 @@
 //!
 //! It must not know: files, clocks, networks, async. Values in, values out.
 //!
+//! - [`diff`]: what differs between two MachineConfigs
+//! - [`disruption`]: what a change does to a running node
 //! - [`ignition`]: Ignition configurations, read and validated
 //! - [`kargs`]: kernel arguments
 //! - [`merge`]: a child configuration over its parent
 //! - [`name`]: what a rendered configuration is called
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
+//! - [`reconcile`]: whether one can follow another
 //! - [`render`]: the MachineConfigs of a pool made one
 //! - [`spec`]: a MachineConfig, read
 //! - [`verify`]: what must hold on a host, and the judgement over what was observed
 
+pub mod diff;
+pub mod disruption;
 mod hex;
 pub mod ignition;
 pub mod kargs;
@@ -19,6 +24,7 @@ pub mod merge;
 pub mod name;
 pub mod phase;
 pub mod plan;
+pub mod reconcile;
 pub mod render;
 pub mod spec;
 pub mod verify;

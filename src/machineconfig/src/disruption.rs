@@ -1,0 +1,253 @@
+//! What a change does to a running node: nothing, a reload, a restart, a drain, a reboot; and why.
+//!
+//! - [`Policies`]: what an administrator says about files, units and keys
+//! - [`decide`]: what a change comes to
+//!
+//! Source: `daemon.md` 3.3 and 3.4.
+
+mod order;
+mod policy;
+mod registries;
+
+pub use policy::{Action, Error, FilePolicy, Policies, UnitPolicy};
+
+use crate::diff::Diff;
+use crate::ignition::content;
+use crate::reconcile::Reason;
+use crate::spec::Spec;
+
+/// The registries' configuration: the one file whose change is read to know whether pods must go.
+pub const REGISTRIES: &str = "/etc/containers/registries.conf";
+/// The container runtime that reads it.
+const CRIO: &str = "crio.service";
+
+/// What is done to running services, in order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Live {
+    /// `systemctl daemon-reload`.
+    DaemonReload,
+    /// Reloads a unit.
+    Reload(String),
+    /// Restarts a unit.
+    Restart(String),
+}
+
+/// What a change comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the node reboots.
+    pub reboot: bool,
+    /// Whether pods must go first; always with a reboot.
+    pub drain: bool,
+    /// What is done to running services; empty with a reboot.
+    pub actions: Vec<Live>,
+    /// What decided: with a reboot, all that asks for it; else each change and what is done for it. Sentences without a full stop.
+    pub because: Vec<String>,
+}
+
+/// Decides what a change comes to.
+///
+/// Shape: `os` says whether the OS changes, as only the caller knows what is booted; `force` asks for a reboot whatever changes.
+///
+/// # Errors
+/// A [`Reason`] where the new registries' configuration cannot be read: CRI-O could not either.
+pub fn decide(
+    old: &Spec,
+    new: &Spec,
+    diff: &Diff,
+    os: bool,
+    force: bool,
+    policies: &Policies,
+) -> Result<Decision, Reason> {
+    let mut judge = Judge {
+        policies,
+        reboot: Vec::new(),
+        drain: Vec::new(),
+        lists: Vec::new(),
+    };
+    let whole = [
+        (force, "an administrator asked for it"),
+        (os, "the OS image changes"),
+        (diff.kernel_arguments, "spec.kernelArguments changes"),
+        (diff.fips, "spec.fips changes"),
+        (diff.kernel_type, "spec.kernelType changes"),
+        (diff.extensions, "spec.extensions changes"),
+    ];
+    let reboots = whole.iter().filter(|(changes, _)| *changes);
+    judge
+        .reboot
+        .extend(reboots.map(|(_, why)| (*why).to_owned()));
+    for path in diff.files.keys() {
+        judge.file(path, old, new)?;
+    }
+    for unit in diff.units.keys() {
+        judge.unit(unit);
+    }
+    if diff.passwd {
+        judge.apply("SSH keys or password", "", &policies.sshkey, None);
+    }
+    Ok(judge.decision())
+}
+
+/// What the policies said so far.
+struct Judge<'a> {
+    policies: &'a Policies,
+    reboot: Vec<String>,
+    drain: Vec<String>,
+    /// For each change, what it is and what is done for it.
+    lists: Vec<(String, Vec<Live>)>,
+}
+
+impl Judge<'_> {
+    fn file(&mut self, path: &str, old: &Spec, new: &Spec) -> Result<(), Reason> {
+        let what = format!("file {path:?}");
+        let policies = self.policies;
+        let Some(policy) = policies.file(path) else {
+            self.reboot
+                .push(format!("{what} changes, and no policy covers it"));
+            return Ok(());
+        };
+        let said_of = if policy.path == path {
+            String::new()
+        } else {
+            format!(" (policy of {:?})", policy.path)
+        };
+        let special = policy.actions.contains(&Action::Special);
+        let why = if special {
+            drain_need(path, old, new)?
+        } else {
+            None
+        };
+        self.apply(&what, &said_of, &policy.actions, why);
+        Ok(())
+    }
+
+    fn unit(&mut self, name: &str) {
+        let what = format!("unit {name:?}");
+        let policies = self.policies;
+        match policies.unit(name) {
+            Some(policy) => self.apply(&what, "", &policy.actions, None),
+            None => self
+                .reboot
+                .push(format!("{what} changes, and no policy covers it")),
+        }
+    }
+
+    fn apply(&mut self, what: &str, said_of: &str, actions: &[Action], unsafe_why: Option<String>) {
+        let mut live = Vec::new();
+        for action in actions {
+            match action {
+                Action::None => {}
+                Action::Reboot => {
+                    self.reboot
+                        .push(format!("{what} changes, and its policy is Reboot{said_of}"));
+                }
+                Action::Drain => {
+                    self.drain
+                        .push(format!("{what} changes, and its policy is Drain{said_of}"));
+                }
+                Action::DaemonReload => live.push(Live::DaemonReload),
+                Action::Reload(unit) => live.push(Live::Reload(unit.clone())),
+                Action::Restart(unit) => live.push(Live::Restart(unit.clone())),
+                Action::Special => live.push(Live::Reload(CRIO.to_owned())),
+            }
+        }
+        if let Some(why) = unsafe_why {
+            self.drain.push(format!("{what} changes: {why}"));
+        }
+        self.lists.push((format!("{what} changes{said_of}"), live));
+    }
+
+    fn decision(self) -> Decision {
+        if !self.reboot.is_empty() {
+            return Decision {
+                reboot: true,
+                drain: true,
+                actions: Vec::new(),
+                because: self.reboot,
+            };
+        }
+        let each = self
+            .lists
+            .iter()
+            .map(|(what, live)| format!("{what}: {}", in_words(live)));
+        let because = self.drain.iter().cloned().chain(each).collect();
+        let lists: Vec<_> = self.lists.into_iter().map(|(_, live)| live).collect();
+        Decision {
+            reboot: false,
+            drain: !self.drain.is_empty(),
+            actions: order::merge(&lists),
+            because,
+        }
+    }
+}
+
+fn in_words(live: &[Live]) -> String {
+    let words: Vec<String> = live
+        .iter()
+        .map(|action| match action {
+            Live::DaemonReload => "reload systemd".to_owned(),
+            Live::Reload(unit) => format!("reload {unit}"),
+            Live::Restart(unit) => format!("restart {unit}"),
+        })
+        .collect();
+    if words.is_empty() {
+        "nothing to do".to_owned()
+    } else {
+        words.join(", ")
+    }
+}
+
+/// Why pods must go before the registries' configuration changes; none where it only grows in harmless ways.
+fn drain_need(path: &str, old: &Spec, new: &Spec) -> Result<Option<String>, Reason> {
+    if path != REGISTRIES {
+        return Ok(Some(
+            "only the registries' configuration is known to be harmless".to_owned(),
+        ));
+    }
+    let before = text(old, path).ok().flatten();
+    let after = text(new, path).map_err(|why| unreadable(new, path, &why))?;
+    let (Some(before), Some(after)) = (before, after) else {
+        return Ok(Some("it comes or goes as a whole".to_owned()));
+    };
+    let after = registries::parse(&after).map_err(|why| unreadable(new, path, &why))?;
+    // An old one that cannot be read may have meant anything.
+    Ok(match registries::parse(&before) {
+        Ok(before) => registries::why_unsafe(&before, &after),
+        Err(_) => Some("what was there cannot be read".to_owned()),
+    })
+}
+
+/// The text of a file, if the configuration has it.
+fn text(spec: &Spec, path: &str) -> Result<Option<String>, String> {
+    let Some(file) = spec
+        .ignition
+        .storage
+        .files
+        .iter()
+        .find(|file| file.path == path)
+    else {
+        return Ok(None);
+    };
+    let bytes = content::decode(&file.contents).map_err(|error| error.to_string())?;
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| "not UTF-8".to_owned())
+}
+
+fn unreadable(spec: &Spec, path: &str, why: &str) -> Reason {
+    let index = spec
+        .ignition
+        .storage
+        .files
+        .iter()
+        .position(|file| file.path == path);
+    let field = format!(
+        "spec.config.storage.files[{}].contents",
+        index.unwrap_or_default()
+    );
+    Reason::new(field, format!("cannot read {path}: {why}"))
+}
+
+#[cfg(test)]
+mod tests;
