@@ -1,0 +1,405 @@
+//! A real control plane for one run: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
+//!
+//! Authorization is Node and RBAC with NodeRestriction, each host has a `system:node:<name>` token,
+//! and the audit log, which [`crate::audit`] reads, is complete.
+//!
+//! - `programs`: where the programs are, built once
+//! - `arguments`: how each is called
+//! - `credentials`: users, tokens and kubeconfigs
+//! - `process`: children that end with their owner
+//! - `kubelet`: a kubelet without a host
+//! - `outage`: what a cluster does when a host goes down
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the lab runs programs and writes a run's own files; it is no part of what it tests"
+)]
+
+mod arguments;
+mod credentials;
+mod kubelet;
+mod outage;
+pub(crate) mod process;
+mod programs;
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tempfile::TempDir;
+
+use self::arguments::{Files, Listen};
+use self::credentials::User;
+pub use self::kubelet::LocalKubelet;
+pub use self::process::Process;
+pub use self::programs::{Program, Programs};
+
+/// How long the control plane may take to come up. It takes 3 s on an idle machine of two cores.
+const UP_WITHIN: Duration = Duration::from_secs(90);
+
+/// Time between two looks at whether it is up.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What a control plane is made for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Address to listen on. Unspecified (`0.0.0.0`) for all of this machine's.
+    pub bind: IpAddr,
+    /// Address by which hosts reach it, such as their bridge's.
+    pub address: IpAddr,
+    /// Further addresses that the serving certificate is good for, such as qemu's `10.0.2.2`.
+    pub also: Vec<IpAddr>,
+    /// Names of the nodes that get a token.
+    pub nodes: Vec<String>,
+    /// Existing, empty folder for the run's files, kept afterwards. Without one they are in a
+    /// temporary folder, and gone with the control plane.
+    pub dir: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bind: Ipv4Addr::LOCALHOST.into(),
+            address: Ipv4Addr::LOCALHOST.into(),
+            also: Vec::new(),
+            nodes: Vec::new(),
+            dir: None,
+        }
+    }
+}
+
+impl Options {
+    /// For hosts behind a bridge: listens everywhere, known by the bridge's address.
+    pub fn for_hosts(address: IpAddr, nodes: Vec<String>) -> Self {
+        Self {
+            bind: Ipv4Addr::UNSPECIFIED.into(),
+            address,
+            nodes,
+            ..Self::default()
+        }
+    }
+}
+
+/// A running control plane. Stopped when dropped.
+#[derive(Debug)]
+pub struct ControlPlane {
+    /// In the order they were started; dropped in reverse by [`Drop`].
+    processes: Vec<Process>,
+    programs: Programs,
+    files: Files,
+    listen: Listen,
+    ca_pem: Vec<u8>,
+    nodes: Vec<(String, User)>,
+    /// The lab's own hand, where it plays a part of the cluster's surroundings.
+    surroundings: User,
+    /// Last, so that the files go after the programs.
+    _temporary: Option<TempDir>,
+}
+
+impl ControlPlane {
+    /// Starts one, building the programs first where they are missing; returns when it is ready and
+    /// pods can be made in namespace `default`.
+    ///
+    /// Blocks; from async code call it by `spawn_blocking`.
+    ///
+    /// # Errors
+    /// The build fails, or a program ends or is not ready in time; with the end of its log.
+    pub fn start(options: &Options) -> Result<Self> {
+        let programs = Programs::find()?;
+        let (dir, temporary) = if let Some(dir) = &options.dir {
+            (dir.clone(), None)
+        } else {
+            let dir = tempfile::Builder::new()
+                .prefix("slipway-control-plane-")
+                .tempdir()?;
+            (dir.path().to_path_buf(), Some(dir))
+        };
+        let files = Files::new(dir.canonicalize()?);
+        let listen = Listen {
+            bind: options.bind,
+            address: options.address,
+            port: free_port(options.bind)?,
+            also: options.also.clone(),
+            etcd_port: free_port(Ipv4Addr::LOCALHOST.into())?,
+        };
+        run(
+            &programs.path(Program::Pki),
+            &arguments::pki(&files, &listen),
+        )?;
+
+        let admin = User::new("lab-admin", "system:masters")?;
+        let surroundings = User::new("lab-surroundings", "system:masters")?;
+        let controllers = User::new("system:kube-controller-manager", "")?;
+        let scheduler = User::new("system:kube-scheduler", "")?;
+        let nodes = options
+            .nodes
+            .iter()
+            .map(|node| Ok((node.clone(), User::node(node)?)))
+            .collect::<Result<Vec<_>>>()?;
+
+        let ca_pem = fs::read(files.ca())?;
+        let components = [&admin, &surroundings, &controllers, &scheduler];
+        let users = components
+            .into_iter()
+            .chain(nodes.iter().map(|(_, user)| user));
+        fs::write(files.tokens(), credentials::token_file(users))?;
+        fs::write(
+            files.audit_policy(),
+            include_str!("control_plane/audit-policy.yaml"),
+        )?;
+        for (of, user) in [
+            ("admin", &admin),
+            ("controller-manager", &controllers),
+            ("scheduler", &scheduler),
+        ] {
+            fs::write(
+                files.kubeconfig(of),
+                user.kubeconfig(&listen.local_url(), &ca_pem),
+            )?;
+        }
+
+        let mut this = Self {
+            processes: Vec::new(),
+            programs,
+            files,
+            listen,
+            ca_pem,
+            nodes,
+            surroundings,
+            _temporary: temporary,
+        };
+        this.launch(Program::Etcd, &arguments::etcd(&this.files, &this.listen))?;
+        this.launch(
+            Program::ApiServer,
+            &arguments::api_server(&this.files, &this.listen),
+        )?;
+        this.wait(async |client| Ok(is_ready(client).await))?;
+        this.launch(
+            Program::ControllerManager,
+            &arguments::controller_manager(&this.files),
+        )?;
+        this.launch(Program::Scheduler, &arguments::scheduler(&this.files))?;
+        this.wait(async |client| {
+            let accounts = Api::<ServiceAccount>::namespaced(client, "default");
+            Ok(accounts.get_opt("default").await?.is_some())
+        })?;
+        Ok(this)
+    }
+
+    /// Kubeconfig file of an administrator, for use on this machine.
+    pub fn admin_kubeconfig(&self) -> PathBuf {
+        self.files.kubeconfig("admin")
+    }
+
+    /// Kubeconfig text of a node's kubelet, for use on its host.
+    ///
+    /// # Errors
+    /// The node was not among [`Options::nodes`].
+    pub fn node_kubeconfig(&self, node: &str) -> Result<String> {
+        Ok(self
+            .node(node)?
+            .kubeconfig(&self.server_url(), &self.ca_pem))
+    }
+
+    /// `https://address:port`, as hosts reach it.
+    pub fn server_url(&self) -> String {
+        self.listen.url()
+    }
+
+    /// Certificate of the authority that signed the API server's, PEM.
+    pub fn ca_pem(&self) -> &[u8] {
+        &self.ca_pem
+    }
+
+    /// The audit log: JSON, one event a line, complete at any time.
+    pub fn audit_log(&self) -> PathBuf {
+        self.files.audit_log()
+    }
+
+    /// The programs, of which hosts need some as well.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// Runs kubectl as the administrator; what it printed.
+    ///
+    /// # Errors
+    /// It exits with another code than 0; with its standard error.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let mut all = vec![format!(
+            "--kubeconfig={}",
+            self.admin_kubeconfig().display()
+        )];
+        all.extend(arguments.iter().map(ToString::to_string));
+        run(&self.programs.path(Program::Kubectl), &all)
+    }
+
+    /// Applies all definitions in a folder and waits until the API server serves them. See
+    /// [`definitions`] for which folder.
+    ///
+    /// # Errors
+    /// One is not accepted, or not served within 30 s.
+    pub fn apply_crds(&self, dir: &Path) -> Result<()> {
+        let dir = dir.to_str().context("the folder's path is not UTF-8")?;
+        self.kubectl(&["apply", "--server-side", "-f", dir])?;
+        self.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=30s",
+            "-f",
+            dir,
+        ])?;
+        Ok(())
+    }
+
+    /// A client of the administrator, for use on this machine.
+    ///
+    /// # Errors
+    /// The kubeconfig is gone.
+    pub async fn client(&self) -> Result<kube::Client> {
+        let text = fs::read_to_string(self.admin_kubeconfig())?;
+        connect(&text).await
+    }
+
+    /// A client with the credentials of a node's kubelet, for use on this machine.
+    ///
+    /// # Errors
+    /// The node was not among [`Options::nodes`].
+    pub async fn client_for_node(&self, node: &str) -> Result<kube::Client> {
+        connect(&self.local_kubeconfig(self.node(node)?)).await
+    }
+
+    /// Lets the cluster know at once that a host is down, as it would find out itself after the
+    /// controller manager's grace period: the Node and its pods are not Ready.
+    ///
+    /// To be called when the host has ended and before it is entered again. Its kubelet takes it
+    /// back. In the audit log its user is `lab-surroundings`.
+    ///
+    /// # Errors
+    /// The API server does not accept it.
+    pub async fn host_is_down(&self, node: &str) -> Result<()> {
+        let client = connect(&self.local_kubeconfig(&self.surroundings)).await?;
+        outage::publish(&client, node).await
+    }
+
+    fn local_kubeconfig(&self, user: &User) -> String {
+        user.kubeconfig(&self.listen.local_url(), &self.ca_pem)
+    }
+
+    fn node(&self, node: &str) -> Result<&User> {
+        let found = self.nodes.iter().find(|(name, _)| name == node);
+        let (_, user) = found.with_context(|| format!("no token was made for node {node}"))?;
+        Ok(user)
+    }
+
+    fn launch(&mut self, program: Program, arguments: &[String]) -> Result<()> {
+        let path = self.programs.path(program);
+        let process = Process::start(program.name(), &path, arguments, self.files.dir())?;
+        self.processes.push(process);
+        Ok(())
+    }
+
+    /// Looks until `done` says so. An error of `done` is one of the start and tried again.
+    fn wait(&mut self, done: impl AsyncFn(kube::Client) -> Result<bool> + Sync) -> Result<()> {
+        let deadline = Instant::now() + UP_WITHIN;
+        let kubeconfig = fs::read_to_string(self.admin_kubeconfig())?;
+        let processes = &mut self.processes;
+        // A thread of its own, because the caller may be inside a runtime, where none may be entered.
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?
+                    .block_on(async {
+                        let client = connect(&kubeconfig).await?;
+                        loop {
+                            for process in &mut *processes {
+                                process.check()?;
+                            }
+                            let error = match done(client.clone()).await {
+                                Ok(true) => return Ok(()),
+                                Ok(false) => None,
+                                Err(error) => Some(error),
+                            };
+                            if Instant::now() >= deadline {
+                                return Err(error.map_or_else(
+                                    || anyhow::anyhow!("it answers, and says that it is not"),
+                                    |error| error.context("the last look failed"),
+                                ));
+                            }
+                            tokio::time::sleep(LOOK_EVERY).await;
+                        }
+                    })
+            });
+            waiting
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+        .with_context(|| format!("the control plane is not ready within {UP_WITHIN:?}"))
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        while self.processes.pop().is_some() {}
+    }
+}
+
+/// The folder of custom resource definitions that the lab runs on: upstream's, where the shared data
+/// lies beside the checkout, else the ones generated from our types.
+pub fn definitions() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let upstream = root.join("../shared/data/crds");
+    if upstream.is_dir() {
+        upstream
+    } else {
+        root.join("deploy/crds")
+    }
+}
+
+async fn connect(kubeconfig: &str) -> Result<kube::Client> {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+    let options = KubeConfigOptions::default();
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    // What a suite asks for once is asked for once. By default a refused eviction is asked for again
+    // every 10 s, up to 16 times, before the caller learns of it.
+    config.default_retry = false;
+    Ok(kube::Client::try_from(config)?)
+}
+
+/// Whether the API server says so itself; no answer is a no.
+async fn is_ready(client: kube::Client) -> bool {
+    let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else {
+        return false;
+    };
+    client.request_text(request).await.is_ok()
+}
+
+/// A port that nobody listens on now. Another process could take it before its user does; the
+/// kernel hands out numbers at random from thousands, so that two labs hardly meet.
+fn free_port(bind: IpAddr) -> Result<u16> {
+    let listener =
+        TcpListener::bind((bind, 0)).with_context(|| format!("cannot listen on {bind}"))?;
+    Ok(listener.local_addr()?.port())
+}
+
+fn run(program: &Path, arguments: &[String]) -> Result<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    ensure!(
+        output.status.success(),
+        "{} {} failed ({}): {}",
+        program.display(),
+        arguments.join(" "),
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim_end()
+    );
+    Ok(String::from_utf8(output.stdout)?)
+}

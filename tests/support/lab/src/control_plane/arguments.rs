@@ -1,0 +1,186 @@
+//! How each program of the control plane is called. Pure.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+/// Where a run's files are, all in one folder.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    dir: PathBuf,
+}
+
+impl Files {
+    pub(super) fn new(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn ca(&self) -> PathBuf {
+        self.dir.join("ca.crt")
+    }
+
+    pub(super) fn tokens(&self) -> PathBuf {
+        self.dir.join("tokens.csv")
+    }
+
+    pub(super) fn audit_policy(&self) -> PathBuf {
+        self.dir.join("audit-policy.yaml")
+    }
+
+    pub(super) fn audit_log(&self) -> PathBuf {
+        self.dir.join("audit.log")
+    }
+
+    pub(super) fn kubeconfig(&self, of: &str) -> PathBuf {
+        self.dir.join(format!("{of}.kubeconfig"))
+    }
+
+    /// One flag with a path of this folder.
+    fn flag(&self, flag: &str, file: &str) -> String {
+        format!("--{flag}={}/{file}", self.dir.display())
+    }
+}
+
+/// Where the API server listens, and by which addresses it is reached.
+#[derive(Clone, Debug)]
+pub(super) struct Listen {
+    pub(super) bind: IpAddr,
+    pub(super) address: IpAddr,
+    pub(super) port: u16,
+    pub(super) also: Vec<IpAddr>,
+    /// etcd's port, on loopback. Not a socket: etcd before 3.6 takes no path for one.
+    pub(super) etcd_port: u16,
+}
+
+impl Listen {
+    fn etcd_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.etcd_port)
+    }
+
+    /// URL for those who are not on this machine's loopback.
+    pub(super) fn url(&self) -> String {
+        url(self.address, self.port)
+    }
+
+    /// URL for this machine.
+    pub(super) fn local_url(&self) -> String {
+        let local = if self.bind.is_unspecified() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            self.bind
+        };
+        url(local, self.port)
+    }
+}
+
+fn url(address: IpAddr, port: u16) -> String {
+    format!("https://{}", std::net::SocketAddr::new(address, port))
+}
+
+pub(super) fn pki(files: &Files, listen: &Listen) -> Vec<String> {
+    let mut addresses = vec![IpAddr::from(Ipv4Addr::LOCALHOST), listen.address];
+    addresses.extend(&listen.also);
+    if !listen.bind.is_unspecified() {
+        addresses.push(listen.bind);
+    }
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    vec![
+        format!("--dir={}", files.dir().display()),
+        "--dns=localhost,kubernetes,kubernetes.default,kubernetes.default.svc".into(),
+        format!("--ip={}", addresses.join(",")),
+    ]
+}
+
+pub(super) fn etcd(files: &Files, listen: &Listen) -> Vec<String> {
+    vec![
+        "--name=lab".into(),
+        files.flag("data-dir", "etcd"),
+        format!("--listen-client-urls={}", listen.etcd_url()),
+        format!("--advertise-client-urls={}", listen.etcd_url()),
+        // It has no peers; the port is whichever is free, and the advertised one is not used.
+        "--listen-peer-urls=http://127.0.0.1:0".into(),
+        // What is in it lasts as long as the run.
+        "--unsafe-no-fsync=true".into(),
+        "--log-level=warn".into(),
+    ]
+}
+
+pub(super) fn api_server(files: &Files, listen: &Listen) -> Vec<String> {
+    vec![
+        format!("--etcd-servers={}", listen.etcd_url()),
+        format!("--bind-address={}", listen.bind),
+        format!("--secure-port={}", listen.port),
+        format!("--advertise-address={}", listen.address),
+        // Nothing in the lab goes through the `kubernetes` Service, and a loopback address may not.
+        "--endpoint-reconciler-type=none".into(),
+        "--service-cluster-ip-range=10.96.0.0/16".into(),
+        files.flag("tls-cert-file", "apiserver.crt"),
+        files.flag("tls-private-key-file", "apiserver.key"),
+        "--service-account-issuer=https://kubernetes.default.svc".into(),
+        files.flag("service-account-key-file", "sa.pub"),
+        files.flag("service-account-signing-key-file", "sa.key"),
+        files.flag("token-auth-file", "tokens.csv"),
+        "--authorization-mode=Node,RBAC".into(),
+        "--enable-admission-plugins=NodeRestriction".into(),
+        "--allow-privileged=true".into(),
+        "--profiling=false".into(),
+        files.flag("audit-policy-file", "audit-policy.yaml"),
+        files.flag("audit-log-path", "audit.log"),
+        // Written before the answer is sent, so that nothing is lost and the order can be trusted.
+        "--audit-log-mode=blocking".into(),
+        // In MiB; without it the log is rotated away at 100.
+        "--audit-log-maxsize=1000000".into(),
+    ]
+}
+
+pub(super) fn controller_manager(files: &Files) -> Vec<String> {
+    vec![
+        files.flag("kubeconfig", "controller-manager.kubeconfig"),
+        files.flag("root-ca-file", "ca.crt"),
+        files.flag("service-account-private-key-file", "sa.key"),
+        "--use-service-account-credentials=true".into(),
+        "--leader-elect=false".into(),
+        "--profiling=false".into(),
+        // Its own metrics and health port: nobody asks, and none need be free.
+        "--secure-port=0".into(),
+        // A host that dies unseen is NotReady after this; more than the kubelet's 10 s lease.
+        "--node-monitor-period=1s".into(),
+        "--node-monitor-grace-period=12s".into(),
+        "--kube-api-qps=200".into(),
+        "--kube-api-burst=400".into(),
+    ]
+}
+
+pub(super) fn scheduler(files: &Files) -> Vec<String> {
+    vec![
+        files.flag("kubeconfig", "scheduler.kubeconfig"),
+        "--leader-elect=false".into(),
+        "--profiling=false".into(),
+        "--secure-port=0".into(),
+        "--kube-api-qps=200".into(),
+        "--kube-api-burst=400".into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_is_reached_by_loopback_here_and_by_address_elsewhere() {
+        let listen = Listen {
+            bind: Ipv4Addr::UNSPECIFIED.into(),
+            address: Ipv4Addr::new(10, 88, 0, 1).into(),
+            port: 6443,
+            also: vec![Ipv4Addr::new(10, 0, 2, 2).into()],
+            etcd_port: 2379,
+        };
+        assert_eq!(listen.url(), "https://10.88.0.1:6443");
+        assert_eq!(listen.local_url(), "https://127.0.0.1:6443");
+        let pki = pki(&Files::new("/run".into()), &listen);
+        assert_eq!(pki.last().unwrap(), "--ip=127.0.0.1,10.88.0.1,10.0.2.2");
+    }
+}
