@@ -1,0 +1,170 @@
+//! Events: what operators search for, said once each.
+
+use api::machine_config_pool::PoolConditionType;
+use api::{ConditionStatus, MachineConfigPool};
+use cluster::events::{Recorder, Severity, Subject};
+use jiff::Timestamp;
+
+use crate::store::Pool;
+
+/// What is said.
+///
+/// Source of reasons and texts: upstream's render and node controllers; those of a pool that cannot be rolled are its condition's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Announcement {
+    /// A configuration was rendered and stored.
+    Rendered {
+        /// Name of the configuration.
+        config: String,
+        /// Release it is for.
+        release: String,
+        /// Build that rendered it.
+        build: String,
+    },
+    /// A user's configuration replaces the OS image of the release.
+    ImageOverridden {
+        /// Name of the source.
+        source: String,
+        /// The image.
+        image: String,
+    },
+    /// A source has parts that mean nothing.
+    Warned {
+        /// Name of the source.
+        source: String,
+        /// Which part, and why.
+        warning: String,
+    },
+    /// A selector of the pool is `{}`.
+    SelectingAll {
+        /// What it would select: `machineconfigs` or `nodes`.
+        what: &'static str,
+    },
+    /// Nodes were told.
+    Targeted {
+        /// These.
+        nodes: Vec<String>,
+        /// Their new configuration.
+        config: String,
+    },
+    /// All nodes run the pool's configuration.
+    Completed {
+        /// The configuration.
+        config: String,
+    },
+    /// The pool cannot be rolled.
+    RolloutDegraded {
+        /// Reason of the condition.
+        reason: String,
+        /// Message of the condition.
+        message: String,
+    },
+}
+
+impl Announcement {
+    fn severity(&self) -> Severity {
+        match self {
+            Self::Rendered { .. }
+            | Self::ImageOverridden { .. }
+            | Self::Targeted { .. }
+            | Self::Completed { .. } => Severity::Normal,
+            Self::Warned { .. } | Self::SelectingAll { .. } | Self::RolloutDegraded { .. } => {
+                Severity::Warning
+            }
+        }
+    }
+
+    /// The word that operators search for.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Rendered { .. } => "RenderedConfigGenerated",
+            Self::ImageOverridden { .. } => "OSImageURLOverridden",
+            Self::Warned { .. } => "MachineConfigWarning",
+            Self::SelectingAll { .. } => "SelectingAll",
+            Self::Targeted { .. } => "SetDesiredConfig",
+            Self::Completed { .. } => "Completed",
+            Self::RolloutDegraded { reason, .. } => reason,
+        }
+    }
+
+    /// The sentence for people.
+    pub fn message(&self, pool: &str) -> String {
+        match self {
+            Self::Rendered {
+                config,
+                release,
+                build,
+            } => format!(
+                "{config} successfully generated (release version: {release}, controller version: {build})"
+            ),
+            Self::ImageOverridden { source, image } => {
+                format!("OSImageURL was overridden via machineconfig {source} to {image}")
+            }
+            Self::Warned { source, warning } => format!("MachineConfig {source}: {warning}"),
+            Self::SelectingAll { what } => format!(
+                "This machineconfigpool is selecting all {what}. A non-empty selector is required."
+            ),
+            Self::Targeted { nodes, config } => match nodes.as_slice() {
+                [node] => format!("Targeted node {node} to MachineConfig: {config}"),
+                _ => format!(
+                    "Set target for {} nodes to MachineConfig: {config}",
+                    nodes.len()
+                ),
+            },
+            Self::Completed { config } => {
+                format!("Pool {pool} has completed update to MachineConfig {config}")
+            }
+            Self::RolloutDegraded { message, .. } => message.clone(),
+        }
+    }
+}
+
+/// Says it about a pool, as an event and in the log.
+pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, at: Timestamp) {
+    let view = &pool.view;
+    let subject = Subject {
+        api_version: "machineconfiguration.openshift.io/v1".to_owned(),
+        kind: "MachineConfigPool".to_owned(),
+        name: view.name.clone(),
+        uid: view.uid.clone(),
+    };
+    let (reason, message) = (announcement.reason(), announcement.message(&view.name));
+    match announcement.severity() {
+        Severity::Normal => {
+            tracing::info!(message_id = reason, pool = view.name, "{message}");
+        }
+        Severity::Warning => {
+            tracing::warn!(message_id = reason, pool = view.name, "{message}");
+        }
+    }
+    recorder.say(&subject, announcement.severity(), reason, &message, at);
+}
+
+/// What a new status is worth saying: that the pool is updated, and that it cannot be rolled. Each once, when it becomes so.
+pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<Announcement> {
+    let mut said = Vec::new();
+    let Some(status) = &after.status else {
+        return said;
+    };
+    if pool::status::has_completed(before.status.as_ref(), status)
+        && let Some(config) = status.configuration.name()
+    {
+        said.push(Announcement::Completed {
+            config: config.to_owned(),
+        });
+    }
+    let degraded = |pool: &MachineConfigPool| {
+        let condition = pool
+            .status
+            .as_ref()?
+            .condition(&PoolConditionType::RolloutDegraded)?;
+        (condition.status == ConditionStatus::True)
+            .then(|| (condition.reason.to_string(), condition.message.clone()))
+    };
+    if let Some((reason, message)) = degraded(after)
+        && degraded(before).is_none_or(|(known, _)| known != reason)
+    {
+        said.push(Announcement::RolloutDegraded { reason, message });
+    }
+    said
+}

@@ -1,0 +1,69 @@
+//! The controller: renders the configuration of each pool and moves its nodes to it.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use controller::cli::StartArgs;
+use controller::version::{BUILD, VERSION};
+
+/// Renders machine configurations and rolls them out.
+///
+/// Exit codes: 0 done, 1 failed, 2 usage.
+#[derive(Debug, Parser)]
+#[command(name = "mcc", version = VERSION)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Works until it is told to stop
+    Start(StartArgs),
+    /// Prints version and build
+    Version,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            #[expect(clippy::print_stderr, reason = "the process's last word")]
+            {
+                eprintln!("mcc: {}", service::report::Chain(error.as_ref()));
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Version => {
+            #[expect(clippy::print_stdout, reason = "what was asked for")]
+            {
+                println!("{VERSION} {BUILD}");
+            }
+            Ok(())
+        }
+        Command::Start(arguments) => {
+            service::logs::init(service::logs::level(arguments.v)).context("cannot log")?;
+            let options = arguments.validate(identity)?;
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .context("cannot start the runtime")?
+                .block_on(controller::process::start(options))
+        }
+    }
+}
+
+/// Host, process, and a number that differs from start to start.
+fn identity() -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let random = RandomState::new().build_hasher().finish();
+    format!("{host}_{}_{random:016x}", std::process::id())
+}

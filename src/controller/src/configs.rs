@@ -1,0 +1,52 @@
+//! What is kept of a MachineConfig: never its content.
+//!
+//! A cluster holds hundreds of rendered configurations of some hundred kilobytes each. None of them is read here but the one that a
+//! pool runs, and the sources only while they are rendered.
+
+use std::collections::BTreeMap;
+
+use api::{MachineConfig, annotation};
+use kube::core::PartialObjectMeta;
+
+/// Metadata of a MachineConfig.
+///
+/// Source: `PartialObjectMetadata` of the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigMeta {
+    /// Name.
+    pub name: String,
+    /// Unique id.
+    pub uid: String,
+    /// Version of the object that was read.
+    pub resource_version: String,
+    /// Generation of its spec.
+    pub generation: Option<i64>,
+    /// Labels, by which pools select it.
+    pub labels: BTreeMap<String, String>,
+    /// Build of the controller that made it; absent on what a person wrote.
+    pub generated_by: Option<String>,
+    /// Release it was rendered for.
+    pub release_version: Option<String>,
+    /// Whether it says that a user replaced the OS image.
+    pub is_image_overridden: bool,
+}
+
+impl ConfigMeta {
+    /// Reads the metadata.
+    pub fn parse(object: PartialObjectMeta<MachineConfig>) -> Self {
+        let metadata = object.metadata;
+        let mut annotations = metadata.annotations.unwrap_or_default();
+        let mut take = |key: &str| annotations.remove(key).filter(|value| !value.is_empty());
+        Self {
+            generated_by: take(annotation::GENERATED_BY_CONTROLLER_VERSION),
+            release_version: take(annotation::RELEASE_IMAGE_VERSION),
+            is_image_overridden: take(annotation::OS_IMAGE_URL_OVERRIDDEN).as_deref()
+                == Some("true"),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            generation: metadata.generation,
+            labels: metadata.labels.unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Metrics and probes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pool::node::NodeView;
+use pool::rollout::{Decision, Stays};
+use pool::view::PoolView;
+use service::metrics::{Expose, Kind, Page};
+use service::probes::Probes;
+use tokio::time::Instant;
+
+/// The longest a look at one pool takes before a restart is worth trying: some requests of a minute each.
+const STUCK: Duration = Duration::from_mins(10);
+
+/// Figures of one pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolFigures {
+    /// Its nodes: name, what their daemon says, and why they are not told anything.
+    pub nodes: Vec<(String, &'static str, &'static str)>,
+    /// How many of them run the pool's configuration.
+    pub updated: usize,
+    /// How many of them failed.
+    pub degraded: usize,
+    /// How many of them are out.
+    pub unavailable: usize,
+    /// Whether a user's configuration replaces the OS image.
+    pub is_image_overridden: bool,
+}
+
+impl PoolFigures {
+    /// Counts.
+    pub fn of(
+        pool: &PoolView,
+        members: &[&NodeView],
+        decision: &Decision,
+        is_image_overridden: bool,
+    ) -> Self {
+        let is_updated = |node: &&&NodeView| {
+            pool.target
+                .as_deref()
+                .is_some_and(|target| node.is_updated(target))
+        };
+        Self {
+            nodes: members
+                .iter()
+                .map(|node| {
+                    let why = decision.stays.get(&node.name).map_or("Told", reason);
+                    (node.name.clone(), node.state.as_str(), why)
+                })
+                .collect(),
+            updated: members.iter().filter(is_updated).count(),
+            degraded: members.iter().filter(|node| node.state.is_failed()).count(),
+            unavailable: members.iter().filter(|node| node.is_out()).count(),
+            is_image_overridden,
+        }
+    }
+}
+
+/// A word for why a node is not told anything: a closed set.
+const fn reason(stays: &Stays) -> &'static str {
+    match stays {
+        Stays::Updated => "Updated",
+        Stays::Updating => "Updating",
+        Stays::Failed => "Failed",
+        Stays::NoTarget => "NoTarget",
+        Stays::PoolDeleted => "PoolDeleted",
+        Stays::Paused => "Paused",
+        Stays::NoBudget => "InvalidMaxUnavailable",
+        Stays::NotReported => "NotReported",
+        Stays::Unready(_) => "NotReady",
+        Stays::Halted { .. } => "RolloutHalted",
+        Stays::Budget { .. } => "Budget",
+    }
+}
+
+/// Counts one thing of a pool.
+type Count = fn(&PoolFigures) -> usize;
+
+/// All figures of the process.
+#[derive(Debug)]
+pub struct Figures {
+    began: Instant,
+    leads: AtomicBool,
+    /// Milliseconds from `began` to the last progress.
+    progress: AtomicU64,
+    pools: Mutex<BTreeMap<String, PoolFigures>>,
+    alerts: Mutex<Vec<String>>,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            leads: AtomicBool::new(false),
+            progress: AtomicU64::new(0),
+            pools: Mutex::default(),
+            alerts: Mutex::default(),
+        }
+    }
+}
+
+impl Figures {
+    /// From now on this replica leads.
+    pub fn lead(&self) {
+        self.leads.store(true, Ordering::Relaxed);
+        self.progress();
+    }
+
+    /// A pool was looked at.
+    pub fn progress(&self) {
+        let since = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.progress.store(since, Ordering::Relaxed);
+    }
+
+    /// Replaces a pool's figures.
+    pub fn set_pool(&self, pool: &str, figures: PoolFigures) {
+        lock(&self.pools).insert(pool.to_owned(), figures);
+    }
+
+    /// Forgets pools that are gone, and their series with them.
+    pub fn retain(&self, is_there: impl Fn(&str) -> bool) {
+        lock(&self.pools).retain(|name, _| is_there(name));
+    }
+
+    /// Replaces the nodes of `master` that a custom pool selects too.
+    pub fn set_alerts(&self, alerts: &[(&str, &str)]) {
+        *lock(&self.alerts) = alerts.iter().map(|(node, _)| (*node).to_owned()).collect();
+    }
+
+    fn expose_pools(&self, page: &mut Page) {
+        let pools = lock(&self.pools);
+        let counts: [(&str, &str, Count); 4] = [
+            ("mco_machine_count", "Nodes of the pool.", |pool| {
+                pool.nodes.len()
+            }),
+            (
+                "mco_updated_machine_count",
+                "Nodes that run the pool's configuration.",
+                |pool| pool.updated,
+            ),
+            ("mco_degraded_machine_count", "Nodes that failed.", |pool| {
+                pool.degraded
+            }),
+            (
+                "mco_unavailable_machine_count",
+                "Nodes that are out.",
+                |pool| pool.unavailable,
+            ),
+        ];
+        for (name, help, count) in counts {
+            page.family(name, Kind::Gauge, help);
+            for (pool, figures) in pools.iter() {
+                page.sample(name, &[("pool", pool)], number(count(figures)));
+            }
+        }
+        page.family(
+            "mco_state",
+            Kind::Gauge,
+            "What a node's daemon says, and why the node is not told anything; always 1.",
+        );
+        for (pool, figures) in pools.iter() {
+            for (node, state, reason) in &figures.nodes {
+                let labels = [
+                    ("node", node.as_str()),
+                    ("pool", pool),
+                    ("state", state),
+                    ("reason", reason),
+                ];
+                page.sample("mco_state", &labels, 1.0);
+            }
+        }
+        page.family(
+            "os_image_url_override",
+            Kind::Gauge,
+            "Whether a user's configuration replaces the OS image of the release.",
+        );
+        for (pool, figures) in pools.iter() {
+            let value = if figures.is_image_overridden {
+                1.0
+            } else {
+                0.0
+            };
+            page.sample("os_image_url_override", &[("pool", pool)], value);
+        }
+    }
+}
+
+impl Expose for Figures {
+    fn expose(&self, page: &mut Page) {
+        let leads = self.leads.load(Ordering::Relaxed);
+        page.single(
+            "mcc_leader",
+            Kind::Gauge,
+            "Whether this replica holds the lease.",
+            if leads { 1.0 } else { 0.0 },
+        );
+        self.expose_pools(page);
+        page.family(
+            "mcc_pool_alert",
+            Kind::Gauge,
+            "Nodes of the control plane that a custom pool selects too; always 1.",
+        );
+        for node in lock(&self.alerts).iter() {
+            page.sample("mcc_pool_alert", &[("node", node)], 1.0);
+        }
+    }
+}
+
+impl Probes for Figures {
+    fn healthy(&self) -> Result<(), String> {
+        if !self.leads.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let at = Duration::from_millis(self.progress.load(Ordering::Relaxed));
+        let since = self.began.elapsed().saturating_sub(at);
+        if since > STUCK + crate::passes::RESYNC {
+            return Err(format!("no pool was looked at for {} s", since.as_secs()));
+        }
+        Ok(())
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 nodes")]
+fn number(count: usize) -> f64 {
+    count as f64
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held; a poisoned lock still holds whole values.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,122 @@
+//! A claimed round, and the nodes that are told.
+
+use cluster::wire;
+use pool::membership::Membership;
+use pool::node::NodeView;
+use pool::rollout::{Decision, decide};
+use pool::selector::Selector;
+use pool::view::PoolView;
+use pool::write::NodeWrite;
+use service::report::Chain;
+
+use crate::requests::Requests;
+use crate::store::{Pool, Snapshot};
+
+/// What came of a round.
+#[derive(Debug)]
+pub struct Round {
+    /// The pool, as it is now.
+    pub pool: Pool,
+    /// Nodes as they are now: those listed, with what was written to them.
+    pub nodes: Vec<NodeView>,
+    /// Nodes that were told.
+    pub told: Vec<String>,
+    /// Nodes that were claimed and not told: they changed in between, or the API server did not take it.
+    pub missed: Vec<String>,
+}
+
+/// Decides from the cluster as it is *now*, claims the round, and tells the nodes.
+///
+/// The order of the requests is what the budget rests on: the pool is read before the nodes, the claim carries the pool's version, and
+/// each node is written only in the version that was read (see `pool::round`).
+///
+/// # Errors
+/// Of the API server: 409 where the pool changed since it was read, for example because another replica claimed a round.
+pub async fn tell(
+    requests: &Requests,
+    snapshot: &Snapshot,
+    name: &str,
+    topology: Option<&str>,
+) -> Result<Round, wire::Error> {
+    let pool = requests.read_pool(name).await?;
+    let nodes = match &pool.view.node_selector {
+        Ok(Selector::Labels(selector)) => requests.list_nodes(selector.to_string()).await?,
+        Ok(Selector::Nothing | Selector::Everything) | Err(_) => Vec::new(),
+    };
+    let views = snapshot.views_with(&pool.view);
+    let sorted = Membership::sort(&nodes, &views);
+    let members = sorted.of(name);
+    let decision = decide(&pool.view, members);
+    if decision.assignments.is_empty() {
+        return Ok(Round {
+            pool,
+            nodes,
+            told: Vec::new(),
+            missed: Vec::new(),
+        });
+    }
+    let claim = decision.claim(&pool.view, members);
+    let claimed = requests.claim(&pool, &claim).await?;
+    let writes = writes(&decision, &pool.view, members, topology);
+    let mut round = Round {
+        pool: claimed,
+        nodes,
+        told: Vec::new(),
+        missed: Vec::new(),
+    };
+    for write in writes {
+        carry_out(requests, &mut round, write).await;
+    }
+    Ok(round)
+}
+
+/// The writes that tell the assigned nodes, in the order of the assignments.
+fn writes(
+    decision: &Decision,
+    view: &PoolView,
+    members: &[&NodeView],
+    topology: Option<&str>,
+) -> Vec<NodeWrite> {
+    decision
+        .assignments
+        .iter()
+        .filter_map(|assignment| {
+            let node = members.iter().find(|node| node.name == assignment.node)?;
+            NodeWrite::of(node, view, true, topology)
+        })
+        .collect()
+}
+
+async fn carry_out(requests: &Requests, round: &mut Round, write: NodeWrite) {
+    let pool = &round.pool.view;
+    match requests.write_node(&write).await {
+        Ok(node) => {
+            tracing::info!(
+                node = node.name,
+                pool = pool.name,
+                current = node.current_config,
+                desired = node.desired_config,
+                "told a node"
+            );
+            round.told.push(write.node);
+            for known in &mut round.nodes {
+                if known.name == node.name {
+                    known.clone_from(&node);
+                }
+            }
+        }
+        Err(error) => {
+            let is_conflict = error.code() == Some(409);
+            if is_conflict {
+                tracing::debug!(
+                    node = write.node,
+                    pool = pool.name,
+                    "node changed before it was told"
+                );
+            } else {
+                tracing::warn!(node = write.node, pool = pool.name, error = %Chain(&error), "cannot tell a node");
+            }
+            round.missed.push(write.node);
+        }
+    }
+}
