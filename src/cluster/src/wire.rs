@@ -379,7 +379,10 @@ mod tests {
 
     #[test]
     fn selectors_survive_in_a_query() {
-        assert_eq!(escape("a.b/c in (d,e),!f"), "a.b%2Fc%20in%20%28d%2Ce%29%2C%21f");
+        assert_eq!(
+            escape("a.b/c in (d,e),!f"),
+            "a.b%2Fc%20in%20%28d%2Ce%29%2C%21f"
+        );
     }
 
     #[test]
