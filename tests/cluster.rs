@@ -2,8 +2,12 @@
 //! replicas of the controller.
 //!
 //! - [`objects`]: the cluster's objects, as an administrator writes and reads them
+//! - `account`, `controller`, `daemon`: the programs under test
 //! - `spec`: what a cluster is made from
 
+mod account;
+mod controller;
+mod daemon;
 pub mod objects;
 mod spec;
 
@@ -16,11 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use api::label;
+use api::{MachineConfig, NodeState, annotation, label};
 use k8s_openapi::api::core::v1::Node;
 use lab::Lab;
-use lab::control_plane::{ControlPlane, Options, definitions};
-use lab::host::{BOOTED_WITHIN, Host, HostSpec};
+use lab::control_plane::{ControlPlane, Options, Process, definitions};
+use lab::host::{BOOTED_WITHIN, Host, HostSpec, Pod};
 use lab::registry::{Registry, Request};
 use lab::tree::{Commit, Overlay, Tree};
 use serde_json::{Value, json};
@@ -31,6 +35,9 @@ use crate::observer::host;
 
 /// How long what starts on its own may take to be there.
 pub const SOON: Duration = Duration::from_mins(1);
+
+/// Folder of each component's objects.
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
 
 /// An OS in the registry.
 #[derive(Clone, Debug)]
@@ -45,23 +52,67 @@ pub struct Image {
 #[derive(Debug)]
 pub struct Cluster {
     // Dropped in this order.
+    daemons: Vec<Pod>,
     hosts: Vec<Host>,
+    controllers: Vec<Process>,
     control_plane: Arc<ControlPlane>,
     objects: Objects,
     registry: Registry,
     tree: Tree,
+    lab: Lab,
     logs: PathBuf,
-    _lab: Lab,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for host in &self.hosts {
+            // They are for people, and what could not be kept says nothing about the run.
+            drop(keep_logs(host, &self.logs.join(host.name())));
+        }
+    }
 }
 
 impl Cluster {
     /// Starts one with these pools and nodes; returns when every node is Done in the first
     /// configuration of its pool, which names the image of the OS it runs.
     ///
+    /// Logs of the control plane, the programs and the hosts are in `logs`.
+    ///
     /// # Errors
     ///
     /// A part cannot be had, or is not up in time.
     pub async fn start(
+        binaries: &Binaries,
+        logs: &Path,
+        pools: &str,
+        nodes: &[NodeSpec],
+    ) -> Result<Self> {
+        let mut cluster = Self::without_nodes(binaries, logs, pools, nodes).await?;
+        let mut targets = BTreeMap::new();
+        for node in nodes {
+            let target = cluster.next_target(node.pool(), "").await?;
+            let config = cluster.objects.machine_config(&target).await?;
+            let spec = cluster.host_spec(node, &config)?;
+            let mut host = Host::create(&cluster.lab, spec)?;
+            host.start()?;
+            cluster.hosts.push(host);
+            targets.insert(node.pool(), target);
+        }
+        for node in nodes {
+            cluster.join(node).await?;
+            let host = cluster.host(&node.name)?;
+            let dir = logs.join(&node.name);
+            let daemon = daemon::start(binaries, &cluster.control_plane, host, &dir)?;
+            cluster.daemons.push(daemon);
+        }
+        for (pool, target) in targets {
+            cluster.all_done(pool, &target, SOON).await?;
+        }
+        Ok(cluster)
+    }
+
+    /// The control plane, the registry and the controller, with what an installer applies.
+    async fn without_nodes(
         binaries: &Binaries,
         logs: &Path,
         pools: &str,
@@ -79,26 +130,29 @@ impl Cluster {
         };
         let control_plane = Arc::new(ControlPlane::start(&options)?);
         control_plane.apply_crds(&definitions())?;
-        let objects = Objects::new(control_plane.client().await?);
+        for component in ["daemon", "controller"] {
+            let dir = format!("{DEPLOY}/{component}");
+            control_plane.kubectl(&["apply", "--server-side", "--kustomize", &dir])?;
+        }
         let mut cluster = Self {
+            daemons: Vec::new(),
             hosts: Vec::new(),
+            controllers: Vec::new(),
+            objects: Objects::new(control_plane.client().await?),
             control_plane,
-            objects,
             registry,
             tree,
+            lab,
             logs: logs.to_owned(),
-            _lab: lab.clone(),
         };
+        let os = cluster.push(cluster.tree.base())?;
+        cluster.configure(
+            "00-worker",
+            "worker",
+            &json!({ "osImageURL": os.reference }),
+        )?;
         cluster.apply(pools)?;
-        for (index, node) in (0..).zip(nodes) {
-            let spec = cluster.host_spec(&lab, node, index)?;
-            let mut host = Host::create(&lab, spec)?;
-            host.start()?;
-            cluster.hosts.push(host);
-        }
-        for node in nodes {
-            cluster.join(node).await?;
-        }
+        cluster.controllers = controller::start(&binaries.mcc, &cluster.control_plane, logs)?;
         Ok(cluster)
     }
 
@@ -283,17 +337,31 @@ impl Cluster {
             .collect())
     }
 
-    fn host_spec(&self, lab: &Lab, node: &NodeSpec, index: u8) -> Result<HostSpec> {
+    /// A host as an installer leaves it: with the first configuration of its pool in force.
+    fn host_spec(&self, node: &NodeSpec, config: &MachineConfig) -> Result<HostSpec> {
         // The lab numbers its hosts from 10.
-        let [a, b, c, _] = lab.address().octets();
-        let address = Ipv4Addr::new(a, b, c, 10 + index);
+        let [a, b, c, _] = self.lab.address().octets();
+        let address = Ipv4Addr::new(a, b, c, 10 + u8::try_from(self.hosts.len())?);
         let name = node.name.clone();
         let arguments = format!("--node-name={name} --node-ip={address}");
         let programs = self.control_plane.programs().binary();
+        let target = config.metadata.name.as_deref().unwrap_or_default();
+        let annotations = BTreeMap::from([
+            (annotation::CURRENT_CONFIG, target),
+            (annotation::DESIRED_CONFIG, target),
+            (annotation::STATE, NodeState::Done.as_str()),
+        ]);
+        let record = |file: &str| format!("/etc/machine-config-daemon/{file}");
         let mut spec = HostSpec::new(&name, self.tree.base())
             .kubelet(&self.control_plane.node_kubeconfig(&name)?, &arguments)
             .bin(programs.parent().context("the programs are in no folder")?)
-            .registry(&self.registry.location());
+            .registry(&self.registry.location())
+            .file(&record("currentconfig"), serde_json::to_vec(config)?, 0o600)
+            .file(
+                &record("node-annotations.json"),
+                serde_json::to_vec(&annotations)?,
+                0o644,
+            );
         for (path, content) in &node.files {
             spec = spec.file(path, content.as_str(), 0o644);
         }
@@ -303,6 +371,23 @@ impl Cluster {
         let control_plane = Arc::clone(&self.control_plane);
         Ok(spec.when_down(move || tell_down(&control_plane, &name)))
     }
+}
+
+/// Copies a host's logs: its console, its boots, its pods' and its journal.
+#[expect(clippy::disallowed_methods, reason = "a run's own files")]
+fn keep_logs(host: &Host, dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir)?;
+    for entry in fs::read_dir(host.dir())? {
+        let path = entry?.path();
+        let is_log = path
+            .extension()
+            .is_some_and(|end| end == "log" || end == "jsonl");
+        if let Some(name) = path.file_name().filter(|_| is_log) {
+            fs::copy(&path, dir.join(name))?;
+        }
+    }
+    let journal = host.run(["journalctl", "--no-pager", "--output=short-iso-precise"])?;
+    Ok(fs::write(dir.join("journal.log"), journal)?)
 }
 
 /// Lets the cluster know that a host is down. That it cannot know is a cluster on its way down.

@@ -60,11 +60,16 @@ impl NodeSpec {
         }
     }
 
-    /// With another role: the label that pools select by.
+    /// With another role: the label by which the pool of that name selects its nodes.
     #[must_use]
     pub fn role(mut self, role: &str) -> Self {
         self.roles.push(role.to_owned());
         self
+    }
+
+    /// The pool that it is in: that of its last role.
+    pub(super) fn pool(&self) -> &str {
+        self.roles.last().map_or("worker", String::as_str)
     }
 
     /// With a pod of the host's own.

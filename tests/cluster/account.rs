@@ -1,0 +1,67 @@
+//! Service accounts, as pods have them.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use lab::control_plane::ControlPlane;
+
+/// Namespace of the components.
+const NAMESPACE: &str = api::NAMESPACE;
+
+/// Writes what a kubelet mounts into a pod of the service account: `token`, `ca.crt`, `namespace`.
+#[expect(clippy::disallowed_methods, reason = "a run's own files")]
+pub(super) fn write_mount(control_plane: &ControlPlane, account: &str, dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::write(dir.join("token"), token(control_plane, account)?)?;
+    fs::write(dir.join("ca.crt"), control_plane.ca_pem())?;
+    Ok(fs::write(dir.join("namespace"), NAMESPACE)?)
+}
+
+/// A token of a service account, good for longer than any run.
+fn token(control_plane: &ControlPlane, account: &str) -> Result<String> {
+    let token = control_plane.kubectl(&[
+        "create",
+        "token",
+        account,
+        "--namespace",
+        NAMESPACE,
+        "--duration=24h",
+    ])?;
+    Ok(token.trim().to_owned())
+}
+
+/// Writes a kubeconfig of a service account.
+#[expect(clippy::disallowed_methods, reason = "a run's own file")]
+pub(super) fn write_kubeconfig(
+    control_plane: &ControlPlane,
+    account: &str,
+    path: &Path,
+) -> Result<()> {
+    let token = token(control_plane, account)?;
+    let server = control_plane.server_url();
+    let authority = BASE64.encode(control_plane.ca_pem());
+    let text = format!(
+        "apiVersion: v1
+kind: Config
+clusters:
+- name: lab
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+users:
+- name: {account}
+  user:
+    token: {token}
+contexts:
+- name: lab
+  context:
+    cluster: lab
+    user: {account}
+current-context: lab
+"
+    );
+    Ok(fs::write(path, text)?)
+}
