@@ -5,6 +5,7 @@
 )]
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -163,6 +164,12 @@ fn sources(module: &Path) -> Result<Vec<PathBuf>> {
 fn build(module: &Path, dir: &Path) -> Result<()> {
     let output = dir.join(BINARY);
     let output = output.to_str().context("the cache's path is not UTF-8")?;
+    // Minutes without a word look like a hang. Where standard error is closed nobody is looking.
+    drop(writeln!(
+        std::io::stderr(),
+        "building etcd and Kubernetes into {} (about 7 minutes on two cores, once)",
+        dir.display()
+    ));
     let release = go(
         module,
         &["list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"],
