@@ -6,13 +6,16 @@
 //!
 //! - `create`: its disks and first deployment
 //! - `entries`: what a boot loader would start
+//! - `pod`: a program on it in the form of a DaemonSet's container
 //! - `power`: boots, one after the other
 //! - `template`: what all disks are copied from
 
 mod create;
 mod entries;
+mod pod;
 mod power;
 mod template;
+mod wait;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -23,10 +26,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use rustix::process::Pid;
 
 use self::create::{Disks, WhenDown};
 pub use self::create::{HostSpec, STATEROOT};
 pub use self::entries::{DeploymentId, Entry, entries};
+pub use self::pod::{FromCluster, Pod, PodSpec, Propagation};
 use self::power::Power;
 pub use self::power::{Boot, End};
 use crate::cgroup::Cgroup;
@@ -54,7 +59,7 @@ pub struct Host {
 /// What a program inside a host left behind.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Exit code; none if a signal ended it.
+    /// Exit code; 128 and the signal's number if one ended it; none if the host went down.
     pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
@@ -290,8 +295,19 @@ impl Host {
         self.machine.port.connect(connected)
     }
 
-    /// A command that runs a program inside, as root, in all of the host's namespaces. It dies with
-    /// the host.
+    /// Limits what it receives to this many kilobits a second, or no more: for what is to be caught in
+    /// the middle of a download.
+    ///
+    /// # Errors
+    ///
+    /// It is not limited, and no limit is asked for.
+    pub fn limit(&self, kbit_per_second: Option<u32>) -> Result<()> {
+        self.machine.port.limit(kbit_per_second)
+    }
+
+    /// A command that runs a program inside, as root, in all of the host's namespaces. The program
+    /// dies with the host; its death by a signal is the code 128 and the signal's number, as a
+    /// shell has it.
     ///
     /// # Errors
     ///
@@ -299,16 +315,14 @@ impl Host {
     pub fn command(&self, program: &str) -> Result<Command> {
         let leader = self.machine.power.leader();
         let leader = leader.with_context(|| format!("the host {} is down", self.name()))?;
-        let mut nsenter = command("nsenter");
-        nsenter
-            .arg("--target")
-            .arg(leader.as_raw_nonzero().to_string());
-        nsenter.args(["--all", "--", program]);
-        nsenter
+        let entering = entering(leader);
+        let mut enter = command(entering.first().context("nothing to run")?);
+        enter.args(entering.iter().skip(1)).arg(program);
+        enter
             .env_clear()
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin");
-        nsenter.env("LC_ALL", "C.UTF-8").env("HOME", "/root");
-        Ok(nsenter)
+        enter.env("LC_ALL", "C.UTF-8").env("HOME", "/root");
+        Ok(enter)
     }
 
     /// Runs a program inside to its end, whatever that is.
@@ -393,6 +407,21 @@ impl Drop for Machine {
             Path::new("/run/systemd/nspawn/propagate").join(self.id()),
         ));
     }
+}
+
+/// The arguments by which a program is run among the processes whose first is `leader`.
+///
+/// nsenter does not fork, a shell does: where nsenter's child is stopped it stops itself, and
+/// systemd stops all processes on its way down. It would wait for ever for one that nobody reaps.
+fn entering(leader: Pid) -> Vec<String> {
+    let leader = leader.as_raw_nonzero().to_string();
+    let nsenter = ["nsenter", "--all", "--no-fork", "--target", &leader, "--"];
+    let fork = ["sh", "-c", r#""$@"; exit $?"#, "sh"];
+    nsenter
+        .into_iter()
+        .chain(fork)
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 fn random_uuid() -> Result<String> {

@@ -108,6 +108,21 @@ impl Port {
         ])
         .map(drop)
     }
+
+    /// Limits what comes in to a rate, or no more.
+    pub(crate) fn limit(&self, kbit_per_second: Option<u32>) -> Result<()> {
+        // The bridge's end sends what the host receives.
+        let link = self.link.as_str();
+        let rate = kbit_per_second.map(|rate| format!("{rate}kbit"));
+        let limit = ["root", "tbf", "burst", "256kb", "latency", "400ms", "rate"];
+        match &rate {
+            Some(rate) => {
+                let tc = ["qdisc", "replace", "dev", link].into_iter().chain(limit);
+                run(command("tc").args(tc).arg(rate)).map(drop)
+            }
+            None => run(command("tc").args(["qdisc", "delete", "dev", link, "root"])).map(drop),
+        }
+    }
 }
 
 impl Drop for Port {

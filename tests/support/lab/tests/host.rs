@@ -97,6 +97,15 @@ fn a_reboot_by_logind_is_another_boot_of_the_same_host() {
 
 #[test]
 #[ignore = "needs root, debootstrap tree"]
+fn a_program_run_from_outside_keeps_no_host_from_rebooting() {
+    let (_tree, host) = booted();
+    let mut sleeping = host.command("sleep").unwrap().arg("1000").spawn().unwrap();
+    host.reboot().unwrap();
+    assert!(!sleeping.wait().unwrap().success());
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
 fn a_deployed_commit_is_booted_next() {
     let (tree, host) = booted();
     let overlay = Overlay::version("v2").another_kernel().owned_file(

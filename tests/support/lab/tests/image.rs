@@ -121,6 +121,21 @@ fn the_log_tells_which_host_fetched_bytes() {
             .all(|request| request.started <= request.finished)
     );
 
+    // 90 MB at 200 Mbit/s are 4 s, the largest layer more than one.
+    host.limit(Some(200_000)).unwrap();
+    host.run([
+        "skopeo",
+        "copy",
+        &format!("docker://{pullspec}"),
+        "dir:/var/tmp/again",
+    ])
+    .unwrap();
+    let slowest =
+        |request: &lab::registry::Request| request.finished.duration_since(request.started);
+    let slowest = from_host(&registry).iter().map(slowest).max().unwrap();
+    assert!(slowest.as_secs() >= 1, "{slowest:?}");
+    host.limit(None).unwrap();
+
     registry.stop();
     assert_ne!(
         host.exec(["skopeo", "inspect", &format!("docker://{pullspec}")])

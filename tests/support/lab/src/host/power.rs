@@ -23,7 +23,8 @@ use crate::program::command;
 const EXIT_REBOOT: i32 = 133;
 
 /// Enters the control groups named before `--` and becomes the program after it.
-const ENTER: &str = r#"while [ "$1" != -- ]; do echo $$ >"$1"; shift; done; shift; exec "$@""#;
+pub(super) const ENTER: &str =
+    r#"while [ "$1" != -- ]; do echo $$ >"$1"; shift; done; shift; exec "$@""#;
 
 /// One boot of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -114,6 +115,33 @@ impl Power {
     pub(super) fn wait_off(&self, within: Duration) -> Result<()> {
         self.wait(within, |state| (!state.supervised).then_some(()))
             .context("the host did not go down in time")
+    }
+
+    /// Waits until the host is up, or `is_over` says that nobody cares any more: false then. Whoever
+    /// changes that calls [`Self::nudge`].
+    pub(super) fn wait_up(&self, is_over: impl Fn() -> bool) -> bool {
+        let mut state = self.lock();
+        loop {
+            if is_over() {
+                return false;
+            }
+            if state
+                .boots
+                .last()
+                .is_some_and(|boot| boot.ready.is_some() && boot.ended.is_none())
+            {
+                return true;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets everybody who waits look again.
+    pub(super) fn nudge(&self) {
+        self.change(|_| ());
     }
 
     /// Asks for no further boot. The running one goes on.

@@ -45,7 +45,7 @@ add_drivers+=" virtio_pci virtio_blk ext4 "
 CONF
 inside apt-get install --quiet=2 --yes --no-install-recommends \
     systemd systemd-sysv libpam-systemd dbus udev ostree skopeo strace iproute2 procps kmod \
-    ca-certificates dracut ostree-boot linux-image-cloud-amd64 >/dev/null
+    ca-certificates crun qemu-guest-agent dracut ostree-boot linux-image-cloud-amd64 >/dev/null
 
 kernel=$(basename "$out"/usr/lib/modules/*)
 modules=$out/usr/lib/modules/$kernel

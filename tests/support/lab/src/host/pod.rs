@@ -1,0 +1,292 @@
+//! A program on a host in the form of a DaemonSet's container.
+//!
+//! A real container runtime (`crun`) runs it in the host's namespaces: a root of its own, read-only
+//! and without an operating system, the host's processes and network, and only the mounts that are
+//! named. As a kubelet would, the lab starts it whenever the host is up, and again when it ends.
+//!
+//! - `spec`: what is to run
+//! - `daemon_set`: reading that from a DaemonSet
+//! - `bundle`: the same for the runtime
+
+mod bundle;
+mod daemon_set;
+mod spec;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use jiff::Timestamp;
+use rustix::process::{Pid, Signal, kill_process};
+
+pub use self::daemon_set::FromCluster;
+pub use self::spec::{PodSpec, Propagation};
+use super::power::ENTER;
+use super::{Host, Machine};
+use crate::program::command;
+
+/// Time between an end and the next start. A kubelet begins with ten seconds, which would be most of
+/// what a crash test takes.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// Where the runtime keeps its state on the host; gone at a reboot, as on a node.
+const STATE: &str = "/run/crun";
+
+/// Runs container `$1` from bundle `$2`. The last run may have been killed before it could tidy up.
+const RUN: &str = r#"crun --root "$0" delete --force "$1" 2>/dev/null
+    exec crun --root "$0" --cgroup-manager=disabled run --bundle "$2" "$1""#;
+
+/// A program that runs on a host as a DaemonSet's container. Killed when dropped.
+#[derive(Debug)]
+pub struct Pod {
+    shared: Arc<Shared>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    machine: Arc<Machine>,
+    spec: PodSpec,
+    /// It is not to be started again.
+    ending: AtomicBool,
+    /// How often it was started.
+    starts: AtomicU32,
+    /// The runtime's outermost process, while there is one.
+    runtime: Mutex<Option<Pid>>,
+}
+
+impl Pod {
+    /// Starts it on a host as soon as that is up.
+    ///
+    /// # Errors
+    ///
+    /// A file that it is made from cannot be read.
+    pub fn start(host: &Host, spec: PodSpec) -> Result<Self> {
+        let machine = Arc::clone(&host.machine);
+        bundle::make_root(&spec, &dir(&machine, &spec.name))?;
+        let shared = Arc::new(Shared {
+            machine,
+            spec,
+            ending: AtomicBool::new(false),
+            starts: AtomicU32::new(0),
+            runtime: Mutex::new(None),
+        });
+        let kept = Arc::clone(&shared);
+        let keeper = std::thread::Builder::new()
+            .name(format!("pod-{}", shared.spec.name))
+            .spawn(move || kept.keep())?;
+        Ok(Self {
+            shared,
+            keeper: Some(keeper),
+        })
+    }
+
+    /// How often it was started so far.
+    pub fn starts(&self) -> u32 {
+        self.shared.starts.load(Ordering::SeqCst)
+    }
+
+    /// What it wrote, of all times it ran.
+    pub fn log(&self) -> PathBuf {
+        self.shared.log()
+    }
+
+    /// Process id of the program on this machine, while it runs.
+    pub fn pid(&self) -> Option<Pid> {
+        // The outermost process is the one that entered; its child the runtime, whose child is it.
+        only_child(only_child(self.shared.runtime()?)?)
+    }
+
+    /// Waits until the program runs.
+    ///
+    /// # Errors
+    ///
+    /// It does not, in that time.
+    pub fn wait_running(&self, within: Duration) -> Result<Pid> {
+        super::wait::until(within, || Ok(self.pid()))
+            .with_context(|| format!("pod {} does not run", self.shared.spec.name))
+    }
+
+    /// Sends the program a signal. After its end it is started again.
+    ///
+    /// # Errors
+    ///
+    /// It does not run.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = self
+            .pid()
+            .with_context(|| format!("pod {} is down", self.shared.spec.name))?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Ends it as a kubelet does: SIGTERM, and SIGKILL when the grace period is over. It is not
+    /// started again.
+    ///
+    /// # Errors
+    ///
+    /// It survives that.
+    pub fn stop(&mut self, grace: Duration) -> Result<()> {
+        self.shared.end();
+        if let Some(pid) = self.pid() {
+            kill_process(pid, Signal::TERM).ok();
+        }
+        let gone = || Ok(self.shared.runtime().is_none().then_some(()));
+        if super::wait::until(grace, gone).is_err() {
+            self.shared.kill();
+        }
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<()> {
+        let Some(keeper) = self.keeper.take() else {
+            return Ok(());
+        };
+        let joined = keeper.join();
+        ensure!(
+            joined.is_ok(),
+            "the thread that keeps pod {} panicked",
+            self.shared.spec.name
+        );
+        Ok(())
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        self.shared.end();
+        self.shared.kill();
+        // A panic of the thread has been printed.
+        drop(self.join());
+    }
+}
+
+impl Shared {
+    /// Runs it again and again, until it is to end.
+    fn keep(&self) {
+        let power = &self.machine.power;
+        let is_ending = || self.ending.load(Ordering::SeqCst);
+        while power.wait_up(is_ending) {
+            if let Err(error) = self.run() {
+                self.note(&format!("cannot run it: {error:#}"));
+            }
+            super::wait::pause(RESTART_AFTER, is_ending);
+        }
+    }
+
+    /// Runs it once, to its end.
+    fn run(&self) -> Result<()> {
+        let name = &self.spec.name;
+        let leader = self.machine.power.leader().context("the host went down")?;
+        bundle::write_config(&self.spec, &dir(&self.machine, name), leader)?;
+        let cgroup = self
+            .machine
+            .cgroup
+            .child("payload")
+            .child("kubepods.slice")
+            .child(name);
+        cgroup.make()?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log())?;
+        let mut crun = command("setpriv");
+        crun.args(["--pdeathsig", "KILL", "--", "sh", "-c", ENTER, "sh"]);
+        crun.args(cgroup.entrances()).arg("--");
+        crun.args(super::entering(leader));
+        crun.args([
+            "sh",
+            "-c",
+            RUN,
+            STATE,
+            name,
+            &format!("/run/lab/pods/{name}"),
+        ]);
+        crun.stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        // Not in the terminal's group: a Ctrl-C is for the owner.
+        crun.process_group(0);
+
+        let mut child = self.spawn(&mut crun)?;
+        let status = child.wait();
+        *self.lock() = None;
+        let status = status?;
+        self.note(&format!("ended: {status}"));
+        Ok(())
+    }
+
+    fn spawn(&self, crun: &mut std::process::Command) -> Result<Child> {
+        let mut runtime = self.lock();
+        ensure!(!self.ending.load(Ordering::SeqCst), "it is to end");
+        let child = crun.spawn().context("cannot start the container runtime")?;
+        self.starts.fetch_add(1, Ordering::SeqCst);
+        *runtime = Pid::from_raw(child.id().cast_signed());
+        Ok(child)
+    }
+
+    fn end(&self) {
+        let _runtime = self.lock();
+        self.ending.store(true, Ordering::SeqCst);
+        self.machine.power.nudge();
+    }
+
+    /// Kills the program, and the runtime with it.
+    fn kill(&self) {
+        let Some(outermost) = self.runtime() else {
+            return;
+        };
+        let crun = only_child(outermost);
+        let program = crun.and_then(only_child);
+        for pid in [program, crun, Some(outermost)].into_iter().flatten() {
+            // It may have ended since.
+            kill_process(pid, Signal::KILL).ok();
+        }
+    }
+
+    fn runtime(&self) -> Option<Pid> {
+        *self.lock()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Pid>> {
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.machine.dir.join(format!("{}.log", self.spec.name))
+    }
+
+    /// Adds a line of the lab's own to the log.
+    fn note(&self, text: &str) {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log());
+        // It is for people.
+        drop(file.and_then(|mut file| writeln!(file, "--- {} {text}", Timestamp::now())));
+    }
+}
+
+/// The bundle's folder, on this machine.
+fn dir(machine: &Machine, name: &str) -> PathBuf {
+    machine.run_dir().join("pods").join(name)
+}
+
+/// The one process that a process is the parent of.
+fn only_child(parent: Pid) -> Option<Pid> {
+    let id = parent.as_raw_nonzero();
+    let children = fs::read_to_string(Path::new("/proc").join(format!("{id}/task/{id}/children")));
+    children
+        .ok()?
+        .split_ascii_whitespace()
+        .next()?
+        .parse()
+        .ok()
+        .and_then(Pid::from_raw)
+}
