@@ -1,0 +1,149 @@
+//! The configuration that the measured node is in: large, and changed in small ways.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+/// Its files.
+const FILES: u32 = 300;
+
+/// Its units.
+const UNITS: u32 = 40;
+
+/// Bytes of each file, so that the whole, rendered, has about 150 kB.
+const FILE_BYTES: usize = 300;
+
+/// Directory of its files.
+const DIR: &str = "/etc/bench";
+
+/// The file that a service is reloaded for.
+const RELOADED_FOR: u32 = 2;
+
+/// That service.
+const SERVICE: &str = "bench-000.service";
+
+/// How many files another revision changes.
+pub(crate) const CHANGED_FILES: u32 = 3;
+
+/// One state of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// In the contents of the files that change without a reboot.
+    pub(crate) revision: u32,
+    /// In a kernel argument, which changes by a reboot.
+    pub(crate) boot: u32,
+    /// Pull spec of the OS; none for the one of the pool.
+    pub(crate) image: Option<String>,
+}
+
+impl Config {
+    /// `spec` of its MachineConfig.
+    pub(crate) fn spec(&self) -> Value {
+        let files: Vec<_> = (0..FILES).map(|number| self.file(number)).collect();
+        let units: Vec<_> = (0..UNITS).map(unit).collect();
+        let mut spec = json!({
+            "kernelArguments": [format!("slipway.bench={}", self.boot)],
+            "config": {
+                "ignition": { "version": "3.4.0" },
+                "storage": { "files": files },
+                "systemd": { "units": units },
+            },
+        });
+        if let Some(image) = &self.image {
+            spec["osImageURL"] = image.as_str().into();
+        }
+        spec
+    }
+
+    fn file(&self, number: u32) -> Value {
+        let revision = if number < CHANGED_FILES {
+            self.revision
+        } else {
+            0
+        };
+        let line = format!("file {number} of {FILES}, revision {revision}\n");
+        let content: String = line.chars().cycle().take(FILE_BYTES).collect();
+        json!({
+            "path": path(number),
+            "mode": 0o644,
+            "contents": { "source": format!("data:;base64,{}", BASE64.encode(content)) },
+        })
+    }
+}
+
+/// `spec` of MachineConfiguration `cluster`: what a change of the files does.
+pub(crate) fn policies() -> Value {
+    let reload = json!({ "type": "Reload", "reload": { "serviceName": SERVICE } });
+    json!({
+        "managementState": "Managed",
+        "nodeDisruptionPolicy": {
+            "files": [
+                { "path": path(RELOADED_FOR), "actions": [reload] },
+                { "path": DIR, "actions": [{ "type": "None" }] },
+            ],
+        },
+    })
+}
+
+fn path(number: u32) -> String {
+    format!("{DIR}/{number:03}.conf")
+}
+
+/// A service that runs and can be reloaded, and others that are only there.
+fn unit(number: u32) -> Value {
+    let is_service = number == 0;
+    let (start, enabled) = if is_service {
+        ("sleep infinity", true)
+    } else {
+        ("true", false)
+    };
+    let contents = format!(
+        "[Unit]\nDescription=Unit {number} of {UNITS} of the benchmark\n\n\
+         [Service]\nExecStart=/bin/{start}\nExecReload=/bin/true\n\n\
+         [Install]\nWantedBy=multi-user.target\n"
+    );
+    json!({ "name": format!("bench-{number:03}.service"), "enabled": enabled, "contents": contents })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_as_large_as_the_figures_say() {
+        let length = Config::default().spec().to_string().len();
+        assert!((150_000..155_000).contains(&length), "{length}");
+    }
+
+    #[test]
+    fn a_revision_changes_three_files_and_nothing_else() {
+        let old = Config::default();
+        let new = Config {
+            revision: 7,
+            ..old.clone()
+        };
+        let (mut old, new) = (old.spec(), new.spec());
+        let files = |spec: &Value| {
+            spec["config"]["storage"]["files"]
+                .as_array()
+                .unwrap()
+                .clone()
+        };
+        let pairs: Vec<_> = files(&old).into_iter().zip(files(&new)).collect();
+        assert_eq!(pairs.iter().filter(|(old, new)| old != new).count(), 3);
+        assert!(pairs.iter().all(|(old, new)| old["path"] == new["path"]));
+        old["config"]["storage"] = new["config"]["storage"].clone();
+        assert_eq!(old, new);
+    }
+
+    #[test]
+    fn the_policy_reloads_a_service_that_the_configuration_has() {
+        let spec = Config::default().spec();
+        let first = &spec["config"]["systemd"]["units"][0];
+        assert!(first["name"] == SERVICE && first["enabled"] == true);
+        assert_eq!(
+            policies()["nodeDisruptionPolicy"]["files"][0]["path"],
+            "/etc/bench/002.conf"
+        );
+    }
+}

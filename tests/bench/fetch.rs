@@ -1,0 +1,176 @@
+//! Fetching an image and making its deployment, on hosts without a cluster.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use lab::Lab;
+use lab::host::{BOOTED_WITHIN, Host, HostSpec};
+use lab::image::Image;
+use lab::registry::Registry;
+use lab::tree::{Commit, Overlay, Tree};
+use serde_json::Value;
+use tests::cluster::Binaries;
+
+use crate::figure::{Figure, Unit};
+use crate::idle::float;
+use crate::memory;
+use crate::statistics::median;
+
+/// Random bytes in the image besides the operating system, so that its layers, compressed, are more
+/// than [`IMAGE_BYTES`].
+const BALLAST_BYTES: u64 = 100 << 20;
+
+/// The least that counts as an image of a node's size.
+const IMAGE_BYTES: u64 = 150_000_000;
+
+/// The same by the tools that every host has.
+const PLAIN: &str = include_str!("fetch/plain.sh");
+
+/// The helper's program, whose memory counts.
+const HELPER: &str = "mcd-os";
+
+/// Fetches and deploys so many times by `mcd pivot`, and as many by plain tools, each on a new host.
+///
+/// Errors: a host cannot be had, or does not have the deployment afterwards.
+pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>> {
+    let tree = Tree::ready()?;
+    let lab = Lab::create()?;
+    let registry = Registry::start(&lab)?;
+    let commit = tree.commit(
+        &Overlay::version("b3")
+            .another_kernel()
+            .ballast(BALLAST_BYTES, 1),
+    )?;
+    let image = Image::native(&commit)?;
+    let layers = Layers::of(&image.layout)?;
+    ensure!(
+        layers.bytes >= IMAGE_BYTES,
+        "the image has {} bytes only",
+        layers.bytes
+    );
+    let reference = registry.push(&image, "os:b3")?;
+    let programs = programs(&lab, binaries)?;
+
+    let (mut ours, mut plain, mut peaks) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..samples {
+        let host = host(&lab, &tree, &registry, &programs)?;
+        let mut words = vec![
+            "unshare", "--mount", "bash", "-euc", PLAIN, "plain", &reference,
+        ];
+        words.extend(layers.digests.iter().map(String::as_str));
+        plain.push(timed(&host, &words)?);
+        drop(host);
+
+        let host = self::host(&lab, &tree, &registry, &programs)?;
+        let words = ["/run/lab/programs/mcd", "pivot", &reference];
+        let (ms, peak) = memory::peak_resident(HELPER, || timed(&host, &words))?;
+        is_deployed(&host, &commit)?;
+        ours.push(ms);
+        peaks.push(float(peak));
+    }
+
+    let ours = median(&ours).context("nothing was measured")?;
+    let plain = median(&plain).context("nothing was measured")?;
+    let image_bytes = float(layers.bytes);
+    Ok(vec![
+        Figure::new("mcd_os_peak_rss", peaks.into_iter().fold(0.0, f64::max))?
+            .of(samples)
+            .beside("image", image_bytes, Unit::Bytes),
+        Figure::new("mcd_fetch_ratio", ours / plain)?
+            .of(samples)
+            .beside("mcd", ours, Unit::Ms)
+            .beside("skopeo copy, ostree commit and deploy", plain, Unit::Ms)
+            .beside("image", image_bytes, Unit::Bytes),
+    ])
+}
+
+/// A folder with the programs under their own names.
+fn programs(lab: &Lab, binaries: &Binaries) -> Result<std::path::PathBuf> {
+    let dir = lab.dir().join("programs");
+    fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for (from, name) in [(&binaries.mcd, "mcd"), (&binaries.mcd_os, HELPER)] {
+        fs::copy(from, dir.join(name))
+            .with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    Ok(dir)
+}
+
+/// A host that was never asked for an image.
+fn host(lab: &Lab, tree: &Tree, registry: &Registry, programs: &Path) -> Result<Host> {
+    let spec = HostSpec::new("fetch", tree.base())
+        .registry(&registry.location())
+        .bind(programs, "programs");
+    let mut host = Host::create(lab, spec)?;
+    host.start()?;
+    host.wait_booted(BOOTED_WITHIN)?;
+    Ok(host)
+}
+
+/// Milliseconds that a program takes on a host.
+fn timed(host: &Host, words: &[&str]) -> Result<f64> {
+    let begin = Instant::now();
+    host.run(words.iter().copied())?;
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Whether the host boots that content next.
+fn is_deployed(host: &Host, commit: &Commit) -> Result<()> {
+    let next = host
+        .entries()?
+        .into_iter()
+        .next()
+        .context("the host has no boot entry")?;
+    let deployment = next.deployment(host.sysroot())?;
+    let os_release = fs::read_to_string(deployment.join("usr/lib/os-release"))?;
+    let version = format!("VERSION=\"{}\"", commit.version);
+    ensure!(
+        os_release.contains(&version),
+        "the host does not boot {} next",
+        commit.version
+    );
+    Ok(())
+}
+
+/// The layers of an image.
+struct Layers {
+    /// In hexadecimal, the lowest first.
+    digests: Vec<String>,
+    /// Of all, as they are fetched.
+    bytes: u64,
+}
+
+impl Layers {
+    /// Those of the only image of a layout.
+    fn of(layout: &Path) -> Result<Self> {
+        let index = json(&layout.join("index.json"))?;
+        let manifest = digest(&index["manifests"][0])?;
+        let manifest = json(&layout.join("blobs/sha256").join(manifest))?;
+        let layers = manifest["layers"]
+            .as_array()
+            .context("the manifest has no layers")?;
+        Ok(Self {
+            digests: layers.iter().map(digest).collect::<Result<_>>()?,
+            bytes: layers
+                .iter()
+                .filter_map(|layer| layer["size"].as_u64())
+                .sum(),
+        })
+    }
+}
+
+fn digest(descriptor: &Value) -> Result<String> {
+    let digest = descriptor["digest"]
+        .as_str()
+        .and_then(|digest| digest.strip_prefix("sha256:"));
+    Ok(digest
+        .context("a descriptor has no SHA-256 digest")?
+        .to_owned())
+}
+
+fn json(path: &Path) -> Result<Value> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))
+}

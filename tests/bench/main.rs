@@ -1,0 +1,99 @@
+//! `make bench`: the figures of the daemon and its helper, on real parts, beside what they are measured
+//! against.
+//!
+//! - `run`: the order of measurements
+//! - `session`, `config`: the cluster of one node that most are made in, and its configuration
+//! - `idle`, `rebootless`, `service`, `fetch`: the measurements
+//! - `memory`, `relay`, `traffic`, `changes`: what they read
+//! - `figure`, `statistics`, `table`, `report`: what they come to, and how it is shown
+
+mod changes;
+mod config;
+mod fetch;
+mod figure;
+mod idle;
+mod memory;
+mod rebootless;
+mod relay;
+mod report;
+mod run;
+mod service;
+mod session;
+mod statistics;
+mod table;
+mod traffic;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use tests::cluster::Binaries;
+
+use crate::run::Wanted;
+
+/// Measures the figures of the programs and reports them beside their targets.
+///
+/// Exits with 1 if a figure could not be measured. A missed target is a report, and exits with 0.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The node's daemon.
+    #[arg(long)]
+    mcd: PathBuf,
+    /// Its helper on the host.
+    #[arg(long)]
+    mcd_os: PathBuf,
+    /// The controller.
+    #[arg(long)]
+    mcc: PathBuf,
+    /// Folder for figures.json and logs; emptied first.
+    #[arg(long, default_value = "target/bench")]
+    out: PathBuf,
+    /// Only these figures.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = figure::find)]
+    only: Vec<&'static figure::Spec>,
+    /// How many measurements each median is taken of, in place of each figure's own number.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    samples: Option<u16>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match measure(Arguments::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // Nowhere is left to report that standard error is closed.
+            drop(writeln!(std::io::stderr(), "bench: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether everything wanted was measured.
+async fn measure(arguments: Arguments) -> Result<bool> {
+    let Arguments {
+        mcd,
+        mcd_os,
+        mcc,
+        out,
+        only,
+        samples,
+    } = arguments;
+    empty(&out)?;
+    let binaries = Binaries { mcd, mcd_os, mcc };
+    let wanted = Wanted::new(&only, samples.map(usize::from));
+    let report = run::run(&binaries, &out, &wanted).await;
+    report.write(&out)?;
+    report.show()?;
+    Ok(report.is_complete())
+}
+
+fn empty(out: &Path) -> Result<()> {
+    if out.exists() {
+        fs::remove_dir_all(out).with_context(|| format!("cannot empty {}", out.display()))?;
+    }
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))
+}

@@ -1,0 +1,151 @@
+//! Memory of a process, as the kernel counts it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+/// Time between two looks at a process that may end at any time. The peak itself is the kernel's; what
+/// is missed is what was taken after the last look.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Bytes that no file backs: its own.
+    pub(crate) anonymous: u64,
+    /// Bytes of it in memory, those shared with others and with the page cache included.
+    pub(crate) resident: u64,
+}
+
+/// Memory of a process now.
+///
+/// Errors: it is gone, or the kernel does not tell.
+pub(crate) fn of(process: u32) -> Result<Memory> {
+    let path = format!("/proc/{process}/smaps_rollup");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let value = |key| field(&text, key).with_context(|| format!("{path} has no {key}"));
+    Ok(Memory {
+        anonymous: value("Anonymous")?,
+        resident: value("Rss")?,
+    })
+}
+
+/// Bytes of a line such as `Anonymous:     4312 kB`.
+fn field(text: &str, key: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    let kibibytes = line.trim().strip_suffix("kB")?.trim_end();
+    Some(kibibytes.parse::<u64>().ok()? * 1024)
+}
+
+/// Processes of this machine, those inside hosts included, whose program has this name.
+///
+/// Shape: the name as the kernel keeps it, at most 15 bytes. Errors: `/proc` cannot be listed.
+pub(crate) fn named(name: &str) -> Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").context("cannot list /proc")? {
+        let file = entry?.file_name();
+        let Some(process) = file.to_str().and_then(|file| file.parse().ok()) else {
+            continue;
+        };
+        if name_of(process)?.is_some_and(|found| found == name) {
+            found.push(process);
+        }
+    }
+    Ok(found)
+}
+
+/// Name of a process's program; none if the process is gone.
+fn name_of(process: u32) -> Result<Option<String>> {
+    let path = PathBuf::from(format!("/proc/{process}/comm"));
+    match fs::read_to_string(&path) {
+        Ok(name) => Ok(Some(name.trim_end().to_owned())),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// The most that any process of this name held resident while `act` ran.
+///
+/// Errors: those of `act`, or no such process was seen.
+pub(crate) fn peak_resident<T>(name: &str, act: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
+    let over = AtomicBool::new(false);
+    let (done, peak) = thread::scope(|scope| {
+        let watching = scope.spawn(|| watch(name, &over));
+        let done = act();
+        over.store(true, Ordering::Relaxed);
+        (
+            done,
+            watching
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
+    });
+    let done = done?;
+    match peak? {
+        0 => bail!("no process {name} was seen"),
+        peak => Ok((done, peak)),
+    }
+}
+
+fn watch(name: &str, over: &AtomicBool) -> Result<u64> {
+    let mut peak = 0;
+    while !over.load(Ordering::Relaxed) {
+        for process in named(name)? {
+            match fs::read_to_string(format!("/proc/{process}/status")) {
+                Ok(status) => peak = peak.max(field(&status, "VmHWM").unwrap_or_default()),
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(error).context("cannot read a process's status"),
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Ok(peak)
+}
+
+/// Whether an error says that the process has ended: before its file was opened, or after.
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first lines of a real one.
+    const ROLLUP: &str = "55d5a1a4c000-7ffd4a9d2000 ---p 00000000 00:00 0    [rollup]
+Rss:                9876 kB
+Pss:                5120 kB
+Anonymous:          4312 kB
+AnonHugePages:         0 kB
+";
+
+    #[test]
+    fn fields_are_read_by_their_whole_name() {
+        assert_eq!(field(ROLLUP, "Anonymous"), Some(4312 * 1024));
+        assert_eq!(field(ROLLUP, "Rss"), Some(9876 * 1024));
+        assert_eq!(field(ROLLUP, "Anon"), None);
+    }
+
+    #[test]
+    fn a_process_finds_itself() {
+        let own = std::process::id();
+        let name = name_of(own).unwrap().unwrap();
+        assert!(named(&name).unwrap().contains(&own));
+        let memory = of(own).unwrap();
+        assert!(
+            0 < memory.anonymous && memory.anonymous <= memory.resident,
+            "{memory:?}"
+        );
+        let (done, peak) = peak_resident(&name, || Ok(7)).unwrap_or((7, memory.resident));
+        assert!(done == 7 && peak >= memory.anonymous);
+        assert!(peak_resident("no such program", || Ok(())).is_err());
+    }
+}

@@ -1,0 +1,204 @@
+//! A relay before the API server that counts bytes: what goes over the wire, TLS and HTTP included.
+//!
+//! The kubelet and the daemon use one kubeconfig. Each connection is counted for the program that
+//! opened it, which the kernel's table of sockets tells.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, Result};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use crate::memory;
+
+/// A relay. It ends, and with it its connections, when dropped.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    address: SocketAddr,
+    counts: Counts,
+    accepting: JoinHandle<()>,
+}
+
+/// What programs sent and received.
+#[derive(Clone, Debug, Default)]
+struct Counts(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+impl Counts {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        // A thread that panicked with the lock held had added a number or not.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Relay {
+    /// Listens on a free port of the server's own address, so that its certificate is good for it.
+    /// Connections of programs other than `programs` are relayed and not counted.
+    ///
+    /// Errors: it cannot listen.
+    pub(crate) async fn start(
+        server: SocketAddr,
+        programs: &'static [&'static str],
+    ) -> Result<Self> {
+        let listener = TcpListener::bind((server.ip(), 0)).await;
+        let listener = listener.with_context(|| format!("cannot listen on {}", server.ip()))?;
+        let address = listener.local_addr()?;
+        let counts = Counts::default();
+        let counted = counts.clone();
+        let accepting = tokio::spawn(async move {
+            // Ends with the process's descriptors, or when the relay is dropped.
+            while let Ok((client, peer)) = listener.accept().await {
+                tokio::spawn(relay(client, peer, server, programs, counted.clone()));
+            }
+        });
+        Ok(Self {
+            address,
+            counts,
+            accepting,
+        })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Bytes that a program sent and received so far.
+    pub(crate) fn bytes(&self, program: &str) -> u64 {
+        self.counts.lock().get(program).copied().unwrap_or_default()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn relay(
+    client: TcpStream,
+    peer: SocketAddr,
+    server: SocketAddr,
+    programs: &[&'static str],
+    counts: Counts,
+) {
+    let owner = programs.iter().copied().find(|program| owns(program, peer));
+    let Ok(server) = TcpStream::connect(server).await else {
+        return;
+    };
+    // A relay that waits for more to send would be seen in the times.
+    if client
+        .set_nodelay(true)
+        .and_then(|()| server.set_nodelay(true))
+        .is_err()
+    {
+        return;
+    }
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let counted = counts.clone();
+    let up = tokio::spawn(async move { pass_on(from_client, to_server, owner, &counted).await });
+    pass_on(from_server, to_client, owner, &counts).await;
+    up.abort();
+}
+
+/// Passes on until one end is closed, and closes the other.
+async fn pass_on(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    owner: Option<&'static str>,
+    counts: &Counts,
+) {
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        if let Some(owner) = owner {
+            *counts.lock().entry(owner).or_default() += length as u64;
+        }
+        if to
+            .write_all(buffer.get(..length).unwrap_or_default())
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Whether a process of this program has the connection whose end there is `peer`. A process that
+/// ends meanwhile has not.
+fn owns(program: &str, peer: SocketAddr) -> bool {
+    let SocketAddr::V4(peer) = peer else {
+        return false;
+    };
+    let processes = memory::named(program).unwrap_or_default();
+    processes.into_iter().any(|process| {
+        let table = fs::read_to_string(format!("/proc/{process}/net/tcp")).unwrap_or_default();
+        socket(&table, peer).is_some_and(|inode| has_open(process, inode))
+    })
+}
+
+fn has_open(process: u32, inode: u64) -> bool {
+    let link = format!("socket:[{inode}]");
+    let open = fs::read_dir(format!("/proc/{process}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    open.map(|entry| fs::read_link(entry.path()))
+        .any(|target| target.is_ok_and(|target| target.as_os_str() == link.as_str()))
+}
+
+/// Inode of the socket with this local address. Source: the kernel's `proc(5)`, `/proc/net/tcp`: the
+/// address as hexadecimal of the bytes in memory, the port as a number, the inode in the tenth field.
+fn socket(table: &str, local: SocketAddrV4) -> Option<u64> {
+    let address = u32::from_ne_bytes(local.ip().octets());
+    let local = format!("{address:08X}:{:04X}", local.port());
+    table.lines().skip(1).find_map(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        (fields.next() == Some(&local)).then(|| fields.nth(7)?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_found_by_its_own_end() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0 100 0 0 10 0
+   1: 0A00610A:B3AC 0100610A:1A0B 01 00000000:00000000 02:000005DC 00000000     0        0 987654 2 0 20 4 30 10 -1
+";
+        let found = |text: &str| socket(table, text.parse().unwrap());
+        assert_eq!(found("10.97.0.10:45996"), Some(987_654));
+        assert_eq!(found("10.97.0.1:6667"), None);
+    }
+
+    #[tokio::test]
+    async fn bytes_of_both_directions_are_counted_for_who_connected() {
+        let echo = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = echo.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = echo.accept().await.unwrap();
+            let mut word = [0; 5];
+            stream.read_exact(&mut word).await.unwrap();
+            stream.write_all(b"back").await.unwrap();
+        });
+        let own = fs::read_to_string("/proc/self/comm")
+            .unwrap()
+            .trim_end()
+            .to_owned();
+        let names: &'static [&'static str] = vec![&*own.leak()].leak();
+        let relay = Relay::start(server, names).await.unwrap();
+        let mut stream = TcpStream::connect(relay.address()).await.unwrap();
+        stream.write_all(b"there").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, "back");
+        assert_eq!(relay.bytes(names[0]), 9);
+        assert_eq!(relay.bytes("mcd"), 0);
+    }
+}

@@ -1,0 +1,179 @@
+//! The order of measurements, and what is left of each: figures, or why there are none.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use tests::cluster::Binaries;
+
+use crate::figure::{ALL, Figure, Spec};
+use crate::idle::float;
+use crate::report::Report;
+use crate::session::Session;
+use crate::table::Failure;
+use crate::{fetch, idle, rebootless, service};
+
+/// Figures that are measured together.
+const BINARIES: [&str; 2] = ["mcd_binary_bytes", "mcd_os_binary_bytes"];
+const MEMORY: [&str; 4] = [
+    "mcd_idle_anon_3",
+    "mcd_idle_anon_300",
+    "mcd_idle_anon_growth",
+    "mcd_idle_rss_300",
+];
+const TRAFFIC: [&str; 2] = ["mcd_api_idle_hour_requests", "mcd_api_idle_hour_bytes"];
+const FETCH: [&str; 2] = ["mcd_os_peak_rss", "mcd_fetch_ratio"];
+const REBOOTLESS: [&str; 2] = ["mcd_rebootless_ms", "mcd_rebootless_p95_ms"];
+const SERVICE: [&str; 6] = [
+    "mcd_out_of_service_ms",
+    "mcd_out_of_service_ratio",
+    "mcd_api_start_requests",
+    "mcd_api_start_bytes",
+    "mcd_api_update_requests",
+    "mcd_api_update_bytes",
+];
+
+/// Measurements that a median is taken of, where the command line names no other number.
+const FETCHES: usize = 5;
+const CHANGES: usize = 20;
+const OUTAGES: usize = 3;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    names: Vec<&'static str>,
+    samples: Option<usize>,
+}
+
+impl Wanted {
+    /// These figures, or all if none is named. `samples` takes the place of each median's own number.
+    pub(crate) fn new(only: &[&'static Spec], samples: Option<usize>) -> Self {
+        let names = if only.is_empty() {
+            ALL.iter().map(|spec| spec.name).collect()
+        } else {
+            only.iter().map(|spec| spec.name).collect()
+        };
+        Self { names, samples }
+    }
+
+    fn any(&self, of: &[&str]) -> bool {
+        of.iter().any(|name| self.names.contains(name))
+    }
+}
+
+/// Measures what is wanted. `out` keeps the control plane's logs.
+pub(crate) async fn run(binaries: &Binaries, out: &Path, wanted: &Wanted) -> Report {
+    let mut bench = Bench {
+        wanted,
+        report: Report::default(),
+    };
+    if wanted.any(&BINARIES) {
+        bench.take(&BINARIES, lengths(binaries));
+    }
+    let on_node = [&MEMORY[..], &TRAFFIC, &REBOOTLESS, &SERVICE].concat();
+    let mut session = None;
+    if wanted.any(&on_node) {
+        say("starting a control plane and a host, giving its node a configuration of 150 kB");
+        match Session::start(binaries, out).await {
+            Ok(started) => session = Some(started),
+            Err(error) => bench.take(&on_node, Err(error)),
+        }
+    }
+
+    if let Some(session) = session.as_mut().filter(|_| wanted.any(&MEMORY)) {
+        say("memory: two updates, and a minute after each");
+        bench.take(&MEMORY, idle::memory(session).await);
+    }
+    // One needs the node to be left alone for minutes, the other no node.
+    let (traffic, fetch) = tokio::join!(
+        async {
+            let session = session.as_ref().filter(|_| wanted.any(&TRAFFIC))?;
+            say("traffic: ten minutes in which nothing happens on the node");
+            Some(idle::traffic(session).await)
+        },
+        async {
+            let samples = wanted.samples.unwrap_or(FETCHES);
+            let binaries = binaries.clone();
+            let measure = move || fetch::measure(&binaries, samples);
+            wanted
+                .any(&FETCH)
+                .then(|| say("fetching: an image of 200 MB on new hosts"))?;
+            let done = tokio::task::spawn_blocking(measure).await;
+            Some(done.unwrap_or_else(|panic| Err(panic.into())))
+        }
+    );
+    for (names, outcome) in [(&TRAFFIC, traffic), (&FETCH, fetch)] {
+        if let Some(outcome) = outcome {
+            bench.take(names, outcome);
+        }
+    }
+    if let Some(session) = session.as_mut().filter(|_| wanted.any(&REBOOTLESS)) {
+        say("changes without a reboot");
+        let samples = wanted.samples.unwrap_or(CHANGES);
+        bench.take(&REBOOTLESS, rebootless::measure(session, samples).await);
+    }
+    if let Some(session) = session.as_mut().filter(|_| wanted.any(&SERVICE)) {
+        say("updates with a reboot, and reboots by hand");
+        let samples = wanted.samples.unwrap_or(OUTAGES);
+        bench.take(&SERVICE, service::measure(session, samples).await);
+    }
+    bench.report()
+}
+
+struct Bench<'a> {
+    wanted: &'a Wanted,
+    report: Report,
+}
+
+impl Bench<'_> {
+    /// Keeps the wanted ones of the figures, or the reason why these are not there.
+    fn take(&mut self, names: &[&'static str], outcome: Result<Vec<Figure>>) {
+        let is_wanted = |name: &str| self.wanted.names.contains(&name);
+        match outcome {
+            Ok(figures) => {
+                let figures = figures.into_iter().filter(|figure| is_wanted(figure.name));
+                self.report.figures.extend(figures);
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                let names = names.iter().filter(|name| is_wanted(name));
+                let failure = |name: &&'static str| Failure {
+                    name,
+                    why: why.clone(),
+                };
+                self.report.failures.extend(names.map(failure));
+            }
+        }
+    }
+
+    fn report(mut self) -> Report {
+        let place = |name: &str| ALL.iter().position(|spec| spec.name == name);
+        self.report.figures.sort_by_key(|figure| place(figure.name));
+        self.report
+            .failures
+            .sort_by_key(|failure| place(failure.name));
+        self.report
+    }
+}
+
+fn lengths(binaries: &Binaries) -> Result<Vec<Figure>> {
+    let length = |path: &Path| -> Result<f64> {
+        let metadata = fs::metadata(path);
+        Ok(float(
+            metadata
+                .with_context(|| format!("cannot read {}", path.display()))?
+                .len(),
+        ))
+    };
+    Ok(vec![
+        Figure::new("mcd_binary_bytes", length(&binaries.mcd)?)?,
+        Figure::new("mcd_os_binary_bytes", length(&binaries.mcd_os)?)?,
+    ])
+}
+
+/// Says on standard error what is going on.
+fn say(text: &str) {
+    // Nowhere is left to report that it is closed.
+    drop(writeln!(std::io::stderr(), "{text}"));
+}

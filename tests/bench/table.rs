@@ -1,0 +1,215 @@
+//! The table that a person reads. Pure.
+
+use crate::figure::{Beside, Figure, Unit};
+
+/// Whether the reader's terminal shows colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ink {
+    Coloured,
+    Plain,
+}
+
+/// A figure that could not be measured, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) name: &'static str,
+    pub(crate) why: String,
+}
+
+/// Text before a figure's name: met, missed, without a target, not measured.
+const MARKS: [(&str, &str); 4] = [
+    ("\u{2713}", "\x1b[32m"),
+    ("\u{2717}", "\x1b[31m"),
+    ("\u{b7}", "\x1b[2m"),
+    ("!", "\x1b[31m"),
+];
+
+/// Lines of the table with a last one that sums it up.
+pub(crate) fn draw(figures: &[Figure], failures: &[Failure], ink: Ink) -> Vec<String> {
+    let names = figures.iter().map(|figure| figure.name);
+    let names = names.chain(failures.iter().map(|failure| failure.name));
+    let name_width = names
+        .map(str::len)
+        .chain(["FIGURE".len()])
+        .max()
+        .unwrap_or_default();
+    let values: Vec<_> = figures
+        .iter()
+        .map(|figure| shown(figure.value, figure.unit))
+        .collect();
+    let targets: Vec<_> = figures.iter().map(target).collect();
+    let value_width = widest(&values, "VALUE");
+    let target_width = widest(&targets, "AT MOST");
+
+    let heading = format!(
+        "  {:name_width$}  {:>value_width$}  {:>target_width$}  BESIDE",
+        "FIGURE", "VALUE", "AT MOST"
+    );
+    let mut lines = vec![String::new(), paint(ink, "\x1b[2m", &heading)];
+    for ((figure, value), target) in figures.iter().zip(&values).zip(&targets) {
+        let verdict = match figure.is_met() {
+            Some(true) => 0,
+            Some(false) => 1,
+            None => 2,
+        };
+        let (mark, colour) = MARKS.get(verdict).copied().unwrap_or_default();
+        let value = format!("{value:>value_width$}");
+        let value = if verdict == 1 {
+            paint(ink, colour, &value)
+        } else {
+            value
+        };
+        let line = format!(
+            "{} {:name_width$}  {value}  {target:>target_width$}  {}",
+            paint(ink, colour, mark),
+            figure.name,
+            beside(&figure.beside),
+        );
+        lines.push(line.trim_end().to_owned());
+    }
+    for Failure { name, why } in failures {
+        let (mark, colour) = MARKS[3];
+        lines.push(format!(
+            "{} {name:name_width$}  {}",
+            paint(ink, colour, mark),
+            paint(ink, colour, &format!("not measured: {why}")),
+        ));
+    }
+    lines.push(String::new());
+    lines.push(summary(figures, failures));
+    lines
+}
+
+fn summary(figures: &[Figure], failures: &[Failure]) -> String {
+    let judged = figures
+        .iter()
+        .filter(|figure| figure.is_met().is_some())
+        .count();
+    let met = figures
+        .iter()
+        .filter(|figure| figure.is_met() == Some(true))
+        .count();
+    let unmeasured = match failures.len() {
+        0 => String::new(),
+        count => format!("; {count} not measured"),
+    };
+    format!("{met} of {judged} targets met{unmeasured}")
+}
+
+fn target(figure: &Figure) -> String {
+    figure
+        .target
+        .map_or_else(String::new, |target| shown(target, figure.unit))
+}
+
+fn beside(all: &[Beside]) -> String {
+    let one = |beside: &Beside| format!("{}: {}", beside.what, shown(beside.value, beside.unit));
+    all.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// A value with its unit, as short as it can be judged by.
+pub(crate) fn shown(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Bytes if value.abs() < 1e3 => format!("{value:.0} B"),
+        Unit::Bytes if value.abs() < 1e6 => format!("{:.1} kB", value / 1e3),
+        Unit::Bytes => format!("{:.2} MB", value / 1e6),
+        Unit::Ms if value < 10.0 => format!("{value:.1} ms"),
+        Unit::Ms => format!("{} ms", grouped(value)),
+        Unit::Seconds => format!("{value:.0} s"),
+        Unit::Ratio => format!("{value:.2}"),
+        Unit::Requests | Unit::Count => grouped(value),
+    }
+}
+
+/// With a comma between thousands.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        let left = digits.len() - index;
+        if index > 0 && left % 3 == 0 && !grouped.ends_with('-') {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn widest(texts: &[String], title: &str) -> usize {
+    let lengths = texts.iter().map(|text| text.chars().count());
+    lengths.chain([title.len()]).max().unwrap_or_default()
+}
+
+fn paint(ink: Ink, colour: &str, text: &str) -> String {
+    match ink {
+        Ink::Coloured => format!("{colour}{text}\x1b[0m"),
+        Ink::Plain => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures() -> Vec<Figure> {
+        vec![
+            Figure::new("mcd_binary_bytes", 9_876_543.0).unwrap(),
+            Figure::new("mcd_api_start_requests", 7.0).unwrap(),
+            Figure::new("mcd_rebootless_ms", 1234.5)
+                .unwrap()
+                .of(20)
+                .beside("cp -a and sync", 8.25, Unit::Ms)
+                .beside("drops", 3.0, Unit::Count),
+        ]
+    }
+
+    #[test]
+    fn a_table_shows_value_target_and_what_is_beside() {
+        let failure = Failure {
+            name: "mcd_fetch_ratio",
+            why: "no skopeo".into(),
+        };
+        let lines = draw(&figures(), &[failure], Ink::Plain).join("\n");
+        let expected = "
+  FIGURE                     VALUE   AT MOST  BESIDE
+\u{2713} mcd_binary_bytes         9.88 MB  12.00 MB
+\u{b7} mcd_api_start_requests         7
+\u{2717} mcd_rebootless_ms       1,234 ms  1,000 ms  cp -a and sync: 8.2 ms; drops: 3
+! mcd_fetch_ratio         not measured: no skopeo
+
+1 of 2 targets met; 1 not measured";
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn colours_change_no_column() {
+        let plain = draw(&figures(), &[], Ink::Plain);
+        for (coloured, plain) in draw(&figures(), &[], Ink::Coloured).iter().zip(plain) {
+            let mut bare = String::new();
+            for (index, part) in coloured.split('\x1b').enumerate() {
+                bare.push_str(if index == 0 {
+                    part
+                } else {
+                    part.split_once('m').unwrap().1
+                });
+            }
+            assert_eq!(bare, plain);
+        }
+    }
+
+    #[test]
+    fn values_are_as_short_as_they_can_be_judged_by() {
+        let cases = [
+            (999.0, Unit::Bytes, "999 B"),
+            (31_337.0, Unit::Bytes, "31.3 kB"),
+            (4_210_000.0, Unit::Bytes, "4.21 MB"),
+            (-120_000.0, Unit::Bytes, "-120.0 kB"),
+            (1_234_567.0, Unit::Requests, "1,234,567"),
+            (1.3049, Unit::Ratio, "1.30"),
+            (812.0, Unit::Ms, "812 ms"),
+        ];
+        for (value, unit, expected) in cases {
+            assert_eq!(shown(value, unit), expected);
+        }
+    }
+}
