@@ -82,6 +82,19 @@ impl NodeSpec {
         self
     }
 
+    /// With so much time for a booted target to prove itself, instead of the ten minutes that a real
+    /// machine may need.
+    #[must_use]
+    pub fn proved_within_secs(mut self, secs: u32) -> Self {
+        let path = "/etc/systemd/system/slipway-verify.service.d/10-lab.conf";
+        let text = format!(
+            "[Service]\nExecStart=\n\
+             ExecStart=/var/lib/slipway/bin/mcd-os guard --prove --deadline {secs}\n"
+        );
+        self.files.push((path.to_owned(), text));
+        self
+    }
+
     /// With a `/boot` of this size.
     #[must_use]
     pub fn boot_bytes(mut self, bytes: u64) -> Self {

@@ -1,0 +1,343 @@
+//! What comes between: a plain reboot, another target, a target that does not hold.
+//!
+//! One node, one pod that a budget holds on to: while that is there, the node stays in Draining.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use api::{NodeState, annotation};
+use k8s_openapi::api::core::v1::Node;
+use lab::host::{Boot, Host};
+use lab::tree::Overlay;
+use serde_json::{Value, json};
+use tests::cluster::objects::{self, until};
+use tests::cluster::{Binaries, Cluster, Image, NodeSpec};
+use tests::observer::host::{self, Fact};
+
+const NODE: &str = "worker-0";
+const POOL: &str = "worker";
+
+/// Name of the MachineConfig that is changed.
+const CONFIG: &str = "60-change";
+
+/// Size of an image, and the speed at which it takes a minute to fetch.
+const BALLAST_BYTES: u64 = 30 << 20;
+const SLOW_KBIT: u32 = 4_000;
+
+/// How long a change may take, a reboot included.
+const DONE_WITHIN: Duration = Duration::from_mins(3);
+
+/// How long a node may take to get into a phase.
+const PHASE_WITHIN: Duration = Duration::from_mins(1);
+
+const OBJECTS: &str = "
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata:
+  name: worker
+spec:
+  machineConfigSelector:
+    matchLabels: { machineconfiguration.openshift.io/role: worker }
+  nodeSelector:
+    matchLabels: { node-role.kubernetes.io/worker: '' }
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: held
+spec:
+  replicas: 1
+  selector:
+    matchLabels: { app: held }
+  template:
+    metadata:
+      labels: { app: held }
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+        - { name: held, image: lab/held }
+";
+
+const BUDGET: &str = "
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: held
+spec:
+  minAvailable: 1
+  selector:
+    matchLabels: { app: held }
+";
+
+/// A cluster of one node, and where that started.
+struct Scene {
+    cluster: Cluster,
+    /// The configuration that the node was born in.
+    origin: String,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn what_comes_between_is_borne() -> Result<()> {
+    let logs = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../target/interrupted"
+    ));
+    let node = NodeSpec::new(NODE).proved_within_secs(15);
+    let cluster = Cluster::start(&Binaries::built()?, logs, OBJECTS, &[node]).await?;
+    let origin = cluster.objects().target(POOL).await?;
+    let scene = Scene { cluster, origin };
+
+    scene
+        .a_reboot_while_fetching_changes_nothing()
+        .await
+        .context("reboot while fetching")?;
+    scene
+        .a_reboot_while_draining_changes_nothing()
+        .await
+        .context("reboot while draining")?;
+    scene
+        .back_to_current_while_draining_undoes()
+        .await
+        .context("back while draining")?;
+    scene
+        .a_live_target_while_draining_uncordons()
+        .await
+        .context("live while draining")?;
+    scene
+        .only_the_newest_target_is_booted()
+        .await
+        .context("newest target")?;
+    scene
+        .a_target_that_fails_is_held_until_another_comes()
+        .await
+        .context("failing target")
+}
+
+impl Scene {
+    async fn a_reboot_while_fetching_changes_nothing(&self) -> Result<()> {
+        let before = host::snapshot(self.host()?)?;
+        let image = self
+            .cluster
+            .image(&Overlay::version("slow").ballast(BALLAST_BYTES, 7))?;
+        let seen = self.cluster.fetches()?.get(NODE).map_or(0, Vec::len);
+        self.host()?.limit(Some(SLOW_KBIT))?;
+        self.ask(&json!({ "osImageURL": image.reference })).await?;
+        self.phase("Fetching").await?;
+        until("the download to begin", PHASE_WITHIN, async || {
+            let asked = self.cluster.fetches()?.get(NODE).map_or(0, Vec::len);
+            Ok(if asked > seen {
+                Ok(())
+            } else {
+                Err(format!("{asked} requests so far"))
+            })
+        })
+        .await?;
+        self.reboots_into_the_same(&before)?;
+        self.phase("Fetching").await?;
+        self.host()?.limit(None)?;
+        self.back_to_origin().await
+    }
+
+    async fn a_reboot_while_draining_changes_nothing(&self) -> Result<()> {
+        self.hold_on().await?;
+        let before = host::snapshot(self.host()?)?;
+        let image = self.os("drained")?;
+        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        self.draining_names_what_blocks().await?;
+        self.reboots_into_the_same(&before)?;
+        self.draining_names_what_blocks().await?;
+
+        self.no_budget()?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.runs(&image)?;
+        self.back_to_origin().await
+    }
+
+    async fn back_to_current_while_draining_undoes(&self) -> Result<()> {
+        self.hold_on().await?;
+        let boots = self.boots()?.len();
+        self.ask(&json!({ "osImageURL": self.os("undone")?.reference }))
+            .await?;
+        self.draining_names_what_blocks().await?;
+        self.back_to_origin().await?;
+        ensure!(self.boots()?.len() == boots, "the host was rebooted");
+        self.no_budget()
+    }
+
+    async fn a_live_target_while_draining_uncordons(&self) -> Result<()> {
+        self.hold_on().await?;
+        let boots = self.boots()?.len();
+        self.ask(&json!({ "osImageURL": self.os("left")?.reference }))
+            .await?;
+        self.draining_names_what_blocks().await?;
+        let users =
+            json!({ "users": [{ "name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAA live"] }] });
+        let live = json!({ "config": { "ignition": { "version": "3.4.0" }, "passwd": users } });
+        let target = self.ask(&live).await?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        ensure!(self.boots()?.len() == boots, "the host was rebooted");
+        self.no_budget()?;
+        self.back_to_origin().await
+    }
+
+    async fn only_the_newest_target_is_booted(&self) -> Result<()> {
+        let boots = self.boots()?.len();
+        let (passed, last) = (self.os("passed")?, self.os("last")?);
+        self.ask(&json!({ "osImageURL": passed.reference })).await?;
+        self.phase("Fetching").await?;
+        let target = self.ask(&json!({ "osImageURL": last.reference })).await?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.runs(&last)?;
+        let booted = self.boots()?.len() - boots;
+        ensure!(booted == 1, "the host was booted {booted} times");
+        self.back_to_origin().await
+    }
+
+    async fn a_target_that_fails_is_held_until_another_comes(&self) -> Result<()> {
+        let boots = self.boots()?.len();
+        let image = self
+            .cluster
+            .image(&Overlay::version("failing").failing_kubelet())?;
+        self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let held = |node: &Node| {
+            let says = |key| objects::annotation(node, key);
+            says(annotation::PHASE) == "Held"
+                && says(annotation::STATE) == NodeState::Degraded.as_str()
+                && says(annotation::CURRENT_CONFIG) == self.origin
+                && says(annotation::REASON).contains("kubelet.service")
+                && objects::is_in_service(node)
+        };
+        self.node_is("Held in its old state, and in service", DONE_WITHIN, held)
+            .await?;
+        let there_and_back = self.boots()?.len() - boots;
+        ensure!(
+            there_and_back == 2,
+            "the host was booted {there_and_back} times"
+        );
+
+        // Another target is tried, and this one is not in its way.
+        let image = self.os("after-failing")?;
+        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.runs(&image)
+    }
+
+    /// Changes the configuration; the new target.
+    async fn ask(&self, spec: &Value) -> Result<String> {
+        let before = self.cluster.objects().target(POOL).await?;
+        self.cluster.configure(CONFIG, POOL, spec)?;
+        self.cluster.next_target(POOL, &before).await
+    }
+
+    /// Asks for what the node was born in, and waits until it is Done in that.
+    async fn back_to_origin(&self) -> Result<()> {
+        self.cluster.remove_config(CONFIG)?;
+        self.cluster.all_done(POOL, &self.origin, DONE_WITHIN).await
+    }
+
+    fn os(&self, version: &str) -> Result<Image> {
+        self.cluster.image(&Overlay::version(version))
+    }
+
+    /// Waits for the pod, and forbids that it is evicted.
+    async fn hold_on(&self) -> Result<()> {
+        until("the pod", PHASE_WITHIN, async || {
+            let pods = self.cluster.objects().pods(("app", "held")).await?;
+            let is_there = pods.iter().any(objects::is_ready);
+            Ok(if is_there {
+                Ok(())
+            } else {
+                Err("it is not ready".to_owned())
+            })
+        })
+        .await?;
+        self.cluster.apply(BUDGET)
+    }
+
+    fn no_budget(&self) -> Result<()> {
+        let delete = [
+            "delete",
+            "poddisruptionbudget",
+            "held",
+            "--ignore-not-found",
+        ];
+        self.cluster.control_plane().kubectl(&delete)?;
+        Ok(())
+    }
+
+    /// Reboots the host as somebody else would; it comes back as it was.
+    fn reboots_into_the_same(&self, before: &BTreeMap<String, String>) -> Result<()> {
+        let booted = self.boots()?.pop().context("the host was never booted")?;
+        let again = self.host()?.reboot()?;
+        ensure!(
+            again.deployment == booted.deployment && again.options == booted.options,
+            "the host booted {} instead of {}",
+            again.deployment,
+            booted.deployment
+        );
+        let differences = host::differences(before, &host::snapshot(self.host()?)?);
+        ensure!(
+            differences.is_empty(),
+            "the host changed:\n  {}",
+            differences.join("\n  ")
+        );
+        Ok(())
+    }
+
+    async fn draining_names_what_blocks(&self) -> Result<()> {
+        let blocked = |node: &Node| {
+            let reason = objects::annotation(node, annotation::REASON);
+            objects::annotation(node, annotation::PHASE) == "Draining"
+                && reason.contains("default/held-")
+                && reason.to_lowercase().contains("disruption")
+        };
+        self.node_is(
+            "Draining, with the pod and its budget named",
+            PHASE_WITHIN,
+            blocked,
+        )
+        .await
+    }
+
+    async fn phase(&self, name: &str) -> Result<()> {
+        let is_in = |node: &Node| objects::annotation(node, annotation::PHASE) == name;
+        self.node_is(name, PHASE_WITHIN, is_in).await
+    }
+
+    async fn node_is(
+        &self,
+        what: &str,
+        within: Duration,
+        holds: impl Fn(&Node) -> bool,
+    ) -> Result<()> {
+        until(&format!("the node to be {what}"), within, async || {
+            let node = self.cluster.objects().node(NODE).await?;
+            Ok(if holds(&node) {
+                Ok(())
+            } else {
+                Err(objects::says(&node))
+            })
+        })
+        .await
+    }
+
+    fn runs(&self, image: &Image) -> Result<()> {
+        let doubt = Fact::Booted {
+            content: image.content.clone(),
+        }
+        .doubt(self.host()?)?;
+        ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
+        Ok(())
+    }
+
+    fn host(&self) -> Result<&Host> {
+        self.cluster.host(NODE)
+    }
+
+    fn boots(&self) -> Result<Vec<Boot>> {
+        Ok(self.host()?.boots())
+    }
+}
