@@ -41,18 +41,15 @@ impl Config {
     pub(crate) fn spec(&self) -> Value {
         let files: Vec<_> = (0..FILES).map(|number| self.file(number)).collect();
         let units: Vec<_> = (0..UNITS).map(unit).collect();
-        let mut spec = json!({
+        json!({
+            "osImageURL": self.image.as_deref().unwrap_or_default(),
             "kernelArguments": [format!("slipway.bench={}", self.boot)],
             "config": {
                 "ignition": { "version": "3.4.0" },
                 "storage": { "files": files },
                 "systemd": { "units": units },
             },
-        });
-        if let Some(image) = &self.image {
-            spec["osImageURL"] = image.as_str().into();
-        }
-        spec
+        })
     }
 
     fn file(&self, number: u32) -> Value {

@@ -15,7 +15,7 @@ use tests::cluster::Binaries;
 
 use crate::figure::{Figure, Unit};
 use crate::idle::float;
-use crate::memory;
+use crate::memory::OnHost;
 use crate::statistics::median;
 
 /// Random bytes in the image besides the operating system, so that its layers, compressed, are more
@@ -65,7 +65,7 @@ pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>
 
         let host = self::host(&lab, &tree, &registry, &programs)?;
         let words = ["/run/lab/programs/mcd", "pivot", &reference];
-        let (ms, peak) = memory::peak_resident(HELPER, || timed(&host, &words))?;
+        let (ms, peak) = OnHost::new(&host, HELPER)?.peak_resident(|| timed(&host, &words))?;
         is_deployed(&host, &commit)?;
         ours.push(ms);
         peaks.push(float(peak));
@@ -145,24 +145,29 @@ impl Layers {
     /// Those of the only image of a layout.
     fn of(layout: &Path) -> Result<Self> {
         let index = json(&layout.join("index.json"))?;
-        let manifest = digest(&index["manifests"][0])?;
+        let manifest = index
+            .pointer("/manifests/0")
+            .context("the layout has no manifest")?;
+        let manifest = digest(manifest)?;
         let manifest = json(&layout.join("blobs/sha256").join(manifest))?;
-        let layers = manifest["layers"]
-            .as_array()
+        let layers = manifest
+            .get("layers")
+            .and_then(Value::as_array)
             .context("the manifest has no layers")?;
         Ok(Self {
             digests: layers.iter().map(digest).collect::<Result<_>>()?,
             bytes: layers
                 .iter()
-                .filter_map(|layer| layer["size"].as_u64())
+                .filter_map(|layer| layer.get("size")?.as_u64())
                 .sum(),
         })
     }
 }
 
 fn digest(descriptor: &Value) -> Result<String> {
-    let digest = descriptor["digest"]
-        .as_str()
+    let digest = descriptor
+        .get("digest")
+        .and_then(Value::as_str)
         .and_then(|digest| digest.strip_prefix("sha256:"));
     Ok(digest
         .context("a descriptor has no SHA-256 digest")?

@@ -133,6 +133,7 @@ impl Figure {
 }
 
 /// A count as an integer, a ratio or a time with at most three digits behind the point.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 #[expect(
     clippy::cast_possible_truncation,
     reason = "whole, and far below 2^53: a count that a float holds exactly"

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use lab::host::Host;
 
 /// Time between two looks at a process that may end at any time. The peak itself is the kernel's; what
 /// is missed is what was taken after the last look.
@@ -71,42 +72,82 @@ fn name_of(process: u32) -> Result<Option<String>> {
     }
 }
 
-/// The most that any process of this name held resident while `act` ran.
-///
-/// Errors: those of `act`, or no such process was seen.
-pub(crate) fn peak_resident<T>(name: &str, act: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
-    let over = AtomicBool::new(false);
-    let (done, peak) = thread::scope(|scope| {
-        let watching = scope.spawn(|| watch(name, &over));
-        let done = act();
-        over.store(true, Ordering::Relaxed);
-        (
-            done,
-            watching
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        )
-    });
-    let done = done?;
-    match peak? {
-        0 => bail!("no process {name} was seen"),
-        peak => Ok((done, peak)),
-    }
+/// Processes of a program on one host.
+#[derive(Clone, Debug)]
+pub(crate) struct OnHost {
+    name: &'static str,
+    /// What `/proc/PID/ns/net` of the host's processes is: its containers share its network.
+    network: PathBuf,
 }
 
-fn watch(name: &str, over: &AtomicBool) -> Result<u64> {
-    let mut peak = 0;
-    while !over.load(Ordering::Relaxed) {
-        for process in named(name)? {
-            match fs::read_to_string(format!("/proc/{process}/status")) {
-                Ok(status) => peak = peak.max(field(&status, "VmHWM").unwrap_or_default()),
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(error).context("cannot read a process's status"),
-            }
-        }
-        thread::sleep(LOOK_EVERY);
+impl OnHost {
+    /// Those of this name.
+    ///
+    /// Errors: the host is down.
+    pub(crate) fn new(host: &Host, name: &'static str) -> Result<Self> {
+        let network = host.run(["readlink", "/proc/self/ns/net"])?.into();
+        Ok(Self { name, network })
     }
-    Ok(peak)
+
+    /// The only one.
+    ///
+    /// Errors: there is none, or more than one.
+    pub(crate) fn only(&self) -> Result<u32> {
+        match self.all()?.as_slice() {
+            [process] => Ok(*process),
+            all => bail!(
+                "{} processes {} are on the host, not one",
+                all.len(),
+                self.name
+            ),
+        }
+    }
+
+    fn all(&self) -> Result<Vec<u32>> {
+        let mut all = named(self.name)?;
+        all.retain(|process| {
+            let network = fs::read_link(format!("/proc/{process}/ns/net"));
+            network.is_ok_and(|network| network == self.network)
+        });
+        Ok(all)
+    }
+
+    /// The most that any of them held resident while `act` ran.
+    ///
+    /// Errors: those of `act`, or none was seen.
+    pub(crate) fn peak_resident<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
+        let over = AtomicBool::new(false);
+        let (done, peak) = thread::scope(|scope| {
+            let watching = scope.spawn(|| self.watch(&over));
+            let done = act();
+            over.store(true, Ordering::Relaxed);
+            let peak = watching.join();
+            (
+                done,
+                peak.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            )
+        });
+        let done = done?;
+        match peak? {
+            0 => bail!("no process {} was seen", self.name),
+            peak => Ok((done, peak)),
+        }
+    }
+
+    fn watch(&self, over: &AtomicBool) -> Result<u64> {
+        let mut peak = 0;
+        while !over.load(Ordering::Relaxed) {
+            for process in self.all()? {
+                match fs::read_to_string(format!("/proc/{process}/status")) {
+                    Ok(status) => peak = peak.max(field(&status, "VmHWM").unwrap_or_default()),
+                    Err(error) if is_gone(&error) => {}
+                    Err(error) => return Err(error).context("cannot read a process's status"),
+                }
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(peak)
+    }
 }
 
 /// Whether an error says that the process has ended: before its file was opened, or after.
@@ -144,8 +185,29 @@ AnonHugePages:         0 kB
             0 < memory.anonymous && memory.anonymous <= memory.resident,
             "{memory:?}"
         );
-        let (done, peak) = peak_resident(&name, || Ok(7)).unwrap_or((7, memory.resident));
-        assert!(done == 7 && peak >= memory.anonymous);
-        assert!(peak_resident("no such program", || Ok(())).is_err());
+        assert!(named("no such program").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_peak_is_not_below_what_is_held() {
+        let name = name_of(std::process::id()).unwrap().unwrap();
+        let network = fs::read_link("/proc/self/ns/net").unwrap();
+        let here = OnHost {
+            name: name.leak(),
+            network,
+        };
+        let held = of(std::process::id()).unwrap();
+        let pause = || {
+            thread::sleep(LOOK_EVERY * 20);
+            Ok(())
+        };
+        let ((), peak) = here.peak_resident(pause).unwrap();
+        assert!(peak >= held.anonymous, "{peak} {held:?}");
+        let elsewhere = OnHost {
+            network: "net:[1]".into(),
+            ..here
+        };
+        assert!(elsewhere.peak_resident(|| Ok(())).is_err());
+        assert!(elsewhere.only().is_err());
     }
 }

@@ -3,10 +3,9 @@
 use anyhow::{Context as _, Result, ensure};
 use lab::host::Host;
 
-use crate::changes::changes;
+use crate::changes::{Change, changes};
 use crate::config::CHANGED_FILES;
 use crate::figure::{Figure, Unit};
-use crate::idle::count;
 use crate::session::Session;
 use crate::statistics::{median, p95};
 
@@ -30,7 +29,7 @@ pub(crate) async fn measure(session: &mut Session, samples: usize) -> Result<Vec
     let times: Vec<_> = changes(&session.history()?)
         .iter()
         .skip(done_before)
-        .map(|change| change.ms())
+        .map(Change::ms)
         .collect();
     ensure!(
         times.len() == samples,
@@ -65,7 +64,7 @@ fn plain(host: &Host, samples: usize) -> Result<Vec<f64>> {
         .collect::<Result<Vec<_>>>()
         .context("plain.sh prints other lines")?;
     ensure!(
-        count(times.len()) == count(samples),
+        times.len() == samples,
         "plain.sh printed {} lines",
         times.len()
     );

@@ -16,7 +16,7 @@ use tests::cluster::objects::{self, until};
 use tests::cluster::{Binaries, Cluster, NodeSpec, SOON};
 
 use crate::config::{self, Config};
-use crate::memory;
+use crate::memory::OnHost;
 use crate::relay::Relay;
 use crate::traffic::Window;
 
@@ -206,14 +206,9 @@ impl Session {
 
     /// Process of the daemon.
     ///
-    /// Errors: there is none, or more than one: the machine runs another cluster.
+    /// Errors: none runs on the node, or more than one.
     pub(crate) fn daemon(&self) -> Result<u32> {
-        let found = memory::named(DAEMON)?;
-        match found.as_slice() {
-            [daemon] => Ok(*daemon),
-            [] => anyhow::bail!("no daemon runs"),
-            many => anyhow::bail!("{} daemons run on this machine", many.len()),
-        }
+        OnHost::new(self.host()?, DAEMON)?.only()
     }
 
     /// The node's host.
