@@ -84,6 +84,8 @@ type Count = fn(&PoolFigures) -> usize;
 pub struct Figures {
     began: Instant,
     leads: AtomicBool,
+    /// Whether everything was read at least once.
+    knows: AtomicBool,
     /// Milliseconds from `began` to the last progress.
     progress: AtomicU64,
     pools: Mutex<BTreeMap<String, PoolFigures>>,
@@ -95,6 +97,7 @@ impl Default for Figures {
         Self {
             began: Instant::now(),
             leads: AtomicBool::new(false),
+            knows: AtomicBool::new(false),
             progress: AtomicU64::new(0),
             pools: Mutex::default(),
             alerts: Mutex::default(),
@@ -107,6 +110,11 @@ impl Figures {
     pub fn lead(&self) {
         self.leads.store(true, Ordering::Relaxed);
         self.progress();
+    }
+
+    /// From now on everything is known.
+    pub fn know(&self) {
+        self.knows.store(true, Ordering::Relaxed);
     }
 
     /// A pool was looked at.
@@ -223,6 +231,10 @@ impl Probes for Figures {
     }
 
     fn ready(&self) -> Result<(), String> {
+        let waits = self.leads.load(Ordering::Relaxed) && !self.knows.load(Ordering::Relaxed);
+        if waits {
+            return Err("pools, nodes and configurations were not all read yet".to_owned());
+        }
         Ok(())
     }
 }

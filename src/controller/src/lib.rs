@@ -16,7 +16,7 @@
 //! - [`passes`]: the loop, and one pass over all pools
 //! - [`rendering`]: the configuration of a pool
 //! - [`telling`]: a claimed round, and the nodes that are told
-//! - [`reporting`]: status and MachineConfigNodes
+//! - [`reporting`]: what a pool's status says, and what of it changed
 //! - [`announce`]: what is said in events, and when
 //! - [`figures`]: metrics and probes
 

@@ -36,9 +36,6 @@ pub(crate) const RESYNC: Duration = Duration::from_mins(10);
 /// First and longest wait before a pool is looked at again after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 
-/// MachineConfigNodes applied in one pass: a new cluster's must not keep its pools waiting.
-const MACHINE_CONFIG_NODES: usize = 50;
-
 /// Does the controller's work.
 #[derive(Debug)]
 pub struct Controller {
@@ -48,8 +45,6 @@ pub struct Controller {
     figures: Arc<Figures>,
     clock: fn() -> Timestamp,
     pools: BTreeMap<String, Memory>,
-    /// Pool and target of each MachineConfigNode as this process applied it.
-    applied: BTreeMap<String, (String, Option<String>)>,
 }
 
 /// What is remembered of a pool between passes. All of it can be lost.
@@ -95,7 +90,6 @@ impl Controller {
             figures,
             clock,
             pools: BTreeMap::new(),
-            applied: BTreeMap::new(),
         }
     }
 
@@ -121,6 +115,8 @@ impl Controller {
         if !snapshot.is_known() {
             return RESYNC;
         }
+        self.figures.know();
+        self.figures.progress();
         let views: Vec<PoolView> = snapshot
             .pools
             .values()
@@ -160,14 +156,8 @@ impl Controller {
         self.figures.set_alerts(&sorted.alerts);
         self.figures
             .retain(|name| snapshot.pools.get(name).is_some());
-        let is_finished = self.apply_machine_config_nodes(&sorted).await;
         let again = self.pools.values().filter_map(|memory| memory.again).min();
-        let delay = again.map_or(RESYNC, |at| at.saturating_duration_since(Instant::now()));
-        if is_finished {
-            delay
-        } else {
-            delay.min(RETRY.0)
-        }
+        again.map_or(RESYNC, |at| at.saturating_duration_since(Instant::now()))
     }
 
     /// Looks at one pool: renders, tells, reports. False when it should be looked at again soon.
@@ -190,6 +180,9 @@ impl Controller {
         let turn = turn?;
         let mut pool = turn.pool;
         self.store.learn_pools(News::Present(pool.clone()));
+        if let Some(created) = turn.created {
+            self.store.learn_configs(News::Present(created));
+        }
         self.say(&pool, &turn.said);
 
         let topology = sight
@@ -213,7 +206,10 @@ impl Controller {
         for node in &mut nodes {
             if let Some(write) = NodeWrite::of(node, &pool.view, false, topology) {
                 match self.requests.write_node(&write).await {
-                    Ok(written) => *node = written,
+                    Ok(written) => {
+                        self.store.learn_nodes(News::Present(written.clone()));
+                        *node = written;
+                    }
                     // It has changed: there will be news of it.
                     Err(error) if matches!(error.code(), Some(404 | 409)) => {}
                     Err(error) => return Err(error),
@@ -301,40 +297,7 @@ impl Controller {
             announce(&self.recorder, pool, announcement, at);
         }
     }
-
-    /// Applies the MachineConfigNodes that differ from what was applied. False when there are more.
-    async fn apply_machine_config_nodes(&mut self, sorted: &Membership<'_>) -> bool {
-        let mut left = MACHINE_CONFIG_NODES;
-        for (pool, members) in &sorted.members {
-            for node in members {
-                let wanted = ((*pool).to_owned(), node.desired_config.clone());
-                if self.applied.get(&node.name) == Some(&wanted) {
-                    continue;
-                }
-                if left == 0 {
-                    return false;
-                }
-                left -= 1;
-                let object = reporting::machine_config_node(
-                    pool,
-                    &node.name,
-                    node.desired_config.as_deref(),
-                );
-                match self
-                    .requests
-                    .apply_machine_config_node(&node.name, &object)
-                    .await
-                {
-                    Ok(()) => {
-                        self.applied.insert(node.name.clone(), wanted);
-                    }
-                    Err(error) => {
-                        tracing::warn!(node = node.name, error = %Chain(&error), "cannot apply the MachineConfigNode");
-                        return true;
-                    }
-                }
-            }
-        }
-        true
-    }
 }
+
+#[cfg(test)]
+mod tests;

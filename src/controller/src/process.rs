@@ -18,6 +18,9 @@ use crate::passes::Controller;
 use crate::requests::Requests;
 use crate::store::Store;
 
+/// What the process calls itself in requests.
+const USER_AGENT: &str = concat!("mcc/", env!("CARGO_PKG_VERSION"));
+
 /// Runs until it is asked to stop, or the lease is lost.
 ///
 /// # Errors
@@ -67,15 +70,17 @@ pub async fn start(options: Options) -> anyhow::Result<()> {
 /// Who the process is at the API server.
 fn access(kubeconfig: Option<&Path>) -> anyhow::Result<Access> {
     if let Some(path) = kubeconfig {
-        return Ok(Access::kubeconfig(
-            path,
-            Box::new(|path| std::fs::read(path)),
-        ));
+        let access = Access::kubeconfig(path, Box::new(|path| std::fs::read(path)));
+        return Ok(access.with_user_agent(USER_AGENT));
     }
     let mut config = kube::Config::incluster()
         .context("not in a pod with a service account, and there is no --kubeconfig")?;
     // Retries are decided where a failure is understood.
     config.default_retry = false;
+    config.headers.push((
+        http::header::USER_AGENT,
+        http::HeaderValue::from_static(USER_AGENT),
+    ));
     let client = kube::Client::try_from(config).context("cannot make a client")?;
     Ok(Access::of_client(client))
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use service::report::Chain;
 
 use crate::announce::Announcement;
+use crate::configs::ConfigMeta;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
 use crate::version::{BUILD, VERSION};
@@ -64,6 +65,8 @@ pub struct Turn {
     pub pool: Pool,
     /// What there is to say.
     pub said: Vec<Announcement>,
+    /// The configuration that was stored, if one was: the watch may be behind.
+    pub created: Option<ConfigMeta>,
     /// How the last rendering ended, where there was one.
     pub outcome: Option<Result<(), String>>,
 }
@@ -172,6 +175,7 @@ pub async fn turn(
     let mut turn = Turn {
         pool,
         said: Vec::new(),
+        created: None,
         outcome: last.as_ref().map(|last| last.outcome.clone()),
     };
     if turn.pool.view.is_deleted {
@@ -259,11 +263,14 @@ async fn make(
     let rendered = match render(&pool.view.name, &sources, &inputs.base) {
         Ok(rendered) => rendered,
         Err(error) => {
-            let why = format!("could not generate rendered MachineConfig: {}", Chain(&error));
+            let why = format!(
+                "could not generate rendered MachineConfig: {}",
+                Chain(&error)
+            );
             return Ok(Err(why));
         }
     };
-    if let Some(why) = refusal::of(requests, pool, &sources, &inputs.base, &rendered).await? {
+    if let Some(why) = refusal::of(requests, pool, &sources, &rendered).await? {
         return Ok(Err(why));
     }
     if rendered.is_nearly_too_large() {
@@ -308,7 +315,8 @@ async fn publish(
         }
     } else {
         let object = object(&turn.pool, rendered, &wanted);
-        if requests.create_config(&object).await? {
+        turn.created = requests.create_config(&object).await?;
+        if turn.created.is_some() {
             turn.said.extend(on_creation(rendered, &inputs.release));
         }
     }

@@ -1,9 +1,8 @@
-//! Status of a pool, and MachineConfigNodes.
+//! What a pool's status says, and what of it changed.
 
-use api::machine_config_node::NOT_YET_SET;
 use api::machine_config_pool::{CertificateExpiry, MachineConfigPoolStatus};
 use api::{ControllerConfig, MachineConfigPool};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// Name of the bundle whose certificates every node carries.
 const SERVING_BUNDLE: &str = "KubeAPIServerServingCAData";
@@ -42,20 +41,4 @@ pub fn certificates(config: &ControllerConfig) -> Vec<CertificateExpiry> {
             expiry: certificate.not_after.clone(),
         })
         .collect()
-}
-
-/// The spec of a node's MachineConfigNode.
-///
-/// Source: upstream's operator and node controller; the status is the daemon's.
-pub fn machine_config_node(pool: &str, node: &str, desired: Option<&str>) -> Value {
-    json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1",
-        "kind": "MachineConfigNode",
-        "metadata": { "name": node },
-        "spec": {
-            "configVersion": { "desired": desired.unwrap_or(NOT_YET_SET) },
-            "node": { "name": node },
-            "pool": { "name": pool }
-        }
-    })
 }

@@ -15,6 +15,7 @@ use pool::write::NodeWrite;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use crate::configs::ConfigMeta;
 use crate::store::Pool;
 
 /// Path of all Nodes.
@@ -25,9 +26,6 @@ pub const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machinecon
 pub const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
 /// Path of all ControllerConfigs.
 pub const CONTROLLER_CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/controllerconfigs";
-/// Path of all MachineConfigNodes.
-pub const MACHINE_CONFIG_NODES: &str =
-    "/apis/machineconfiguration.openshift.io/v1/machineconfignodes";
 
 /// Path of the cluster's MachineConfiguration.
 pub const SETTINGS: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
@@ -100,19 +98,19 @@ impl Requests {
         }
     }
 
-    /// Creates a rendered MachineConfig. False where one of that name is there: its name is a digest of its content.
+    /// Creates a rendered MachineConfig. Nothing where one of that name is there: its name is a digest of its content.
     ///
     /// # Errors
     /// All of [`Error`].
-    pub async fn create_config(&self, config: &Value) -> Result<bool, Error> {
+    pub async fn create_config(&self, config: &Value) -> Result<Option<ConfigMeta>, Error> {
         let path = format!("{CONFIGS}?{MANAGER}");
         match self
             .access
-            .send::<IgnoredAny>(Method::POST, &path, Content::Object(config))
+            .send(Method::POST, &path, Content::Object(config))
             .await
         {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == Some(409) => Ok(false),
+            Ok(created) => Ok(Some(ConfigMeta::parse(created))),
+            Err(error) if error.code() == Some(409) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -175,18 +173,6 @@ impl Requests {
         let path = format!("{NODES}/{}?{MANAGER}", write.node);
         let node: Node = self.patch(&path, &write.to_patch()).await?;
         Ok(NodeView::parse(node))
-    }
-
-    /// Applies the spec of a MachineConfigNode: makes it, or takes over the fields given.
-    ///
-    /// # Errors
-    /// All of [`Error`]; 404 where the API has no such kind.
-    pub async fn apply_machine_config_node(&self, name: &str, object: &Value) -> Result<(), Error> {
-        let path = format!("{MACHINE_CONFIG_NODES}/{name}?{MANAGER}&force=true");
-        self.access
-            .send::<IgnoredAny>(Method::PATCH, &path, Content::Apply(object))
-            .await
-            .map(|_| ())
     }
 
     async fn patch_pool(&self, name: &str, part: &str, change: &Value) -> Result<Pool, Error> {

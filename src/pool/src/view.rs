@@ -2,6 +2,7 @@
 
 use api::{IntOrString, MachineConfigPool};
 
+use crate::budget::budget;
 use crate::round::Round;
 use crate::selector::{Refusal, Selector};
 
@@ -55,6 +56,12 @@ impl PoolView {
             ),
             round: Round::read(metadata.annotations.as_ref()),
         }
+    }
+
+    /// Whether nodes are being told, or would be if the budget allowed: there is a target and a budget, and nobody stopped it.
+    pub fn is_rolling(&self) -> bool {
+        let has_budget = budget(&self.name, self.max_unavailable.as_ref(), 1).is_ok();
+        self.target.is_some() && has_budget && !self.is_paused && !self.is_deleted
     }
 
     /// Whether its selector selects the node.

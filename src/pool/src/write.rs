@@ -90,7 +90,7 @@ fn is_ours(taint: &Taint) -> bool {
 fn taints(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Option<Vec<Taint>> {
     let has = node.taints.iter().any(is_ours);
     let needs = match &pool.target {
-        Some(_) if pool.is_paused || pool.is_deleted => false,
+        Some(_) if !pool.is_rolling() => false,
         Some(_) if is_assigned => has,
         Some(target) if node.is_told(target) => has && !node.is_done(),
         Some(_) => node.current_config.is_some(),

@@ -2,8 +2,8 @@
 
 use api::MachineConfiguration;
 use cluster::wire;
-use machineconfig::reconcile::{Exempt, Reason, refusals};
-use machineconfig::render::{Base, Rendered, Source, render};
+use machineconfig::reconcile::{Exempt, Reason, blame, refusals};
+use machineconfig::render::{Rendered, Source};
 use machineconfig::spec::Spec;
 
 use crate::requests::Requests;
@@ -19,10 +19,14 @@ pub(super) async fn of(
     requests: &Requests,
     pool: &Pool,
     sources: &[Source],
-    base: &Base,
     rendered: &Rendered,
 ) -> Result<Option<String>, wire::Error> {
-    let Some(current) = pool.view.target.as_deref().filter(|name| *name != rendered.name) else {
+    let Some(current) = pool
+        .view
+        .target
+        .as_deref()
+        .filter(|name| *name != rendered.name)
+    else {
         return Ok(None);
     };
     let Some(config) = requests.read_config(current).await? else {
@@ -38,36 +42,37 @@ pub(super) async fn of(
     if reasons.is_empty() {
         return Ok(None);
     }
-    let blamed = blame(&pool.view.name, sources, base, &old, exempt);
-    let blamed = blamed.unwrap_or(&rendered.name);
-    let reasons: Vec<String> = reasons.iter().map(Reason::to_string).collect();
-    Ok(Some(format!(
-        "reconciliation failed between current config {current:?} and base config {blamed:?}: {}",
-        reasons.join("; ")
-    )))
+    Ok(Some(sentences(current, &reasons, rendered, sources)))
 }
 
-/// The source without which nothing would be refused.
-fn blame<'a>(
-    pool: &str,
-    sources: &'a [Source],
-    base: &Base,
-    old: &Spec,
-    exempt: Exempt,
-) -> Option<&'a str> {
-    let is_to_blame = |blamed: &&Source| {
-        let others: Vec<Source> = sources
-            .iter()
-            .filter(|source| source.name != blamed.name)
-            .cloned()
-            .collect();
-        render(pool, &others, base)
-            .is_ok_and(|rendered| refusals(old, &rendered.spec, exempt).is_empty())
-    };
-    sources
+/// One sentence for each source that is to blame.
+fn sentences(current: &str, reasons: &[Reason], rendered: &Rendered, sources: &[Source]) -> String {
+    let mut ordered: Vec<&Source> = sources.iter().collect();
+    ordered.sort_by_key(|source| (source.role.as_deref() != Some("worker"), &source.name));
+    // They were read once to be rendered.
+    let specs: Vec<(&str, Spec)> = ordered
+        .into_iter()
+        .filter_map(|source| Some((source.name.as_str(), Spec::parse(&source.spec).ok()?.0)))
+        .collect();
+    let mut by_source: Vec<(&str, Vec<String>)> = Vec::new();
+    for reason in reasons {
+        let named = specs.iter().map(|(name, spec)| (*name, spec));
+        let blamed = blame(reason, &rendered.spec, named).unwrap_or(&rendered.name);
+        match by_source.iter_mut().find(|(name, _)| *name == blamed) {
+            Some((_, why)) => why.push(reason.to_string()),
+            None => by_source.push((blamed, vec![reason.to_string()])),
+        }
+    }
+    let sentences: Vec<String> = by_source
         .iter()
-        .find(is_to_blame)
-        .map(|source| source.name.as_str())
+        .map(|(name, why)| {
+            format!(
+                "reconciliation failed between current config {current:?} and base config {name:?}: {}",
+                why.join("; ")
+            )
+        })
+        .collect();
+    sentences.join("; ")
 }
 
 fn exempt(settings: Option<MachineConfiguration>) -> Exempt {

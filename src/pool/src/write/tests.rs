@@ -74,12 +74,18 @@ fn taint_goes_when_the_node_is_done_and_not_before() {
 }
 
 #[test]
-fn paused_pool_untaints_and_tells_nothing() {
-    let paused = pool("worker", json!({ "paused": true }));
-    let write = NodeWrite::of(&tainted(node("a")), &paused, false, None).unwrap();
-    assert_eq!(write.taints.unwrap().len(), 1);
-    assert_eq!(write.annotations.len(), 0);
-    assert_eq!(NodeWrite::of(&node("a"), &paused, false, None), None);
+fn pool_that_does_not_roll_untaints_and_tells_nothing() {
+    for spec in [
+        json!({ "paused": true }),
+        json!({ "maxUnavailable": -1 }),
+        json!({ "configuration": {} }),
+    ] {
+        let stopped = pool("worker", spec);
+        let write = NodeWrite::of(&tainted(node("a")), &stopped, false, None).unwrap();
+        assert_eq!(write.taints.unwrap().len(), 1);
+        assert_eq!(write.annotations.len(), 0);
+        assert_eq!(NodeWrite::of(&node("a"), &stopped, false, None), None);
+    }
 }
 
 #[test]
