@@ -16,7 +16,7 @@ use crate::spec::Spec;
 pub struct Diff {
     /// `osImageURL`.
     pub os: bool,
-    /// `kernelArguments`; order matters.
+    /// `kernelArguments`, one each; order matters.
     pub kernel_arguments: bool,
     /// `fips`.
     pub fips: bool,
@@ -48,7 +48,7 @@ pub fn diff(old: &Spec, new: &Spec) -> Diff {
     let (before, after) = (&old.ignition, &new.ignition);
     Diff {
         os: old.os_image_url != new.os_image_url,
-        kernel_arguments: old.kernel_arguments != new.kernel_arguments,
+        kernel_arguments: old.split_kernel_arguments() != new.split_kernel_arguments(),
         fips: old.fips != new.fips,
         passwd: before.passwd != after.passwd,
         files: changes(&before.storage.files, &after.storage.files, |file| {

@@ -10,6 +10,7 @@
 //! - [`name`]: what a rendered configuration is called
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
+//! - [`planner`]: from two configurations to a plan, or to the reasons against it
 //! - [`reconcile`]: whether one can follow another
 //! - [`render`]: the MachineConfigs of a pool made one
 //! - [`spec`]: a MachineConfig, read
@@ -24,10 +25,12 @@ pub mod merge;
 pub mod name;
 pub mod phase;
 pub mod plan;
+pub mod planner;
 pub mod reconcile;
 pub mod render;
 pub mod spec;
 pub mod verify;
+mod wanted;
 
 #[cfg(test)]
 mod arbitrary;

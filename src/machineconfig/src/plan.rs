@@ -75,6 +75,15 @@ impl Owner {
     pub const ROOT: Self = Self::Id(0);
 }
 
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => write!(f, "{id}"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
 /// How the plan reaches the running host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -133,17 +142,18 @@ pub enum Action {
         /// Unit name.
         unit: String,
     },
-    /// `systemctl enable`.
+    /// `systemctl enable`; nothing where no unit of that name exists.
     EnableUnit {
         /// Unit name.
         unit: String,
     },
-    /// `systemctl disable`.
+    /// `systemctl disable`; where no unit of that name exists, the links to it are removed all the same.
     DisableUnit {
         /// Unit name.
         unit: String,
     },
-    /// `systemctl preset`: what the OS's presets say.
+    /// `systemctl preset`: what the OS's presets say. Where no unit of that name exists, the links to it are removed: the OS that had it
+    /// is gone, and one that has it again would start it.
     PresetUnit {
         /// Unit name.
         unit: String,

@@ -60,6 +60,16 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Setting>, String> {
     Ok(settings)
 }
 
+/// The `[Install]` settings of a unit, in order: what `systemctl enable` reads. Empty where the text cannot be read.
+pub(crate) fn install(text: &str) -> Vec<(String, String)> {
+    parse(text)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|setting| setting.section == "Install")
+        .map(|setting| (setting.name, setting.value))
+        .collect()
+}
+
 fn is_comment(line: &str) -> bool {
     line.starts_with(['#', ';'])
 }
@@ -88,6 +98,17 @@ mod tests {
                 "Install/WantedBy=multi-user.target"
             ]
         );
+    }
+
+    #[test]
+    fn what_enabling_reads_is_the_install_section() {
+        let text = "[Service]\nUser=x\n[Install]\nWantedBy=a.target\nAlias=b.service\n";
+        let expected = [("WantedBy", "a.target"), ("Alias", "b.service")];
+        assert_eq!(
+            install(text),
+            expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+        assert_eq!(install("not a unit"), []);
     }
 
     #[test]

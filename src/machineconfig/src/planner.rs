@@ -1,0 +1,264 @@
+//! From two configurations and what is known of a host to the plan of an update, or to the reasons against it.
+//!
+//! The order of steps is sound for any start: links of units that change or go are taken away while their files still say which; paths
+//! are given back, then files written, then masks; enablement comes last, when every unit is what it will be; then accounts; and on a
+//! running system the services that must know. A second run changes nothing, nor does one that was stopped anywhere before.
+//!
+//! - [`plan`]: the decision
+//! - [`describe`]: a plan for people
+
+mod describe;
+mod paths;
+mod steps;
+mod units;
+
+pub use describe::describe;
+pub(crate) use paths::is_never_verified;
+
+use crate::diff::{Diff, diff};
+use crate::disruption::{Decision, Policies, decide};
+use crate::kargs;
+use crate::plan::{Attempt, Bundle, Deploy, Digest, Plan, Route, SCHEMA, Step, Target, Undo};
+use crate::reconcile::{self, Exempt, Reason};
+use crate::spec::{KernelType, MachineConfig, Spec};
+use crate::verify;
+use crate::wanted::Wanted;
+use steps::Steps;
+
+/// What an update is planned from.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Name of the attempt.
+    pub attempt: &'a Attempt,
+    /// Where the host is, as it was verified.
+    pub from: Side<'a>,
+    /// Where it goes.
+    pub to: Side<'a>,
+    /// What is known of the host.
+    pub facts: &'a Facts,
+    /// What the administrator says about changes.
+    pub policies: &'a Policies,
+    /// Changes that are let pass though they have no effect.
+    pub exempt: Exempt,
+    /// Whether an administrator asked for everything to be written and the node rebooted, whatever changes.
+    pub force: bool,
+}
+
+/// A configuration and how it is named.
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// Its name, and the layered image of the node if it has one.
+    pub target: &'a Target,
+    /// What it asks for.
+    pub config: &'a MachineConfig,
+}
+
+/// What is known of a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Pull spec of the image that is booted, without transport; absent where the deployment names none.
+    pub booted_image: Option<String>,
+    /// Arguments of the booted entry; absent where they cannot be known.
+    pub kernel_arguments: Option<Vec<String>>,
+    /// Whether the kernel runs in FIPS mode; absent where it does not say.
+    pub fips: Option<bool>,
+    /// Whether the cluster has this node only, so that nothing could take what it runs (`controlPlaneTopology: SingleReplica`).
+    pub single_replica: bool,
+}
+
+/// A plan, and what it is made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The plan with its blobs.
+    pub bundle: Bundle,
+    /// What differs.
+    pub diff: Diff,
+}
+
+/// Why there is no plan. Nothing was touched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct Refusals(pub Vec<Reason>);
+
+/// Plans an update.
+///
+/// Source: `daemon.md` 3.1 to 3.7.
+///
+/// # Errors
+/// [`Refusals`], all of them, each naming field and object.
+pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
+    let (old, new) = (&request.from.config.spec, &request.to.config.spec);
+    let changes = diff(old, new);
+    let (before, _) = Wanted::of(old);
+    let (after, unreadable) = Wanted::of(new);
+    let mut refusals = reconcile::refusals(old, new, request.exempt);
+    // A source that is no data: URL is told by the comparison already.
+    let told = |reason: &Reason| {
+        refusals
+            .iter()
+            .any(|known| known.field.starts_with(&reason.field))
+    };
+    let unreadable: Vec<Reason> = unreadable
+        .into_iter()
+        .filter(|reason| !told(reason))
+        .collect();
+    refusals.extend(unreadable);
+    refusals.extend(paths::refusals(&after.files, new));
+    if request.facts.fips.is_some_and(|fips| fips != new.fips) && old.fips == new.fips {
+        refusals.push(reconcile::fips());
+    }
+    let image = os_image(request);
+    let arguments = arguments(request, &mut refusals);
+    let decided = decide(
+        old,
+        new,
+        &changes,
+        image.is_some(),
+        request.force,
+        request.policies,
+    );
+    let decision = match decided {
+        Ok(decision) => decision,
+        Err(reason) => {
+            refusals.push(reason);
+            return Err(Refusals(refusals));
+        }
+    };
+    let decision = reboot_for_arguments(decision, &changes, arguments.as_ref());
+    refusals.extend(packages(old, new, decision.reboot));
+    if !refusals.is_empty() {
+        return Err(Refusals(refusals));
+    }
+    let os_changes = image.is_some();
+    let (delete_arguments, append_arguments) = arguments.unwrap_or_default();
+    let deploy = Deploy {
+        image,
+        delete_arguments,
+        append_arguments,
+    };
+    let steps = if decision.reboot {
+        Steps::for_new_deployment(&before, &after, os_changes || request.force)
+    } else {
+        Steps::for_running_system(&before, &after, &decision.actions)
+    };
+    Ok(Outcome {
+        bundle: bundle(request, decision, deploy, steps),
+        diff: changes,
+    })
+}
+
+/// The image to deploy, if it is another than the booted one.
+fn os_image(request: &Request<'_>) -> Option<String> {
+    let side = |side: &Side<'_>| {
+        side.config
+            .image(side.target.image.as_deref())
+            .map(ToOwned::to_owned)
+    };
+    let booted = request
+        .facts
+        .booted_image
+        .clone()
+        .or_else(|| side(&request.from));
+    side(&request.to).filter(|wanted| booted.as_ref() != Some(wanted))
+}
+
+/// The arguments to delete and to append; none where the booted entry has what is wanted already.
+fn arguments(
+    request: &Request<'_>,
+    refusals: &mut Vec<Reason>,
+) -> Option<(Vec<String>, Vec<String>)> {
+    let delete = request.from.config.spec.split_kernel_arguments();
+    let append = request.to.config.spec.split_kernel_arguments();
+    let present = request.facts.kernel_arguments.as_deref();
+    if let Some(present) = present {
+        let changed = kargs::change(present, &delete, &append);
+        if let Err(error) = kargs::check_length(&changed) {
+            let text = error.to_string();
+            let (field, why) = text
+                .split_once(": ")
+                .unwrap_or(("spec.kernelArguments", &text));
+            refusals.push(Reason::new(field, why));
+        }
+    }
+    let lacks = present.is_some_and(|present| !kargs::missing(&append, present).is_empty());
+    (delete != append || lacks).then_some((delete, append))
+}
+
+/// A reboot where the booted entry lacks arguments though the configurations do not differ in them.
+fn reboot_for_arguments(
+    mut decision: Decision,
+    changes: &Diff,
+    arguments: Option<&(Vec<String>, Vec<String>)>,
+) -> Decision {
+    if arguments.is_some() && !changes.kernel_arguments {
+        if !decision.reboot {
+            decision = Decision {
+                reboot: true,
+                drain: true,
+                actions: vec![],
+                because: vec![],
+            };
+        }
+        let why = "the host was booted without kernel arguments of its configuration";
+        decision.because.push(why.to_owned());
+    }
+    decision
+}
+
+/// Kernels and extensions that are packages: a new deployment would lack them.
+fn packages(old: &Spec, new: &Spec, reboot: bool) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if old.kernel_type != new.kernel_type
+        || reboot
+            && (old.kernel_type, new.kernel_type) != (KernelType::Default, KernelType::Default)
+    {
+        let why = format!(
+            "going from kernelType {} to {} needs packages layered on the image, which is not supported",
+            old.kernel_type, new.kernel_type
+        );
+        reasons.push(Reason::new("spec.kernelType", why));
+    }
+    if old.extensions != new.extensions || reboot && !new.extensions.is_empty() {
+        let why = format!(
+            "going from extensions [{}] to [{}] needs packages layered on the image, which is not supported",
+            old.extensions.join(" "),
+            new.extensions.join(" ")
+        );
+        reasons.push(Reason::new("spec.extensions", why));
+    }
+    reasons
+}
+
+fn bundle(request: &Request<'_>, decision: Decision, deploy: Deploy, steps: Steps<'_>) -> Bundle {
+    let mut blobs = steps.blobs;
+    let record = request.to.config.record();
+    let digest = Digest::of(&record);
+    blobs.insert(digest.clone(), record);
+    let step = |action| Step {
+        action,
+        undo: Undo::Nothing,
+    };
+    let plan = Plan {
+        schema: SCHEMA,
+        attempt: request.attempt.clone(),
+        from: request.from.target.clone(),
+        to: request.to.target.clone(),
+        route: if decision.reboot {
+            Route::Reboot
+        } else {
+            Route::Live
+        },
+        drain: decision.drain && !request.facts.single_replica,
+        because: decision.because,
+        deploy: decision.reboot.then_some(deploy),
+        steps: steps.actions.into_iter().map(step).collect(),
+        record: digest,
+        expect: verify::expectations(request.to.config, request.to.target.image.as_deref()),
+    };
+    Bundle { plan, blobs }
+}
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Where a configuration may write, and files that it shares with someone else.
+
+use std::collections::BTreeSet;
+
+use crate::reconcile::Reason;
+use crate::spec::Spec;
+use crate::wanted::WantedFile;
+
+/// Directories that a configuration may write into: what a deployment keeps of its own, and what all deployments share.
+const WRITABLE: [&str; 8] = [
+    "/etc",
+    "/var",
+    "/usr/local",
+    "/opt",
+    "/srv",
+    "/home",
+    "/root",
+    "/mnt",
+];
+
+/// Directories that a configuration may not write into, and why.
+const CLOSED: [(&str, &str); 16] = [
+    ("/var/lib/slipway", "belongs to Slipway"),
+    (
+        "/etc/machine-config-daemon/currentconfig",
+        "belongs to Slipway",
+    ),
+    (
+        "/etc/machine-config-daemon/currentimage",
+        "belongs to Slipway",
+    ),
+    ("/usr", "is read-only: it is part of the OS image"),
+    ("/bin", "is read-only: it is part of the OS image"),
+    ("/sbin", "is read-only: it is part of the OS image"),
+    ("/lib", "is read-only: it is part of the OS image"),
+    ("/lib64", "is read-only: it is part of the OS image"),
+    ("/boot", "belongs to the boot loader"),
+    ("/sysroot", "belongs to OSTree"),
+    ("/ostree", "belongs to OSTree"),
+    ("/run", "is emptied at each boot"),
+    ("/tmp", "is emptied at each boot"),
+    ("/dev", "is made by the kernel"),
+    ("/proc", "is made by the kernel"),
+    ("/sys", "is made by the kernel"),
+];
+
+/// Units that watch over updates; a configuration that changed them could not be taken back.
+const OWN_UNITS: [&str; 2] = ["slipway-guard.service", "slipway-verify.service"];
+
+const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
+const CLOUD_CA: &str = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
+const USER_CA: &str = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
+const REGISTRY_CERTIFICATES: &str = "/etc/docker/certs.d";
+const REGISTRY_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
+
+/// Written at first boot, then kept up to date as certificates rotate. Source: `daemon.md` 3.6.
+pub(super) fn is_written_once(path: &str) -> bool {
+    path == KUBELET_CA
+}
+
+/// Stays when no configuration names it any more: the cluster writes it too. Source: `daemon.md` 3.6.
+pub(super) fn is_never_released(path: &str) -> bool {
+    [KUBELET_CA, CLOUD_CA, USER_CA].contains(&path) || is_within(path, REGISTRY_CERTIFICATES)
+}
+
+/// Changes without a configuration. Source: `daemon.md` 4.1.
+pub(crate) fn is_never_verified(path: &str) -> bool {
+    [KUBELET_CA, CLOUD_CA, REGISTRY_SECRET].contains(&path)
+}
+
+/// Why nothing may be written at a path.
+pub(super) fn why_not_writable(path: &str) -> Option<String> {
+    let longest = |directories: &mut dyn Iterator<Item = &'static str>| {
+        directories
+            .filter(|directory| is_within(path, directory))
+            .max_by_key(|found| found.len())
+    };
+    let open = longest(&mut WRITABLE.into_iter()).map_or(0, str::len);
+    let closed = CLOSED
+        .iter()
+        .filter(|(directory, _)| is_within(path, directory));
+    match closed.max_by_key(|(directory, _)| directory.len()) {
+        Some((directory, why)) if directory.len() > open => Some(format!("{directory} {why}")),
+        _ if WRITABLE.contains(&path) => Some("it is a directory".to_owned()),
+        _ if open == 0 => Some(
+            "only /etc, /var, /usr/local, /opt, /srv, /home, /root and /mnt can be written"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+fn is_within(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Why the files of a configuration, or units that are not its own, cannot be written on any host.
+pub(super) fn refusals(files: &[WantedFile], spec: &Spec) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    for WantedFile { path, field, .. } in files {
+        if let Some(why) = why_not_writable(path) {
+            reasons.push(Reason::new(field, format!("cannot write {path}: {why}")));
+        }
+        let mut above = path.as_str();
+        while let Some((parent, _)) = above.rsplit_once('/') {
+            if paths.contains(parent) {
+                let why = format!("cannot write {path}: {parent} is a file of this configuration");
+                reasons.push(Reason::new(field, why));
+            }
+            above = parent;
+        }
+    }
+    for (index, unit) in spec.ignition.systemd.units.iter().enumerate() {
+        if OWN_UNITS.contains(&unit.name.as_str()) {
+            let field = format!("spec.config.systemd.units[{index}].name");
+            reasons.push(Reason::new(
+                field,
+                format!("{} belongs to Slipway", unit.name),
+            ));
+        }
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_deployment_keeps_can_be_written_and_nothing_else() {
+        for path in [
+            "/etc/x",
+            "/etc/machine-config-daemon/no-reboot/containers-gpg.pub",
+            "/var/lib/x/y",
+            "/usr/local/bin/x",
+            "/opt/x",
+            "/root/.bashrc",
+            "/home/core/x",
+        ] {
+            assert_eq!(why_not_writable(path), None, "{path}");
+        }
+        for (path, why) in [
+            (
+                "/usr/bin/x",
+                "/usr is read-only: it is part of the OS image",
+            ),
+            (
+                "/usr/localx",
+                "/usr is read-only: it is part of the OS image",
+            ),
+            ("/lib/x", "/lib is read-only: it is part of the OS image"),
+            ("/boot/x", "/boot belongs to the boot loader"),
+            ("/sysroot/x", "/sysroot belongs to OSTree"),
+            ("/run/x", "/run is emptied at each boot"),
+            ("/proc/sys/x", "/proc is made by the kernel"),
+            (
+                "/var/lib/slipway/journal.json",
+                "/var/lib/slipway belongs to Slipway",
+            ),
+            (
+                "/etc/machine-config-daemon/currentconfig",
+                "/etc/machine-config-daemon/currentconfig belongs to Slipway",
+            ),
+            ("/etc", "it is a directory"),
+            (
+                "/x",
+                "only /etc, /var, /usr/local, /opt, /srv, /home, /root and /mnt can be written",
+            ),
+        ] {
+            assert_eq!(why_not_writable(path).as_deref(), Some(why), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_rotates_is_written_once_kept_and_not_compared() {
+        assert!(is_written_once(KUBELET_CA) && is_never_released(KUBELET_CA));
+        assert!(is_never_verified(KUBELET_CA));
+        assert!(is_never_released("/etc/docker/certs.d/a:5000/ca.crt"));
+        assert!(!is_never_released("/etc/docker/certs.dx"));
+        assert!(!is_never_verified(USER_CA) && is_never_verified(REGISTRY_SECRET));
+    }
+}

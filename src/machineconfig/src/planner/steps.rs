@@ -1,0 +1,148 @@
+//! The steps of an update, in their order, with the bytes they need.
+
+use std::collections::BTreeMap;
+
+use super::{paths, units};
+use crate::disruption::Live;
+use crate::plan::{Action, Digest};
+use crate::wanted::{CORE, LOCKED, Wanted, WantedFile};
+
+/// The steps of a plan.
+#[derive(Debug)]
+pub(super) struct Steps<'a> {
+    before: &'a Wanted,
+    after: &'a Wanted,
+    /// In order.
+    pub actions: Vec<Action>,
+    /// What they write.
+    pub blobs: BTreeMap<Digest, Vec<u8>>,
+}
+
+impl<'a> Steps<'a> {
+    /// Everything the target holds, for a deployment that starts from the merge of the old `/etc` and a perhaps new OS.
+    ///
+    /// All files are written, which also heals what someone else changed. Units of which the same is wanted as before are left as they
+    /// are, unless `all_units` says that the OS is another: a unit may have come with it that was to be enabled all along.
+    pub(super) fn for_new_deployment(
+        before: &'a Wanted,
+        after: &'a Wanted,
+        all_units: bool,
+    ) -> Self {
+        let mut steps = Self::new(before, after);
+        steps.files_and_units(|_| true, all_units);
+        steps.account(true);
+        steps
+    }
+
+    /// Only what differs, then what services must do.
+    pub(super) fn for_running_system(before: &'a Wanted, after: &'a Wanted, live: &[Live]) -> Self {
+        let mut steps = Self::new(before, after);
+        steps.files_and_units(|file| differs(before, file), false);
+        let touches_units = steps.actions.iter().any(units::is_about_units);
+        steps.account(false);
+        if touches_units && live.first() != Some(&Live::DaemonReload) {
+            steps.actions.push(Action::DaemonReload);
+        }
+        steps.actions.extend(live.iter().map(|action| match action {
+            Live::DaemonReload => Action::DaemonReload,
+            Live::Reload(unit) => Action::ReloadUnit { unit: unit.clone() },
+            Live::Restart(unit) => Action::RestartUnit { unit: unit.clone() },
+        }));
+        steps
+    }
+
+    const fn new(before: &'a Wanted, after: &'a Wanted) -> Self {
+        Self {
+            before,
+            after,
+            actions: Vec::new(),
+            blobs: BTreeMap::new(),
+        }
+    }
+
+    fn files_and_units(&mut self, is_written: impl Fn(&WantedFile) -> bool, all_units: bool) {
+        let changes = units::Changes::between(self.before, self.after, all_units);
+        self.actions.extend(changes.before_files);
+        self.release();
+        for file in &self.after.files {
+            // What is kept up to date by something else is written the first time only.
+            let is_left_alone =
+                paths::is_written_once(&file.path) && self.before.file(&file.path).is_some();
+            if is_written(file) && !is_left_alone {
+                self.write(file);
+            }
+        }
+        self.actions.extend(changes.after_files);
+    }
+
+    /// Gives back the paths that the old configuration held and the new one does not, unless something else keeps them up to date.
+    /// Where a mask comes, it takes the place of the file.
+    fn release(&mut self) {
+        let (before, after) = (self.before, self.after);
+        let masked = |path: &str| {
+            after
+                .units
+                .iter()
+                .any(|unit| unit.is_masked() && unit.path == path)
+        };
+        let gone = before.files.iter().map(|file| &file.path).filter(|path| {
+            after.file(path).is_none()
+                && !masked(path)
+                && !paths::is_never_released(path)
+                && paths::why_not_writable(path).is_none()
+        });
+        self.actions
+            .extend(gone.map(|path| Action::ReleaseFile { path: path.clone() }));
+    }
+
+    fn write(&mut self, file: &WantedFile) {
+        if let Some(bytes) = self.after.blobs.get(&file.blob) {
+            self.blobs.insert(file.blob.clone(), bytes.clone());
+        }
+        self.actions.push(Action::WriteFile {
+            path: file.path.clone(),
+            blob: file.blob.clone(),
+            mode: file.mode,
+            user: file.user.clone(),
+            group: file.group.clone(),
+        });
+    }
+
+    /// Keys and password of `core`. A user that goes leaves no keys and no password behind.
+    fn account(&mut self, always: bool) {
+        let (before, after) = (self.before, self.after);
+        let none = before.keys.is_some().then(Vec::new);
+        if let Some(keys) = after.keys.clone().or(none)
+            && (always || before.keys.as_ref() != Some(&keys))
+        {
+            let blob = self.keep(keys);
+            self.actions.push(Action::WriteAuthorizedKeys {
+                user: CORE.to_owned(),
+                blob,
+            });
+        }
+        let locked = before.password.is_some().then(|| LOCKED.to_owned());
+        if let Some(hash) = after.password.clone().or(locked)
+            && (always || before.password.as_ref() != Some(&hash))
+        {
+            let blob = self.keep(hash.into_bytes());
+            self.actions.push(Action::SetPassword {
+                user: CORE.to_owned(),
+                blob,
+            });
+        }
+    }
+
+    fn keep(&mut self, bytes: Vec<u8>) -> Digest {
+        let digest = Digest::of(&bytes);
+        self.blobs.insert(digest.clone(), bytes);
+        digest
+    }
+}
+
+fn differs(before: &Wanted, file: &WantedFile) -> bool {
+    before.file(&file.path).is_none_or(|old| {
+        (&old.blob, old.mode, &old.user, &old.group)
+            != (&file.blob, file.mode, &file.user, &file.group)
+    })
+}

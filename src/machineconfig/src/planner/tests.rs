@@ -1,0 +1,650 @@
+//! Plans, as text and as what they come to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::model::{Host, Node, Os};
+use super::*;
+use crate::arbitrary;
+use crate::ignition::Config;
+use crate::plan::{Action, Mode, Owner};
+use crate::verify::Expectation;
+
+fn config(name: &str, spec: &Value) -> MachineConfig {
+    let object = json!({"metadata": {"name": name}, "spec": spec});
+    MachineConfig::parse(&object).unwrap().0
+}
+
+fn ignition(config: &Value) -> Value {
+    let mut config = config.clone();
+    config["ignition"] = json!({"version": "3.5.0"});
+    json!({"config": config})
+}
+
+fn target(config: &MachineConfig) -> Target {
+    Target {
+        config: config.name.clone(),
+        image: None,
+    }
+}
+
+fn planned_with(
+    old: &MachineConfig,
+    new: &MachineConfig,
+    facts: &Facts,
+    force: bool,
+) -> Result<Outcome, Refusals> {
+    plan(&Request {
+        attempt: &Attempt("a1".to_owned()),
+        from: Side {
+            target: &target(old),
+            config: old,
+        },
+        to: Side {
+            target: &target(new),
+            config: new,
+        },
+        facts,
+        policies: &Policies::default(),
+        exempt: Exempt::default(),
+        force,
+    })
+}
+
+fn planned(old: &Value, new: &Value) -> Plan {
+    let (old, new) = (config("old", old), config("new", new));
+    planned_with(&old, &new, &Facts::default(), false)
+        .unwrap()
+        .bundle
+        .plan
+}
+
+fn described(old: &Value, new: &Value) -> String {
+    describe(&planned(old, new))
+}
+
+fn refused(old: &Value, new: &Value) -> Vec<String> {
+    let (old, new) = (config("old", old), config("new", new));
+    let Refusals(reasons) = planned_with(&old, &new, &Facts::default(), false).unwrap_err();
+    reasons.iter().map(ToString::to_string).collect()
+}
+
+const UNIT: &str = "[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n";
+
+#[test]
+fn a_reboot_writes_all_and_gives_back_what_is_gone() {
+    let old = json!({
+        "osImageURL": "os/1",
+        "kernelArguments": ["nosmt"],
+        "config": {"ignition": {"version": "3.5.0"},
+            "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["a"], "passwordHash": "x"}]},
+            "storage": {"files": [
+                {"path": "/etc/gone", "contents": {"source": "data:,x"}},
+                {"path": "/etc/same", "contents": {"source": "data:,same"}},
+            ]},
+            "systemd": {"units": [
+                {"name": "gone.service", "contents": UNIT, "enabled": true},
+                {"name": "same.service", "contents": UNIT, "enabled": true},
+                {"name": "os.service", "enabled": false},
+            ]},
+        },
+    });
+    let new = json!({
+        "osImageURL": "os/2",
+        "kernelArguments": ["mitigations=off a=\"b c\""],
+        "config": {"ignition": {"version": "3.5.0"},
+            "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["a", "b"]}]},
+            "storage": {"files": [
+                {"path": "/etc/same", "contents": {"source": "data:,same"}},
+                {"path": "/etc/secret", "contents": {"source": "data:,s"}, "mode": 384,
+                 "user": {"name": "chrony"}, "group": {"id": 7}},
+            ]},
+            "systemd": {"units": [
+                {"name": "same.service", "contents": UNIT, "enabled": true},
+                {"name": "masked.service", "mask": true},
+                {"name": "crio.service", "dropins": [
+                    {"name": "10-a.conf", "contents": "[Service]\nNice=1\n"}, {"name": "20-b.conf"},
+                ]},
+            ]},
+        },
+    });
+    assert_eq!(
+        described(&old, &new),
+        "\
+update  old -> new
+way     drain, new deployment, reboot
+because the OS image changes
+because spec.kernelArguments changes
+because file \"/etc/secret\" changes, and no policy covers it
+because file \"/etc/gone\" changes, and no policy covers it
+because unit \"masked.service\" changes, and no policy covers it
+because unit \"crio.service\" changes, and no policy covers it
+because unit \"gone.service\" changes, and no policy covers it
+because unit \"os.service\" changes, and no policy covers it
+image   os/2
+karg    - nosmt
+karg    + mitigations=off
+karg    + a=\"b c\"
+release /etc/systemd/system/crio.service.d/20-b.conf (to what the OS ships, if anything)
+disable gone.service
+release /etc/gone (to what the OS ships, if anything)
+release /etc/systemd/system/gone.service (to what the OS ships, if anything)
+write   /etc/same (0644 root:root)
+write   /etc/secret (0600 chrony:7)
+write   /etc/systemd/system/same.service (0644 root:root)
+write   /etc/systemd/system/crio.service.d/10-a.conf (0644 root:root)
+mask    masked.service
+preset  gone.service
+preset  os.service
+enable  same.service
+keys    of core
+passwd  of core
+check   11 things that must hold then
+"
+    );
+}
+
+#[test]
+fn a_running_system_gets_only_what_differs() {
+    let files = |policy: &str, id: u32| {
+        ignition(&json!({"storage": {"files": [
+            {"path": "/etc/nmstate/openshift/a.yml", "contents": {"source": "data:,a"}, "user": {"id": id}},
+            {"path": "/etc/nmstate/openshift/b.yml", "contents": {"source": "data:,b"}},
+            {"path": "/etc/containers/policy.json", "contents": {"source": format!("data:,{policy}")}},
+        ]}}))
+    };
+    assert_eq!(
+        described(&files("x", 0), &files("y", 1)),
+        "\
+update  old -> new
+way     the running system; no drain, no reboot
+because file \"/etc/nmstate/openshift/a.yml\" changes (policy of \"/etc/nmstate/openshift\"): nothing to do
+because file \"/etc/containers/policy.json\" changes: reload crio.service
+write   /etc/nmstate/openshift/a.yml (0644 1:root)
+write   /etc/containers/policy.json (0644 root:root)
+reload  crio.service
+check   6 things that must hold then
+"
+    );
+}
+
+#[test]
+fn systemd_reads_its_units_before_a_service_restarts() {
+    let unit = |nice: u32| {
+        ignition(&json!({"systemd": {"units": [
+            {"name": "iri-registry.service", "contents": format!("[Service]\nNice={nice}\n")},
+        ]}}))
+    };
+    assert_eq!(
+        described(&unit(1), &unit(2)),
+        "\
+update  old -> new
+way     the running system; no drain, no reboot
+because unit \"iri-registry.service\" changes: reload systemd, restart iri-registry.service
+write   /etc/systemd/system/iri-registry.service (0644 root:root)
+systemd daemon-reload
+restart iri-registry.service
+check   4 things that must hold then
+"
+    );
+}
+
+#[test]
+fn nothing_to_do_is_a_plan_without_steps() {
+    let same = ignition(&json!({"storage": {"files": [{"path": "/etc/a"}]}}));
+    let plan = planned(&same, &same);
+    assert_eq!(
+        (plan.route, plan.drain, plan.steps.len()),
+        (Route::Live, false, 0)
+    );
+}
+
+#[test]
+fn force_writes_everything_and_reboots() {
+    let same = config(
+        "same",
+        &ignition(&json!({"storage": {"files": [{"path": "/etc/a"}]}})),
+    );
+    let plan = planned_with(&same, &same, &Facts::default(), true)
+        .unwrap()
+        .bundle
+        .plan;
+    assert_eq!(
+        (plan.route, plan.drain, plan.steps.len()),
+        (Route::Reboot, true, 1)
+    );
+    assert_eq!(plan.because, ["an administrator asked for it"]);
+}
+
+#[test]
+fn the_only_node_is_not_drained() {
+    let (old, new) = (
+        config("old", &json!({})),
+        config("new", &json!({"osImageURL": "os"})),
+    );
+    let facts = Facts {
+        single_replica: true,
+        ..Facts::default()
+    };
+    let plan = planned_with(&old, &new, &facts, false).unwrap().bundle.plan;
+    assert_eq!((plan.route, plan.drain), (Route::Reboot, false));
+}
+
+#[test]
+fn an_image_that_is_booted_is_not_deployed_again() {
+    let image = |image: &str| config(image, &json!({"osImageURL": image}));
+    let plan = |old: &str, new: &str, booted: Option<&str>| {
+        let facts = Facts {
+            booted_image: booted.map(ToOwned::to_owned),
+            ..Facts::default()
+        };
+        planned_with(&image(old), &image(new), &facts, false)
+            .unwrap()
+            .bundle
+            .plan
+            .deploy
+    };
+    let deployed = |deploy: Option<Deploy>| deploy.and_then(|deploy| deploy.image);
+    assert_eq!(deployed(plan("a", "b", Some("a"))), Some("b".to_owned()));
+    assert_eq!(deployed(plan("a", "b", None)), Some("b".to_owned()));
+    // Booted already, or named by nobody: no reboot.
+    assert_eq!(plan("a", "b", Some("b")), None);
+    assert_eq!(plan("a", "a", None), None);
+    // The host is not where its configuration says.
+    assert_eq!(
+        deployed(plan("a", "a", Some("other"))),
+        Some("a".to_owned())
+    );
+}
+
+#[test]
+fn a_layered_image_goes_before_the_configurations() {
+    let config = config("c", &json!({"osImageURL": "os"}));
+    let from = Target {
+        config: "c".to_owned(),
+        image: None,
+    };
+    let to = Target {
+        config: "c".to_owned(),
+        image: Some("layered".to_owned()),
+    };
+    let outcome = plan(&Request {
+        attempt: &Attempt("a1".to_owned()),
+        from: Side {
+            target: &from,
+            config: &config,
+        },
+        to: Side {
+            target: &to,
+            config: &config,
+        },
+        facts: &Facts {
+            booted_image: Some("os".to_owned()),
+            ..Facts::default()
+        },
+        policies: &Policies::default(),
+        exempt: Exempt::default(),
+        force: false,
+    });
+    let plan = outcome.unwrap().bundle.plan;
+    assert_eq!(plan.deploy.unwrap().image.as_deref(), Some("layered"));
+    let recorded = Expectation::Record {
+        config: "c".to_owned(),
+        image: Some("layered".to_owned()),
+    };
+    assert_eq!(plan.expect[0], recorded);
+}
+
+#[test]
+fn arguments_are_compared_with_what_was_booted() {
+    let with = |arguments: &[&str]| config("c", &json!({"kernelArguments": arguments}));
+    let plan = |old: &[&str], new: &[&str], booted: &str| {
+        let present = Some(kargs::split_line(booted));
+        let facts = Facts {
+            kernel_arguments: present,
+            ..Facts::default()
+        };
+        planned_with(&with(old), &with(new), &facts, false).map(|outcome| outcome.bundle.plan)
+    };
+    assert_eq!(plan(&["a"], &["a"], "x a").unwrap().route, Route::Live);
+    // Split otherwise, the same.
+    assert_eq!(
+        plan(&["a b"], &["a", "b"], "x a b").unwrap().route,
+        Route::Live
+    );
+    let lacking = plan(&["a"], &["a"], "x").unwrap();
+    assert_eq!(
+        lacking.because,
+        ["the host was booted without kernel arguments of its configuration"]
+    );
+    assert_eq!(lacking.deploy.unwrap().append_arguments, ["a"]);
+    let long = "b".repeat(kargs::COMMAND_LINE_SIZE);
+    assert_eq!(
+        plan(&[], &[&long], "x").unwrap_err().to_string(),
+        "spec.kernelArguments: the command line would have 2050 bytes, the kernel reads 2047"
+    );
+}
+
+#[test]
+fn a_reboot_for_another_reason_leaves_arguments_alone() {
+    let old = config("c", &json!({"kernelArguments": ["a"], "osImageURL": "1"}));
+    let new = config("c", &json!({"kernelArguments": ["a"], "osImageURL": "2"}));
+    let facts = Facts {
+        kernel_arguments: Some(kargs::split_line("x a")),
+        ..Facts::default()
+    };
+    let deploy = planned_with(&old, &new, &facts, false)
+        .unwrap()
+        .bundle
+        .plan
+        .deploy
+        .unwrap();
+    assert_eq!(
+        (deploy.delete_arguments, deploy.append_arguments),
+        (vec![], vec![])
+    );
+}
+
+#[test]
+fn every_refusal_is_told_and_names_field_and_object() {
+    let new = json!({
+        "kernelType": "realtime",
+        "extensions": ["usbguard"],
+        "config": {"ignition": {"version": "3.5.0"},
+            "storage": {
+                "directories": [{"path": "/etc/d"}],
+                "files": [
+                    {"path": "/usr/bin/x"}, {"path": "/etc/a"}, {"path": "/etc/a/b/c"},
+                    {"path": "/etc/remote", "contents": {"source": "http://h/x"}},
+                ],
+            },
+            "systemd": {"units": [{"name": "slipway-guard.service", "mask": true}]},
+        },
+    });
+    assert_eq!(
+        refused(&json!({}), &new),
+        [
+            "spec.config.storage.directories: ignition directories section contains changes",
+            "spec.config.storage.files[3].contents.source: /etc/remote: source must be a data: URL, is http:",
+            "spec.config.storage.files[0]: cannot write /usr/bin/x: /usr is read-only: it is part of the OS image",
+            "spec.config.storage.files[2]: cannot write /etc/a/b/c: /etc/a is a file of this configuration",
+            "spec.config.systemd.units[0].name: slipway-guard.service belongs to Slipway",
+            "spec.kernelType: going from kernelType default to realtime needs packages layered on the image, which is not supported",
+            "spec.extensions: going from extensions [] to [usbguard] needs packages layered on the image, which is not supported",
+        ]
+    );
+}
+
+#[test]
+fn extensions_that_stay_do_not_stop_a_change_without_reboot() {
+    let with = |text: &str| {
+        json!({"extensions": ["usbguard"], "config": {"ignition": {"version": "3.5.0"},
+            "storage": {"files": [{"path": "/etc/containers/policy.json",
+                "contents": {"source": format!("data:,{text}")}}]}}})
+    };
+    assert_eq!(planned(&with("a"), &with("b")).route, Route::Live);
+    let mut reboots = with("a");
+    reboots["osImageURL"] = json!("os");
+    assert_eq!(
+        refused(&with("a"), &reboots),
+        [
+            "spec.extensions: going from extensions [usbguard] to [usbguard] needs packages layered on the image, which is not supported"
+        ]
+    );
+}
+
+#[test]
+fn a_kernel_in_another_fips_mode_is_refused() {
+    let same = config("c", &json!({"fips": true}));
+    let facts = Facts {
+        fips: Some(false),
+        ..Facts::default()
+    };
+    assert_eq!(
+        planned_with(&same, &same, &facts, false)
+            .unwrap_err()
+            .to_string(),
+        "spec.fips: detected change to FIPS flag; refusing to modify FIPS on a running cluster"
+    );
+}
+
+#[test]
+fn certificates_that_rotate_are_left_to_who_rotates_them() {
+    let ca = "/etc/kubernetes/kubelet-ca.crt";
+    let with = |text: &str| {
+        ignition(&json!({"storage": {"files": [
+            {"path": ca, "contents": {"source": format!("data:,{text}")}}, {"path": "/etc/x"},
+        ]}}))
+    };
+    let without = ignition(&json!({"storage": {"files": [{"path": "/etc/x"}]}}));
+    let written = |plan: &Plan| {
+        let mut actions = plan.steps.iter().map(|step| &step.action);
+        actions.any(|action| matches!(action, Action::WriteFile { path, .. } if path == ca))
+    };
+    assert!(written(&planned(&without, &with("a"))));
+    assert!(!written(&planned(&with("a"), &with("b"))));
+    let released = planned(&with("a"), &without);
+    assert_eq!(released.steps.len(), 1, "{:?}", released.steps);
+}
+
+#[test]
+fn a_plan_prints_and_reads_back() {
+    let plan = planned(
+        &json!({}),
+        &ignition(&json!({"storage": {"files": [{"path": "/etc/a", "user": {"name": "core"}}]}})),
+    );
+    let text = serde_json::to_string(&plan).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+}
+
+#[test]
+fn a_plan_shows_no_contents() {
+    let secret = json!({
+        "config": {"ignition": {"version": "3.5.0"},
+            "passwd": {"users": [{"name": "core", "passwordHash": "topsecret"}]},
+            "storage": {"files": [{"path": "/etc/a", "contents": {"source": "data:,topsecret"}}]},
+        },
+    });
+    let plan = planned(&json!({}), &secret);
+    assert!(!serde_json::to_string(&plan).unwrap().contains("topsecret"));
+    assert!(!describe(&plan).contains("topsecret"));
+}
+
+/// Two images: the second ships other bytes for a file, another unit, other presets.
+fn images() -> BTreeMap<String, Os> {
+    let file = |text: &str| {
+        Node::File((
+            text.as_bytes().to_vec(),
+            Mode(0o600),
+            Owner::ROOT,
+            Owner::ROOT,
+        ))
+    };
+    let set = |units: &[&str]| {
+        units
+            .iter()
+            .map(|unit| (*unit).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    let one = Os {
+        etc: BTreeMap::from([("/etc/shadowed".to_owned(), file("one"))]),
+        units: set(&["os.service"]),
+        presets: set(&["os.service"]),
+    };
+    let two = Os {
+        etc: BTreeMap::from([
+            ("/etc/shadowed".to_owned(), file("two")),
+            (
+                "/etc/systemd/system/a.service.d/10-a.conf".to_owned(),
+                file("[Service]\n"),
+            ),
+        ]),
+        units: set(&["os.service", "b.socket"]),
+        presets: set(&["b.socket"]),
+    };
+    BTreeMap::from([("os/1".to_owned(), one), ("os/2".to_owned(), two)])
+}
+
+/// A step of a host's life: a configuration, with an image and arguments.
+fn arbitrary_spec() -> impl Strategy<Value = Spec> {
+    let image = select(&["os/1", "os/2"][..]);
+    let arguments = vec(select(&["nosmt", "console=ttyS0", "a b"][..]), 0..3);
+    (arbitrary::config(), image, arguments).prop_map(|(ignition, image, arguments)| Spec {
+        os_image_url: image.to_owned(),
+        kernel_arguments: arguments.into_iter().map(ToOwned::to_owned).collect(),
+        ignition: with_keys(ignition),
+        ..Spec::parse(&Value::Null).unwrap().0
+    })
+}
+
+/// A `core` without key and password is refused.
+fn with_keys(mut config: Config) -> Config {
+    config
+        .passwd
+        .users
+        .retain(|user| !user.ssh_authorized_keys.is_empty() || user.password_hash.is_some());
+    config
+}
+
+fn named(name: &str, spec: &Spec) -> MachineConfig {
+    config(name, &spec.to_value())
+}
+
+/// Policies under which every file and unit can change on a running system.
+fn lenient() -> Policies {
+    let units = ["a.service", "b.socket", "os.service", "absent.service"]
+        .map(|unit| json!({"name": unit, "actions": [{"type": "DaemonReload"}]}));
+    let status = json!({
+        "files": [{"path": "/", "actions": [{"type": "None"}]}],
+        "units": units,
+        "sshkey": {"actions": [{"type": "None"}]},
+    });
+    Policies::parse(&status).unwrap()
+}
+
+/// Plans from where a host is to a specification.
+fn next(host: &Host, at: &MachineConfig, to: &MachineConfig, policies: &Policies) -> Bundle {
+    let facts = Facts {
+        booted_image: host.image.clone(),
+        kernel_arguments: Some(host.arguments.clone()),
+        ..Facts::default()
+    };
+    let outcome = plan(&Request {
+        attempt: &Attempt("a1".to_owned()),
+        from: Side {
+            target: &target(at),
+            config: at,
+        },
+        to: Side {
+            target: &target(to),
+            config: to,
+        },
+        facts: &facts,
+        policies,
+        exempt: Exempt::default(),
+        force: false,
+    });
+    outcome.unwrap().bundle
+}
+
+fn installed() -> (Host, MachineConfig) {
+    let mut host = Host::installed(images()["os/1"].clone());
+    host.image = Some("os/1".to_owned());
+    (host, config("empty", &json!({"osImageURL": "os/1"})))
+}
+
+/// What a configuration leaves open follows history; the rest must not.
+fn managed(host: &Host) -> Host {
+    Host {
+        record: None,
+        ..host.clone()
+    }
+}
+
+proptest! {
+    #[test]
+    fn applying_a_plan_leads_to_its_target_and_twice_changes_nothing(
+        a in arbitrary_spec(), b in arbitrary_spec(), live in any::<bool>(),
+    ) {
+        let policies = if live { lenient() } else { Policies::default() };
+        let (mut host, empty) = installed();
+        let (a, b) = (named("a", &a), named("b", &b));
+        host.apply(&next(&host, &empty, &a, &policies), &images());
+        let bundle = next(&host, &a, &b, &policies);
+        host.apply(&bundle, &images());
+        prop_assert_eq!(host.mismatches(&bundle.plan.expect), vec![]);
+        let once = host.clone();
+        let again = next(&host, &b, &b, &policies);
+        prop_assert!(again.plan.steps.is_empty());
+        host.stop_after(&bundle, usize::MAX);
+        prop_assert_eq!(host, once);
+    }
+
+    #[test]
+    fn stopped_anywhere_and_run_again_a_plan_leads_to_the_same(
+        a in arbitrary_spec(), b in arbitrary_spec(), live in any::<bool>(),
+    ) {
+        let policies = if live { lenient() } else { Policies::default() };
+        let (mut host, empty) = installed();
+        let (a, b) = (named("a", &a), named("b", &b));
+        host.apply(&next(&host, &empty, &a, &policies), &images());
+        let bundle = next(&host, &a, &b, &policies);
+        let mut through = host.clone();
+        through.apply(&bundle, &images());
+        // A reboot starts from a new deployment each time; only a running system can be half changed.
+        if bundle.plan.route == Route::Live {
+            for count in 0..bundle.plan.steps.len() {
+                let mut stopped = host.clone();
+                stopped.stop_after(&bundle, count);
+                stopped.apply(&bundle, &images());
+                prop_assert_eq!(&stopped, &through);
+            }
+        }
+    }
+
+    #[test]
+    fn any_sequence_of_targets_ends_in_the_last(
+        specs in vec(arbitrary_spec(), 1..5), live in of(any::<bool>()),
+    ) {
+        let policies = if live == Some(true) { lenient() } else { Policies::default() };
+        let (mut host, mut at) = installed();
+        for (index, spec) in specs.iter().enumerate() {
+            let to = named(&format!("c{index}"), spec);
+            let bundle = next(&host, &at, &to, &policies);
+            host.apply(&bundle, &images());
+            prop_assert_eq!(host.mismatches(&bundle.plan.expect), vec![]);
+            at = to;
+        }
+        // And it is the state that going there at once leads to.
+        let (mut direct, empty) = installed();
+        direct.apply(&next(&direct, &empty, &at, &policies), &images());
+        prop_assert_eq!(&host.nodes, &direct.nodes);
+        // The presets of an OS decide when a unit is given back to it, not when it comes with the OS. Links of a masked unit do nothing.
+        if specs.iter().all(|spec| spec.os_image_url == "os/1") {
+            for host in [&mut host, &mut direct] {
+                let nodes = &host.nodes;
+                let mask = |unit: &str| nodes.get(&format!("/etc/systemd/system/{unit}"));
+                host.links.retain(|unit, _| mask(unit) != Some(&Node::Mask));
+            }
+            prop_assert_eq!(&host.links, &direct.links);
+        }
+        prop_assert_eq!(&host.keys, &direct.keys);
+        prop_assert_eq!(&host.password, &direct.password);
+    }
+
+    #[test]
+    fn going_back_to_nothing_leaves_the_os_as_it_ships(spec in arbitrary_spec()) {
+        let (mut host, empty) = installed();
+        let fresh = host.clone();
+        let policies = Policies::default();
+        let there = named("there", &spec);
+        host.apply(&next(&host, &empty, &there, &policies), &images());
+        host.apply(&next(&host, &there, &empty, &policies), &images());
+        prop_assert_eq!(managed(&host), managed(&fresh));
+    }
+}

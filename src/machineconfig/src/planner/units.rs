@@ -1,0 +1,266 @@
+//! Masks and enablement: what changes of a unit besides its files.
+//!
+//! Only units of which something else is wanted than before are touched (`daemon.md` 8, rows 12 and 13): a unit that is disabled and
+//! enabled again for nothing is a unit that a power cut leaves disabled.
+
+use crate::plan::Action;
+use crate::wanted::{Wanted, WantedUnit};
+
+/// Steps about units, before and after the files are written.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// While the old files are there: links that they made are taken away, drop-ins that must go are given back.
+    pub before_files: Vec<Action>,
+    /// When the new files are there: masks, then enablement.
+    pub after_files: Vec<Action>,
+}
+
+impl Changes {
+    /// What changes from `before` to `after`; with `all`, everything that `after` says of units is done again.
+    pub(super) fn between(before: &Wanted, after: &Wanted, all: bool) -> Self {
+        let mut changes = Self::default();
+        let (mut presets, mut disables, mut enables) = (Vec::new(), Vec::new(), Vec::new());
+        for unit in &after.units {
+            let old = before.unit(&unit.name);
+            changes.links(old, Some(unit));
+            changes.dropins(before, old, unit, all);
+            changes.mask(old, unit, all);
+            let name = unit.name.clone();
+            match unit.enabled {
+                _ if unit.is_masked() => {}
+                Some(true) if all || is_other(old, unit) => {
+                    enables.push(Action::EnableUnit { unit: name });
+                }
+                Some(false) if all || is_other(old, unit) => {
+                    disables.push(Action::DisableUnit { unit: name });
+                }
+                None if wants_preset(old, unit) => presets.push(Action::PresetUnit { unit: name }),
+                _ => {}
+            }
+        }
+        for old in before
+            .units
+            .iter()
+            .filter(|old| after.unit(&old.name).is_none())
+        {
+            changes.links(Some(old), None);
+            if old.is_masked() {
+                changes.after_files.push(Action::ReleaseFile {
+                    path: old.path.clone(),
+                });
+            }
+            // What the OS has under this name is enabled as the OS says.
+            if old.has_contents || old.is_masked() || old.enabled.is_some() {
+                presets.push(Action::PresetUnit {
+                    unit: old.name.clone(),
+                });
+            }
+        }
+        changes.after_files.extend(presets);
+        changes.after_files.extend(disables);
+        changes.after_files.extend(enables);
+        changes
+    }
+
+    /// Takes away the links that enabling the old file made, where the new one would not make them or is not there.
+    fn links(&mut self, old: Option<&WantedUnit>, new: Option<&WantedUnit>) {
+        let Some(old) = old.filter(|old| !old.install.is_empty() && old.enabled != Some(false))
+        else {
+            return;
+        };
+        if new.is_none_or(|new| new.install != old.install) {
+            self.before_files.push(Action::DisableUnit {
+                unit: old.name.clone(),
+            });
+        }
+    }
+
+    /// Gives back drop-ins that the configuration names without text; those that the old one wrote go with its files.
+    fn dropins(&mut self, before: &Wanted, old: Option<&WantedUnit>, new: &WantedUnit, all: bool) {
+        for path in &new.removed_dropins {
+            let known = old.is_some_and(|old| old.removed_dropins.contains(path));
+            if before.file(path).is_none() && (all || !known) {
+                self.before_files
+                    .push(Action::ReleaseFile { path: path.clone() });
+            }
+        }
+    }
+
+    fn mask(&mut self, old: Option<&WantedUnit>, new: &WantedUnit, all: bool) {
+        let was_masked = old.is_some_and(WantedUnit::is_masked);
+        let unit = new.name.clone();
+        if new.is_masked() {
+            if all || !was_masked {
+                self.after_files.push(Action::MaskUnit { unit });
+            }
+        } else if !new.has_contents {
+            if was_masked {
+                self.after_files.push(Action::ReleaseFile {
+                    path: new.path.clone(),
+                });
+            }
+            let said = old.is_some_and(|old| old.mask == Some(false));
+            if new.mask == Some(false) && (all || !said) {
+                self.after_files.push(Action::UnmaskUnit { unit });
+            }
+        }
+    }
+}
+
+/// Whether enablement must be seen to again: another wish, another `[Install]`, or a unit that was not there to be enabled.
+fn is_other(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
+    old.is_none_or(|old| {
+        old.enabled != new.enabled
+            || old.install != new.install
+            || old.has_contents != new.has_contents
+            || old.is_masked()
+    })
+}
+
+/// Whether the presets of the OS must decide anew. A unit that gets nothing but a drop-in keeps the enablement it has.
+fn wants_preset(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
+    match old {
+        None => new.has_contents,
+        Some(old) => {
+            old.enabled.is_some()
+                || old.is_masked()
+                || old.has_contents != new.has_contents
+                || old.install != new.install
+        }
+    }
+}
+
+/// Whether systemd must read its units anew after an action.
+pub(super) fn is_about_units(action: &Action) -> bool {
+    match action {
+        Action::WriteFile { path, .. } | Action::ReleaseFile { path } => {
+            path.starts_with("/etc/systemd/system/")
+        }
+        Action::MaskUnit { .. }
+        | Action::UnmaskUnit { .. }
+        | Action::EnableUnit { .. }
+        | Action::DisableUnit { .. }
+        | Action::PresetUnit { .. } => true,
+        Action::WriteAuthorizedKeys { .. }
+        | Action::SetPassword { .. }
+        | Action::DaemonReload
+        | Action::RestartUnit { .. }
+        | Action::ReloadUnit { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::spec::Spec;
+
+    const ONE: &str = "[Service]\nNice=1\n[Install]\nWantedBy=one.target\n";
+    const OTHER_TEXT: &str = "[Service]\nNice=2\n[Install]\nWantedBy=one.target\n";
+    const OTHER_LINKS: &str = "[Service]\nNice=1\n[Install]\nWantedBy=two.target\n";
+
+    fn wanted(unit: &Value) -> Wanted {
+        let mut units = vec![];
+        if !unit.is_null() {
+            let mut unit = unit.clone();
+            unit["name"] = json!("u.service");
+            units.push(unit);
+        }
+        let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units}});
+        Wanted::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
+    }
+
+    /// Steps as words, with a bar where the files are written.
+    fn steps(old: &Value, new: &Value, all: bool) -> String {
+        let changes = Changes::between(&wanted(old), &wanted(new), all);
+        let word = |action: &Action| match action {
+            Action::MaskUnit { .. } => "mask ".to_owned(),
+            Action::UnmaskUnit { .. } => "unmask ".to_owned(),
+            Action::EnableUnit { .. } => "enable ".to_owned(),
+            Action::DisableUnit { .. } => "disable ".to_owned(),
+            Action::PresetUnit { .. } => "preset ".to_owned(),
+            Action::ReleaseFile { path } => {
+                format!("release({}) ", path.rsplit('/').next().unwrap())
+            }
+            Action::WriteFile { .. }
+            | Action::WriteAuthorizedKeys { .. }
+            | Action::SetPassword { .. }
+            | Action::DaemonReload
+            | Action::RestartUnit { .. }
+            | Action::ReloadUnit { .. } => panic!("{action:?}"),
+        };
+        let words = |actions: &[Action]| actions.iter().map(word).collect::<String>();
+        format!(
+            "{}|{}",
+            words(&changes.before_files),
+            words(&changes.after_files)
+        )
+    }
+
+    #[test]
+    fn a_unit_is_touched_as_far_as_something_else_is_wanted_of_it() {
+        let none = Value::Null;
+        let text = |contents: &str| json!({"contents": contents});
+        let on = |contents: &str| json!({"contents": contents, "enabled": true});
+        let off = json!({"contents": ONE, "enabled": false});
+        let masked = json!({"contents": ONE, "mask": true, "enabled": true});
+        let dropin = json!({"dropins": [{"name": "a.conf", "contents": "[Unit]\n"}]});
+        let no_dropin = json!({"dropins": [{"name": "a.conf"}]});
+        for (old, new, expected) in [
+            (&none, &on(ONE), "|enable "),
+            (&none, &off, "|disable "),
+            (&none, &text(ONE), "|preset "),
+            (&none, &json!({"enabled": true}), "|enable "),
+            (&none, &masked, "|mask "),
+            (&none, &dropin, "|"),
+            (&none, &no_dropin, "release(a.conf) |"),
+            (&none, &json!({"mask": false}), "|unmask "),
+            (&on(ONE), &on(ONE), "|"),
+            (&on(ONE), &on(OTHER_TEXT), "|"),
+            (&on(ONE), &on(OTHER_LINKS), "disable |enable "),
+            (&on(ONE), &off, "|disable "),
+            (
+                &off,
+                &json!({"contents": OTHER_LINKS, "enabled": false}),
+                "|disable ",
+            ),
+            (&on(ONE), &text(ONE), "|preset "),
+            (&text(ONE), &text(OTHER_LINKS), "disable |preset "),
+            (&on(ONE), &none, "disable |preset "),
+            (&off, &none, "|preset "),
+            (&on(ONE), &json!({"enabled": true}), "disable |enable "),
+            (&on(ONE), &masked, "disable |mask "),
+            (&masked, &masked, "|"),
+            (&masked, &on(ONE), "|enable "),
+            (
+                &masked,
+                &json!({"mask": false}),
+                "|release(u.service) unmask preset ",
+            ),
+            (&masked, &none, "|release(u.service) preset "),
+            (&dropin, &none, "|"),
+            (&no_dropin, &no_dropin, "|"),
+        ] {
+            assert_eq!(steps(old, new, false), expected, "{old} -> {new}");
+        }
+    }
+
+    #[test]
+    fn on_another_os_all_wishes_are_said_again() {
+        for (same, expected) in [
+            (json!({"contents": ONE, "enabled": true}), "|enable "),
+            (json!({"enabled": false}), "|disable "),
+            (json!({"mask": true}), "|mask "),
+            (json!({"mask": false}), "|unmask "),
+            (
+                json!({"dropins": [{"name": "a.conf"}]}),
+                "release(a.conf) |",
+            ),
+            // What the presets decided stays decided.
+            (json!({"contents": ONE}), "|"),
+        ] {
+            assert_eq!(steps(&same, &same, true), expected, "{same}");
+        }
+    }
+}

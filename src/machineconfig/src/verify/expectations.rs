@@ -1,0 +1,153 @@
+//! From a configuration to what must hold on a host that is in it.
+
+use std::collections::BTreeMap;
+
+use super::Expectation;
+use crate::planner::is_never_verified;
+use crate::spec::MachineConfig;
+use crate::wanted::Wanted;
+
+/// Units without which a host is no node; asked for where they exist.
+const NODE_UNITS: [&str; 2] = ["kubelet.service", "crio.service"];
+
+/// What must hold on a host in a configuration, in the order of `daemon.md` 4.1.
+///
+/// Shape: `image` is the layered image of the node, as its record names it. Files that change without a configuration are left out, as are
+/// keys and passwords.
+pub fn expectations(config: &MachineConfig, image: Option<&str>) -> Vec<Expectation> {
+    let (wanted, _) = Wanted::of(&config.spec);
+    let mut expected = vec![Expectation::Record {
+        config: config.name.clone(),
+        image: image.map(ToOwned::to_owned),
+    }];
+    expected.extend(kernel_arguments(&config.spec.split_kernel_arguments()));
+    let files = wanted
+        .files
+        .iter()
+        .filter(|file| !is_never_verified(&file.path));
+    expected.extend(files.map(|file| Expectation::File {
+        path: file.path.clone(),
+        digest: file.blob.clone(),
+        mode: file.mode,
+        user: file.user.clone(),
+        group: file.group.clone(),
+    }));
+    for unit in &wanted.units {
+        if unit.is_masked() {
+            expected.push(Expectation::Masked {
+                unit: unit.name.clone(),
+            });
+        } else if let Some(enabled) = unit.enabled.filter(|_| !unit.is_template()) {
+            expected.push(Expectation::Enabled {
+                unit: unit.name.clone(),
+                enabled,
+            });
+        }
+    }
+    let runs = |name: &&str| wanted.unit(name).is_none_or(|unit| !unit.is_masked());
+    let units = NODE_UNITS.into_iter().filter(runs);
+    expected.extend(units.map(|unit| Expectation::Active {
+        unit: unit.to_owned(),
+    }));
+    expected
+}
+
+/// Each argument once, with how often it is named; in order of first mention.
+fn kernel_arguments(arguments: &[String]) -> Vec<Expectation> {
+    let mut times: BTreeMap<&String, usize> = BTreeMap::new();
+    for argument in arguments {
+        *times.entry(argument).or_default() += 1;
+    }
+    let mentioned = arguments.iter();
+    mentioned
+        .filter_map(|argument| {
+            let times = times.remove(argument)?;
+            Some(Expectation::KernelArgument {
+                argument: argument.clone(),
+                times,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::plan::{Digest, Mode, Owner};
+
+    fn expected(spec: &Value) -> Vec<Expectation> {
+        let object = json!({"metadata": {"name": "rendered-worker-1"}, "spec": spec});
+        expectations(&MachineConfig::parse(&object).unwrap().0, None)
+    }
+
+    fn file(path: &str, text: &str, mode: u32) -> Expectation {
+        Expectation::File {
+            path: path.to_owned(),
+            digest: Digest::of(text.as_bytes()),
+            mode: Mode(mode),
+            user: Owner::ROOT,
+            group: Owner::ROOT,
+        }
+    }
+
+    #[test]
+    fn all_that_can_be_checked_is_expected_in_order() {
+        let spec = json!({
+            "kernelArguments": ["b a", "b"],
+            "config": {"ignition": {"version": "3.5.0"},
+                "storage": {"files": [
+                    {"path": "/etc/x", "contents": {"source": "data:,x"}, "mode": 384},
+                    {"path": "/etc/kubernetes/kubelet-ca.crt", "contents": {"source": "data:,ca"}},
+                ]},
+                "systemd": {"units": [
+                    {"name": "a.service", "contents": "[Service]\n", "enabled": true,
+                     "dropins": [{"name": "1.conf", "contents": "[Unit]\n"}, {"name": "2.conf"}]},
+                    {"name": "b.service", "contents": "[Service]\n", "mask": true, "enabled": true},
+                    {"name": "c@.service", "enabled": true},
+                    {"name": "d.service", "enabled": false},
+                    {"name": "crio.service", "mask": true},
+                ]},
+            },
+        });
+        let unit = |name: &str| name.to_owned();
+        assert_eq!(
+            expected(&spec),
+            [
+                Expectation::Record {
+                    config: "rendered-worker-1".to_owned(),
+                    image: None
+                },
+                Expectation::KernelArgument {
+                    argument: "b".to_owned(),
+                    times: 2
+                },
+                Expectation::KernelArgument {
+                    argument: "a".to_owned(),
+                    times: 1
+                },
+                file("/etc/x", "x", 0o600),
+                file("/etc/systemd/system/a.service", "[Service]\n", 0o644),
+                file("/etc/systemd/system/a.service.d/1.conf", "[Unit]\n", 0o644),
+                Expectation::Enabled {
+                    unit: unit("a.service"),
+                    enabled: true
+                },
+                Expectation::Masked {
+                    unit: unit("b.service")
+                },
+                Expectation::Enabled {
+                    unit: unit("d.service"),
+                    enabled: false
+                },
+                Expectation::Masked {
+                    unit: unit("crio.service")
+                },
+                Expectation::Active {
+                    unit: unit("kubelet.service")
+                },
+            ]
+        );
+    }
+}

@@ -1,0 +1,327 @@
+//! From what was seen to what does not hold, in the words of `daemon.md` 4.1 where it has some.
+
+use super::{Expectation, Mismatch, Seen};
+use crate::plan::{Digest, Mode, Owner};
+
+/// Judges what was seen; empty when everything holds. The order is that of the expectations; missing kernel arguments are told at once.
+pub fn judge<'a>(pairs: impl IntoIterator<Item = (&'a Expectation, &'a Seen)>) -> Vec<Mismatch> {
+    let mut mismatches = Vec::new();
+    let mut missing: Option<(usize, Vec<&str>)> = None;
+    for (expected, seen) in pairs {
+        match (expected, seen) {
+            (Expectation::KernelArgument { times, .. }, Seen::Times(seen)) if seen >= times => {}
+            (Expectation::KernelArgument { argument, .. }, Seen::Times(_) | Seen::Nothing) => {
+                let (_, missing) = missing.get_or_insert((mismatches.len(), Vec::new()));
+                missing.push(argument);
+            }
+            _ => mismatches.extend(expected.mismatches(seen).into_iter().map(Mismatch)),
+        }
+    }
+    if let Some((at, arguments)) = missing {
+        let text = format!(
+            "missing expected kernel arguments: [{}]",
+            arguments.join(" ")
+        );
+        mismatches.insert(at, Mismatch(text));
+    }
+    mismatches
+}
+
+impl Expectation {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "whatever else was seen is a mismatch"
+    )]
+    fn mismatches(&self, seen: &Seen) -> Vec<String> {
+        if let Seen::Unreadable(why) = seen {
+            return vec![format!("cannot check {}: {why}", self.subject())];
+        }
+        match self {
+            Self::Record { config, image } => one(record(config, image.as_deref(), seen)),
+            Self::KernelArgument { argument, .. } => {
+                vec![format!(
+                    "expected to count kernel argument {argument}, found {}",
+                    seen.kind()
+                )]
+            }
+            Self::File {
+                path,
+                digest,
+                mode,
+                user,
+                group,
+            } => file(path, digest, *mode, (user, group), seen),
+            Self::Masked { unit } => match seen {
+                Seen::Link { target } if target == "/dev/null" => vec![],
+                other => vec![format!(
+                    "state validation: invalid unit masked setting. path: \"/etc/systemd/system/{unit}\"; \
+                     expected: /dev/null; received: {}",
+                    other.kind()
+                )],
+            },
+            Self::Enabled { unit, enabled } => match seen {
+                Seen::Unit(state) if is_as_wanted(*enabled, state) => vec![],
+                other => vec![format!(
+                    "unit \"{unit}\" expected enabled={enabled}, but systemd reports \"{}\"",
+                    other.kind()
+                )],
+            },
+            Self::Active { unit } => match seen {
+                // A host that has no such unit cannot fail to run it.
+                Seen::Nothing => vec![],
+                Seen::Unit(state) if state == "active" => vec![],
+                other => vec![format!(
+                    "unit \"{unit}\" is not active, but {}",
+                    other.kind()
+                )],
+            },
+        }
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            Self::Record { .. } => "the record of the booted deployment".to_owned(),
+            Self::KernelArgument { argument, .. } => format!("kernel argument {argument}"),
+            Self::File { path, .. } => format!("file \"{path}\""),
+            Self::Masked { unit } | Self::Enabled { unit, .. } | Self::Active { unit } => {
+                format!("unit \"{unit}\"")
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// What it is, in a word or two.
+    fn kind(&self) -> String {
+        match self {
+            Self::Nothing => "nothing".to_owned(),
+            Self::Record { config, .. } => format!("record of {config}"),
+            Self::Times(times) => format!("{times} times"),
+            Self::File { .. } => "regular file".to_owned(),
+            Self::Link { target } => format!("link to {target}"),
+            Self::Other(kind) => kind.clone(),
+            Self::Unit(state) => state.clone(),
+            Self::Unreadable(why) => why.clone(),
+        }
+    }
+}
+
+fn one(mismatch: Option<String>) -> Vec<String> {
+    mismatch.into_iter().collect()
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else was seen is a mismatch"
+)]
+fn record(config: &str, image: Option<&str>, seen: &Seen) -> Option<String> {
+    match seen {
+        Seen::Record {
+            config: c,
+            image: i,
+        } if c == config && i.as_deref() == image => None,
+        Seen::Record {
+            config: c,
+            image: i,
+        } if c == config => Some(format!(
+            "expected image {}, the booted deployment's record names {}",
+            image.unwrap_or("none"),
+            i.as_deref().unwrap_or("none")
+        )),
+        other => Some(format!(
+            "expected configuration {config}, the booted deployment has {}",
+            other.kind()
+        )),
+    }
+}
+
+fn file(
+    path: &str,
+    digest: &Digest,
+    mode: Mode,
+    owner: (&Owner, &Owner),
+    seen: &Seen,
+) -> Vec<String> {
+    let Seen::File {
+        digest: bytes,
+        mode: bits,
+        user,
+        group,
+    } = seen
+    else {
+        return vec![if *seen == Seen::Nothing {
+            format!("could not stat file \"{path}\": no such file")
+        } else {
+            format!(
+                "expected a regular file at \"{path}\", found {}",
+                seen.kind()
+            )
+        }];
+    };
+    let mut wrong = vec![];
+    if *bits != mode {
+        wrong.push(format!(
+            "mode mismatch for file: \"{path}\"; expected: {}; received: {}",
+            shown(mode),
+            shown(*bits)
+        ));
+    }
+    if (user, group) != owner {
+        wrong.push(format!(
+            "owner mismatch for file: \"{path}\"; expected: {}:{}; received: {user}:{group}",
+            owner.0, owner.1
+        ));
+    }
+    if bytes != digest {
+        wrong.push(format!("content mismatch for file \"{path}\""));
+    }
+    wrong
+}
+
+/// A mode as `ls` shows it, then decimal, then octal.
+fn shown(Mode(mode): Mode) -> String {
+    let bit = |at: u32, letter: char| if mode & (1 << at) == 0 { '-' } else { letter };
+    let letters: String = (0..9)
+        .rev()
+        .zip("rwxrwxrwx".chars())
+        .map(|(at, letter)| bit(at, letter))
+        .collect();
+    format!("-{letters}/{mode}/0{mode:o}")
+}
+
+/// What says neither yes nor no (`static`, `alias`, `generated`, …) is as wanted, and so is a unit that is not there.
+fn is_as_wanted(enabled: bool, state: &str) -> bool {
+    if enabled {
+        !matches!(state, "disabled" | "masked" | "masked-runtime")
+    } else {
+        !matches!(state, "enabled" | "enabled-runtime")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file_expected() -> Expectation {
+        Expectation::File {
+            path: "/etc/x".to_owned(),
+            digest: Digest::of(b"x"),
+            mode: Mode(0o600),
+            user: Owner::Name("core".to_owned()),
+            group: Owner::ROOT,
+        }
+    }
+
+    fn texts(expected: &Expectation, seen: &Seen) -> Vec<String> {
+        judge([(expected, seen)])
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn every_difference_of_a_file_is_named_and_no_content() {
+        let seen = Seen::File {
+            digest: Digest::of(b"secret"),
+            mode: Mode(0o755),
+            user: Owner::Id(0),
+            group: Owner::ROOT,
+        };
+        assert_eq!(
+            texts(&file_expected(), &seen),
+            [
+                "mode mismatch for file: \"/etc/x\"; expected: -rw-------/384/0600; received: -rwxr-xr-x/493/0755",
+                "owner mismatch for file: \"/etc/x\"; expected: core:0; received: 0:0",
+                "content mismatch for file \"/etc/x\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_link_or_nothing_is_no_file() {
+        let link = Seen::Link {
+            target: "/etc/y".to_owned(),
+        };
+        assert_eq!(
+            texts(&file_expected(), &link),
+            ["expected a regular file at \"/etc/x\", found link to /etc/y"]
+        );
+        assert_eq!(
+            texts(&file_expected(), &Seen::Nothing),
+            ["could not stat file \"/etc/x\": no such file"]
+        );
+    }
+
+    #[test]
+    fn enablement_knows_words_that_say_neither() {
+        let table = [
+            (true, "enabled", true),
+            (true, "static", true),
+            (true, "disabled", false),
+            (true, "masked", false),
+            (true, "not-found", true),
+            (false, "disabled", true),
+            (false, "static", true),
+            (false, "enabled", false),
+            (false, "enabled-runtime", false),
+        ];
+        for (enabled, state, holds) in table {
+            let expected = Expectation::Enabled {
+                unit: "a.service".to_owned(),
+                enabled,
+            };
+            let seen = Seen::Unit(state.to_owned());
+            assert_eq!(
+                texts(&expected, &seen).is_empty(),
+                holds,
+                "{enabled} {state}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_kernel_argument_may_have_to_stand_twice() {
+        let expected = Expectation::KernelArgument {
+            argument: "console=ttyS0".to_owned(),
+            times: 2,
+        };
+        assert!(texts(&expected, &Seen::Times(3)).is_empty());
+        assert_eq!(
+            texts(&expected, &Seen::Times(1)),
+            ["missing expected kernel arguments: [console=ttyS0]"]
+        );
+    }
+
+    #[test]
+    fn missing_kernel_arguments_are_told_at_once_and_in_place() {
+        let argument = |argument: &str| Expectation::KernelArgument {
+            argument: argument.to_owned(),
+            times: 1,
+        };
+        let (a, b, c) = (argument("a"), argument("b"), argument("c"));
+        let (file, none, one) = (file_expected(), Seen::Times(0), Seen::Times(1));
+        let nothing = Seen::Nothing;
+        let said = judge([(&a, &none), (&b, &one), (&c, &none), (&file, &nothing)]);
+        let said: Vec<String> = said.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "missing expected kernel arguments: [a c]",
+                "could not stat file \"/etc/x\": no such file",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_unit_the_host_lacks_cannot_fail() {
+        let expected = Expectation::Active {
+            unit: "kubelet.service".to_owned(),
+        };
+        assert!(texts(&expected, &Seen::Nothing).is_empty());
+        assert!(texts(&expected, &Seen::Unit("active".to_owned())).is_empty());
+        assert_eq!(
+            texts(&expected, &Seen::Unit("failed".to_owned())),
+            ["unit \"kubelet.service\" is not active, but failed"]
+        );
+    }
+}

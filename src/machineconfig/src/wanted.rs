@@ -1,0 +1,199 @@
+//! What a MachineConfig wants of a host, without Ignition's forms: files with bytes, units, the account `core`.
+
+use std::collections::BTreeMap;
+
+use crate::ignition::{self, Dropin, NodeOwner, Unit, content, unit_text};
+use crate::plan::{Digest, Mode, Owner};
+use crate::reconcile::Reason;
+use crate::spec::Spec;
+
+/// Where units are.
+const UNITS: &str = "/etc/systemd/system";
+/// Mode of a file that names none. Source: `daemon.md` 3.6.
+const FILE_MODE: u32 = 0o644;
+/// The only account a configuration changes.
+pub(crate) const CORE: &str = "core";
+/// A password hash that no password has.
+pub(crate) const LOCKED: &str = "*";
+
+/// What a host is to hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Files, then those of units, in the order of the configuration.
+    pub files: Vec<WantedFile>,
+    /// Units, in the order of the configuration.
+    pub units: Vec<WantedUnit>,
+    /// Keys of `core`, one a line; absent where the configuration has no such user.
+    pub keys: Option<Vec<u8>>,
+    /// Hash of the password of `core`; absent where the configuration says nothing about it.
+    pub password: Option<String>,
+    /// Contents by digest.
+    pub blobs: BTreeMap<Digest, Vec<u8>>,
+}
+
+/// A regular file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WantedFile {
+    pub path: String,
+    pub blob: Digest,
+    pub mode: Mode,
+    pub user: Owner,
+    pub group: Owner,
+    /// JSON path of what asks for it.
+    pub field: String,
+}
+
+/// A unit, besides its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WantedUnit {
+    pub name: String,
+    /// Path of its own file, whether or not the configuration brings one.
+    pub path: String,
+    /// Whether the configuration brings its text.
+    pub has_contents: bool,
+    /// What enabling it does, if the configuration brings its text.
+    pub install: Vec<(String, String)>,
+    /// Paths of drop-ins that must not be there.
+    pub removed_dropins: Vec<String>,
+    pub mask: Option<bool>,
+    pub enabled: Option<bool>,
+}
+
+impl Wanted {
+    /// Reads what a configuration wants; reasons name the files whose bytes cannot be had.
+    pub(crate) fn of(spec: &Spec) -> (Self, Vec<Reason>) {
+        let mut wanted = Self::default();
+        let mut reasons = Vec::new();
+        for (index, file) in spec.ignition.storage.files.iter().enumerate() {
+            let field = format!("spec.config.storage.files[{index}]");
+            match content::decode(&file.contents) {
+                Ok(bytes) => {
+                    let wanted_file = WantedFile {
+                        path: file.path.clone(),
+                        blob: wanted.keep(bytes),
+                        mode: Mode(file.mode.unwrap_or(FILE_MODE)),
+                        user: owner(&file.user),
+                        group: owner(&file.group),
+                        field,
+                    };
+                    wanted.files.push(wanted_file);
+                }
+                Err(error) => {
+                    let why = format!("could not decode file {:?}: {error}", file.path);
+                    reasons.push(Reason::new(format!("{field}.contents"), why));
+                }
+            }
+        }
+        for (index, unit) in spec.ignition.systemd.units.iter().enumerate() {
+            wanted.add_unit(unit, &format!("spec.config.systemd.units[{index}]"));
+        }
+        if let Some(core) = spec
+            .ignition
+            .passwd
+            .users
+            .iter()
+            .find(|user| user.name == CORE)
+        {
+            wanted.keys = Some(lines(core));
+            let hash = core.password_hash.clone();
+            wanted.password = hash.map(|hash| {
+                if hash.is_empty() {
+                    LOCKED.to_owned()
+                } else {
+                    hash
+                }
+            });
+        }
+        (wanted, reasons)
+    }
+
+    /// The file at a path, if one is wanted there.
+    pub(crate) fn file(&self, path: &str) -> Option<&WantedFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// The unit of a name, if something is wanted of it.
+    pub(crate) fn unit(&self, name: &str) -> Option<&WantedUnit> {
+        self.units.iter().find(|unit| unit.name == name)
+    }
+}
+
+impl Wanted {
+    fn keep(&mut self, bytes: Vec<u8>) -> Digest {
+        let digest = Digest::of(&bytes);
+        self.blobs.insert(digest.clone(), bytes);
+        digest
+    }
+
+    /// Adds a unit with its files. The text of a masked unit is not written: the mask stands in its place.
+    fn add_unit(&mut self, unit: &Unit, field: &str) {
+        let path = format!("{UNITS}/{}", unit.name);
+        let text = unit.contents.as_deref().filter(|text| !text.is_empty());
+        let text = text.filter(|_| unit.mask != Some(true));
+        if let Some(text) = text {
+            self.unit_file(path.clone(), text, field.to_owned());
+        }
+        let mut removed_dropins = Vec::new();
+        for (index, Dropin { name, contents }) in unit.dropins.iter().enumerate() {
+            let dropin = format!("{path}.d/{name}");
+            match contents.as_deref().filter(|text| !text.is_empty()) {
+                Some(text) => self.unit_file(dropin, text, format!("{field}.dropins[{index}]")),
+                None => removed_dropins.push(dropin),
+            }
+        }
+        self.units.push(WantedUnit {
+            name: unit.name.clone(),
+            path,
+            has_contents: text.is_some(),
+            install: text.map(unit_text::install).unwrap_or_default(),
+            removed_dropins,
+            mask: unit.mask,
+            enabled: unit.enabled,
+        });
+    }
+
+    fn unit_file(&mut self, path: String, text: &str, field: String) {
+        let blob = self.keep(text.as_bytes().to_vec());
+        let mode = Mode(FILE_MODE);
+        let (user, group) = (Owner::ROOT, Owner::ROOT);
+        self.files.push(WantedFile {
+            path,
+            blob,
+            mode,
+            user,
+            group,
+            field,
+        });
+    }
+}
+
+impl WantedUnit {
+    /// Whether the unit cannot be started at all.
+    pub(crate) fn is_masked(&self) -> bool {
+        self.mask == Some(true)
+    }
+
+    /// Whether it stands for units made from it, and is not started itself.
+    pub(crate) fn is_template(&self) -> bool {
+        self.name.contains("@.")
+    }
+}
+
+/// Who owns a file: the id, else the name, else root.
+fn owner(owner: &NodeOwner) -> Owner {
+    match (owner.id, owner.name.as_deref()) {
+        (Some(id), _) => Owner::Id(id),
+        (None, Some(name)) if !name.is_empty() => Owner::Name(name.to_owned()),
+        (None, _) => Owner::ROOT,
+    }
+}
+
+/// The keys of a user, each on a line of its own.
+fn lines(user: &ignition::PasswdUser) -> Vec<u8> {
+    let line = |key: &String| format!("{}\n", key.trim_end_matches(['\n', '\r']));
+    user.ssh_authorized_keys
+        .iter()
+        .map(line)
+        .collect::<String>()
+        .into_bytes()
+}
