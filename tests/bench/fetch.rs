@@ -31,6 +31,9 @@ const PLAIN: &str = include_str!("fetch/plain.sh");
 /// The helper's program, whose memory counts.
 const HELPER: &str = "mcd-os";
 
+/// With which `mcd pivot` ends when the host boots the image next.
+const NEEDS_REBOOT: i32 = 4;
+
 /// Fetches and deploys so many times by `mcd pivot`, and as many by plain tools, each on a new host.
 ///
 /// Errors: a host cannot be had, or does not have the deployment afterwards.
@@ -54,18 +57,28 @@ pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>
     let programs = programs(&lab, binaries)?;
 
     let (mut ours, mut plain, mut peaks) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..samples {
-        let host = host(&lab, &tree, &registry, &programs)?;
+    for number in 0..samples {
+        let host = |kind: &str| {
+            let spec = HostSpec::new(&format!("{kind}-{number}"), tree.base());
+            started(
+                &lab,
+                spec.registry(&registry.location())
+                    .bind(&programs, "programs"),
+            )
+        };
+        let plainly = host("plain")?;
         let mut words = vec![
             "unshare", "--mount", "bash", "-euc", PLAIN, "plain", &reference,
         ];
         words.extend(layers.digests.iter().map(String::as_str));
-        plain.push(timed(&host, &words)?);
-        drop(host);
+        plain.push(timed(&plainly, &words, 0)?);
+        is_deployed(&plainly, &commit)?;
+        drop(plainly);
 
-        let host = self::host(&lab, &tree, &registry, &programs)?;
+        let host = host("pivot")?;
         let words = ["/run/lab/programs/mcd", "pivot", &reference];
-        let (ms, peak) = OnHost::new(&host, HELPER)?.peak_resident(|| timed(&host, &words))?;
+        let (ms, peak) =
+            OnHost::new(&host, HELPER)?.peak_resident(|| timed(&host, &words, NEEDS_REBOOT))?;
         is_deployed(&host, &commit)?;
         ours.push(ms);
         peaks.push(float(peak));
@@ -98,21 +111,26 @@ fn programs(lab: &Lab, binaries: &Binaries) -> Result<std::path::PathBuf> {
 }
 
 /// A host that was never asked for an image.
-fn host(lab: &Lab, tree: &Tree, registry: &Registry, programs: &Path) -> Result<Host> {
-    let spec = HostSpec::new("fetch", tree.base())
-        .registry(&registry.location())
-        .bind(programs, "programs");
+fn started(lab: &Lab, spec: HostSpec) -> Result<Host> {
     let mut host = Host::create(lab, spec)?;
     host.start()?;
     host.wait_booted(BOOTED_WITHIN)?;
     Ok(host)
 }
 
-/// Milliseconds that a program takes on a host.
-fn timed(host: &Host, words: &[&str]) -> Result<f64> {
+/// Milliseconds that a program takes on a host, which is to end with this code.
+fn timed(host: &Host, words: &[&str], code: i32) -> Result<f64> {
     let begin = Instant::now();
-    host.run(words.iter().copied())?;
-    Ok(begin.elapsed().as_secs_f64() * 1e3)
+    let output = host.exec(words.iter().copied())?;
+    let elapsed = begin.elapsed();
+    let program = words.first().copied().unwrap_or_default();
+    ensure!(
+        output.code == Some(code),
+        "{program} ended with {:?}, not {code}: {}",
+        output.code,
+        output.stderr.trim_end()
+    );
+    Ok(elapsed.as_secs_f64() * 1e3)
 }
 
 /// Whether the host boots that content next.

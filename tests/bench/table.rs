@@ -67,16 +67,33 @@ pub(crate) fn draw(figures: &[Figure], failures: &[Failure], ink: Ink) -> Vec<St
         );
         lines.push(line.trim_end().to_owned());
     }
-    for Failure { name, why } in failures {
+    for Failure { name, .. } in failures {
         let (mark, colour) = MARKS[3];
         lines.push(format!(
             "{} {name:name_width$}  {}",
             paint(ink, colour, mark),
-            paint(ink, colour, &format!("not measured: {why}")),
+            paint(ink, colour, "not measured"),
         ));
     }
     lines.push(String::new());
+    lines.extend(reasons(failures));
     lines.push(summary(figures, failures));
+    lines
+}
+
+/// Each reason once, below the names of what it kept from being measured.
+fn reasons(failures: &[Failure]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for group in failures.chunk_by(|one, other| one.why == other.why) {
+        let names: Vec<_> = group.iter().map(|failure| failure.name).collect();
+        lines.push(format!("not measured: {}", names.join(", ")));
+        let why = group
+            .first()
+            .into_iter()
+            .flat_map(|failure| failure.why.lines());
+        lines.extend(why.map(|line| format!("    {line}")));
+        lines.push(String::new());
+    }
     lines
 }
 
@@ -165,19 +182,25 @@ mod tests {
 
     #[test]
     fn a_table_shows_value_target_and_what_is_beside() {
-        let failure = Failure {
-            name: "mcd_fetch_ratio",
-            why: "no skopeo".into(),
+        let failure = |name| Failure {
+            name,
+            why: "it ended with 1:\nno skopeo".into(),
         };
-        let lines = draw(&figures(), &[failure], Ink::Plain).join("\n");
+        let failures = [failure("mcd_os_peak_rss"), failure("mcd_fetch_ratio")];
+        let lines = draw(&figures(), &failures, Ink::Plain).join("\n");
         let expected = "
   FIGURE                     VALUE   AT MOST  BESIDE
 \u{2713} mcd_binary_bytes         9.88 MB  12.00 MB
 \u{b7} mcd_api_start_requests         7
 \u{2717} mcd_rebootless_ms       1,234 ms  1,000 ms  cp -a and sync: 8.2 ms; drops: 3
-! mcd_fetch_ratio         not measured: no skopeo
+! mcd_os_peak_rss         not measured
+! mcd_fetch_ratio         not measured
 
-1 of 2 targets met; 1 not measured";
+not measured: mcd_os_peak_rss, mcd_fetch_ratio
+    it ended with 1:
+    no skopeo
+
+1 of 2 targets met; 2 not measured";
         assert_eq!(lines, expected);
     }
 
