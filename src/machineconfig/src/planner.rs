@@ -103,7 +103,7 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
         .filter(|reason| !told(reason))
         .collect();
     refusals.extend(unreadable);
-    refusals.extend(paths::refusals(&after.files, new));
+    refusals.extend(paths::refusals(&after));
     if request.facts.fips.is_some_and(|fips| fips != new.fips) && old.fips == new.fips {
         refusals.push(reconcile::fips());
     }

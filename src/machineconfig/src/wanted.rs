@@ -57,6 +57,8 @@ pub(crate) struct WantedUnit {
     pub removed_dropins: Vec<String>,
     pub mask: Option<bool>,
     pub enabled: Option<bool>,
+    /// JSON path of what asks for it.
+    pub field: String,
 }
 
 impl Wanted {
@@ -149,6 +151,7 @@ impl Wanted {
             removed_dropins,
             mask: unit.mask,
             enabled: unit.enabled,
+            field: field.to_owned(),
         });
     }
 

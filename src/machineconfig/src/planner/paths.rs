@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::reconcile::Reason;
-use crate::spec::Spec;
-use crate::wanted::WantedFile;
+use crate::wanted::{Wanted, WantedFile, WantedUnit};
 
 /// Directories that a configuration may write into: what a deployment keeps of its own, and what all deployments share.
 const WRITABLE: [&str; 8] = [
@@ -96,7 +95,8 @@ fn is_within(path: &str, directory: &str) -> bool {
 }
 
 /// Why the files of a configuration, or units that are not its own, cannot be written on any host.
-pub(super) fn refusals(files: &[WantedFile], spec: &Spec) -> Vec<Reason> {
+pub(super) fn refusals(wanted: &Wanted) -> Vec<Reason> {
+    let files = &wanted.files;
     let mut reasons = Vec::new();
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
     for WantedFile { path, field, .. } in files {
@@ -112,13 +112,21 @@ pub(super) fn refusals(files: &[WantedFile], spec: &Spec) -> Vec<Reason> {
             above = parent;
         }
     }
-    for (index, unit) in spec.ignition.systemd.units.iter().enumerate() {
-        if OWN_UNITS.contains(&unit.name.as_str()) {
-            let field = format!("spec.config.systemd.units[{index}].name");
+    for WantedUnit { name, field, .. } in &wanted.units {
+        if OWN_UNITS.contains(&name.as_str()) {
             reasons.push(Reason::new(
-                field,
-                format!("{} belongs to Slipway", unit.name),
+                format!("{field}.name"),
+                format!("{name} belongs to Slipway"),
             ));
+        }
+    }
+    for unit in wanted.units.iter().filter(|unit| unit.is_masked()) {
+        if paths.contains(unit.path.as_str()) {
+            let why = format!(
+                "cannot mask {}: {} is a file of this configuration",
+                unit.name, unit.path
+            );
+            reasons.push(Reason::new(format!("{}.mask", unit.field), why));
         }
     }
     reasons

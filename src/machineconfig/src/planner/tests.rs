@@ -195,6 +195,68 @@ check   4 things that must hold then
 }
 
 #[test]
+fn a_path_changes_hands_without_being_given_back() {
+    let path = "/etc/systemd/system/crio.service.d/10-a.conf";
+    let text = "[Service]\nNice=1\n";
+    let contents = json!({"source": "data:,%5BService%5D%0ANice=1%0A"});
+    let as_file = ignition(&json!({"storage": {"files": [{"path": path, "contents": contents}]}}));
+    let as_dropin = ignition(&json!({"systemd": {"units": [
+        {"name": "crio.service", "dropins": [{"name": "10-a.conf", "contents": text}]},
+    ]}}));
+    for (old, new) in [(&as_file, &as_dropin), (&as_dropin, &as_file)] {
+        let plan = planned(old, new);
+        let actions: Vec<_> = plan.steps.iter().map(|step| &step.action).collect();
+        assert!(
+            matches!(actions[..], [Action::WriteFile { .. }]),
+            "{actions:?}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_takes_the_place_of_a_mask_stays() {
+    let path = "/etc/systemd/system/a.service";
+    let mask = ignition(&json!({"systemd": {"units": [{"name": "a.service", "mask": true}]}}));
+    let file = json!({"files": [{"path": path}]});
+    let alone = ignition(&json!({"storage": file}));
+    let beside = ignition(&json!({"storage": file, "systemd": {"units": [{"name": "a.service"}]}}));
+    for new in [&alone, &beside] {
+        let plan = planned(&mask, new);
+        let mut actions = plan.steps.iter().map(|step| &step.action);
+        assert!(
+            !actions.any(|action| matches!(action, Action::ReleaseFile { .. })),
+            "{plan:?}"
+        );
+    }
+    let both = ignition(&json!({"storage": file, "systemd": {"units": [
+        {"name": "a.service", "mask": true},
+    ]}}));
+    assert_eq!(
+        refused(&mask, &both),
+        [
+            "spec.config.systemd.units[0].mask: cannot mask a.service: /etc/systemd/system/a.service is a file of this configuration"
+        ]
+    );
+}
+
+#[test]
+fn a_file_goes_before_the_directory_of_its_name_comes() {
+    let with = |path: &str| ignition(&json!({"storage": {"files": [{"path": path}]}}));
+    for (old, new) in [("/etc/a", "/etc/a/b"), ("/etc/a/b", "/etc/a")] {
+        let plan = planned(&with(old), &with(new));
+        let actions: Vec<_> = plan.steps.iter().map(|step| &step.action).collect();
+        let [
+            Action::ReleaseFile { path: gone },
+            Action::WriteFile { path, .. },
+        ] = actions[..]
+        else {
+            panic!("{actions:?}");
+        };
+        assert_eq!((gone.as_str(), path.as_str()), (old, new));
+    }
+}
+
+#[test]
 fn nothing_to_do_is_a_plan_without_steps() {
     let same = ignition(&json!({"storage": {"files": [{"path": "/etc/a"}]}}));
     let plan = planned(&same, &same);

@@ -24,7 +24,7 @@ impl Changes {
             let old = before.unit(&unit.name);
             changes.links(old, Some(unit));
             changes.dropins(before, old, unit, all);
-            changes.mask(old, unit, all);
+            changes.mask(after, old, unit, all);
             let name = unit.name.clone();
             match unit.enabled {
                 _ if unit.is_masked() => {}
@@ -45,9 +45,7 @@ impl Changes {
         {
             changes.links(Some(old), None);
             if old.is_masked() {
-                changes.after_files.push(Action::ReleaseFile {
-                    path: old.path.clone(),
-                });
+                changes.give_back(after, &old.path);
             }
             // What the OS has under this name is enabled as the OS says.
             if old.has_contents || old.is_masked() || old.enabled.is_some() {
@@ -86,7 +84,15 @@ impl Changes {
         }
     }
 
-    fn mask(&mut self, old: Option<&WantedUnit>, new: &WantedUnit, all: bool) {
+    /// Gives back the path of a mask, unless a file has taken it already.
+    fn give_back(&mut self, after: &Wanted, path: &str) {
+        if after.file(path).is_none() {
+            let path = path.to_owned();
+            self.after_files.push(Action::ReleaseFile { path });
+        }
+    }
+
+    fn mask(&mut self, after: &Wanted, old: Option<&WantedUnit>, new: &WantedUnit, all: bool) {
         let was_masked = old.is_some_and(WantedUnit::is_masked);
         let unit = new.name.clone();
         if new.is_masked() {
@@ -95,9 +101,7 @@ impl Changes {
             }
         } else if !new.has_contents {
             if was_masked {
-                self.after_files.push(Action::ReleaseFile {
-                    path: new.path.clone(),
-                });
+                self.give_back(after, &new.path);
             }
             let said = old.is_some_and(|old| old.mask == Some(false));
             if new.mask == Some(false) && (all || !said) {
