@@ -2,10 +2,11 @@
 //! replicas of the controller.
 //!
 //! - [`objects`]: the cluster's objects, as an administrator writes and reads them
-//! - `account`, `controller`, `daemon`: the programs under test
+//! - [`account`]: service accounts, as pods have them
+//! - `controller`, `daemon`: the programs under test
 //! - `spec`: what a cluster is made from
 
-mod account;
+pub mod account;
 mod controller;
 mod daemon;
 pub mod objects;

@@ -34,8 +34,12 @@ fn token(control_plane: &ControlPlane, account: &str) -> Result<String> {
 }
 
 /// Writes a kubeconfig of a service account.
+///
+/// # Errors
+///
+/// It gets no token, or the file cannot be written.
 #[expect(clippy::disallowed_methods, reason = "a run's own file")]
-pub(super) fn write_kubeconfig(
+pub fn write_kubeconfig(
     control_plane: &ControlPlane,
     account: &str,
     path: &Path,

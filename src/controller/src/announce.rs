@@ -131,10 +131,10 @@ pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, a
     let (reason, message) = (announcement.reason(), announcement.message(&view.name));
     match announcement.severity() {
         Severity::Normal => {
-            tracing::info!(message_id = reason, pool = view.name, "{message}");
+            tracing::info!(message_id = reason, pool = view.name, message, "event");
         }
         Severity::Warning => {
-            tracing::warn!(message_id = reason, pool = view.name, "{message}");
+            tracing::warn!(message_id = reason, pool = view.name, message, "event");
         }
     }
     recorder.say(&subject, announcement.severity(), reason, &message, at);

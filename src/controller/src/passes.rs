@@ -14,7 +14,7 @@ use pool::rollout::{Decision, decide};
 use pool::status::{Report, status};
 use pool::view::PoolView;
 use pool::write::NodeWrite;
-use service::backoff::Backoff;
+use service::backoff::{self, Backoff};
 use service::report::Chain;
 use service::shutdown::Shutdown;
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ use crate::requests::Requests;
 use crate::store::{Pool, Snapshot, Store};
 use crate::telling;
 
-/// How long news wait for company: objects that are applied together are looked at together.
+/// How long news wait for company, at most: objects that are applied together are looked at together.
 const SETTLE: Duration = Duration::from_millis(250);
 
 /// The longest time between two looks at everything, whether there is news or not.
@@ -99,7 +99,7 @@ impl Controller {
             let next = self.pass().await;
             let news = async {
                 self.store.changed().await;
-                tokio::time::sleep(SETTLE).await;
+                tokio::time::sleep(backoff::spread(SETTLE)).await;
             };
             tokio::select! {
                 () = shutdown.requested() => return,

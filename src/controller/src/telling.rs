@@ -56,6 +56,11 @@ pub async fn tell(
         });
     }
     let claim = decision.claim(&pool.view, members);
+    tracing::debug!(
+        pool = name,
+        nodes = decision.assignments.len(),
+        "nodes to tell"
+    );
     let claimed = requests.claim(&pool, &claim).await?;
     let writes = writes(&decision, &pool.view, members, topology);
     let mut round = Round {
