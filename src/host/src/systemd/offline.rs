@@ -19,6 +19,9 @@ pub struct Offline {
 impl Offline {
     /// Unit files below `root`.
     pub fn new(root: PathBuf) -> Self {
+        // On a host `/ostree` is a link. systemctl 252 resolves the path of a drop-in, finds that the
+        // result is not below the root as it was given, and fails.
+        let root = root.canonicalize().unwrap_or(root);
         Self { root }
     }
 
@@ -90,5 +93,28 @@ mod tests {
         offline
             .set_enablement(Enablement::Enable, "none.service")
             .unwrap_err();
+    }
+
+    #[test]
+    fn a_unit_with_a_dropin_is_enabled_below_a_root_behind_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let units = dir.path().join("real/etc/systemd/system");
+        fs::create_dir_all(units.join("x.service.d")).unwrap();
+        std::os::unix::fs::symlink("real", dir.path().join("link")).unwrap();
+        for (name, text) in [
+            (
+                "x.service",
+                "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n",
+            ),
+            ("x.service.d/10-more.conf", "[Unit]\nDescription=more\n"),
+        ] {
+            #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+            fs::write(units.join(name), text).unwrap();
+        }
+        let offline = Offline::new(dir.path().join("link"));
+        offline
+            .set_enablement(Enablement::Enable, "x.service")
+            .unwrap();
+        assert!(units.join("multi-user.target.wants/x.service").is_symlink());
     }
 }
