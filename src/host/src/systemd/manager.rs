@@ -17,11 +17,11 @@ const JOB_DEADLINE: Duration = Duration::from_mins(5);
 /// What a call is allowed that does not wait for a job.
 const CALL_DEADLINE: Duration = Duration::from_mins(1);
 
-/// The error that systemd answers for a unit that has no file.
-const NO_SUCH_FILE: &[&str] = &[
-    "org.freedesktop.DBus.Error.FileNotFound",
-    "org.freedesktop.systemd1.NoSuchUnit",
-];
+/// What systemd answers for a unit that it has not loaded.
+const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
+
+/// What it answers to a second subscription.
+const ALREADY_SUBSCRIBED: &str = "org.freedesktop.systemd1.AlreadySubscribed";
 
 /// A connection to systemd and logind of the host.
 #[derive(Debug, Clone)]
@@ -247,21 +247,23 @@ fn call(operation: &'static str, unit: &str) -> impl FnOnce(zbus::Error) -> Erro
     }
 }
 
+/// Whether a unit has no file or is not loaded.
 fn is_missing(error: &zbus::Error) -> bool {
-    error_name(error).is_some_and(|name| NO_SUCH_FILE.contains(&name))
+    if let zbus::Error::FDO(error) = error {
+        // The bus's own names come as values of their own.
+        return matches!(**error, zbus::fdo::Error::FileNotFound(_));
+    }
+    is_named(error, NO_SUCH_UNIT)
 }
 
 fn already_subscribed(error: zbus::Error) -> zbus::Result<()> {
-    match error_name(&error) {
-        Some("org.freedesktop.systemd1.AlreadySubscribed") => Ok(()),
-        Some(_) | None => Err(error),
+    if is_named(&error, ALREADY_SUBSCRIBED) {
+        Ok(())
+    } else {
+        Err(error)
     }
 }
 
-fn error_name(error: &zbus::Error) -> Option<&str> {
-    if let zbus::Error::MethodError(name, _, _) = error {
-        Some(name.as_str())
-    } else {
-        None
-    }
+fn is_named(error: &zbus::Error, name: &str) -> bool {
+    matches!(error, zbus::Error::MethodError(found, _, _) if found.as_str() == name)
 }
