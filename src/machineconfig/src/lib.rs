@@ -23,6 +23,7 @@ pub mod ignition;
 pub mod kargs;
 pub mod merge;
 pub mod name;
+mod paths;
 pub mod phase;
 pub mod plan;
 pub mod planner;

@@ -8,12 +8,10 @@
 //! - [`describe`]: a plan for people
 
 mod describe;
-mod paths;
 mod steps;
 mod units;
 
 pub use describe::describe;
-pub(crate) use paths::is_never_verified;
 
 use crate::diff::{Diff, diff};
 use crate::disruption::{Decision, Policies, decide};
@@ -103,7 +101,6 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
         .filter(|reason| !told(reason))
         .collect();
     refusals.extend(unreadable);
-    refusals.extend(paths::refusals(&after));
     if request.facts.fips.is_some_and(|fips| fips != new.fips) && old.fips == new.fips {
         refusals.push(reconcile::fips());
     }

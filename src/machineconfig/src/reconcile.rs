@@ -7,7 +7,9 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::ignition::{Config, PasswdUser, Resource};
+use crate::paths;
 use crate::spec::Spec;
+use crate::wanted::Wanted;
 
 /// A file that forces an update where it exists; no configuration may bring it.
 pub const FORCE_FILE: &str = "/run/machine-config-daemon-force";
@@ -66,6 +68,7 @@ pub fn refusals(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Reason> {
     }
     storage(before, after, exempt, &mut reasons);
     files(after, &mut reasons);
+    reasons.extend(paths::refusals(&Wanted::of(new).0));
     if old.fips != new.fips {
         reasons.push(fips());
     }
@@ -170,39 +173,64 @@ fn remote(contents: &Resource) -> Option<&str> {
 pub fn blame<'a>(
     reason: &Reason,
     rendered: &Spec,
-    sources: impl DoubleEndedIterator<Item = (&'a str, &'a Spec)>,
+    mut sources: impl DoubleEndedIterator<Item = (&'a str, &'a Spec)>,
 ) -> Option<&'a str> {
-    let member = |spec: &Spec| -> Option<Value> {
-        let path = reason.field.strip_prefix("spec.")?;
-        let path = path.split('[').next()?.replace('.', "/");
-        spec.to_value().pointer(&format!("/{path}")).cloned()
-    };
-    let entry = entry(reason, rendered);
-    let says = |spec: &Spec| match (&entry, member(spec)) {
-        (Some(path), _) => spec
+    let says = |spec: &Spec| match entry(reason, rendered) {
+        Some(Entry::File(path)) => spec
             .ignition
             .storage
             .files
             .iter()
-            .any(|file| file.path == *path),
-        (None, Some(Value::Bool(flag))) => flag,
-        (None, Some(Value::Array(items))) => !items.is_empty(),
-        (None, said) => said.is_some(),
+            .any(|file| file.path == path),
+        Some(Entry::Unit(name)) => spec
+            .ignition
+            .systemd
+            .units
+            .iter()
+            .any(|unit| unit.name == name),
+        None => match member(reason, spec) {
+            None => false,
+            Some(Value::Bool(flag)) => flag,
+            Some(Value::Array(items)) => !items.is_empty(),
+            Some(Value::Null | Value::Number(_) | Value::String(_) | Value::Object(_)) => true,
+        },
     };
-    let mut sources = sources;
     sources.rfind(|(_, spec)| says(spec)).map(|(name, _)| name)
 }
 
-/// The path of the file that a reason is about.
-fn entry(reason: &Reason, rendered: &Spec) -> Option<String> {
-    let (_, rest) = reason.field.split_once("storage.files[")?;
-    let index: usize = rest.split(']').next()?.parse().ok()?;
-    rendered
-        .ignition
-        .storage
-        .files
-        .get(index)
-        .map(|file| file.path.clone())
+/// An item of a list that is known by a key, and so stands elsewhere in its source.
+enum Entry<'a> {
+    File(&'a str),
+    Unit(&'a str),
+}
+
+/// The file or unit that a reason is about.
+fn entry<'a>(reason: &Reason, rendered: &'a Spec) -> Option<Entry<'a>> {
+    let index = |list: &str| -> Option<usize> {
+        reason
+            .field
+            .strip_prefix(list)?
+            .split(']')
+            .next()?
+            .parse()
+            .ok()
+    };
+    let ignition = &rendered.ignition;
+    let file = index("spec.config.storage.files[").and_then(|at| ignition.storage.files.get(at));
+    let unit = index("spec.config.systemd.units[").and_then(|at| ignition.systemd.units.get(at));
+    match (file, unit) {
+        (Some(file), _) => Some(Entry::File(&file.path)),
+        (None, Some(unit)) => Some(Entry::Unit(&unit.name)),
+        (None, None) => None,
+    }
+}
+
+/// What a configuration says in the section that a reason is about.
+fn member(reason: &Reason, spec: &Spec) -> Option<Value> {
+    let section = reason.field.strip_prefix("spec.")?.split('[').next()?;
+    spec.to_value()
+        .pointer(&format!("/{}", section.replace('.', "/")))
+        .cloned()
 }
 
 #[cfg(test)]

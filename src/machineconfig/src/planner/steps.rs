@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{paths, units};
+use super::units;
 use crate::disruption::Live;
+use crate::paths;
 use crate::plan::{Action, Digest};
 use crate::wanted::{CORE, LOCKED, Wanted, WantedFile};
 

@@ -188,6 +188,19 @@ fn the_source_that_says_it_last_is_blamed() {
         })
         .collect();
     assert_eq!(blamed, [Some("b"), Some("a")]);
+    let guard = spec(&json!({"systemd": {"units": [{"name": "slipway-guard.service"}]}}));
+    let other = spec(&json!({"systemd": {"units": [{"name": "x.service"}]}}));
+    let merged = crate::merge::merge(other.ignition.clone(), guard.ignition.clone());
+    let merged = Spec {
+        ignition: merged,
+        ..other.clone()
+    };
+    let reasons = refusals(&spec(&json!({})), &merged, Exempt::default());
+    let sources = [("guard", &guard), ("other", &other)];
+    assert_eq!(
+        blame(&reasons[0], &merged, sources.into_iter()),
+        Some("guard")
+    );
     let gone = refusals(&rendered, &c, Exempt::default());
     assert_eq!(blame(&gone[0], &c, [("c", &c)].into_iter()), None);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Expectation;
-use crate::planner::is_never_verified;
+use crate::paths::is_never_verified;
 use crate::spec::MachineConfig;
 use crate::wanted::Wanted;
 

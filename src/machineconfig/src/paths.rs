@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::reconcile::Reason;
+use crate::reconcile::{FORCE_FILE, Reason};
 use crate::wanted::{Wanted, WantedFile, WantedUnit};
 
 /// Directories that a configuration may write into: what a deployment keeps of its own, and what all deployments share.
@@ -53,12 +53,12 @@ const REGISTRY_CERTIFICATES: &str = "/etc/docker/certs.d";
 const REGISTRY_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
 
 /// Written at first boot, then kept up to date as certificates rotate. Source: `daemon.md` 3.6.
-pub(super) fn is_written_once(path: &str) -> bool {
+pub(crate) fn is_written_once(path: &str) -> bool {
     path == KUBELET_CA
 }
 
 /// Stays when no configuration names it any more: the cluster writes it too. Source: `daemon.md` 3.6.
-pub(super) fn is_never_released(path: &str) -> bool {
+pub(crate) fn is_never_released(path: &str) -> bool {
     [KUBELET_CA, CLOUD_CA, USER_CA].contains(&path) || is_within(path, REGISTRY_CERTIFICATES)
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn is_never_verified(path: &str) -> bool {
 }
 
 /// Why nothing may be written at a path.
-pub(super) fn why_not_writable(path: &str) -> Option<String> {
+pub(crate) fn why_not_writable(path: &str) -> Option<String> {
     let longest = |directories: &mut dyn Iterator<Item = &'static str>| {
         directories
             .filter(|directory| is_within(path, directory))
@@ -95,12 +95,14 @@ fn is_within(path: &str, directory: &str) -> bool {
 }
 
 /// Why the files of a configuration, or units that are not its own, cannot be written on any host.
-pub(super) fn refusals(wanted: &Wanted) -> Vec<Reason> {
+pub(crate) fn refusals(wanted: &Wanted) -> Vec<Reason> {
     let files = &wanted.files;
     let mut reasons = Vec::new();
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
     for WantedFile { path, field, .. } in files {
-        if let Some(why) = why_not_writable(path) {
+        // The force file is refused by a rule of its own.
+        let why = why_not_writable(path).filter(|_| path != FORCE_FILE);
+        if let Some(why) = why {
             reasons.push(Reason::new(field, format!("cannot write {path}: {why}")));
         }
         let mut above = path.as_str();
