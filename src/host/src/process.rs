@@ -1,6 +1,7 @@
 //! The one place that spawns: a fixed program, a list of arguments, a clean environment, a deadline.
 
 use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -16,15 +17,18 @@ const OUTPUT_MAX_BYTES: u64 = 16 << 20;
 
 /// Programs that are run at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
+pub enum Program<'a> {
     /// `systemctl`, for the unit files of a deployment that is not running.
     Systemctl,
+    /// Our own helper, wherever it lies.
+    Helper(&'a Path),
 }
 
-impl Program {
-    const fn path(self) -> &'static str {
+impl Program<'_> {
+    fn path(self) -> PathBuf {
         match self {
-            Self::Systemctl => "/usr/bin/systemctl",
+            Self::Systemctl => PathBuf::from("/usr/bin/systemctl"),
+            Self::Helper(path) => path.to_owned(),
         }
     }
 }
@@ -33,19 +37,19 @@ impl Program {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It could not be started or waited for.
-    #[error("cannot run {program}")]
+    #[error("cannot run {}", program.display())]
     Start {
         /// Its path.
-        program: &'static str,
+        program: PathBuf,
         /// The system's word.
         #[source]
         source: std::io::Error,
     },
     /// It ended badly.
-    #[error("{program} {} failed ({status}): {stderr}", arguments.join(" "))]
+    #[error("{} {} failed ({status}): {stderr}", program.display(), arguments.join(" "))]
     Failed {
         /// Its path.
-        program: &'static str,
+        program: PathBuf,
         /// What it was given.
         arguments: Vec<String>,
         /// How it ended.
@@ -54,10 +58,10 @@ pub enum Error {
         stderr: String,
     },
     /// It did not end in time and was killed.
-    #[error("{program} {} did not end in {} s: {stderr}", arguments.join(" "), deadline.as_secs())]
+    #[error("{} {} did not end in {} s: {stderr}", program.display(), arguments.join(" "), deadline.as_secs())]
     Late {
         /// Its path.
-        program: &'static str,
+        program: PathBuf,
         /// What it was given.
         arguments: Vec<String>,
         /// What it was allowed.
@@ -71,12 +75,12 @@ pub enum Error {
 ///
 /// # Errors
 /// [`Error::Failed`] for any exit status but 0, [`Error::Late`] past the deadline.
-pub fn run(program: Program, arguments: &[&str], deadline: Duration) -> Result<Vec<u8>, Error> {
+pub fn run(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Result<Vec<u8>, Error> {
     let start = |source| Error::Start {
         program: program.path(),
         source,
     };
-    let mut child = command(program.path())
+    let mut child = command(&program.path())
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -132,17 +136,57 @@ pub fn run(program: Program, arguments: &[&str], deadline: Duration) -> Result<V
     Ok(stdout)
 }
 
+/// How a program that was shown ended: its exit code, none where a signal ended it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code.
+    pub code: Option<i32>,
+}
+
+/// Runs a program to its end, with what it says going where this program's own words go.
+///
+/// # Errors
+/// [`Error::Start`], [`Error::Late`] past the deadline; any exit code is none.
+pub fn show(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Result<Ended, Error> {
+    let start = |source| Error::Start {
+        program: program.path(),
+        source,
+    };
+    let mut child = command(&program.path())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .spawn()
+        .map_err(start)?;
+    if wait(&mut child, deadline).map_err(start)? {
+        let status = child.wait().map_err(start)?;
+        return Ok(Ended {
+            code: status.code(),
+        });
+    }
+    child.kill().map_err(start)?;
+    child.wait().map_err(start)?;
+    Err(Error::Late {
+        program: program.path(),
+        arguments: arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect(),
+        deadline,
+        stderr: String::new(),
+    })
+}
+
 /// The command of skopeo, for the image library that drives it through a socket of its own.
 #[cfg(feature = "ostree")]
 pub(crate) fn skopeo() -> Command {
-    command("/usr/bin/skopeo")
+    command(Path::new("/usr/bin/skopeo"))
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the one place that spawns"
 )]
-fn command(path: &str) -> Command {
+pub(crate) fn command(path: &Path) -> Command {
     let mut command = Command::new(path);
     command
         .env_clear()
@@ -208,7 +252,10 @@ mod tests {
 
     #[test]
     fn a_child_past_its_deadline_is_told_from_one_that_ended() {
-        let mut child = command("/usr/bin/sleep").arg("60").spawn().unwrap();
+        let mut child = command(Path::new("/usr/bin/sleep"))
+            .arg("60")
+            .spawn()
+            .unwrap();
         assert!(!wait(&mut child, Duration::from_millis(20)).unwrap());
         child.kill().unwrap();
         assert!(wait(&mut child, Duration::from_secs(10)).unwrap());

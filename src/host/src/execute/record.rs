@@ -27,7 +27,8 @@ struct Metadata {
     name: String,
 }
 
-/// Writes the record of a root: the MachineConfig's bytes, and the layered image.
+/// Writes the record of a root: the MachineConfig's bytes, and the layered image. A host that is under
+/// no configuration has an empty one, and gets no record.
 ///
 /// # Errors
 /// Those of writing.
@@ -43,7 +44,12 @@ pub fn write(root: &Root, config: &[u8], image: Option<&str>) -> Result<(), Erro
         Some(image) => root.replace(&at, content(image.as_bytes()))?,
         None => root.remove(&at)?,
     }
-    root.replace(&root.locate(CONFIG)?, content(config))
+    let at = root.locate(CONFIG)?;
+    if config.is_empty() {
+        root.remove(&at)
+    } else {
+        root.replace(&at, content(config))
+    }
 }
 
 /// What the record of a root says; none where there is no record, or none that names a configuration.

@@ -11,9 +11,6 @@ use crate::files::{Content, Found, Location, Place, Root};
 use crate::journal::Store;
 use crate::systemd::{Enablement, Job, links};
 
-/// What a masked unit's path leads to.
-const MASK: &str = "/dev/null";
-
 /// Where a user's keys are, below the home directory: directories, then the file.
 const KEYS: (&[&str], &str) = (&[".ssh", "authorized_keys.d"], "ignition");
 
@@ -137,11 +134,11 @@ impl<'a> Hands<'a> {
             Action::ReleaseFile { path } => self.root.release(&self.writable(path)?)?,
             Action::MaskUnit { unit } => {
                 self.root
-                    .symlink(&links::unit_path(self.root, unit)?, MASK)?;
+                    .symlink(&links::unit_path(self.root, unit)?, links::MASK)?;
             }
             Action::UnmaskUnit { unit } => {
                 let at = links::unit_path(self.root, unit)?;
-                if self.root.look(&at)? == Found::Link(MASK.to_owned()) {
+                if self.root.look(&at)? == Found::Link(links::MASK.to_owned()) {
                     self.root.remove(&at)?;
                 }
             }
@@ -246,13 +243,16 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// A unit that neither the OS nor the configuration has is passed over, as the original does:
-    /// a configuration may name units of an OS that is yet to come.
+    /// A unit that neither the OS nor the configuration has is not enabled, as with the original: a
+    /// configuration may name units of an OS that is yet to come. Its links go with the rest.
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
         if links::exists(self.root, unit)? {
             return self.units.set_enablement(change, unit);
         }
-        warn!(unit, change = change.verb(), "unit has no file, skipping");
+        warn!(unit, change = change.verb(), "unit has no file");
+        if change != Enablement::Enable {
+            links::remove(self.root, unit)?;
+        }
         Ok(())
     }
 

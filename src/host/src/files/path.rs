@@ -59,7 +59,7 @@ impl Location {
     }
 
     /// The directory it is in; none for something directly below the root.
-    pub(super) fn parent(&self) -> Option<Self> {
+    pub(crate) fn parent(&self) -> Option<Self> {
         let parent = self.split().0;
         (!parent.is_empty()).then(|| Self(parent.to_owned()))
     }

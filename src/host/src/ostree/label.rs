@@ -32,7 +32,7 @@ impl Policy {
         })?;
         let policy = ostree::SePolicy::new_at(directory.as_raw_fd(), Cancellable::NONE)
             .doing(|| format!("read the SELinux policy of {}", root.display()))?;
-        Ok((!policy.name().is_empty()).then_some(Self {
+        Ok(policy.csum().is_some().then_some(Self {
             policy,
             _root: directory,
         }))

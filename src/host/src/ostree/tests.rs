@@ -1,1 +1,367 @@
+//! A real sysroot in a directory, with a tiny OS; what needs a booted host is tested in the lab.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use machineconfig::plan::{Deploy, Mode};
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+
+use super::*;
+use crate::execute::{Sysroot as _, chain};
+use crate::files::{Content, Found};
+use crate::process;
+
+struct Host {
+    dir: tempfile::TempDir,
+}
+
+fn put(root: &Path, path: &str, bytes: &[u8]) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+    fs::write(path, bytes).unwrap();
+}
+
+impl Host {
+    /// A sysroot with version 1 of the OS deployed.
+    fn new() -> Self {
+        let host = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        let sysroot = format!("--sysroot={}", host.sysroot().display());
+        fs::create_dir(host.sysroot()).unwrap();
+        Self::ostree(&["admin", "init-fs", host.sysroot().to_str().unwrap()]);
+        Self::ostree(&["admin", "os-init", "slipway", &sysroot]);
+        Self::ostree(&[
+            "config",
+            "--repo",
+            &host.repo(),
+            "set",
+            "sysroot.bootloader",
+            "none",
+        ]);
+        let commit = host.commit("1", |_| ());
+        let karg = ["--karg=root=LABEL=x", "--karg=quiet"];
+        Self::ostree(
+            &[
+                &["admin", "deploy", &sysroot, "--os=slipway"],
+                &karg[..],
+                &[&commit],
+            ]
+            .concat(),
+        );
+        host
+    }
+
+    fn sysroot(&self) -> PathBuf {
+        self.dir.path().join("sysroot")
+    }
+
+    fn repo(&self) -> String {
+        self.sysroot().join("ostree/repo").display().to_string()
+    }
+
+    fn ostree(arguments: &[&str]) -> String {
+        let output = process::command(Path::new("/usr/bin/ostree"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "ostree {arguments:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Commits an OS of a version, changed by `change`.
+    fn commit(&self, version: &str, change: impl FnOnce(&Path)) -> String {
+        let tree = tempfile::tempdir_in(self.dir.path()).unwrap();
+        let root = tree.path();
+        put(root, "usr/lib/os-release", b"ID=slipway\n");
+        put(root, "usr/lib/systemd/systemd", b"");
+        put(root, "usr/lib/modules/1.0/vmlinuz", version.as_bytes());
+        put(
+            root,
+            "usr/lib/modules/1.0/initramfs.img",
+            version.as_bytes(),
+        );
+        put(root, "usr/etc/passwd", b"root:x:0:0::/root:/bin/sh\n");
+        put(root, "usr/etc/shipped.conf", version.as_bytes());
+        for directory in ["boot", "dev", "proc", "run", "sys", "sysroot", "tmp", "var"] {
+            fs::create_dir(root.join(directory)).unwrap();
+        }
+        symlink("sysroot/ostree", root.join("ostree")).unwrap();
+        symlink("var/home", root.join("home")).unwrap();
+        change(root);
+        let (repo, path) = (format!("--repo={}", self.repo()), root.to_str().unwrap());
+        let version = format!("--add-metadata-string=version={version}");
+        Self::ostree(&["commit", &repo, "--orphan", &version, path])
+    }
+
+    fn open(&self) -> Deployments {
+        let mut deployments = Deployments::open_at(&self.sysroot()).unwrap();
+        deployments.lock(std::time::Duration::ZERO).unwrap();
+        deployments
+    }
+
+    /// What somebody else sees.
+    fn list(&self) -> Vec<Deployment> {
+        Deployments::open_at(&self.sysroot())
+            .unwrap()
+            .list()
+            .unwrap()
+    }
+
+    /// Commits an OS and holds it as an image's.
+    fn image(&self, image: &str, change: impl FnOnce(&Path)) -> Deploy {
+        let commit = self.commit(image, change);
+        refs::hold(&self.open().repo(), image, &commit).unwrap();
+        Deploy {
+            image: Some(image.to_owned()),
+            ..Deploy::default()
+        }
+    }
+
+    fn directories(&self) -> usize {
+        let entries = fs::read_dir(self.sysroot().join("ostree/deploy/slipway/deploy")).unwrap();
+        entries
+            .filter(|entry| entry.as_ref().unwrap().path().is_dir())
+            .count()
+    }
+}
+
+impl Drop for Host {
+    /// libostree makes the directories of deployments immutable.
+    fn drop(&mut self) {
+        let deployments = self.sysroot().join("ostree/deploy/slipway/deploy");
+        for entry in fs::read_dir(deployments).into_iter().flatten().flatten() {
+            if let Ok(directory) = fs::File::open(entry.path())
+                && let Ok(flags) = ioctl_getflags(&directory)
+            {
+                ioctl_setflags(&directory, flags - IFlags::IMMUTABLE).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deployment_becomes_bootable_only_when_it_is_made_first() {
+    let host = Host::new();
+    let mut deploy = host.image("r/os:2", |_| ());
+    deploy.delete_arguments = vec!["quiet".to_owned()];
+    deploy.append_arguments = vec!["nosmt".to_owned()];
+    let mut deployments = host.open();
+    let origin = deployments.booted().unwrap();
+    let made = deployments.make(&deploy).unwrap();
+    assert_eq!(deployments.first().unwrap(), origin);
+    assert_eq!(host.list().len(), 1, "nothing names it yet");
+
+    let at = made.root.locate("/etc/ours").unwrap();
+    let content = Content {
+        bytes: b"ours",
+        mode: Mode(0o600),
+        uid: 0,
+        gid: 0,
+    };
+    made.root.replace(&at, content).unwrap();
+    deployments.make_first(&made.id).unwrap();
+
+    let list = host.list();
+    assert_eq!(list.len(), 2);
+    assert_eq!((&list[0].id, &list[1].id), (&made.id, &origin));
+    assert_eq!(list[0].version.as_deref(), Some("r/os:2"));
+    assert_eq!(list[0].image.as_deref(), Some("r/os:2"));
+    let arguments = &list[0].arguments;
+    assert!(arguments.contains(&"nosmt".to_owned()) && !arguments.contains(&"quiet".to_owned()));
+    assert_eq!(
+        arguments
+            .iter()
+            .filter(|each| each.starts_with("ostree="))
+            .count(),
+        1
+    );
+    assert!(list[0].path.join("etc/ours").exists());
+    assert!(!list[1].path.join("etc/ours").exists());
+}
+
+#[test]
+fn what_is_not_made_first_is_swept_and_leaves_nothing() {
+    let host = Host::new();
+    let deploy = host.image("r/os:2", |_| ());
+    let mut deployments = host.open();
+    let before = deployments.list().unwrap();
+    deployments.make(&deploy).unwrap();
+    assert_eq!(host.directories(), 2);
+    deployments.sweep().unwrap();
+    assert_eq!(host.directories(), 1);
+    assert_eq!(deployments.list().unwrap(), before);
+}
+
+#[test]
+fn switching_back_boots_the_origin_with_the_other_behind() {
+    let host = Host::new();
+    let deploy = host.image("r/os:2", |_| ());
+    let mut deployments = host.open();
+    let origin = deployments.booted().unwrap();
+    let made = deployments.make(&deploy).unwrap();
+    deployments.make_first(&made.id).unwrap();
+    deployments.make_first(&origin).unwrap();
+    let order: Vec<_> = host.list().into_iter().map(|each| each.id).collect();
+    // What is first counts as booted here, so the target was dropped only by name.
+    assert_eq!(order.first(), Some(&origin));
+}
+
+#[test]
+fn the_same_commit_again_is_another_deployment_of_the_same_origin() {
+    let host = Host::new();
+    let mut deployments = host.open();
+    let origin = deployments.booted().unwrap();
+    let made = deployments.make(&Deploy::default()).unwrap();
+    assert_eq!(made.id.checksum, origin.checksum);
+    assert_ne!(made.id.serial, origin.serial);
+    deployments.make_first(&made.id).unwrap();
+    let list = deployments.list().unwrap();
+    assert_eq!(list[0].origin, list[1].origin);
+}
+
+#[test]
+fn an_etc_that_cannot_be_merged_is_an_error_and_changes_nothing() {
+    let host = Host::new();
+    let deploy = host.image("r/os:2", |root| {
+        fs::remove_file(root.join("usr/etc/shipped.conf")).unwrap();
+        put(root, "usr/etc/shipped.conf/part", b"");
+    });
+    let mut deployments = host.open();
+    let before = deployments.list().unwrap();
+    put(&before[0].path, "etc/shipped.conf", b"edited");
+    let error = chain(&deployments.make(&deploy).unwrap_err());
+    assert!(
+        error.contains("shipped.conf") && error.contains("cannot merge"),
+        "{error}"
+    );
+    deployments.sweep().unwrap();
+    assert_eq!(deployments.list().unwrap(), before);
+    assert_eq!(host.directories(), 1);
+}
+
+/// An image, what is done to its OS, and what is said of it.
+type Case = (&'static str, fn(&Path), &'static str);
+
+#[test]
+fn commits_that_cannot_be_booted_are_refused_with_what_they_lack() {
+    let host = Host::new();
+    let kernel = "usr/lib/modules/1.0";
+    let cases: [Case; 4] = [
+        (
+            "a",
+            |root| fs::remove_file(root.join("usr/lib/modules/1.0/vmlinuz")).unwrap(),
+            "no kernel",
+        ),
+        (
+            "b",
+            |root| fs::remove_file(root.join("usr/lib/modules/1.0/initramfs.img")).unwrap(),
+            "no initramfs",
+        ),
+        (
+            "c",
+            |root| fs::rename(root.join("usr/etc"), root.join("etc")).unwrap(),
+            "no /usr/etc",
+        ),
+        (
+            "d",
+            |root| put(root, "usr/lib/modules/2.0/vmlinuz", b""),
+            "more than one kernel",
+        ),
+    ];
+    for (image, change, expected) in cases {
+        let deploy = host.image(image, change);
+        let reasons = host.open().refusals(&deploy).unwrap();
+        assert_eq!(reasons.len(), 1, "{kernel}: {reasons:?}");
+        assert!(
+            reasons[0].starts_with(&format!("{image} cannot be booted: ")),
+            "{reasons:?}"
+        );
+        assert!(reasons[0].contains(expected), "{reasons:?}");
+    }
+    let deploy = Deploy {
+        image: Some("never/fetched".to_owned()),
+        ..Deploy::default()
+    };
+    let reasons = host.open().refusals(&deploy).unwrap();
+    assert_eq!(
+        reasons,
+        ["never/fetched is not on this host: it has not been fetched"]
+    );
+}
+
+#[test]
+fn a_layered_origin_is_refused_by_key() {
+    let host = Host::new();
+    let id = host.open().booted().unwrap();
+    let path = format!("ostree/deploy/slipway/deploy/{id}.origin");
+    put(
+        &host.sysroot(),
+        &path,
+        b"[origin]\nrefspec=x\n[packages]\nrequested=vim;\n",
+    );
+    let reasons = host.open().refusals(&Deploy::default()).unwrap();
+    assert_eq!(reasons.len(), 1);
+    assert!(reasons[0].contains("packages.requested"), "{reasons:?}");
+}
+
+#[test]
+fn an_account_new_in_the_os_is_found_when_the_hosts_own_stays() {
+    let host = Host::new();
+    let deploy = host.image("r/os:2", |root| {
+        put(
+            root,
+            "usr/etc/passwd",
+            b"root:x:0:0::/root:/bin/sh\nnewd:x:990:990::/:/bin/false\n",
+        );
+    });
+    let mut deployments = host.open();
+    let booted = deployments.list().unwrap().remove(0);
+    put(
+        &booted.path,
+        "etc/passwd",
+        b"root:x:0:0::/root:/bin/sh\nadmin:x:1000:1000::/:/bin/sh\n",
+    );
+    let made = deployments.make(&deploy).unwrap();
+    assert_eq!(made.lost.names(), ["newd"]);
+    made.lost.append(&made.root).unwrap();
+    let Found::File { bytes, .. } = made.root.look_at("/etc/passwd").unwrap() else {
+        panic!()
+    };
+    assert!(
+        String::from_utf8(bytes)
+            .unwrap()
+            .ends_with("newd:x:990:990::/:/bin/false\n")
+    );
+}
+
+#[test]
+fn images_are_held_by_name_and_let_go_when_nobody_needs_them() {
+    let host = Host::new();
+    host.image("r/os@sha256:1", |_| ());
+    host.image("r/os:2", |_| ());
+    let deployments = host.open();
+    let repo = deployments.repo();
+    let needed = BTreeSet::from(["r/os:2".to_owned()]);
+    assert_eq!(refs::release_others(&repo, &needed).unwrap(), 1);
+    assert_eq!(refs::held(&repo).unwrap(), needed);
+    assert_eq!(refs::commit_of(&repo, "r/os@sha256:1").unwrap(), None);
+    assert!(refs::commit_of(&repo, "r/os:2").unwrap().is_some());
+}
+
+#[test]
+fn the_lock_of_the_deployments_is_for_one() {
+    let host = Host::new();
+    let held = host.open();
+    let mut other = Deployments::open_at(&host.sysroot()).unwrap();
+    assert!(matches!(
+        other.lock(std::time::Duration::ZERO),
+        Err(Error::Locked)
+    ));
+    drop(held);
+    other.lock(std::time::Duration::ZERO).unwrap();
+}

@@ -9,6 +9,9 @@ use crate::files::{Error, Found, Location, Root};
 /// Where an administrator's unit files and all links of enabled units are.
 pub const UNITS: &str = "/etc/systemd/system";
 
+/// What the path of a masked unit leads to.
+pub const MASK: &str = "/dev/null";
+
 /// Where unit files are looked for, in order of precedence.
 const UNIT_PATHS: &[&str] = &[UNITS, "/run/systemd/system", "/usr/lib/systemd/system"];
 
@@ -77,6 +80,29 @@ pub fn restore(
                 root.make_directory(&root.locate(path)?, *mode, *uid, *gid)?;
             }
             Prior::Link { .. } | Prior::Directory { .. } | Prior::Absent | Prior::File { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// Removes the links to a unit that has no file: the OS that had it is gone, and one that has it again
+/// would start it. A mask is no such link.
+///
+/// # Errors
+/// Those of looking and removing.
+pub fn remove(root: &Root, unit: &str) -> Result<(), Error> {
+    let units = BTreeSet::from([unit.to_owned()]);
+    for (path, found) in snapshot(root)? {
+        let Prior::Link { target } = found else {
+            continue;
+        };
+        if target == MASK || !is_of(&units, &path, &target) {
+            continue;
+        }
+        let at = root.locate(&path)?;
+        root.remove(&at)?;
+        if let Some(wanted) = at.parent().filter(|parent| is_wanted(parent.as_str())) {
+            root.remove_empty_directory(&wanted)?;
         }
     }
     Ok(())
@@ -229,6 +255,24 @@ mod tests {
             );
             assert_eq!(snapshot(&root).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn links_to_a_unit_that_is_gone_are_removed_and_a_mask_stays() {
+        let (dir, root) = host();
+        let units = dir.path().join("etc/systemd/system");
+        symlink(MASK, units.join("masked.service")).unwrap();
+        for unit in ["old.service", "masked.service"] {
+            remove(&root, unit).unwrap();
+            remove(&root, unit).unwrap();
+        }
+        assert!(!units.join("multi-user.target.wants").exists());
+        assert_eq!(
+            fs::read_link(units.join("masked.service"))
+                .unwrap()
+                .to_str(),
+            Some(MASK)
+        );
     }
 
     #[test]

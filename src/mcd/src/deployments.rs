@@ -1,0 +1,97 @@
+//! What `mcd-os deployments --json` says of a host, in its own words.
+
+use machineconfig::plan::Target;
+use serde::{Deserialize, Serialize};
+
+/// The deployments of a host, and what is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// This boot.
+    pub boot_id: String,
+    /// What runs.
+    pub booted: Deployment,
+    /// What boots next, where that is another.
+    pub next: Option<Deployment>,
+    /// What the boot loader offers behind the booted one.
+    pub rollback: Option<Deployment>,
+    /// The attempt under way.
+    pub journal: Option<UnderWay>,
+    /// How the last attempt ended.
+    pub last: Option<Ended>,
+    /// The target that failed here and is not tried again by itself.
+    pub held: Option<Held>,
+}
+
+/// A deployment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deployment {
+    /// Checksum of its commit.
+    pub checksum: String,
+    /// Counts deployments of the same commit.
+    pub serial: i32,
+    /// The OS's version.
+    pub version: Option<String>,
+    /// Name of the MachineConfig it is recorded to be in.
+    pub config: Option<String>,
+    /// Pull spec of the layered image it is recorded to be in.
+    pub image: Option<String>,
+    /// Pull spec of its OS image, without transport, where it came as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_image: Option<String>,
+    /// What it was made from: the pull spec, or else the origin as written.
+    pub origin: Option<String>,
+    /// Kernel arguments of its boot entry.
+    pub kernel_arguments: Vec<String>,
+}
+
+/// An attempt under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderWay {
+    /// Its name.
+    pub attempt: String,
+    /// How far it came: `applying`, `switching`, `switched`, `booted`, `rolling-back`, `failed`.
+    pub stage: String,
+    /// Why it goes back, or failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// Where the host was.
+    pub from: Target,
+    /// Where it goes.
+    pub to: Target,
+    /// How often the target booted without having been proved.
+    pub boots: u32,
+    /// The boot in which it came to its stage.
+    pub boot_id: String,
+    /// When it came there, RFC 3339.
+    pub since: String,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its name.
+    pub attempt: String,
+    /// `proved`, `rolled-back`, `undone` or `adopted`.
+    pub outcome: String,
+    /// Where the host was.
+    pub from: Target,
+    /// Where it was to go.
+    pub to: Target,
+    /// The boot in which it ended.
+    pub boot_id: String,
+    /// When it ended, RFC 3339.
+    pub at: String,
+    /// Why it ended so.
+    pub cause: Option<String>,
+}
+
+/// A target that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Name of the MachineConfig.
+    pub config: String,
+    /// Pull spec of the layered image.
+    pub image: Option<String>,
+    /// Why.
+    pub cause: String,
+}

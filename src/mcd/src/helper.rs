@@ -1,0 +1,75 @@
+//! `mcd-os`: fetches, rehearses, applies, proves and rolls back, on the host and without a cluster.
+//!
+//! Small and synchronous from outside: a verb, a report, an exit code. The daemon runs it as a
+//! transient unit, so that a killed pod kills no transaction; the guard and verify units and
+//! `mcd pivot` run it too.
+
+mod apply;
+mod cli;
+mod context;
+mod fetch;
+mod guard;
+mod install;
+mod listing;
+mod rehearse;
+mod report;
+mod updaters;
+mod verify;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use tracing::error;
+
+pub use cli::Cli;
+
+use cli::Verb;
+use context::Context;
+use host::execute::chain;
+use report::Report;
+
+/// Runs a verb, writes its report, and returns its exit code.
+pub fn run(cli: &Cli) -> ExitCode {
+    // A subscriber that is there already is that of a test.
+    if tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_target(false)
+        .with_ansi(false)
+        .try_init()
+        .is_err()
+    {
+        tracing::debug!("logs go where they went");
+    }
+    let report = act(&cli.verb).unwrap_or_else(|failure| Report::of_failure(&failure));
+    for reason in &report.reasons {
+        error!(outcome = %report.outcome, "{reason}");
+    }
+    let written = cli
+        .report
+        .as_deref()
+        .map_or(Ok(()), |path| report.write(path));
+    if let Err(failure) = written {
+        error!(error = chain(&*failure), "report was not written");
+        return ExitCode::FAILURE;
+    }
+    report.outcome.into()
+}
+
+fn act(verb: &Verb) -> anyhow::Result<Report> {
+    if verb.writes_deployments() {
+        host::ostree::enter_namespace().context("cannot prepare to write deployments")?;
+    }
+    let context = Context::open()?;
+    match verb {
+        Verb::Fetch { image } => fetch::run(&context, image),
+        Verb::Rehearse { plan } => rehearse::run(&context, plan),
+        Verb::Apply { plan, stay } => apply::run(&context, plan, *stay),
+        Verb::Rollback => apply::roll_back(&context),
+        Verb::Deployments { json } => listing::run(&context, *json),
+        Verb::Guard(guard) if guard.install => install::run(&context),
+        Verb::Guard(guard) if guard.prove => guard::prove(&context, guard.deadline()),
+        Verb::Guard(_) => guard::run(&context),
+        Verb::Verify => verify::run(&context),
+    }
+}

@@ -1,0 +1,132 @@
+//! `apply` and `rollback`: a plan carried out, or taken back.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use host::execute::boot::{self, Booted};
+use host::execute::{End, Error, Hands, Made, Perform, Running, Sysroot as _, Units, live, reboot};
+use host::journal::{Journal, Store};
+use host::observe;
+use host::systemd::Offline;
+use machineconfig::plan::{Plan, Route};
+
+use super::context::{Context, lock_deployments};
+use super::rehearse::take;
+use super::report::Report;
+use super::updaters;
+
+/// How long the checks of a live change may take to hold: a restarted service comes up meanwhile.
+const LIVE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long is waited between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Result<Report> {
+    let _lock = context.lock()?;
+    let store = context.store();
+    let plan = match store.settle()? {
+        Some(journal) if directory_of(&journal)? == directory.trim_end_matches('/') => journal.plan,
+        Some(journal) => {
+            let attempt = &journal.plan.attempt.0;
+            let reason = format!("attempt {attempt} is under way on this host");
+            return Ok(Report::refused(vec![reason]));
+        }
+        None => take(&store, directory)?.plan,
+    };
+    let end = match plan.route {
+        Route::Live => apply_live(context, &store, plan)?,
+        Route::Reboot => apply_reboot(context, &store, plan, stay)?,
+    };
+    Ok(end.into())
+}
+
+/// Takes back what is under way, from wherever it is.
+pub(super) fn roll_back(context: &Context) -> anyhow::Result<Report> {
+    let _lock = context.lock()?;
+    let store = context.store();
+    let Some(journal) = store.settle()? else {
+        return Ok(Report::done());
+    };
+    let mut deployments = lock_deployments()?;
+    let mut units = Running::new(&context.runtime);
+    let mut hands = Hands::new(&context.root, &mut units, &store, journal.plan.attempt);
+    let mut host = Booted {
+        store: &store,
+        sysroot: &mut deployments,
+        hands: &mut hands,
+        moment: &context.moment,
+    };
+    let mut kubelet = Running::new(&context.runtime);
+    let mut take_back = |host: &mut Booted<'_>, journal: Journal, cause: &str| {
+        let mut host = reboot::Host {
+            store: host.store,
+            sysroot: host.sysroot,
+            running: &mut kubelet,
+            units_of: &units_of,
+            moment: host.moment,
+        };
+        reboot::take_back(&mut host, journal, cause)
+    };
+    Ok(boot::roll_back(&mut host, &mut take_back, "it was asked to be taken back")?.into())
+}
+
+fn apply_live(context: &Context, store: &Store<'_>, plan: Plan) -> anyhow::Result<End> {
+    let booted = host::ostree::Deployments::open()?.booted()?;
+    let mut units = Running::new(&context.runtime);
+    let mut hands = Hands::new(&context.root, &mut units, store, plan.attempt.clone());
+    let expectations = plan.expect.clone();
+    let mut prove = |hands: &mut dyn Perform| {
+        let until = Instant::now() + LIVE_DEADLINE;
+        loop {
+            let found = observe::mismatches(&context.root, hands.units(), &expectations);
+            if found.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                let reasons = found.iter().map(ToString::to_string).collect();
+                return Err(Error::NotProved { reasons });
+            }
+            thread::sleep(PAUSE);
+        }
+    };
+    Ok(live::apply(
+        store,
+        &mut hands,
+        plan,
+        booted,
+        &mut prove,
+        &context.moment,
+    )?)
+}
+
+fn apply_reboot(
+    context: &Context,
+    store: &Store<'_>,
+    plan: Plan,
+    stay: bool,
+) -> anyhow::Result<End> {
+    let mut running = Running::new(&context.runtime);
+    if store.journal()?.is_none() {
+        let reasons = updaters::found(&mut running)?;
+        if !reasons.is_empty() {
+            return Ok(End::Refused(reasons));
+        }
+    }
+    let mut deployments = lock_deployments()?;
+    let mut host = reboot::Host {
+        store,
+        sysroot: &mut deployments,
+        running: &mut running,
+        units_of: &units_of,
+        moment: &context.moment,
+    };
+    Ok(reboot::apply(&mut host, plan, stay)?)
+}
+
+fn units_of(made: &Made) -> Box<dyn Units> {
+    Box::new(Offline::new(made.root.path().to_owned()))
+}
+
+fn directory_of(journal: &Journal) -> anyhow::Result<String> {
+    Ok(Store::plan_directory(&journal.plan.attempt)?)
+}

@@ -1,0 +1,111 @@
+//! `guard`: what the host does at boot by itself.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use host::execute::boot::{self, Booted};
+use host::execute::{End, Hands, Running, chain};
+use host::journal::Stage;
+use host::observe;
+use machineconfig::plan::Attempt;
+use tracing::{info, warn};
+
+use super::context::{Context, lock_deployments};
+use super::report::{Outcome, Report};
+
+/// How long is waited between two looks at a booted target.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Compares the booted deployment with the journal, before kubelet and container engine start.
+pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
+    let _lock = context.lock()?;
+    let Some(attempt) = attempt(context)? else {
+        return Ok(Report::done());
+    };
+    let end = as_booted(context, attempt, boot::guard)?;
+    reboot_if_asked(context, end)
+}
+
+/// Proves a booted target by its checks, after the kubelet started; without the cluster's help, and
+/// without asking it: an API server, registry or name server out of reach is no failure of the host.
+pub(super) fn prove(context: &Context, deadline: Duration) -> anyhow::Result<Report> {
+    let until = Instant::now() + deadline;
+    let mut said = String::new();
+    loop {
+        // Given back between two looks, so that a rollback by hand has not to wait.
+        let lock = context.lock()?;
+        let store = context.store();
+        let journal = match store.settle()? {
+            Some(journal) if journal.stage == Stage::Booted => journal,
+            Some(_) | None => return Ok(Report::done()),
+        };
+        let mut units = Running::new(&context.runtime);
+        let found = observe::mismatches(&context.root, &mut units, &journal.plan.expect);
+        let attempt = journal.plan.attempt.clone();
+        if found.is_empty() {
+            let end = as_booted(context, attempt, |host| boot::proved(host, &journal))?;
+            prune();
+            return Ok(end.into());
+        }
+        let reasons: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let cause = reasons.join("; ");
+        if Instant::now() >= until {
+            let end = as_booted(context, attempt, |host| boot::failed(host, journal, &cause))?;
+            let mut report = reboot_if_asked(context, end)?;
+            report.outcome = Outcome::Failed;
+            report.reasons = reasons;
+            return Ok(report);
+        }
+        drop(lock);
+        if cause != said {
+            info!(reason = cause, "target is not proved yet");
+            said = cause;
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+fn attempt(context: &Context) -> anyhow::Result<Option<Attempt>> {
+    Ok(context
+        .store()
+        .settle()?
+        .map(|journal| journal.plan.attempt))
+}
+
+fn as_booted<T>(
+    context: &Context,
+    attempt: Attempt,
+    act: impl FnOnce(&mut Booted<'_>) -> Result<T, host::execute::Error>,
+) -> anyhow::Result<T> {
+    let store = context.store();
+    let mut deployments = lock_deployments()?;
+    let mut units = Running::new(&context.runtime);
+    let mut hands = Hands::new(&context.root, &mut units, &store, attempt);
+    let mut host = Booted {
+        store: &store,
+        sysroot: &mut deployments,
+        hands: &mut hands,
+        moment: &context.moment,
+    };
+    Ok(act(&mut host)?)
+}
+
+fn reboot_if_asked(context: &Context, end: End) -> anyhow::Result<Report> {
+    if end == End::NeedsReboot {
+        warn!("rebooting into the previous deployment");
+        Running::new(&context.runtime).reboot()?;
+    }
+    Ok(end.into())
+}
+
+/// Frees what the update before this one left. That it cannot be freed now is no reason to doubt
+/// the target.
+fn prune() {
+    let pruned = lock_deployments().and_then(|mut deployments| Ok(deployments.prune()?));
+    if let Err(error) = pruned {
+        warn!(
+            error = chain(&*error),
+            "old deployments were not thrown away"
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! `guard --install`: the units that run the guard at boot, written when a node is adopted.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use host::execute::{Running, Units as _};
+use host::files::{Content, Found, Root};
+use host::systemd::{Enablement, links};
+use machineconfig::plan::{Digest, Mode};
+use tracing::info;
+
+use super::context::Context;
+use super::report::Report;
+
+/// The units, as they are in this program's own tree.
+const UNITS: &[(&str, &str)] = &[
+    (
+        "slipway-guard.service",
+        include_str!("../../../../systemd/slipway-guard.service"),
+    ),
+    (
+        "slipway-verify.service",
+        include_str!("../../../../systemd/slipway-verify.service"),
+    ),
+];
+
+/// Where programs lie, one directory a digest.
+const BINARIES: &str = "/var/lib/slipway/bin";
+
+/// What the units run: a link to the program that installed them last.
+const CURRENT: &str = "/var/lib/slipway/bin/mcd-os";
+
+/// This program.
+const SELF: &str = "/proc/self/exe";
+
+pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
+    let _lock = context.lock()?;
+    let root = &context.root;
+    place_program(root)?;
+    let mut units = Running::new(&context.runtime);
+    let mut is_changed = false;
+    for (name, text) in UNITS {
+        let at = links::unit_path(root, name)?;
+        let wanted = Content {
+            bytes: text.as_bytes(),
+            mode: Mode(0o644),
+            uid: 0,
+            gid: 0,
+        };
+        let is_same =
+            matches!(root.look(&at)?, Found::File { bytes, .. } if bytes == text.as_bytes());
+        root.replace(&at, wanted)?;
+        let is_enabled = units.file_state(name)? == "enabled";
+        if !is_enabled {
+            units.set_enablement(Enablement::Enable, name)?;
+        }
+        is_changed |= !is_same || !is_enabled;
+    }
+    if is_changed {
+        units.reload_manager()?;
+        info!("guard is installed");
+    }
+    Ok(Report::done())
+}
+
+/// Has the link name this program, which is copied first where it is not among ours: on a host
+/// without a cluster it comes from anywhere.
+fn place_program(root: &Root) -> anyhow::Result<()> {
+    let path = std::fs::read_link(SELF).context("cannot find this program")?;
+    let target = match path.strip_prefix(BINARIES) {
+        Ok(inside) => inside
+            .to_str()
+            .context("this program's path is not UTF-8")?
+            .to_owned(),
+        Err(_) => copy_program(root)?,
+    };
+    Ok(root.symlink(&root.locate(CURRENT)?, &target)?)
+}
+
+fn copy_program(root: &Root) -> anyhow::Result<String> {
+    let bytes = std::fs::read(Path::new(SELF)).context("cannot read this program")?;
+    let target = format!("{}/mcd-os", Digest::of(&bytes).as_str());
+    let content = Content {
+        bytes: &bytes,
+        mode: Mode(0o755),
+        uid: 0,
+        gid: 0,
+    };
+    root.replace(&root.locate(&format!("{BINARIES}/{target}"))?, content)?;
+    Ok(target)
+}

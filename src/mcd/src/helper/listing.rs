@@ -1,0 +1,105 @@
+//! `deployments`: what is on this host, for the daemon and for people.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use host::journal::{Held, Journal, Last, Outcome, Stage};
+use host::ostree;
+
+use super::context::Context;
+use super::report::Report;
+use crate::deployments::{self, Deployment, Ended, UnderWay, View};
+use crate::status;
+
+pub(super) fn run(context: &Context, json: bool) -> anyhow::Result<Report> {
+    let view = view(context)?;
+    let text = if json {
+        serde_json::to_string_pretty(&view).context("cannot write the deployments")?
+    } else {
+        status::render(&view)
+    };
+    writeln!(std::io::stdout(), "{}", text.trim_end()).context("cannot print")?;
+    Report::done().with(&view)
+}
+
+fn view(context: &Context) -> anyhow::Result<View> {
+    let all = ostree::Deployments::open()?.list()?;
+    let index = all.iter().position(|each| each.is_booted);
+    let index = index.context("no deployment is booted")?;
+    let booted = all.get(index).context("no deployment is booted")?;
+    let store = context.store();
+    Ok(View {
+        boot_id: context.moment.boot_id.clone(),
+        booted: describe(booted),
+        next: all.first().filter(|first| !first.is_booted).map(describe),
+        rollback: all.get(index + 1).map(describe),
+        journal: store.journal()?.map(under_way),
+        last: store.last()?.map(ended),
+        held: store.held()?.map(held),
+    })
+}
+
+fn describe(deployment: &ostree::Deployment) -> Deployment {
+    let record = deployment.record.as_ref();
+    Deployment {
+        checksum: deployment.id.checksum.clone(),
+        serial: deployment.id.serial,
+        version: deployment.version.clone(),
+        config: record.map(|record| record.config.clone()),
+        image: record.and_then(|record| record.image.clone()),
+        os_image: deployment.image.clone(),
+        origin: deployment
+            .image
+            .clone()
+            .or_else(|| deployment.origin.clone()),
+        kernel_arguments: deployment.arguments.clone(),
+    }
+}
+
+fn under_way(journal: Journal) -> UnderWay {
+    let (stage, cause) = match journal.stage {
+        Stage::Applying => ("applying", None),
+        Stage::Switching => ("switching", None),
+        Stage::Switched => ("switched", None),
+        Stage::Booted => ("booted", None),
+        Stage::RollingBack { cause } => ("rolling-back", Some(cause)),
+        Stage::Failed { cause } => ("failed", Some(cause)),
+    };
+    UnderWay {
+        attempt: journal.plan.attempt.0,
+        stage: stage.to_owned(),
+        cause,
+        from: journal.plan.from,
+        to: journal.plan.to,
+        boots: journal.boots,
+        boot_id: journal.boot_id,
+        since: journal.since.to_string(),
+    }
+}
+
+fn ended(last: Last) -> Ended {
+    let outcome = match last.outcome {
+        Outcome::Proved => "proved",
+        Outcome::RolledBack => "rolled-back",
+        Outcome::Undone => "undone",
+        Outcome::Adopted => "adopted",
+    };
+    Ended {
+        attempt: last.attempt.0,
+        outcome: outcome.to_owned(),
+        from: last.from,
+        to: last.to,
+        boot_id: last.boot_id,
+        at: last.at.to_string(),
+        cause: last.cause,
+    }
+}
+
+fn held(held: Held) -> deployments::Held {
+    let (config, image) = (held.target.config, held.target.image);
+    deployments::Held {
+        config,
+        image,
+        cause: held.cause,
+    }
+}

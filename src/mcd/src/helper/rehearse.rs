@@ -1,0 +1,111 @@
+//! `rehearse`: everything that can be known before the node is out of service.
+
+use anyhow::Context as _;
+use host::execute::{self, Hands, Running, Sysroot as _, describe, reboot};
+use host::journal::Store;
+use host::systemd::{Offline, links};
+use machineconfig::plan::{Action, Bundle, Plan, Route};
+use tracing::info;
+
+use super::context::{Context, lock_deployments};
+use super::report::Report;
+use super::updaters;
+
+pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<Report> {
+    let _lock = context.lock()?;
+    let store = context.store();
+    if let Some(journal) = store.settle()? {
+        let attempt = &journal.plan.attempt.0;
+        return Ok(Report::refused(vec![format!(
+            "attempt {attempt} is under way on this host"
+        )]));
+    }
+    let bundle = take(&store, directory)?;
+    let reasons = match bundle.plan.route {
+        Route::Live => rehearse_live(context, &store, &bundle.plan)?,
+        Route::Reboot => rehearse_reboot(context, &store, &bundle.plan)?,
+    };
+    if reasons.is_empty() {
+        info!(attempt = bundle.plan.attempt.0, "plan can be applied");
+        return Ok(Report::done());
+    }
+    Ok(Report::refused(reasons))
+}
+
+/// Reads a plan, and has it in the store if it is elsewhere. Plans of other attempts, which were
+/// given up before they were begun, go.
+pub(super) fn take(store: &Store<'_>, directory: &str) -> anyhow::Result<Bundle> {
+    let bundle = store.read_plan(directory).context("cannot read the plan")?;
+    let attempt = &bundle.plan.attempt;
+    if directory.trim_end_matches('/') != Store::plan_directory(attempt)? {
+        store.put_plan(&bundle)?;
+    }
+    for other in store.plans()? {
+        if other != *attempt {
+            store.discard_plan(&other)?;
+        }
+    }
+    Ok(bundle)
+}
+
+fn rehearse_live(context: &Context, store: &Store<'_>, plan: &Plan) -> anyhow::Result<Vec<String>> {
+    let mut units = Running::new(&context.runtime);
+    let mut reasons = Vec::new();
+    let written: Vec<&str> = plan
+        .steps
+        .iter()
+        .filter_map(|step| written(&step.action))
+        .collect();
+    for step in &plan.steps {
+        let mut hands = Hands::new(&context.root, &mut units, store, plan.attempt.clone());
+        if let Err(error) = hands.check(&step.action) {
+            reasons.push(execute::chain(&error));
+        }
+        if let Action::RestartUnit { unit } | Action::ReloadUnit { unit } = &step.action
+            && !links::exists(&context.root, unit)?
+            && !written.contains(&format!("{}/{unit}", links::UNITS).as_str())
+        {
+            reasons.push(format!(
+                "{} is to be told of the change and has no file",
+                describe(&step.action)
+            ));
+        }
+    }
+    Ok(reasons)
+}
+
+fn rehearse_reboot(
+    context: &Context,
+    store: &Store<'_>,
+    plan: &Plan,
+) -> anyhow::Result<Vec<String>> {
+    let Some(deploy) = &plan.deploy else {
+        return Ok(vec![execute::chain(&execute::Error::NoDeploy)]);
+    };
+    let mut reasons = updaters::found(&mut Running::new(&context.runtime))?;
+    let mut deployments = lock_deployments()?;
+    reasons.extend(deployments.refusals(deploy)?);
+    if !reasons.is_empty() {
+        return Ok(reasons);
+    }
+    let rehearsed = deployments.make(deploy).and_then(|made| {
+        let mut units = Offline::new(made.root.path().to_owned());
+        reboot::write_into(&made, &mut units, store, plan)
+    });
+    // Thrown away in any case; what is left of one that could not be made, too.
+    deployments.sweep()?;
+    // Whatever keeps this plan from being carried out on this host now does so after the drain too.
+    Ok(rehearsed
+        .err()
+        .iter()
+        .map(|error| execute::chain(error))
+        .collect())
+}
+
+fn written(action: &Action) -> Option<&str> {
+    if let Action::WriteFile { path, .. } = action {
+        Some(path)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,210 @@
+//! `mcd pivot`: this host to another OS image, with the configuration it has, without a cluster.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args as ClapArgs;
+use host::execute::record;
+use host::files::Root;
+use host::journal::Store;
+use host::systemd::Systemd;
+use jiff::Timestamp;
+use machineconfig::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Target};
+use machineconfig::spec::MachineConfig;
+use machineconfig::verify::{Expectation, expectations};
+use serde::Deserialize;
+
+use crate::beside::Helper;
+
+/// Exit code of a program that has done its part and asks for a reboot.
+const NEEDS_REBOOT: i32 = 4;
+
+/// Changes the OS of this host to an image, keeping its configuration
+///
+/// Both forms of images are known: native container images, and those with a repository at /srv/repo.
+/// Exit codes: 0 done, 1 failed, 2 usage, 3 refused (nothing was changed), 4 needs reboot.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// Pull spec of the image, without transport.
+    image: String,
+    /// Reboots into it.
+    #[arg(short, long)]
+    reboot: bool,
+}
+
+/// Fetches the image, rehearses, and has the boot loader boot it.
+///
+/// # Errors
+/// Where the host cannot be read, or the helper is not to be had; what the helper says goes to
+/// standard error, and its exit code is returned.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let helper = Helper::find()?;
+    let root = Root::open(Path::new("/"), None)?;
+    let bundle = plan(&root, &args.image, Timestamp::now())?;
+    let directory = Store::plan_directory(&bundle.plan.attempt)?;
+    for step in [
+        ["guard", "--install"],
+        ["fetch", args.image.as_str()],
+        ["rehearse", directory.as_str()],
+        ["apply", directory.as_str()],
+    ] {
+        if step == ["rehearse", directory.as_str()] {
+            // Not before: a fetch that is refused leaves nothing behind.
+            Store::new(&root).put_plan(&bundle)?;
+        }
+        match helper.act(&step)?.code {
+            Some(0) => {}
+            Some(NEEDS_REBOOT) if args.reboot => return reboot(),
+            Some(code) => return exit_code(code),
+            None => bail!("mcd-os {} was killed", step.join(" ")),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The plan that changes the image and nothing else. The record goes along as it is: what the host is
+/// configured to be does not change.
+fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
+    let from = record::read(root)?.unwrap_or_else(unmanaged);
+    let config = record::read_config(root)?.unwrap_or_default();
+    let named = os_image(&config);
+    // Named only where it is not the one that the configuration asks for anyway.
+    let layered = (named.as_deref() != Some(image)).then(|| image.to_owned());
+    let is_managed = !from.config.is_empty();
+    let to = Target {
+        config: from.config.clone(),
+        image: layered.filter(|_| is_managed),
+    };
+    let record = Digest::of(&config);
+    let expect = if is_managed {
+        expected(&config, to.image.as_deref())?
+    } else {
+        Vec::new()
+    };
+    let plan = Plan {
+        schema: plan::SCHEMA,
+        attempt: Attempt(format!("pivot-{}", now.as_millisecond())),
+        from,
+        to,
+        route: Route::Reboot,
+        drain: false,
+        because: vec![format!("pivot to {image} by hand")],
+        deploy: Some(Deploy {
+            image: Some(image.to_owned()),
+            ..Deploy::default()
+        }),
+        steps: Vec::new(),
+        record: record.clone(),
+        expect,
+    };
+    Ok(Bundle {
+        plan,
+        blobs: BTreeMap::from([(record, config)]),
+    })
+}
+
+/// What must hold in a configuration, on whatever OS.
+fn expected(config: &[u8], image: Option<&str>) -> anyhow::Result<Vec<Expectation>> {
+    let value = serde_json::from_slice(config)?;
+    let (config, _) = MachineConfig::parse(&value)
+        .with_context(|| format!("cannot understand {}", record::CONFIG))?;
+    Ok(expectations(&config, image))
+}
+
+/// A host that no cluster has configured yet.
+fn unmanaged() -> Target {
+    Target {
+        config: String::new(),
+        image: None,
+    }
+}
+
+/// The image that a MachineConfig asks for.
+fn os_image(config: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Config {
+        spec: Spec,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        #[serde(rename = "osImageURL")]
+        os_image_url: Option<String>,
+    }
+    // A record that cannot be understood asks for nothing.
+    serde_json::from_slice::<Config>(config)
+        .ok()?
+        .spec
+        .os_image_url
+}
+
+fn reboot() -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let reboot = async { Systemd::connect(None).await?.reboot().await };
+    runtime
+        .block_on(reboot)
+        .context("the boot loader names the new OS, but the host does not reboot")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn exit_code(code: i32) -> anyhow::Result<ExitCode> {
+    Ok(ExitCode::from(
+        u8::try_from(code).context("mcd-os ended strangely")?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use host::execute::record::write;
+
+    use super::*;
+
+    const CONFIG: &[u8] = br#"{"metadata":{"name":"rendered-a"},"spec":{"osImageURL":"r/os:1"}}"#;
+
+    fn host(config: Option<(&[u8], Option<&str>)>) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("etc")).unwrap();
+        let root = Root::open(dir.path(), None).unwrap();
+        if let Some((config, image)) = config {
+            write(&root, config, image).unwrap();
+        }
+        (dir, root)
+    }
+
+    fn target(image: Option<&str>) -> Target {
+        Target {
+            config: "rendered-a".to_owned(),
+            image: image.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn only_the_image_changes() {
+        let (_dir, root) = host(Some((CONFIG, None)));
+        let bundle = plan(&root, "r/os:2", Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(
+            (&bundle.plan.from, &bundle.plan.to),
+            (&target(None), &target(Some("r/os:2")))
+        );
+        assert_eq!(bundle.blobs[&bundle.plan.record], CONFIG);
+        assert!(bundle.plan.steps.is_empty());
+        let back = plan(&root, "r/os:1", Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(
+            back.plan.to,
+            target(None),
+            "what the configuration asks for is no layer"
+        );
+    }
+
+    #[test]
+    fn a_host_without_a_configuration_gets_none() {
+        let (_dir, root) = host(None);
+        let bundle = plan(&root, "r/os:2", Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(bundle.plan.to, unmanaged());
+        assert!(bundle.blobs[&bundle.plan.record].is_empty());
+        assert!(bundle.plan.expect.is_empty());
+    }
+}

@@ -1,0 +1,223 @@
+//! `mcd status`: one host, as it sees itself, without a cluster.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args as ClapArgs;
+
+use crate::beside::Helper;
+use crate::deployments::{Deployment, UnderWay, View};
+
+/// Shows the deployments of this host, what is under way, and how the last update ended
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the host's status.
+///
+/// # Errors
+/// Where `mcd-os` is not to be had, or cannot read the host.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let output = Helper::find()?.ask(&["deployments", "--json"])?;
+    let text = String::from_utf8(output).context("mcd-os said something else than text")?;
+    let shown = if args.json {
+        text
+    } else {
+        let view: View = serde_json::from_str(&text).context("cannot understand mcd-os")?;
+        render(&view)
+    };
+    writeln!(std::io::stdout(), "{}", shown.trim_end()).context("cannot print")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The status as people read it.
+pub fn render(view: &View) -> String {
+    let mut text = String::new();
+    let (phase, reason) = phase(view);
+    let mut line = |name: &str, value: &str| {
+        // Writing to a String cannot fail.
+        writeln!(text, "{name:<10} {value}").unwrap_or_default();
+    };
+    line("phase", &phase);
+    if let Some(reason) = reason {
+        line("reason", &reason);
+    }
+    line("booted", &describe(&view.booted));
+    if let Some(next) = &view.next {
+        line("next", &describe(next));
+    }
+    if let Some(rollback) = &view.rollback {
+        line("rollback", &describe(rollback));
+    }
+    if let Some(last) = &view.last {
+        let to = name(&last.to.config);
+        line(
+            "last",
+            &format!("{} to {to}, {} at {}", last.attempt, last.outcome, last.at),
+        );
+    }
+    if let Some(held) = &view.held {
+        line("held", &format!("{}: {}", name(&held.config), held.cause));
+    }
+    text
+}
+
+/// What the host is doing, and why, in the daemon's words for its phases.
+fn phase(view: &View) -> (String, Option<String>) {
+    if let Some(journal) = &view.journal {
+        let to = name(&journal.to.config);
+        let since = &journal.since;
+        let phase = match journal.stage.as_str() {
+            "applying" | "switching" => format!("Applying {to}, since {since}"),
+            "switched" => format!("Rebooting into {to}, since {since}"),
+            "booted" => format!("Verifying {to}, boot {}, since {since}", journal.boots),
+            "rolling-back" => format!("RollingBack from {to}, since {since}"),
+            "failed" => format!("Degraded in {to}, since {since}"),
+            other => format!("{other} {to}, since {since}"),
+        };
+        return (phase, why(journal, view));
+    }
+    if let Some(held) = &view.held {
+        return (
+            format!("Held at {}", name(&held.config)),
+            Some(held.cause.clone()),
+        );
+    }
+    let last = view.last.as_ref().filter(|last| last.outcome != "proved");
+    ("Idle".to_owned(), last.and_then(|last| last.cause.clone()))
+}
+
+fn why(journal: &UnderWay, view: &View) -> Option<String> {
+    let is_waiting = journal.stage == "switched" && journal.boot_id == view.boot_id;
+    journal.cause.clone().or_else(|| {
+        is_waiting.then(|| "the boot loader names the target; a reboot completes it".to_owned())
+    })
+}
+
+fn describe(deployment: &Deployment) -> String {
+    let config = deployment
+        .config
+        .as_deref()
+        .map_or("no configuration", name);
+    let version = deployment.version.as_deref().unwrap_or("no version");
+    let short: String = deployment.checksum.chars().take(12).collect();
+    let mut text = format!("{config}, OS {version} ({short}.{})", deployment.serial);
+    if let Some(origin) = &deployment.origin {
+        // Writing to a String cannot fail.
+        write!(text, " from {origin}").unwrap_or_default();
+    }
+    text
+}
+
+fn name(config: &str) -> &str {
+    if config.is_empty() {
+        "no configuration"
+    } else {
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use machineconfig::plan::Target;
+
+    use super::*;
+    use crate::deployments::{Ended, Held};
+
+    fn deployment(config: &str, version: &str) -> Deployment {
+        Deployment {
+            checksum: "0123456789abcdef".repeat(4),
+            serial: 1,
+            version: Some(version.to_owned()),
+            config: Some(config.to_owned()),
+            image: None,
+            os_image: None,
+            origin: Some(format!("registry/os:{version}")),
+            kernel_arguments: Vec::new(),
+        }
+    }
+
+    fn target(config: &str) -> Target {
+        Target {
+            config: config.to_owned(),
+            image: None,
+        }
+    }
+
+    fn idle() -> View {
+        View {
+            boot_id: "boot".to_owned(),
+            booted: deployment("rendered-worker-old", "1"),
+            next: None,
+            rollback: None,
+            journal: None,
+            last: None,
+            held: None,
+        }
+    }
+
+    #[test]
+    fn an_idle_host_shows_what_it_runs() {
+        assert_eq!(
+            render(&idle()),
+            "phase      Idle\n\
+             booted     rendered-worker-old, OS 1 (0123456789ab.1) from registry/os:1\n"
+        );
+    }
+
+    #[test]
+    fn a_switched_host_says_that_it_waits_for_a_reboot() {
+        let mut view = idle();
+        view.next = Some(deployment("rendered-worker-new", "2"));
+        view.journal = Some(UnderWay {
+            attempt: "a-1".to_owned(),
+            stage: "switched".to_owned(),
+            cause: None,
+            from: target("rendered-worker-old"),
+            to: target("rendered-worker-new"),
+            boots: 0,
+            boot_id: "boot".to_owned(),
+            since: "2026-01-01T00:00:00Z".to_owned(),
+        });
+        assert_eq!(
+            render(&view),
+            "phase      Rebooting into rendered-worker-new, since 2026-01-01T00:00:00Z\n\
+             reason     the boot loader names the target; a reboot completes it\n\
+             booted     rendered-worker-old, OS 1 (0123456789ab.1) from registry/os:1\n\
+             next       rendered-worker-new, OS 2 (0123456789ab.1) from registry/os:2\n"
+        );
+    }
+
+    #[test]
+    fn a_held_target_is_named_with_its_cause() {
+        let mut view = idle();
+        view.held = Some(Held {
+            config: "rendered-worker-new".to_owned(),
+            image: None,
+            cause: "unit \"kubelet.service\" is not active, but failed".to_owned(),
+        });
+        view.last = Some(Ended {
+            attempt: "a-1".to_owned(),
+            outcome: "rolled-back".to_owned(),
+            from: target("rendered-worker-old"),
+            to: target("rendered-worker-new"),
+            boot_id: "boot".to_owned(),
+            at: "2026-01-01T00:00:00Z".to_owned(),
+            cause: Some("unit \"kubelet.service\" is not active, but failed".to_owned()),
+        });
+        let text = render(&view);
+        assert!(
+            text.starts_with("phase      Held at rendered-worker-new\nreason     unit"),
+            "{text}"
+        );
+        assert!(
+            text.contains("last       a-1 to rendered-worker-new, rolled-back at 2026"),
+            "{text}"
+        );
+    }
+}
