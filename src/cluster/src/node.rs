@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
+/// Labels of a control-plane node: today's, and the one that older clusters have.
+const CONTROL_PLANE_ROLES: [&str; 2] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+];
+
 /// A Node as it was last read.
 ///
 /// Shape: of the object's ten thousand bytes, the few that matter here; images, addresses and managed fields are never kept.
@@ -18,6 +24,8 @@ pub struct Node {
     pub resource_version: String,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
+    /// Whether a label gives it a role of the control plane.
+    pub is_control_plane: bool,
     /// `spec.unschedulable`: cordoned.
     pub unschedulable: bool,
     /// The `Ready` condition, if there is one.
@@ -81,7 +89,11 @@ impl<'de> Deserialize<'de> for Node {
                 is_true: condition.status == "True",
                 heartbeat: condition.last_heartbeat_time,
             });
+        let is_control_plane = CONTROL_PLANE_ROLES
+            .iter()
+            .any(|role| metadata.labels.contains_key(*role));
         Ok(Self {
+            is_control_plane,
             name: metadata.name,
             uid: metadata.uid,
             resource_version: metadata.resource_version,
@@ -111,6 +123,8 @@ struct Metadata {
     resource_version: String,
     #[serde(default)]
     annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -144,7 +158,7 @@ mod tests {
     fn node(ready: &str, heartbeat: &str, version: &str) -> Node {
         serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": "n", "uid": "u", "resourceVersion": version, "annotations": {"a": "b"}, "labels": {"x": "y"}},
+            "metadata": {"name": "n", "uid": "u", "resourceVersion": version, "annotations": {"a": "b"}, "labels": {"node-role.kubernetes.io/master": ""}},
             "spec": {"unschedulable": true, "podCIDR": "10.0.0.0/24"},
             "status": {"conditions": [
                 {"type": "DiskPressure", "status": "False", "lastHeartbeatTime": heartbeat},
@@ -159,13 +173,13 @@ mod tests {
         let node = node("True", "2026-11-21T19:00:00Z", "7");
         assert_eq!((node.name.as_str(), node.uid.as_str()), ("n", "u"));
         assert_eq!(node.annotation("a"), Some("b"));
-        assert!(node.unschedulable);
+        assert!(node.unschedulable && node.is_control_plane);
     }
 
     #[test]
     fn a_bare_object_is_read() {
         let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
-        assert!(!node.unschedulable && node.ready.is_none());
+        assert!(!node.unschedulable && !node.is_control_plane && node.ready.is_none());
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! `mcd`: the node daemon, and an administrator's hand on one host.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use mcd::daemon::{self, cli::StartArgs};
+use mcd::{pivot, status};
+use service::logs;
+use service::report::Chain;
+
+/// Keeps a node's operating system and configuration as the cluster asks.
+#[derive(Debug, Parser)]
+#[command(name = "mcd", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Watches this node and keeps it in the configuration that its Node asks for
+    Start(StartArgs),
+    Pivot(pivot::Args),
+    Status(status::Args),
+}
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    // The administrator's verbs print what they have to say themselves.
+    let verbosity = if let Verb::Start(arguments) = &command {
+        arguments.v
+    } else {
+        1
+    };
+    if logs::init(logs::level(verbosity)).is_err() {
+        return ExitCode::FAILURE;
+    }
+    let result = match command {
+        Verb::Start(arguments) => start(arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Pivot(arguments) => pivot::run(&arguments),
+        Verb::Status(arguments) => status::run(&arguments),
+    };
+    result.unwrap_or_else(|error| {
+        tracing::error!(error = %Chain(error.as_ref()), "mcd ends");
+        ExitCode::FAILURE
+    })
+}
+
+fn start(arguments: StartArgs) -> anyhow::Result<()> {
+    let options = arguments.validate()?;
+    // One thread does all; a second only looks up names, and needs no more than this to do it.
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .thread_stack_size(256 << 10)
+        .build()?
+        .block_on(daemon::run(options))
+}

@@ -1,0 +1,147 @@
+//! The daemon: observe → decide → act → publish, for one node.
+//!
+//! What it decides is [`machineconfig::phase`]; here is what that sees, and the hands it commands. It must not know libostree: whatever
+//! touches the host goes through `mcd-os`, in a unit of its own, so that a killed pod kills no transaction.
+//!
+//! - [`cli`]: the command line, as one validated value
+//! - [`driver`]: the loop around the state machine
+//! - [`agent`]: the real hands
+//! - [`desired`]: what the Node asks for
+//! - [`publish`]: what the Node shows
+//! - [`helper`]: running `mcd-os` on the host
+//! - [`adopt`]: a node that is met for the first time
+//! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`prove`], [`give_back`]: one command each
+//! - [`announce`]: events and the log lines that people search for
+//! - [`figures`]: metrics and health
+
+pub mod adopt;
+pub mod agent;
+pub mod announce;
+pub mod apply;
+pub mod cli;
+pub mod desired;
+pub mod drain;
+pub mod driver;
+pub mod figures;
+pub mod give_back;
+pub mod helper;
+pub mod observe;
+pub mod planning;
+pub mod prepare;
+pub mod prove;
+pub mod publish;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use cluster::access::{Access, Reader};
+use cluster::events::{Recorder, Speaker};
+use cluster::node_writer::NodeWriter;
+use cluster::watch::observe as observe_node;
+use host::files::Root;
+use jiff::Timestamp;
+use service::probes::Endpoint;
+use service::shutdown;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use agent::{Agent, Known};
+use announce::Announcer;
+use cli::Options;
+use figures::Figures;
+use helper::Helper;
+use publish::Publisher;
+
+/// Component that speaks in events; dashboards filter by it.
+const COMPONENT: &str = "machineconfigdaemon";
+
+/// The kubelet's identity is shared with the kubelet: the API server's log tells the two apart by this.
+const USER_AGENT: &str = concat!("mcd/", env!("CARGO_PKG_VERSION"));
+
+/// What the Node asks for may change faster than it is taken up; only the newest counts.
+const INPUTS: usize = 8;
+
+/// Runs the daemon until it is asked to stop.
+///
+/// # Errors
+/// What keeps it from starting: no room for its helper on the host, a metrics address that is taken; and a fault of the program itself.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let shutdown = shutdown::on_signals().context("cannot listen for signals")?;
+    let endpoint = Endpoint::bind(options.metrics).await?;
+    let helper = Helper::install(&options.root, &options.helper)?;
+
+    let (kubeconfig, host) = (&options.kubeconfig, || reader(&options.root));
+    let kubelet = Access::kubeconfig(kubeconfig, host()).with_user_agent(USER_AGENT);
+    let account = Access::service_account(kubeconfig, host(), &options.token);
+    let account = Arc::new(account.with_user_agent(USER_AGENT));
+    let kubelet = Arc::new(kubelet);
+    let figures = Arc::new(Figures::new(Timestamp::now));
+    let (seen_by, seen) = watch::channel(None);
+    let (writer, writing) = NodeWriter::new(
+        Arc::clone(&kubelet),
+        &options.node,
+        seen.clone(),
+        shutdown.clone(),
+    );
+    let (publisher, publishing) = Publisher::new(writer.clone(), seen.clone(), shutdown.clone());
+    let speaker = Speaker {
+        component: COMPONENT.to_owned(),
+        host: options.node.clone(),
+        namespace: options.events_namespace,
+    };
+    let (recorder, speaking) = Recorder::new(Arc::clone(&account), speaker);
+    let announcer = Announcer::new(recorder, options.node.clone(), seen.clone(), Timestamp::now);
+    let agent = Agent {
+        node: options.node.clone(),
+        root: options.root,
+        kubelet: Arc::clone(&kubelet),
+        account,
+        writer,
+        seen: seen.clone(),
+        publisher,
+        announcer,
+        helper,
+        own: options.own,
+        figures: Arc::clone(&figures),
+        now: Timestamp::now,
+        known: Known::default(),
+    };
+    let (inputs_to, inputs) = mpsc::channel(INPUTS);
+    let (looked_at, looked) = oneshot::channel();
+    // These words, and those in `announce`, are looked for by clients of the original.
+    tracing::info!("Starting to manage node: {}", options.node);
+    // On the heap: together they are larger than a stack frame should be.
+    let around = Box::pin(async {
+        tokio::join!(
+            observe_node(&kubelet, &options.node, &seen_by, shutdown.clone()),
+            desired::follow(seen, inputs_to, looked_at, shutdown.clone()),
+            writing,
+            publishing,
+            speaking,
+            endpoint.serve(figures, shutdown.clone()),
+        )
+    });
+    let drive = driver::drive(&agent, inputs, looked, shutdown.clone());
+    // Whichever ends first without having been asked to ends the process.
+    tokio::select! {
+        biased;
+        result = drive => result.context("the state machine met what it does not know"),
+        _ = around => {
+            anyhow::ensure!(shutdown.is_requested(), "a part of the daemon ended by itself");
+            Ok(())
+        }
+    }
+}
+
+/// Reads files of the host: its links are followed below its own root.
+fn reader(root: &Path) -> Reader {
+    let root: PathBuf = root.to_owned();
+    Box::new(move |path| {
+        let read = || Root::open(&root, None)?.read(&path.to_string_lossy());
+        match read() {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => Err(std::io::ErrorKind::NotFound.into()),
+            Err(error) => Err(std::io::Error::other(error)),
+        }
+    })
+}

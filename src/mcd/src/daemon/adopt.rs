@@ -1,0 +1,118 @@
+//! A node that is met for the first time: its first annotations, and a record of what it was born in.
+
+use std::collections::BTreeMap;
+
+use api::annotation;
+use cluster::node::Node;
+use cluster::node_writer::Change;
+use host::files::{Content, Root};
+use machineconfig::plan::Mode;
+
+use super::observe::{self, RECORD};
+
+/// Flat map of annotations that the config server gave the machine with its first configuration.
+///
+/// Source: `daemon.md` 2.4.
+const FIRST_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
+
+/// Why a node cannot be adopted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The host cannot be read or written.
+    #[error(transparent)]
+    Host(#[from] observe::Error),
+    /// The first annotations are no map of strings.
+    #[error("{FIRST_ANNOTATIONS} on the host is not a map of strings")]
+    Annotations(#[source] serde_json::Error),
+}
+
+impl From<host::files::Error> for Error {
+    fn from(error: host::files::Error) -> Self {
+        Self::Host(error.into())
+    }
+}
+
+/// The annotations that the host has for a Node that is not managed yet; none where it has no such file.
+///
+/// # Errors
+/// All of [`Error`].
+pub fn first_annotations(root: &Root) -> Result<BTreeMap<String, String>, Error> {
+    match root.read(FIRST_ANNOTATIONS)? {
+        Some(bytes) => serde_json::from_slice(&bytes).map_err(Error::Annotations),
+        None => Ok(BTreeMap::new()),
+    }
+}
+
+/// Whether the Node has no configuration in force yet.
+pub fn is_new(node: &Node) -> bool {
+    node.annotation(annotation::CURRENT_CONFIG)
+        .is_none_or(str::is_empty)
+}
+
+/// What to write to a Node that has none of `first` yet. What stands there stays.
+pub fn annotate(node: &Node, first: &BTreeMap<String, String>) -> Change {
+    let mut change = Change::default();
+    if is_new(node) {
+        for (key, value) in first {
+            if node.annotation(key).is_none_or(str::is_empty) {
+                change = change.set(key, value.as_str());
+            }
+        }
+    }
+    change
+}
+
+/// Writes the record of a host that never had one: `config` is the whole MachineConfig.
+///
+/// # Errors
+/// [`Error::Host`].
+pub fn write_record(root: &Root, config: &[u8]) -> Result<(), Error> {
+    let content = Content {
+        bytes: config,
+        mode: Mode(0o600),
+        uid: 0,
+        gid: 0,
+    };
+    root.replace(&root.locate(RECORD)?, content)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn node(annotations: &Value) -> Node {
+        serde_json::from_value(json!({"metadata": {"name": "n", "annotations": annotations}}))
+            .unwrap()
+    }
+
+    fn first() -> BTreeMap<String, String> {
+        [annotation::CURRENT_CONFIG, annotation::DESIRED_CONFIG]
+            .map(|key| (key.to_owned(), "rendered-worker-1".to_owned()))
+            .into()
+    }
+
+    #[test]
+    fn a_new_node_gets_what_it_was_born_with() {
+        let change = annotate(&node(&json!({})), &first());
+        assert_eq!(change.annotations.len(), 2);
+    }
+
+    #[test]
+    fn the_controllers_word_stays() {
+        let change = annotate(
+            &node(&json!({annotation::DESIRED_CONFIG: "rendered-worker-2"})),
+            &first(),
+        );
+        let keys: Vec<_> = change.annotations.into_keys().collect();
+        assert_eq!(keys, [annotation::CURRENT_CONFIG]);
+    }
+
+    #[test]
+    fn a_known_node_is_left_alone() {
+        let known = node(&json!({annotation::CURRENT_CONFIG: "rendered-worker-9"}));
+        assert_eq!(annotate(&known, &first()), Change::default());
+    }
+}

@@ -1,0 +1,380 @@
+//! The real hands: each command of the state machine, carried out on this node.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cluster::access::Access;
+use cluster::drain::PodName;
+use cluster::node_writer::NodeWriter;
+use cluster::watch::Seen;
+use host::files::Root;
+use host::journal::Store;
+use jiff::{SignedDuration, Timestamp};
+use machineconfig::phase::{Command, Event, Machine, Phase};
+use machineconfig::plan::{Attempt, Target};
+use service::report::Chain;
+use tokio::sync::watch;
+
+use super::announce::{Announcer, Word, log_phase, of_phase};
+use super::drain::{Draining, Told};
+use super::driver::{Hands, Say};
+use super::figures::Figures;
+use super::helper::{Helper, Outcome, Priority};
+use super::planning::{self, Planner};
+use super::publish::Publisher;
+use super::{adopt, apply, desired, give_back, observe, prepare, prove};
+
+/// Everything one node's daemon acts with.
+#[derive(Debug)]
+pub struct Agent {
+    /// Name of the node.
+    pub node: String,
+    /// Where the host's root is mounted.
+    pub root: PathBuf,
+    /// The kubelet's identity: the Node, its pods, their evictions.
+    pub kubelet: Arc<Access>,
+    /// The pod's own identity: configurations.
+    pub account: Arc<Access>,
+    /// Writes the Node.
+    pub writer: NodeWriter,
+    /// The Node as it is seen.
+    pub seen: watch::Receiver<Seen>,
+    /// Shows the machine.
+    pub publisher: Publisher,
+    /// Says what people search for.
+    pub announcer: Announcer,
+    /// Runs `mcd-os`.
+    pub helper: Helper,
+    /// This pod.
+    pub own: Option<PodName>,
+    /// Metrics.
+    pub figures: Arc<Figures>,
+    /// The clock.
+    pub now: fn() -> Timestamp,
+    /// What is known from one command to the next.
+    pub known: Known,
+}
+
+/// What is known from one command to the next; read from the host again at each observation.
+#[derive(Debug, Default)]
+pub struct Known {
+    facts: Mutex<Facts>,
+    names: AtomicU64,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Facts {
+    /// What the host's record names.
+    at: Option<Target>,
+    boot_id: String,
+    /// Whether the guard is on the host.
+    is_guarded: bool,
+    /// The stored plan: made in this process, or found in the journal.
+    plan: Option<planning::Stored>,
+}
+
+impl Known {
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        // Nothing panics while it is held; a poisoned lock still holds a whole value.
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hands for Agent {
+    async fn run(&self, command: Command, say: Say) -> Option<Event> {
+        let event = match command {
+            Command::Observe => self.observe().await,
+            Command::Plan { from, to } => self.plan(&from, &to, &say).await,
+            Command::Prepare => self.prepare(&say).await,
+            Command::Drain => self.drain(&say).await,
+            Command::Apply => self.apply().await,
+            Command::Reboot => {
+                let event =
+                    apply::reboot(&self.helper, &self.publisher, self.announcer.flush()).await;
+                self.figures.count_failed_reboot();
+                event
+            }
+            Command::TakeBack => match self.stored() {
+                Some(plan) => apply::take_back(&self.helper, &plan.attempt).await,
+                // Nothing was begun in this boot or before it.
+                None => Event::TakenBack,
+            },
+            Command::Prove { to } => self.prove(&to, &say).await,
+            Command::GiveBack => match self.give_back().await {
+                Ok(()) => Event::GivenBack,
+                Err(error) => {
+                    let text = Chain(&error).to_string();
+                    self.announcer.say(&Word::failed_to_uncordon(&text));
+                    Event::Failed(text)
+                }
+            },
+            Command::Uncordon => {
+                if let Err(error) = self.give_back().await {
+                    tracing::warn!(error = %Chain(&error), "cannot uncordon the node");
+                }
+                return None;
+            }
+            Command::Forget => {
+                let forget = || Store::new(&Root::open(&self.root, None)?).clear_held();
+                if let Err(error) = forget() {
+                    tracing::warn!(error = %Chain(&error), "cannot forget the held target");
+                }
+                return None;
+            }
+            // The loop keeps these two to itself.
+            Command::Cancel | Command::RetryAfter(_) => return None,
+        };
+        Some(event)
+    }
+
+    async fn cancel(&self) {
+        let Some(plan) = self.stored() else { return };
+        for verb in prepare::VERBS {
+            if let Err(error) = self.helper.stop(verb, &plan.attempt).await {
+                tracing::warn!(error = %Chain(&error), "cannot stop what was given up");
+            }
+        }
+    }
+
+    fn show(&self, machine: &Machine) {
+        let Some(turn) = self.publisher.show(machine, (self.now)()) else {
+            return;
+        };
+        self.figures.show(&turn.after);
+        let before = turn.before.as_ref().map(super::publish::Shown::phase);
+        if before != Some(turn.after.phase()) {
+            if turn.after.phase() != "Draining" {
+                self.figures.set_drain_overdue(false);
+            }
+            log_phase(machine.phase());
+            let was_done = desired::latest(&self.seen).is_none_or(|node| desired::is_done(&node));
+            if let Some(word) = of_phase(&self.node, machine.phase(), was_done) {
+                self.announcer.say(&word);
+            }
+            if matches!(machine.phase(), Phase::Idle | Phase::Held { .. }) {
+                self.rest();
+            }
+        }
+    }
+}
+
+impl Agent {
+    fn stored(&self) -> Option<planning::Stored> {
+        self.known.facts().plan.clone()
+    }
+
+    /// A name that no attempt on this host had before: the time, and a number within this process.
+    fn name_attempt(&self) -> Attempt {
+        let number = self.known.names.fetch_add(1, Ordering::Relaxed);
+        Attempt(format!("{:x}-{number:x}", (self.now)().as_millisecond()))
+    }
+
+    async fn observe(&self) -> Event {
+        if let Err(error) = self.adopt().await {
+            return Event::Failed(error);
+        }
+        let read = || observe::host(&Root::open(&self.root, None)?);
+        match read() {
+            Ok(Some(host)) => {
+                let mut facts = self.known.facts();
+                facts.at = Some(host.observation.at.clone());
+                facts.boot_id.clone_from(&host.observation.boot_id);
+                facts.plan = host.under_way;
+                Event::Observed(host.observation)
+            }
+            Ok(None) => Event::Failed(format!(
+                "the host has no record of its configuration in {}, and the Node names none",
+                observe::RECORD
+            )),
+            Err(error) => Event::Failed(Chain(&error).to_string()),
+        }
+    }
+
+    async fn plan(&self, from: &Target, to: &Target, say: &Say) -> Event {
+        let planner = Planner {
+            root: &self.root,
+            account: &self.account,
+        };
+        let attempt = self.name_attempt();
+        let single_replica =
+            desired::latest(&self.seen).is_some_and(|node| desired::is_single_replica(&node));
+        let facts = planning::facts(&self.helper, &self.root, &attempt, single_replica);
+        tracing::info!("Starting update from {} to {}", from.config, to.config);
+        // Two parsed configurations are large.
+        match Box::pin(planner.plan(&attempt, (from, to), facts, say)).await {
+            Ok(stored) => {
+                if let Some(image) = &stored.image {
+                    self.announcer.say(&Word::os_update_started(image));
+                }
+                let outline = stored.outline;
+                self.known.facts().plan = Some(stored);
+                Event::Planned(outline)
+            }
+            Err(no_plan) => no_plan.into(),
+        }
+    }
+
+    async fn prepare(&self, say: &Say) -> Event {
+        let Some(plan) = self.stored() else {
+            return no_plan();
+        };
+        let image = plan.image.as_deref();
+        prepare::prepare(&self.helper, &plan.attempt, image, &plan.directory, say).await
+    }
+
+    async fn drain(&self, say: &Say) -> Event {
+        let Some(plan) = self.stored() else {
+            return no_plan();
+        };
+        let draining = Draining {
+            kubelet: &self.kubelet,
+            writer: &self.writer,
+            seen: self.seen.clone(),
+            node: &self.node,
+            own: self.own.as_ref(),
+            attempt: &plan.attempt,
+            config: &plan.to.config,
+            now: self.now,
+        };
+        let mut blocked = "pods have not left yet".to_owned();
+        let mut is_overdue = false;
+        let result = draining
+            .run(|told| {
+                match told {
+                    Told::Blocked(text) => blocked = text,
+                    Told::Slow => {
+                        self.announcer
+                            .say(&Word::drain_threshold_exceeded(&blocked));
+                        return;
+                    }
+                    Told::Overdue => {
+                        is_overdue = true;
+                        self.figures.set_drain_overdue(true);
+                        self.announcer
+                            .say(&Word::failed_to_drain(&self.overdue(&blocked)));
+                    }
+                }
+                say.say(if is_overdue {
+                    Event::Overdue(self.overdue(&blocked))
+                } else {
+                    Event::Blocked(blocked.clone())
+                });
+            })
+            .await;
+        match result {
+            Ok(()) => {
+                tracing::info!("drain complete");
+                Event::Drained
+            }
+            Err(error) => Event::Failed(Chain(&error).to_string()),
+        }
+    }
+
+    fn overdue(&self, blocked: &str) -> String {
+        format!(
+            "failed to drain node: {} after 1 hour: {blocked}",
+            self.node
+        )
+    }
+
+    async fn apply(&self) -> Event {
+        let Some(plan) = self.stored() else {
+            return no_plan();
+        };
+        let boot_id = self.known.facts().boot_id.clone();
+        // Not knowing the node, what can be undone by a person is better than what cannot.
+        let stays = desired::latest(&self.seen).is_none_or(|node| node.is_control_plane);
+        apply::apply(
+            &self.helper,
+            &plan.attempt,
+            &plan.directory,
+            &boot_id,
+            stays,
+        )
+        .await
+    }
+
+    async fn prove(&self, to: &Target, say: &Say) -> Event {
+        let root = match Root::open(&self.root, None) {
+            Ok(root) => root,
+            Err(error) => return Event::Failed(Chain(&error).to_string()),
+        };
+        let attempt = self.name_attempt();
+        let event = prove::prove(&self.helper, &root, to, &attempt, |event| say.say(event)).await;
+        if event == Event::Proved {
+            self.known.facts().at = Some(to.clone());
+        } else if let Event::Failed(text) = &event {
+            self.announcer.say(&Word::validation_failed(text));
+        }
+        event
+    }
+
+    async fn give_back(&self) -> Result<(), give_back::Error> {
+        let at = self.known.facts().at.clone();
+        let config = at.map(|at| at.config).unwrap_or_default();
+        let root = Root::open(&self.root, None);
+        // A host that cannot tell since when it is up takes any word of the kubelet.
+        let up_since = root
+            .ok()
+            .and_then(|root| observe::seconds_up(&root).ok())
+            .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok())
+            .map_or(Timestamp::UNIX_EPOCH, |up| (self.now)() - up);
+        give_back::give_back(&self.writer, &self.seen, &self.node, &config, up_since).await
+    }
+
+    /// Makes the host and the Node known to each other, once: the guard on the host, the first annotations, the first record.
+    async fn adopt(&self) -> Result<(), String> {
+        if !self.known.facts().is_guarded {
+            let name = self.name_attempt();
+            let installed = self
+                .helper
+                .run("guard", &name, &["--install"], Priority::Normal)
+                .await;
+            match installed {
+                Ok(report) if report.outcome == Outcome::Done => {
+                    self.known.facts().is_guarded = true;
+                }
+                Ok(report) => return Err(report.because()),
+                Err(error) => return Err(Chain(&error).to_string()),
+            }
+        }
+        // Without the API server the host is still looked after.
+        let Some(mut node) = desired::latest(&self.seen) else {
+            return Ok(());
+        };
+        let text = |error: adopt::Error| Chain(&error).to_string();
+        let root = Root::open(&self.root, None).map_err(|error| text(error.into()))?;
+        if adopt::is_new(&node) {
+            let first = adopt::first_annotations(&root).map_err(text)?;
+            if !first.is_empty() {
+                let write = self.writer.write(move |node| adopt::annotate(node, &first));
+                node = write.await.map_err(|error| Chain(&error).to_string())?;
+            }
+        }
+        if observe::record(&root)
+            .map_err(|error| text(error.into()))?
+            .is_none()
+            && let Some(name) = node.annotation(api::annotation::CURRENT_CONFIG)
+            && let Some(path) = planning::config_path(name)
+        {
+            let config: serde_json::Value = self
+                .account
+                .get(&path)
+                .await
+                .map_err(|error| Chain(&error).to_string())?;
+            adopt::write_record(&root, config.to_string().as_bytes()).map_err(text)?;
+            tracing::info!(config = name, "wrote the first record of this host");
+        }
+        Ok(())
+    }
+
+    /// An idle daemon keeps no connection but its watch.
+    fn rest(&self) {
+        self.account.rest();
+    }
+}
+
+fn no_plan() -> Event {
+    Event::Failed("the plan is not stored any more".to_owned())
+}

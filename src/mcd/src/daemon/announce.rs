@@ -1,0 +1,201 @@
+//! Events and the log lines that people search for.
+//!
+//! Source: `daemon.md` 5 for reasons and words. Few are sent: each is a request, and the annotations hold the rest.
+
+use std::sync::Mutex;
+
+use cluster::events::{Recorder, Severity, Subject};
+use cluster::watch::Seen;
+use jiff::Timestamp;
+use machineconfig::phase::Phase;
+use tokio::sync::watch;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    severity: Severity,
+    reason: &'static str,
+    message: String,
+}
+
+impl Word {
+    const fn new(severity: Severity, reason: &'static str, message: String) -> Self {
+        Self {
+            severity,
+            reason,
+            message,
+        }
+    }
+
+    /// The OS is being changed.
+    pub fn os_update_started(image: &str) -> Self {
+        Self::new(
+            Severity::Normal,
+            "OSUpdateStarted",
+            format!("Upgrading OS to {image}"),
+        )
+    }
+
+    /// A drain takes long.
+    pub fn drain_threshold_exceeded(blocked: &str) -> Self {
+        let text = format!(
+            "Drain failed. Drain has been failing for more than 10 minutes. Will continue to retry. Error message from drain: {blocked}"
+        );
+        Self::new(Severity::Warning, "DrainThresholdExceeded", text)
+    }
+
+    /// A drain takes too long.
+    pub fn failed_to_drain(text: &str) -> Self {
+        Self::new(Severity::Warning, "FailedToDrain", text.to_owned())
+    }
+
+    /// The node is not Ready in time.
+    pub fn failed_to_uncordon(text: &str) -> Self {
+        Self::new(Severity::Warning, "FailedToUncordon", text.to_owned())
+    }
+
+    /// The host is not what its record says.
+    pub fn validation_failed(text: &str) -> Self {
+        Self::new(
+            Severity::Warning,
+            "OnDiskStateValidationFailed",
+            text.to_owned(),
+        )
+    }
+}
+
+/// What entering `after` is worth saying on the node `node`. `was_done` tells whether the Node shows Done still: then nothing ended.
+pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<Word> {
+    let (severity, reason, message) = match after {
+        Phase::Draining { .. } => (
+            Severity::Normal,
+            "Drain",
+            "Draining node to update config.".to_owned(),
+        ),
+        Phase::Rebooting { to, .. } => (
+            Severity::Normal,
+            "Reboot",
+            format!("Node will reboot into config {}", to.config),
+        ),
+        Phase::Finishing { to } if !was_done => (
+            Severity::Normal,
+            "NodeDone",
+            format!("Setting node {node}, currentConfig {} to Done", to.config),
+        ),
+        Phase::Unreconcilable { target, reasons } => (
+            Severity::Warning,
+            "FailedToReconcile",
+            format!("cannot reconcile to {target}: {}", reasons.join("; ")),
+        ),
+        Phase::Held { target, cause } => (
+            Severity::Warning,
+            "RolledBack",
+            format!("{target} failed on this node and was rolled back: {cause}"),
+        ),
+        Phase::Starting
+        | Phase::Idle
+        | Phase::Fetching { .. }
+        | Phase::Applying { .. }
+        | Phase::Verifying { .. }
+        | Phase::Finishing { .. }
+        | Phase::RollingBack { .. }
+        | Phase::Degraded { .. } => return None,
+    };
+    Some(Word::new(severity, reason, message))
+}
+
+/// Logs the milestones that clients of the original look for, word by word.
+pub fn log_phase(after: &Phase) {
+    match after {
+        Phase::Rebooting { to, .. } => {
+            tracing::info!(
+                "initiating reboot: Node will reboot into config {}",
+                to.config
+            );
+        }
+        Phase::Finishing { to } => {
+            tracing::info!("Validated on-disk state");
+            tracing::info!("In desired state MachineConfig: {to}");
+        }
+        Phase::Degraded { cause, .. } => {
+            tracing::error!("Marking Degraded due to: {cause:?}");
+        }
+        Phase::Unreconcilable { reasons, .. } => {
+            tracing::error!("Marking Unreconcilable due to: {:?}", reasons.join("; "));
+        }
+        Phase::Held { target, cause } => {
+            tracing::error!(config = %target, reason = cause, "rolled back; the target is held");
+        }
+        Phase::Starting
+        | Phase::Idle
+        | Phase::Fetching { .. }
+        | Phase::Draining { .. }
+        | Phase::Applying { .. }
+        | Phase::Verifying { .. }
+        | Phase::RollingBack { .. } => {}
+    }
+}
+
+/// Speaks for one node, and says the same thing only once: a failure that is tried again each minute is one event.
+#[derive(Debug)]
+pub struct Announcer {
+    recorder: Recorder,
+    node: String,
+    seen: watch::Receiver<Seen>,
+    now: fn() -> Timestamp,
+    last: Mutex<Vec<Word>>,
+}
+
+/// How many different words are remembered as said: more than one failure has on its way round.
+const REMEMBERED: usize = 4;
+
+impl Announcer {
+    /// Speaks about the Node `node` through `recorder`.
+    pub const fn new(
+        recorder: Recorder,
+        node: String,
+        seen: watch::Receiver<Seen>,
+        now: fn() -> Timestamp,
+    ) -> Self {
+        Self {
+            recorder,
+            node,
+            seen,
+            now,
+            last: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Says a word, unless it is a warning that was said already.
+    pub fn say(&self, word: &Word) {
+        if let Ok(mut last) = self.last.lock() {
+            if word.severity == Severity::Normal {
+                last.clear();
+            } else if last.contains(word) {
+                return;
+            } else {
+                last.truncate(REMEMBERED - 1);
+                last.insert(0, word.clone());
+            }
+        }
+        let uid = self.seen.borrow().as_ref().map(|node| node.uid.clone());
+        let subject = Subject {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: self.node.clone(),
+            uid: uid.unwrap_or_else(|| self.node.clone()),
+        };
+        self.recorder.say(
+            &subject,
+            word.severity,
+            word.reason,
+            &word.message,
+            (self.now)(),
+        );
+    }
+
+    /// Waits until everything said is sent or given up.
+    pub async fn flush(&self) {
+        self.recorder.flush().await;
+    }
+}

@@ -1,0 +1,89 @@
+//! Executing the stored plan, taking it back, and the reboot.
+
+use std::time::Duration;
+
+use machineconfig::phase::Event;
+use machineconfig::plan::Attempt;
+use service::report::Chain;
+
+use super::helper::{Helper, Outcome, Priority};
+use super::publish::Publisher;
+
+/// How long the words before a reboot may take to get out. They matter less than the reboot: the node is drained and waits.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// How long the host may take to go down after logind took the request: units are stopped, each within its own limit.
+const SHUTDOWN_LIMIT: Duration = Duration::from_mins(15);
+
+/// Executes the stored plan, or finishes it. Answers `Switched`, `Applied` or `Failed`.
+///
+/// A target that cannot be proved is left by itself, unless `stays`: a control-plane node holds what the cluster is, and waits for people.
+pub async fn apply(
+    helper: &Helper,
+    attempt: &Attempt,
+    directory: &str,
+    boot_id: &str,
+    stays: bool,
+) -> Event {
+    let mut arguments = vec![directory];
+    if stays {
+        arguments.push("--stay");
+    }
+    match helper
+        .run("apply", attempt, &arguments, Priority::Normal)
+        .await
+    {
+        Ok(report) => match report.outcome {
+            Outcome::NeedsReboot => Event::Switched {
+                boot_id: boot_id.to_owned(),
+            },
+            Outcome::Done => Event::Applied,
+            Outcome::Failed | Outcome::Refused => Event::Failed(report.because()),
+        },
+        Err(error) => Event::Failed(Chain(&error).to_string()),
+    }
+}
+
+/// Undoes the stored plan; after the switch, switches back. Answers `TakenBack` or `Failed`, or ends with the host.
+pub async fn take_back(helper: &Helper, attempt: &Attempt) -> Event {
+    match helper.run("rollback", attempt, &[], Priority::Normal).await {
+        Ok(report) => match report.outcome {
+            Outcome::Done => Event::TakenBack,
+            // The target is booted: the origin is first again and has to be booted too.
+            Outcome::NeedsReboot => go_down(helper).await,
+            Outcome::Failed | Outcome::Refused => Event::Failed(report.because()),
+        },
+        Err(error) => Event::Failed(Chain(&error).to_string()),
+    }
+}
+
+/// Reboots once the last words are out. Answers `Failed`, or ends with the host.
+pub async fn reboot(
+    helper: &Helper,
+    publisher: &Publisher,
+    words: impl Future<Output = ()>,
+) -> Event {
+    if tokio::time::timeout(LAST_WORDS, words).await.is_err() || !publisher.settle(LAST_WORDS).await
+    {
+        tracing::warn!("rebooting though the API server does not know yet");
+    }
+    go_down(helper).await
+}
+
+async fn go_down(helper: &Helper) -> Event {
+    let reboot = async { helper.systemd().await?.reboot().await };
+    let cause = match reboot.await {
+        Ok(()) => {
+            tokio::time::sleep(SHUTDOWN_LIMIT).await;
+            format!(
+                "the host still runs {} min later",
+                SHUTDOWN_LIMIT.as_secs() / 60
+            )
+        }
+        Err(error) => Chain(&error).to_string(),
+    };
+    // Source: `daemon.md` 2.10; clients look for these words.
+    Event::Failed(format!(
+        "reboot command failed, something is seriously wrong: {cause}"
+    ))
+}

@@ -1,0 +1,186 @@
+//! The command line of `mcd start`, as one validated value.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use cluster::drain::PodName;
+
+/// Keeps this node in the configuration that its Node asks for.
+#[derive(Debug, Clone, clap::Args)]
+pub struct StartArgs {
+    /// Kubeconfig of the kubelet, as a path on the host. It is read again when it, or a file that it names, changes.
+    #[arg(long, default_value = "/var/lib/kubelet/kubeconfig")]
+    kubeconfig: PathBuf,
+    /// Name of the Node (or environment variable `NODE_NAME`)
+    #[arg(long)]
+    node_name: Option<String>,
+    /// Where the host's root is mounted
+    #[arg(long, default_value = "/rootfs")]
+    root_mount: PathBuf,
+    /// Where metrics and health are served
+    #[arg(long, default_value = "127.0.0.1:8797")]
+    metrics_url: SocketAddr,
+    /// Token of the pod's service account
+    #[arg(
+        long,
+        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    )]
+    token_file: PathBuf,
+    /// This pod, as namespace/name, where it is not of a DaemonSet: a drain leaves it alone
+    #[arg(long)]
+    pod: Option<String>,
+    /// Namespace that events are kept in
+    #[arg(long, default_value = "openshift-machine-config-operator")]
+    events_namespace: String,
+    /// The helper that is put on the host
+    #[arg(long, default_value = "/usr/bin/mcd-os")]
+    helper: PathBuf,
+    /// How much is logged: 0 errors, 1 warnings, 2 what happens, 4 decisions, 6 traffic
+    #[arg(long, default_value_t = 2)]
+    pub v: u8,
+}
+
+/// What `mcd start` runs with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Kubeconfig of the kubelet, on the host.
+    pub kubeconfig: PathBuf,
+    /// Name of the Node.
+    pub node: String,
+    /// Where the host's root is mounted.
+    pub root: PathBuf,
+    /// Where metrics and health are served.
+    pub metrics: SocketAddr,
+    /// Token of the pod's service account, in the pod.
+    pub token: PathBuf,
+    /// This pod.
+    pub own: Option<PodName>,
+    /// Namespace of events.
+    pub events_namespace: String,
+    /// The helper, in the pod.
+    pub helper: PathBuf,
+}
+
+impl StartArgs {
+    /// Validates.
+    ///
+    /// # Errors
+    /// A message that names the option.
+    pub fn validate(self) -> anyhow::Result<Options> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the documented fallback of the original, read here only"
+        )]
+        let from_environment = || std::env::var("NODE_NAME").ok();
+        let node = self
+            .node_name
+            .or_else(from_environment)
+            .filter(|name| !name.is_empty())
+            .context("node-name is required")?;
+        let plain =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        // It becomes part of request paths and selectors.
+        anyhow::ensure!(
+            node.bytes().all(plain),
+            "--node-name {node:?} is no name of a Node"
+        );
+        let own = self.pod.map(|pod| parse_pod(&pod)).transpose()?;
+        Ok(Options {
+            kubeconfig: self.kubeconfig,
+            node,
+            root: self.root_mount,
+            metrics: self.metrics_url,
+            token: self.token_file,
+            own,
+            events_namespace: self.events_namespace,
+            helper: self.helper,
+        })
+    }
+}
+
+fn parse_pod(text: &str) -> anyhow::Result<PodName> {
+    let (namespace, name) = text
+        .split_once('/')
+        .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
+        .with_context(|| format!("--pod {text:?} is not namespace/name"))?;
+    Ok(PodName {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        start: StartArgs,
+    }
+
+    fn options(arguments: &[&str]) -> anyhow::Result<Options> {
+        let arguments = [&["mcd"], arguments].concat();
+        Program::try_parse_from(arguments)?.start.validate()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_original() {
+        let options = options(&["--node-name", "worker-1"]).unwrap();
+        assert_eq!(
+            options.kubeconfig.to_str(),
+            Some("/var/lib/kubelet/kubeconfig")
+        );
+        assert_eq!(options.root.to_str(), Some("/rootfs"));
+        assert_eq!(options.metrics.to_string(), "127.0.0.1:8797");
+        assert!(options.own.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let table = [
+            (vec!["--node-name", "a/b"], "no name of a Node"),
+            (
+                vec!["--node-name", "a", "--pod", "mcd"],
+                "--pod \"mcd\" is not namespace/name",
+            ),
+            (
+                vec!["--node-name", "a", "--metrics-url", "x"],
+                "--metrics-url",
+            ),
+        ];
+        for (arguments, expected) in table {
+            let error = options(&arguments).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    /// The DaemonSet as it is deployed starts what is built here.
+    #[test]
+    fn the_daemon_set_starts_with_options_that_exist() {
+        let text = include_str!("../../../../deploy/daemon/daemonset.yaml");
+        let manifest: serde_json::Value = serde_norway::from_str(text).unwrap();
+        let container = &manifest["spec"]["template"]["spec"]["containers"][0];
+        let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
+        assert_eq!(arguments[0], "start");
+        let expanded: Vec<String> = arguments[1..]
+            .iter()
+            .map(|argument| {
+                argument
+                    .replace("$(NODE_NAME)", "worker-1")
+                    .replace("$(POD_NAMESPACE)", "mco")
+            })
+            .collect();
+        let expanded: Vec<&str> = expanded.iter().map(String::as_str).collect();
+        let options = options(&expanded).unwrap();
+        assert_eq!(
+            (options.node.as_str(), options.events_namespace.as_str()),
+            ("worker-1", "mco")
+        );
+        let mount = &container["volumeMounts"][0]["mountPath"];
+        assert_eq!(mount.as_str(), options.root.to_str());
+    }
+}

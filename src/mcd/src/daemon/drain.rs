@@ -1,0 +1,172 @@
+//! Cordoning this node and emptying it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::annotation;
+use cluster::access::Access;
+use cluster::drain::{Drain, PodName};
+use cluster::node::Node;
+use cluster::node_writer::{self, Change, NodeWriter};
+use cluster::watch::Seen;
+use jiff::Timestamp;
+use machineconfig::plan::Attempt;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::publish::drain_value;
+
+/// After this time a drain that makes no headway is worth an event: `controller.md` 4.2.
+pub const SLOW: Duration = Duration::from_mins(10);
+
+/// After this time the node counts as degraded; the drain goes on: `daemon.md` 3.5.
+pub const OVERDUE: Duration = Duration::from_hours(1);
+
+/// What a drain tells on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// What holds it up, for people.
+    Blocked(String),
+    /// It takes longer than [`SLOW`].
+    Slow,
+    /// It takes longer than [`OVERDUE`].
+    Overdue,
+}
+
+/// One drain of this node.
+#[derive(Debug)]
+pub struct Draining<'a> {
+    /// The kubelet's identity.
+    pub kubelet: &'a Access,
+    /// Writes the Node.
+    pub writer: &'a NodeWriter,
+    /// The Node as it is seen.
+    pub seen: watch::Receiver<Seen>,
+    /// Name of the node.
+    pub node: &'a str,
+    /// This pod.
+    pub own: Option<&'a PodName>,
+    /// Attempt that the cordon is tied to.
+    pub attempt: &'a Attempt,
+    /// Configuration that is drained for.
+    pub config: &'a str,
+    /// The clock.
+    pub now: fn() -> Timestamp,
+}
+
+impl Draining<'_> {
+    /// Cordons and evicts, until every pod that has to leave is gone and the node is still cordoned.
+    ///
+    /// # Errors
+    /// When the API server refuses the cordon for good.
+    pub async fn run(&self, mut tell: impl FnMut(Told)) -> Result<(), node_writer::Error> {
+        loop {
+            let cordoned = self.cordon().await?;
+            if self.evict(&cordoned, &mut tell).await {
+                return Ok(());
+            }
+            tracing::warn!(
+                node = self.node,
+                "somebody uncordoned the node; cordoning it again"
+            );
+        }
+    }
+
+    async fn cordon(&self) -> Result<Arc<Node>, node_writer::Error> {
+        let (attempt, config, now) = (self.attempt.clone(), self.config.to_owned(), self.now);
+        self.writer
+            .write(move |node| cordon(node, &attempt, &config, now()))
+            .await
+    }
+
+    /// False when the node was uncordoned meanwhile: pods may have come since.
+    async fn evict(&self, cordoned: &Node, tell: &mut impl FnMut(Told)) -> bool {
+        // The fault that the demo has to find.
+        if cfg!(feature = "mutant-skip-drain") {
+            return true;
+        }
+        let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let drain = Drain {
+            access: self.kubelet,
+            node: self.node,
+            own: self.own,
+        };
+        let evicting = drain.run(|progress| {
+            // The receiver lives as long as this function.
+            if sender.send(progress.to_string()).is_err() {
+                tracing::debug!("nobody listens to the drain");
+            }
+        });
+        let mut evicting = std::pin::pin!(evicting);
+        let mut seen = self.seen.clone();
+        let passed = self.passed();
+        let began = Instant::now();
+        let clocks = [(SLOW, Told::Slow), (OVERDUE, Told::Overdue)];
+        let mut clocks = clocks
+            .map(|(after, word)| (began + after.saturating_sub(passed), word))
+            .into_iter()
+            .peekable();
+        loop {
+            let next = clocks.peek().map(|(at, _)| *at);
+            tokio::select! {
+                biased;
+                Some(blocked) = told.recv() => tell(Told::Blocked(blocked)),
+                () = &mut evicting => break,
+                changed = seen.changed() => {
+                    if changed.is_err() {
+                        // The process ends.
+                        std::future::pending::<()>().await;
+                    }
+                    if is_uncordoned(&seen, cordoned) {
+                        return false;
+                    }
+                }
+                () = sleep_until(next.unwrap_or(began)), if next.is_some() => {
+                    if let Some((_, word)) = clocks.next() {
+                        tell(word);
+                    }
+                }
+            }
+        }
+        !is_uncordoned(&seen, cordoned)
+    }
+
+    /// How long this drain goes on already: its beginning is kept on the Node, so that a restarted daemon goes on counting.
+    fn passed(&self) -> Duration {
+        let node = self.seen.borrow().clone();
+        let began: Option<Timestamp> =
+            node.and_then(|node| node.annotation(annotation::DRAIN_SINCE)?.parse().ok());
+        began
+            .and_then(|began| (self.now)().duration_since(began).try_into().ok())
+            .unwrap_or_default()
+    }
+}
+
+/// What to write to cordon `node` for an attempt, and to leave an administrator's cordon as it is.
+fn cordon(node: &Node, attempt: &Attempt, config: &str, now: Timestamp) -> Change {
+    let wanted = drain_value(config);
+    let is_ours = node.annotation(annotation::CORDONED_BY).is_some();
+    let mut change = Change::default();
+    if !node.unschedulable || is_ours {
+        change = change
+            .unschedulable(true)
+            .set(annotation::CORDONED_BY, attempt.0.as_str());
+    }
+    let is_resumed = node.annotation(annotation::DESIRED_DRAIN) == Some(&wanted)
+        && node.annotation(annotation::LAST_APPLIED_DRAIN) != Some(&wanted)
+        && node.annotation(annotation::DRAIN_SINCE).is_some();
+    if !is_resumed {
+        change = change.set(annotation::DRAIN_SINCE, now.to_string());
+    }
+    change.set(annotation::DESIRED_DRAIN, wanted)
+}
+
+/// Whether the node takes pods again since it was cordoned. What was seen before that says nothing, and a Node that is gone takes none.
+fn is_uncordoned(seen: &watch::Receiver<Seen>, cordoned: &Node) -> bool {
+    seen.borrow()
+        .as_ref()
+        .is_some_and(|node| !node.unschedulable && node.is_as_new_as(cordoned))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! The traffic of a drain and of giving the node back: cordon, evictions, uncordon, and nothing else.
+
+#![cfg(not(feature = "mutant-skip-drain"))]
+
+use std::collections::BTreeMap;
+
+use apimock::{Call, Reply, Script};
+use serde_json::{Value, json};
+use service::shutdown::{self, Trigger};
+
+use super::*;
+use crate::daemon::give_back::give_back;
+
+const NODE: &str = "/api/v1/nodes/n";
+const PODS: &str = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn";
+const WATCH: &str =
+    "/api/v1/pods?fieldSelector=spec.nodeName%3Dn&watch=true&resourceVersion=7&timeoutSeconds=N";
+const START: &str = "2026-11-21T19:00:00Z";
+
+fn clock() -> Timestamp {
+    START.parse().unwrap()
+}
+
+fn node(version: u32, unschedulable: bool, annotations: &Value) -> Value {
+    json!({
+        "metadata": {"name": "n", "uid": "u", "resourceVersion": version.to_string(), "annotations": annotations},
+        "spec": {"unschedulable": unschedulable},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": START}]},
+    })
+}
+
+fn pod() -> Value {
+    json!({"metadata": {"namespace": "shop", "name": "web", "uid": "1"}, "status": {"phase": "Running"}})
+}
+
+fn deleted_after(secs: u64) -> Reply {
+    let event = json!({"type": "DELETED", "object": pod()});
+    Reply::Events(
+        vec![(Duration::from_secs(secs), event)],
+        Duration::from_hours(1),
+    )
+}
+
+fn eviction(reply: Reply) -> Call {
+    Call::post(
+        "/api/v1/namespaces/shop/pods/web/eviction",
+        json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": "shop", "name": "web"},
+            "deleteOptions": {"preconditions": {"uid": "1"}},
+        }),
+        reply,
+    )
+}
+
+fn list(pods: &[Value]) -> Call {
+    Call::get(
+        PODS,
+        Reply::ok(json!({"metadata": {"resourceVersion": "7"}, "items": pods})),
+    )
+}
+
+fn refused() -> Reply {
+    Reply::Object(
+        429,
+        json!({
+            "kind": "Status", "status": "Failure", "code": 429, "reason": "TooManyRequests", "message": "no",
+            "details": {"causes": [{
+                "reason": "DisruptionBudget",
+                "message": "The disruption budget web needs 5 healthy pods and has 5 currently",
+            }]},
+        }),
+    )
+}
+
+fn drained() -> Value {
+    json!({
+        annotation::CORDONED_BY: "1-0",
+        annotation::DRAIN_SINCE: START,
+        annotation::DESIRED_DRAIN: "drain-b",
+    })
+}
+
+struct Set {
+    script: Script,
+    access: Arc<Access>,
+    writer: NodeWriter,
+    seen: watch::Sender<Seen>,
+    attempt: Attempt,
+    _running: Trigger,
+}
+
+impl Set {
+    fn new(first: Value, calls: Vec<Call>) -> Self {
+        let (script, client) = Script::start(calls);
+        let access = Arc::new(Access::of_client(client));
+        let (seen, receiver) = watch::channel(Some(read(first)));
+        let (trigger, shutdown) = shutdown::pair();
+        let (writer, work) = NodeWriter::new(Arc::clone(&access), "n", receiver, shutdown);
+        tokio::spawn(work);
+        Self {
+            script,
+            access,
+            writer,
+            seen,
+            attempt: Attempt("1-0".to_owned()),
+            _running: trigger,
+        }
+    }
+
+    fn draining(&self) -> Draining<'_> {
+        Draining {
+            kubelet: &self.access,
+            writer: &self.writer,
+            seen: self.seen.subscribe(),
+            node: "n",
+            own: None,
+            attempt: &self.attempt,
+            config: "b",
+            now: clock,
+        }
+    }
+
+    async fn drain(&self) -> Vec<Told> {
+        let mut told = Vec::new();
+        let draining = self.draining();
+        let work = draining.run(|word| told.push(word));
+        self.script.drive(work).await.unwrap();
+        told
+    }
+}
+
+fn read(object: Value) -> Arc<Node> {
+    Arc::new(serde_json::from_value(object).unwrap())
+}
+
+fn cordoning(reply: Reply) -> Call {
+    Call::patch(
+        NODE,
+        json!({
+            "metadata": {"annotations": {
+                annotation::CORDONED_BY: "1-0", annotation::DESIRED_DRAIN: "drain-b", annotation::DRAIN_SINCE: START,
+            }},
+            "spec": {"unschedulable": true},
+        }),
+        reply,
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn cordons_evicts_and_names_the_budget() {
+    let set = Set::new(
+        node(1, false, &json!({})),
+        vec![
+            cordoning(Reply::ok(node(2, true, &drained()))),
+            list(&[pod()]),
+            Call::get(WATCH, deleted_after(30)),
+            eviction(refused()),
+            eviction(Reply::created()),
+        ],
+    );
+    let told = set.drain().await;
+    let Some(Told::Blocked(text)) = told.first() else {
+        panic!("{told:?}")
+    };
+    assert!(
+        text.starts_with("pod shop/web is protected by PodDisruptionBudget shop/web"),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_administrators_cordon_is_not_made_ours() {
+    let call = Call::patch(
+        NODE,
+        json!({"metadata": {"annotations": {annotation::DESIRED_DRAIN: "drain-b", annotation::DRAIN_SINCE: START}}}),
+        Reply::ok(node(
+            2,
+            true,
+            &json!({annotation::DESIRED_DRAIN: "drain-b"}),
+        )),
+    );
+    Set::new(node(1, true, &json!({})), vec![call, list(&[])])
+        .drain()
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restarted_drain_keeps_its_clock_and_writes_nothing() {
+    Set::new(node(5, true, &drained()), vec![list(&[])])
+        .drain()
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_drain_says_so_after_ten_minutes_and_after_an_hour() {
+    let mut refusals: Vec<_> = (0..13)
+        .map(|_| eviction(Reply::Later(429, 300, json!({"message": "no"}))))
+        .collect();
+    let mut calls = vec![
+        cordoning(Reply::ok(node(2, true, &drained()))),
+        list(&[pod()]),
+        Call::get(WATCH, Reply::Events(vec![], Duration::from_hours(9))),
+    ];
+    calls.push(refusals.remove(0));
+    // A watch ends after five minutes, and the pods are listed anew.
+    for refusal in refusals {
+        calls.extend([
+            list(&[pod()]),
+            Call::get(WATCH, Reply::Events(vec![], Duration::from_hours(9))),
+        ]);
+        calls.push(refusal);
+    }
+    calls.extend([list(&[])]);
+    let set = Set::new(node(1, false, &json!({})), calls);
+    let mut told = BTreeMap::new();
+    let began = tokio::time::Instant::now();
+    let draining = set.draining();
+    let work = draining.run(|word| {
+        let minutes = began.elapsed().as_secs() / 60;
+        told.entry(format!("{word:?}")).or_insert(minutes);
+    });
+    set.script.drive(work).await.unwrap();
+    assert_eq!((told["Slow"], told["Overdue"]), (10, 60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_uncordoned_by_somebody_is_cordoned_and_drained_again() {
+    let set = Set::new(
+        node(1, false, &json!({})),
+        vec![
+            cordoning(Reply::ok(node(2, true, &drained()))),
+            list(&[pod()]),
+            Call::get(WATCH, deleted_after(30)),
+            eviction(Reply::created()),
+            Call::patch(
+                NODE,
+                json!({"spec": {"unschedulable": true}}),
+                Reply::ok(node(4, true, &drained())),
+            ),
+            list(&[]),
+        ],
+    );
+    let draining = set.draining();
+    let work = async {
+        let intruder = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            // Seen late, from before the cordon: says nothing.
+            set.seen
+                .send_replace(Some(read(node(1, false, &json!({})))));
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            set.seen
+                .send_replace(Some(read(node(3, false, &drained()))));
+        };
+        let (result, ()) = tokio::join!(draining.run(|_| {}), intruder);
+        result
+    };
+    set.script.drive(work).await.unwrap();
+}
+
+fn given_back() -> Call {
+    Call::patch(
+        NODE,
+        json!({
+            "metadata": {"annotations": {
+                annotation::DESIRED_DRAIN: "uncordon-b", annotation::LAST_APPLIED_DRAIN: "uncordon-b",
+                annotation::CORDONED_BY: null, annotation::DRAIN_SINCE: null,
+            }},
+            "spec": {"unschedulable": null},
+        }),
+        Reply::ok(node(6, false, &json!({}))),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn uncordons_in_one_patch() {
+    let set = Set::new(node(5, true, &drained()), vec![given_back()]);
+    let seen = set.seen.subscribe();
+    let work = give_back(&set.writer, &seen, "n", "b", clock());
+    set.script.drive(work).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_has_not_spoken_since_the_boot_is_waited_for() {
+    let set = Set::new(node(5, true, &drained()), vec![given_back()]);
+    let seen = set.seen.subscribe();
+    let booted = "2026-11-21T19:10:00Z".parse().unwrap();
+    let work = async {
+        let kubelet = async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            assert_eq!(
+                set.script.remaining(),
+                1,
+                "uncordoned before the kubelet was back"
+            );
+            let mut now = node(5, true, &drained());
+            now["status"]["conditions"][0]["lastHeartbeatTime"] = json!("2026-11-21T19:10:05Z");
+            set.seen.send_replace(Some(read(now)));
+        };
+        let (result, ()) = tokio::join!(give_back(&set.writer, &seen, "n", "b", booted), kubelet);
+        result
+    };
+    set.script.drive(work).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_stays_away_is_said() {
+    let set = Set::new(node(5, true, &drained()), vec![]);
+    let seen = set.seen.subscribe();
+    let booted = "2026-11-21T19:10:00Z".parse().unwrap();
+    let work = give_back(&set.writer, &seen, "n", "b", booted);
+    let error = set.script.drive(work).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("failed to uncordon node: n after 10 minutes"),
+        "{error}"
+    );
+}

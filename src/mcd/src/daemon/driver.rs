@@ -1,0 +1,164 @@
+//! The loop around the state machine: events in, commands out, one at a time.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::{Fuse, FusedFuture as _};
+use machineconfig::phase::{Command, Event, Machine, Unexpected};
+use service::shutdown::Shutdown;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// How long the first look at the host waits for the Node. With its target known, a plan that is under way is finished or taken back as
+/// that asks; without, the host is still kept in order.
+const NODE_FIRST: Duration = Duration::from_secs(30);
+
+/// What carries out commands.
+pub trait Hands {
+    /// Runs a command to its answer. What happens on the way goes to `say`. No answer: another command gives one.
+    ///
+    /// Dropping the future abandons the command; [`Self::cancel`] then ends what it left running.
+    fn run(&self, command: Command, say: Say) -> impl Future<Output = Option<Event>>;
+
+    /// Ends what an abandoned command left running.
+    fn cancel(&self) -> impl Future<Output = ()>;
+
+    /// Shows the machine to the outside. Called after each step; must not wait.
+    fn show(&self, machine: &Machine);
+}
+
+/// Where a command under way says what happens. Once the command is abandoned, nobody listens.
+#[derive(Debug, Clone)]
+pub struct Say(mpsc::UnboundedSender<Event>);
+
+impl Say {
+    /// A place to say things, and what hears them.
+    pub fn channel() -> (Self, mpsc::UnboundedReceiver<Event>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Says it.
+    pub fn say(&self, event: Event) {
+        if self.0.send(event).is_err() {
+            tracing::debug!("a command that was given up had something to say");
+        }
+    }
+}
+
+/// Drives one node until the shutdown. `looked` ends once the Node was read and what it asks for is among the `inputs`.
+///
+/// # Errors
+/// [`Unexpected`]: an event that the state machine has no answer to. The process ends then and starts over from what the host says.
+pub async fn drive<H: Hands>(
+    hands: &H,
+    mut inputs: mpsc::Receiver<Event>,
+    looked: impl Future,
+    mut shutdown: Shutdown,
+) -> Result<(), Unexpected> {
+    let mut work = Work::new(hands);
+    tokio::select! {
+        () = shutdown.requested() => return Ok(()),
+        _ = timeout(NODE_FIRST, looked) => {}
+    }
+    while let Ok(event) = inputs.try_recv() {
+        work.step(event).await?;
+    }
+    work.queue.push_back(Command::Observe);
+    loop {
+        work.begin_next();
+        let event = tokio::select! {
+            biased;
+            () = shutdown.requested() => return Ok(()),
+            Some(event) = work.said.recv() => event,
+            answer = &mut work.running => match answer {
+                Some(event) => event,
+                None => continue,
+            },
+            Some(event) = inputs.recv() => event,
+            () = sleep_until(work.retry_at.unwrap_or_else(Instant::now)), if work.retry_at.is_some() => {
+                work.retry_at = None;
+                Event::Retry
+            }
+        };
+        work.step(event).await?;
+    }
+}
+
+type Running<'h> = Fuse<Pin<Box<dyn Future<Output = Option<Event>> + 'h>>>;
+
+struct Work<'h, H> {
+    hands: &'h H,
+    machine: Machine,
+    queue: VecDeque<Command>,
+    running: Running<'h>,
+    said: mpsc::UnboundedReceiver<Event>,
+    retry_at: Option<Instant>,
+}
+
+impl<'h, H: Hands> Work<'h, H> {
+    fn new(hands: &'h H) -> Self {
+        Self {
+            hands,
+            machine: Machine::new(),
+            queue: VecDeque::new(),
+            running: Fuse::terminated(),
+            said: Say::channel().1,
+            retry_at: None,
+        }
+    }
+
+    /// Begins the next command, if none is under way.
+    fn begin_next(&mut self) {
+        if !self.running.is_terminated() {
+            return;
+        }
+        if let Some(command) = self.queue.pop_front() {
+            tracing::debug!(?command, "command");
+            // A channel of its own: what an abandoned command still says reaches nobody.
+            let (say, said) = Say::channel();
+            self.said = said;
+            let future: Pin<Box<dyn Future<Output = Option<Event>> + 'h>> =
+                Box::pin(self.hands.run(command, say));
+            self.running = future.fuse();
+        }
+    }
+
+    async fn step(&mut self, event: Event) -> Result<(), Unexpected> {
+        let before = self.machine.phase().name();
+        tracing::debug!(phase = before, ?event, "event");
+        let commands = self.machine.step(event)?;
+        let after = self.machine.phase().name();
+        if before != after {
+            tracing::info!(
+                phase = after,
+                waits_for = self.machine.waits_for(),
+                reason = self.machine.reason(),
+                "phase"
+            );
+        }
+        for command in commands {
+            if command == Command::Cancel {
+                self.cancel().await;
+            } else if let Command::RetryAfter(delay) = command {
+                self.retry_at = Some(Instant::now() + delay);
+            } else {
+                self.queue.push_back(command);
+            }
+        }
+        self.hands.show(&self.machine);
+        Ok(())
+    }
+
+    async fn cancel(&mut self) {
+        self.queue.clear();
+        self.running = Fuse::terminated();
+        self.said = Say::channel().1;
+        self.hands.cancel().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

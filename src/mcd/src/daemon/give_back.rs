@@ -1,0 +1,134 @@
+//! Giving the node back: uncordoned if the cordon is ours, once its kubelet is Ready.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::annotation;
+use cluster::node::Node;
+use cluster::node_writer::{self, Change, NodeWriter};
+use cluster::watch::Seen;
+use jiff::Timestamp;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::publish::{drain_value, uncordon_value};
+
+/// How long the kubelet may take to say Ready: `daemon.md` 3.11.
+const READY_LIMIT: Duration = Duration::from_mins(10);
+
+/// Why the node is not in service again.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kubelet does not say Ready.
+    #[error(
+        "failed to uncordon node: {node} after {} minutes: its kubelet is not Ready",
+        READY_LIMIT.as_secs() / 60
+    )]
+    NotReady {
+        /// The node.
+        node: String,
+    },
+    /// The API server refuses it.
+    #[error(transparent)]
+    Write(#[from] node_writer::Error),
+}
+
+/// Uncordons if the cordon is ours, and says in `desiredDrain` and `lastAppliedDrain` that it is done. A node that was not drained is
+/// left as it is, and an administrator's own cordon stays.
+///
+/// Shape: `up_since` is when this boot began: an older word of the kubelet is not waited for but overlooked.
+///
+/// # Errors
+/// All of [`Error`].
+pub async fn give_back(
+    writer: &NodeWriter,
+    seen: &watch::Receiver<Seen>,
+    node: &str,
+    config: &str,
+    up_since: Timestamp,
+) -> Result<(), Error> {
+    let mut seen = seen.clone();
+    let is_known = |seen: &Seen| seen.is_some();
+    // Without a shutdown the sender lives: an error ends this process anyway.
+    let known: Option<Arc<Node>> = match seen.wait_for(is_known).await {
+        Ok(seen) => seen.clone(),
+        Err(_) => None,
+    };
+    if known.is_some_and(|node| is_ours(&node)) {
+        let is_ready = |seen: &Seen| {
+            seen.as_ref()
+                .is_some_and(|node| node.is_ready_since(up_since))
+        };
+        let ready = timeout(READY_LIMIT, seen.wait_for(is_ready)).await;
+        if !matches!(ready, Ok(Ok(_))) {
+            return Err(Error::NotReady {
+                node: node.to_owned(),
+            });
+        }
+    }
+    let config = config.to_owned();
+    writer.write(move |node| change(node, &config)).await?;
+    Ok(())
+}
+
+fn is_ours(node: &Node) -> bool {
+    node.annotation(annotation::CORDONED_BY).is_some()
+}
+
+fn change(node: &Node, config: &str) -> Change {
+    let mut change = Change::default();
+    if is_ours(node) {
+        change = change.unschedulable(false).remove(annotation::CORDONED_BY);
+    }
+    let drains = node
+        .annotation(annotation::DESIRED_DRAIN)
+        .is_some_and(|value| value.starts_with(&drain_value("")));
+    if is_ours(node) || drains {
+        change = change
+            .set(annotation::DESIRED_DRAIN, uncordon_value(config))
+            .set(annotation::LAST_APPLIED_DRAIN, uncordon_value(config))
+            .remove(annotation::DRAIN_SINCE);
+    }
+    change
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn node(unschedulable: bool, annotations: &Value) -> Node {
+        serde_json::from_value(json!({
+            "metadata": {"name": "n", "annotations": annotations}, "spec": {"unschedulable": unschedulable},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_our_cordon_is_taken_away() {
+        let ours = node(
+            true,
+            &json!({annotation::CORDONED_BY: "1", annotation::DESIRED_DRAIN: "drain-b", annotation::DRAIN_SINCE: "x"}),
+        );
+        let given_back = Change::default()
+            .set(annotation::DESIRED_DRAIN, "uncordon-b")
+            .set(annotation::LAST_APPLIED_DRAIN, "uncordon-b")
+            .remove(annotation::DRAIN_SINCE);
+        let uncordoned = given_back
+            .clone()
+            .unschedulable(false)
+            .remove(annotation::CORDONED_BY);
+        assert_eq!(change(&ours, "b"), uncordoned);
+
+        let admins = node(true, &json!({annotation::DESIRED_DRAIN: "drain-b"}));
+        assert_eq!(change(&admins, "b"), given_back);
+    }
+
+    #[test]
+    fn a_node_that_was_not_drained_is_left_alone() {
+        let done = json!({annotation::DESIRED_DRAIN: "uncordon-a", annotation::LAST_APPLIED_DRAIN: "uncordon-a"});
+        assert_eq!(change(&node(true, &done), "b"), Change::default());
+        assert_eq!(change(&node(false, &json!({})), "b"), Change::default());
+    }
+}

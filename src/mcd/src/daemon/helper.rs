@@ -1,0 +1,344 @@
+//! Running `mcd-os` on the host: each verb in a transient unit, so that it outlives this pod.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use host::files::{self, Content, Found, Root};
+use host::systemd::{self, Job, Systemd};
+use machineconfig::plan::{Attempt, Mode};
+use serde::Deserialize;
+use service::report::Chain;
+use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, sleep};
+use zbus::Variant;
+
+use crate::deployments::Deployment;
+
+/// Where helpers lie on the host, one directory a digest.
+const BINARIES: &str = "/var/lib/slipway/bin";
+
+/// Where the helper leaves its reports; gone with the boot.
+const REPORTS: &str = "/run/slipway";
+
+/// How often a report is looked for: often at first, as most verbs take less than a second.
+const PACE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+
+/// How long the pace is kept quick.
+const QUICK: Duration = Duration::from_secs(2);
+
+/// How often systemd is asked whether the unit still runs: one that was killed leaves no report.
+const UNIT_PACE: Duration = Duration::from_secs(2);
+
+/// What a verb of `mcd-os` says at its end.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it was refused, or the chain of what failed.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    /// The booted deployment; of `deployments` only.
+    #[serde(default)]
+    pub booted: Option<Deployment>,
+}
+
+impl Report {
+    /// The reasons as one text.
+    pub fn because(&self) -> String {
+        self.reasons.join("; ")
+    }
+}
+
+/// How a verb of `mcd-os` ended: its exit codes, as words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Done.
+    Done,
+    /// Failed; another try may succeed.
+    Failed,
+    /// Refused; nothing was changed, and another try will not succeed.
+    Refused,
+    /// Done, and the host has to reboot.
+    NeedsReboot,
+}
+
+/// Why the helper could not be run, or left no report.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The helper cannot be read in this image.
+    #[error("cannot read the helper {path}")]
+    Binary {
+        /// Its path in the image.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// A file on the host.
+    #[error("cannot put the helper on the host")]
+    Host(#[from] files::Error),
+    /// systemd refuses the unit.
+    #[error("cannot run {unit}")]
+    Unit {
+        /// The unit.
+        unit: String,
+        /// systemd's word.
+        source: systemd::Error,
+    },
+    /// The unit ended without a report: killed, or not even started.
+    #[error("{unit} ended without a report: {result}")]
+    NoReport {
+        /// The unit.
+        unit: String,
+        /// systemd's `Result`.
+        result: String,
+    },
+    /// The report is not one.
+    #[error("cannot understand the report of {unit}")]
+    Report {
+        /// The unit.
+        unit: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+/// How urgent a verb is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// The node is out of service, or it takes no time.
+    Normal,
+    /// The node works meanwhile.
+    Low,
+}
+
+/// `mcd-os` on one host.
+#[derive(Debug)]
+pub struct Helper {
+    /// Where the host's root is mounted.
+    root: PathBuf,
+    /// Path of the helper on the host.
+    binary: String,
+}
+
+impl Helper {
+    /// Puts the helper of this image on the host, named by its digest. One that is there already stays untouched, and running ones of
+    /// other versions go on.
+    ///
+    /// # Errors
+    /// [`Error::Binary`], [`Error::Host`].
+    pub fn install(root: &Path, image: &Path) -> Result<Self, Error> {
+        let digest = digest(image).map_err(|source| Error::Binary {
+            path: image.to_owned(),
+            source,
+        })?;
+        let directory = format!("{BINARIES}/{digest}");
+        let binary = format!("{directory}/mcd-os");
+        let host = Root::open(root, None)?;
+        // Whole or not at all, as it is put in place by a rename; looked for without reading its megabytes.
+        let names = host.list(&host.locate(&directory)?)?;
+        if !names.iter().any(|name| name == "mcd-os") {
+            let bytes = std::fs::read(image).map_err(|source| Error::Binary {
+                path: image.to_owned(),
+                source,
+            })?;
+            let content = Content {
+                bytes: &bytes,
+                mode: Mode(0o755),
+                uid: 0,
+                gid: 0,
+            };
+            host.replace(&host.locate(&binary)?, content)?;
+            tracing::info!(path = %binary, "put the helper on the host");
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            binary,
+        })
+    }
+
+    /// Runs a verb to its end and reads its report. One that runs already, as this pod was restarted, is waited for.
+    ///
+    /// Shape: the unit is `slipway-<verb>-<attempt>.service`; dropping the future leaves it running, see [`Self::stop`].
+    ///
+    /// # Errors
+    /// [`Error::Unit`], [`Error::NoReport`], [`Error::Report`].
+    pub async fn run(
+        &self,
+        verb: &str,
+        attempt: &Attempt,
+        arguments: &[&str],
+        priority: Priority,
+    ) -> Result<Report, Error> {
+        let unit = unit_name(verb, attempt);
+        let report = format!("{REPORTS}/{verb}-{}.json", attempt.0);
+        let failed = |source| Error::Unit {
+            unit: unit.clone(),
+            source,
+        };
+        let systemd = self.systemd().await.map_err(failed)?;
+        if is_running(&systemd, &unit).await.map_err(failed)? {
+            tracing::info!(unit, "waiting for the unit that runs already");
+        } else {
+            let host = Root::open(&self.root, None)?;
+            host.remove(&host.locate(&report)?)?;
+            systemd.reset_failed(&unit).await.map_err(failed)?;
+            let mut command = vec![self.binary.as_str(), "--report", &report, verb];
+            command.extend(arguments);
+            let properties = properties(&unit, &command, priority);
+            systemd
+                .start_transient(&unit, &properties)
+                .await
+                .map_err(failed)?;
+            tracing::info!(unit, "started");
+        }
+        self.await_report(&systemd, &unit, &report).await
+    }
+
+    /// Stops the unit of a verb, if it runs.
+    ///
+    /// # Errors
+    /// [`Error::Unit`].
+    pub async fn stop(&self, verb: &str, attempt: &Attempt) -> Result<(), Error> {
+        let unit = unit_name(verb, attempt);
+        let stop = async {
+            let systemd = self.systemd().await?;
+            if is_running(&systemd, &unit).await? {
+                tracing::info!(unit, "stopping");
+                systemd.run(Job::Stop, &unit).await?;
+            }
+            Ok(())
+        };
+        stop.await.map_err(|source| Error::Unit {
+            unit: unit.clone(),
+            source,
+        })
+    }
+
+    /// A connection to the host's systemd. It is opened for each use: an idle daemon holds none.
+    ///
+    /// # Errors
+    /// [`systemd::Error::Connect`].
+    pub async fn systemd(&self) -> Result<Systemd, systemd::Error> {
+        Systemd::connect(Some(&self.root.join("run/dbus/system_bus_socket"))).await
+    }
+
+    async fn await_report(
+        &self,
+        systemd: &Systemd,
+        unit: &str,
+        report: &str,
+    ) -> Result<Report, Error> {
+        let began = Instant::now();
+        let mut asked = began;
+        loop {
+            if let Some(report) = self.read_report(unit, report)? {
+                return Ok(report);
+            }
+            if asked.elapsed() > UNIT_PACE {
+                asked = Instant::now();
+                let running = is_running(systemd, unit).await;
+                if let Ok(false) = running {
+                    // It may have ended between the two looks.
+                    return match self.read_report(unit, report)? {
+                        Some(report) => Ok(report),
+                        None => Err(Error::NoReport {
+                            unit: unit.to_owned(),
+                            result: result(systemd, unit).await,
+                        }),
+                    };
+                }
+                if let Err(error) = running {
+                    // The bus may be restarting; the report still comes.
+                    tracing::debug!(unit, error = %Chain(&error), "cannot ask for the unit");
+                }
+            }
+            sleep(if began.elapsed() < QUICK {
+                PACE.0
+            } else {
+                PACE.1
+            })
+            .await;
+        }
+    }
+
+    fn read_report(&self, unit: &str, report: &str) -> Result<Option<Report>, Error> {
+        let host = Root::open(&self.root, None)?;
+        match host.look_at(report)? {
+            Found::File { bytes, .. } => {
+                serde_json::from_slice(&bytes)
+                    .map(Some)
+                    .map_err(|source| Error::Report {
+                        unit: unit.to_owned(),
+                        source,
+                    })
+            }
+            Found::Nothing | Found::Link(_) | Found::Directory { .. } | Found::Other => Ok(None),
+        }
+    }
+}
+
+fn unit_name(verb: &str, attempt: &Attempt) -> String {
+    format!("slipway-{verb}-{}.service", attempt.0)
+}
+
+fn properties<'a>(
+    unit: &'a str,
+    command: &[&'a str],
+    priority: Priority,
+) -> Vec<systemd::Property<'a>> {
+    let path = command.first().copied().unwrap_or_default();
+    let exec = vec![(path, command.to_vec(), false)];
+    let mut properties = vec![
+        ("Description", Variant::from(unit)),
+        // The start job lasts as long as the process: systemd waits for it when it shuts down in order.
+        ("Type", Variant::from("oneshot")),
+        ("ExecStart", Variant::from(exec)),
+        // Forgotten at its end, also after a failure: the report says all.
+        ("CollectMode", Variant::from("inactive-or-failed")),
+        ("SyslogIdentifier", Variant::from("mcd-os")),
+    ];
+    if priority == Priority::Low {
+        properties.push(("Nice", Variant::from(10_i32)));
+        // Best effort, lowest: the node's own work comes first.
+        properties.push(("IOSchedulingClass", Variant::from(2_i32)));
+        properties.push(("IOSchedulingPriority", Variant::from(7_i32)));
+    }
+    properties
+}
+
+async fn is_running(systemd: &Systemd, unit: &str) -> Result<bool, systemd::Error> {
+    let state = systemd.unit_property(unit, "ActiveState").await?;
+    Ok(matches!(
+        state.as_str(),
+        "active" | "activating" | "deactivating" | "reloading"
+    ))
+}
+
+async fn result(systemd: &Systemd, unit: &str) -> String {
+    let read = systemd.property::<String>(unit, "org.freedesktop.systemd1.Service", "Result");
+    // A unit that is collected already has no result any more.
+    read.await.unwrap_or_else(|_| "unknown".to_owned())
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    use std::fmt::Write as _;
+    let mut file = std::fs::File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(buffer.get(..read).unwrap_or_default());
+    }
+    let mut hex = String::with_capacity(64);
+    for byte in hash.finalize() {
+        if write!(hex, "{byte:02x}").is_err() {
+            break;
+        }
+    }
+    Ok(hex)
+}

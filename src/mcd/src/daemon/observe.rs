@@ -1,0 +1,229 @@
+//! Reading the host: where it is, what is under way on it, what failed on it.
+
+use host::files::Root;
+use host::journal::{self, Journal, Stage, Store};
+use machineconfig::phase;
+use machineconfig::plan::Target;
+use serde::Deserialize;
+
+use super::planning::Stored;
+
+/// Record of the configuration that the booted deployment is in.
+pub const RECORD: &str = "/etc/machine-config-daemon/currentconfig";
+
+/// Record of its layered image; empty or absent where there is none.
+pub const RECORD_IMAGE: &str = "/etc/machine-config-daemon/currentimage";
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Why the host cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file on the host.
+    #[error(transparent)]
+    Files(#[from] host::files::Error),
+    /// The journal or one of its companions.
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    /// The record is not a MachineConfig.
+    #[error("{RECORD} on the host is not a MachineConfig")]
+    Record(#[source] serde_json::Error),
+    /// A file that every Linux has.
+    #[error("{0} is not there")]
+    Missing(&'static str),
+}
+
+/// The record of the booted deployment; nothing on a host that never had one.
+///
+/// Source: the original writes the whole object there; ours does too, so that either can take over from the other.
+///
+/// # Errors
+/// [`Error::Files`], [`Error::Record`].
+pub fn record(root: &Root) -> Result<Option<Target>, Error> {
+    #[derive(Deserialize)]
+    struct Named {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        name: String,
+    }
+    let Some(bytes) = root.read(RECORD)? else {
+        return Ok(None);
+    };
+    let named: Named = serde_json::from_slice(&bytes).map_err(Error::Record)?;
+    let image = root.read(RECORD_IMAGE)?.unwrap_or_default();
+    let image = String::from_utf8_lossy(&image).trim().to_owned();
+    Ok(Some(Target {
+        config: named.metadata.name,
+        image: (!image.is_empty()).then_some(image),
+    }))
+}
+
+/// Identity of this boot.
+///
+/// # Errors
+/// [`Error::Files`], [`Error::Missing`].
+pub fn boot_id(root: &Root) -> Result<String, Error> {
+    let bytes = root.read(BOOT_ID)?.ok_or(Error::Missing(BOOT_ID))?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// The attempt under way. One whose end is stored and whose journal only was not removed any more is over.
+///
+/// # Errors
+/// [`Error::Journal`].
+pub fn open_journal(root: &Root) -> Result<Option<Journal>, Error> {
+    let store = Store::new(root);
+    let Some(journal) = store.journal()? else {
+        return Ok(None);
+    };
+    let over = store
+        .last()?
+        .is_some_and(|last| last.attempt == journal.plan.attempt);
+    Ok((!over).then_some(journal))
+}
+
+/// Everything that was read.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// What the state machine decides from.
+    pub observation: phase::Observation,
+    /// The plan of the open journal.
+    pub under_way: Option<Stored>,
+}
+
+/// Reads the host; nothing where it has no record.
+///
+/// # Errors
+/// All of [`Error`].
+pub fn host(root: &Root) -> Result<Option<Host>, Error> {
+    let Some(at) = record(root)? else {
+        return Ok(None);
+    };
+    let journal = open_journal(root)?;
+    let held = Store::new(root).held()?;
+    let under_way = journal.as_ref().map(|journal| Stored::of(&journal.plan));
+    Ok(Some(Host {
+        under_way: under_way.transpose()?,
+        observation: phase::Observation {
+            at,
+            boot_id: boot_id(root)?,
+            journal: journal.map(|journal| phase::Journal {
+                stage: stage(&journal),
+                to: journal.plan.to,
+            }),
+            held: held.map(|held| (held.target, held.cause)),
+        },
+    }))
+}
+
+fn stage(journal: &Journal) -> phase::Stage {
+    match &journal.stage {
+        Stage::Applying | Stage::Switching => phase::Stage::Applying,
+        Stage::Switched => phase::Stage::Switched {
+            boot_id: journal.boot_id.clone(),
+        },
+        // A target that stays though it failed is asked for its proof again, and answers with the failure.
+        Stage::Booted | Stage::Failed { .. } => phase::Stage::Booted,
+        Stage::RollingBack { cause } => phase::Stage::RollingBack {
+            cause: cause.clone(),
+        },
+    }
+}
+
+/// When the host's first process began, in seconds since the host's kernel booted; with `uptime` it tells when this system came up. A
+/// host that is a container of its own has an older kernel than systemd.
+///
+/// Source: proc(5), field 22 of `/proc/<pid>/stat`, in clock ticks of 1/100 s on every Linux.
+///
+/// # Errors
+/// [`Error::Files`], [`Error::Missing`].
+pub fn seconds_up(root: &Root) -> Result<f64, Error> {
+    const STAT: &str = "/proc/1/stat";
+    const UPTIME: &str = "/proc/uptime";
+    let stat = root.read(STAT)?.ok_or(Error::Missing(STAT))?;
+    let uptime = root.read(UPTIME)?.ok_or(Error::Missing(UPTIME))?;
+    let began = started_ticks(&String::from_utf8_lossy(&stat)).ok_or(Error::Missing(STAT))?;
+    let uptime: f64 = String::from_utf8_lossy(&uptime)
+        .split_whitespace()
+        .next()
+        .and_then(|seconds| seconds.parse().ok())
+        .ok_or(Error::Missing(UPTIME))?;
+    Ok((uptime - began / 100.0).max(0.0))
+}
+
+/// Field 22. The name, field 2, is in parentheses and may hold anything.
+fn started_ticks(stat: &str) -> Option<f64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use machineconfig::plan::Mode;
+
+    use super::*;
+
+    struct Host {
+        directory: tempfile::TempDir,
+    }
+
+    impl Host {
+        fn new() -> Self {
+            let host = Self {
+                directory: tempfile::tempdir().unwrap(),
+            };
+            host.put(BOOT_ID, "boot-1\n");
+            host
+        }
+
+        fn root(&self) -> Root {
+            Root::open(self.directory.path(), None).unwrap()
+        }
+
+        fn put(&self, path: &str, text: &str) {
+            let root = self.root();
+            let content = host::files::Content {
+                bytes: text.as_bytes(),
+                mode: Mode(0o600),
+                uid: rustix::process::getuid().as_raw(),
+                gid: rustix::process::getgid().as_raw(),
+            };
+            root.replace(&root.locate(path).unwrap(), content).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_host_without_a_record_says_so() {
+        assert!(super::host(&Host::new().root()).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_record_of_the_original_is_read() {
+        let host = Host::new();
+        host.put(RECORD, r#"{"metadata": {"name": "rendered-worker-1", "creationTimestamp": null}, "spec": {"config": {}}}"#);
+        host.put(RECORD_IMAGE, "\n");
+        let seen = super::host(&host.root()).unwrap().unwrap().observation;
+        assert_eq!(seen.at.config, "rendered-worker-1");
+        assert_eq!(seen.at.image, None);
+        assert_eq!(seen.boot_id, "boot-1");
+        host.put(RECORD_IMAGE, "registry/os@sha256:1");
+        let seen = super::host(&host.root()).unwrap().unwrap().observation;
+        assert_eq!(seen.at.image.as_deref(), Some("registry/os@sha256:1"));
+    }
+
+    #[test]
+    fn a_record_that_is_none_is_an_error_that_names_it() {
+        let host = Host::new();
+        host.put(RECORD, "{}");
+        let error = super::host(&host.root()).unwrap_err();
+        assert!(error.to_string().starts_with(RECORD), "{error}");
+    }
+
+    #[test]
+    fn the_first_process_has_its_own_age() {
+        let stat = "1 (a) b) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4200 170000 3000";
+        assert_eq!(started_ticks(stat), Some(4200.0));
+    }
+}

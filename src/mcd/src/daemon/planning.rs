@@ -1,0 +1,344 @@
+//! Making the plan of an update: reading both configurations and the policies, judging, storing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use api::machine_configuration;
+use cluster::access::Access;
+use cluster::wire;
+use host::files::Root;
+use host::journal::Store;
+use machineconfig::disruption::Policies;
+use machineconfig::phase::{Event, Outline};
+use machineconfig::plan::{Attempt, Bundle, Plan, Target};
+use machineconfig::planner::{self, Facts, Request, Side};
+use machineconfig::reconcile::Exempt;
+use machineconfig::spec::MachineConfig;
+use serde_json::Value;
+use service::backoff::Backoff;
+use service::report::Chain;
+
+use super::driver::Say;
+use super::helper::{Helper, Priority};
+use super::observe::RECORD;
+
+/// First and longest wait between two tries to read an object.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// How often the policies are read until the operator has caught up with them, and how long: `daemon.md` 3.3.
+const POLICY_PACE: Duration = Duration::from_secs(5);
+const POLICY_TRIES: u32 = 24;
+
+/// Whether the kernel runs in FIPS mode; absent where it cannot.
+const FIPS: &str = "/proc/sys/crypto/fips_enabled";
+
+/// A plan that lies on the host, as far as this process needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name.
+    pub attempt: Attempt,
+    /// Where it leads.
+    pub to: Target,
+    /// What the state machine needs of it.
+    pub outline: Outline,
+    /// The OS image that it deploys, if another than the booted one.
+    pub image: Option<String>,
+    /// Where it lies on the host.
+    pub directory: String,
+}
+
+impl Stored {
+    /// Of a plan that is on the host.
+    ///
+    /// # Errors
+    /// For an attempt whose name is none.
+    pub fn of(plan: &Plan) -> Result<Self, host::journal::Error> {
+        Ok(Self {
+            directory: Store::plan_directory(&plan.attempt)?,
+            attempt: plan.attempt.clone(),
+            to: plan.to.clone(),
+            outline: Outline {
+                route: plan.route,
+                drain: plan.drain,
+            },
+            image: plan.deploy.as_ref().and_then(|deploy| deploy.image.clone()),
+        })
+    }
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoPlan {
+    /// The target is refused; each sentence names object and field.
+    Refused(Vec<String>),
+    /// Something broke; another try may succeed.
+    Failed(String),
+}
+
+impl From<NoPlan> for Event {
+    fn from(no_plan: NoPlan) -> Self {
+        match no_plan {
+            NoPlan::Refused(reasons) => Self::Refused(reasons),
+            NoPlan::Failed(cause) => Self::Failed(cause),
+        }
+    }
+}
+
+/// Makes plans for one node.
+#[derive(Debug)]
+pub struct Planner<'a> {
+    /// Where the host's root is mounted.
+    pub root: &'a Path,
+    /// Identity that reads configurations.
+    pub account: &'a Access,
+}
+
+/// What the cluster says about changes.
+#[derive(Debug, Default)]
+struct Settings {
+    policies: Policies,
+    exempt: Exempt,
+}
+
+impl Planner<'_> {
+    /// Plans the way from `from` to `to` on a host of which `facts` are read meanwhile, and stores it there.
+    ///
+    /// The origin is read on the host, which knows it best; only a host whose record is another reads it from the cluster, so that a
+    /// rendered configuration that was deleted stops no update (`daemon.md` 8.3).
+    ///
+    /// # Errors
+    /// All of [`NoPlan`].
+    pub async fn plan(
+        &self,
+        attempt: &Attempt,
+        (from, to): (&Target, &Target),
+        facts: impl Future<Output = Result<Facts, NoPlan>>,
+        say: &Say,
+    ) -> Result<Stored, NoPlan> {
+        let origin = async {
+            match self.recorded(from)? {
+                Some(config) => Ok(config),
+                None => self.read_config(&from.config, say).await,
+            }
+        };
+        let target = self.read_config(&to.config, say);
+        let (origin, target, settings, facts) =
+            tokio::try_join!(origin, target, self.read_settings(say), facts)?;
+        let side = |target, config| Side { target, config };
+        let outcome = planner::plan(&Request {
+            attempt,
+            from: side(from, &origin),
+            to: side(to, &target),
+            facts: &facts,
+            policies: &settings.policies,
+            exempt: settings.exempt,
+            force: false,
+        })
+        .map_err(|refusals| {
+            let sentence = |reason| format!("MachineConfig {}: {reason}", to.config);
+            NoPlan::Refused(refusals.0.iter().map(sentence).collect())
+        })?;
+        let plan = &outcome.bundle.plan;
+        tracing::info!(
+            attempt = attempt.0,
+            route = ?plan.route,
+            drain = plan.drain,
+            reason = plan.because.join("; "),
+            steps = plan.steps.len(),
+            "planned"
+        );
+        self.store(&outcome.bundle).map_err(|error| failed(&error))
+    }
+
+    /// The origin as the host's record has it.
+    fn recorded(&self, from: &Target) -> Result<Option<MachineConfig>, NoPlan> {
+        let read = || Root::open(self.root, None)?.read(RECORD);
+        let Some(bytes) = read().map_err(|error| failed(&error))? else {
+            return Ok(None);
+        };
+        // A record in a form that is not understood is no reason to stop: the cluster has the object.
+        let config = serde_json::from_slice::<Value>(&bytes)
+            .ok()
+            .and_then(|value| MachineConfig::parse(&value).ok())
+            .map(|(config, _)| config);
+        Ok(config.filter(|config| config.name == from.config))
+    }
+
+    async fn read_config(&self, name: &str, say: &Say) -> Result<MachineConfig, NoPlan> {
+        let path = config_path(name).ok_or_else(|| {
+            NoPlan::Refused(vec![format!(
+                "annotation {}: {name:?} is no name of a MachineConfig",
+                api::annotation::DESIRED_CONFIG
+            )])
+        })?;
+        let value = match self.read(&path, say).await {
+            Ok(value) => value,
+            Err(error) if error.code() == Some(404) => {
+                return Err(NoPlan::Failed(format!(
+                    "machineconfig.machineconfiguration.openshift.io {name:?} not found"
+                )));
+            }
+            Err(error) => return Err(failed(&error)),
+        };
+        match MachineConfig::parse(&value) {
+            Ok((config, warnings)) => {
+                for warning in warnings {
+                    tracing::warn!(config = name, reason = %warning, "the configuration says what is not understood");
+                }
+                Ok(config)
+            }
+            Err(error) => Err(NoPlan::Refused(vec![format!(
+                "MachineConfig {name}: {}",
+                Chain(&error)
+            )])),
+        }
+    }
+
+    /// The cluster's settings, once the operator has worked out what they mean; the defaults where there are none.
+    async fn read_settings(&self, say: &Say) -> Result<Settings, NoPlan> {
+        let path = format!(
+            "/apis/operator.openshift.io/v1/machineconfigurations/{}",
+            machine_configuration::NAME
+        );
+        let mut tries = POLICY_TRIES;
+        loop {
+            let object = match self.read(&path, say).await {
+                Ok(object) => object,
+                // Also where the kind is unknown to the cluster.
+                Err(error) if error.code() == Some(404) => return Ok(Settings::default()),
+                Err(error) => return Err(failed(&error)),
+            };
+            let Some(why) = is_behind(&object) else {
+                return settings(&object);
+            };
+            tries -= 1;
+            if tries == 0 {
+                return Err(NoPlan::Failed(why));
+            }
+            say.say(Event::StillTrying(why));
+            tokio::time::sleep(POLICY_PACE).await;
+        }
+    }
+
+    /// Reads an object, for as long as the API server is out of reach.
+    async fn read(&self, path: &str, say: &Say) -> Result<Value, wire::Error> {
+        let mut retry = Backoff::new(RETRY.0, RETRY.1);
+        loop {
+            match self.account.get(path).await {
+                Err(error) if error.is_transient() => {
+                    let text = Chain(&error).to_string();
+                    tracing::warn!(error = text, "cannot read what the update needs yet");
+                    say.say(Event::StillTrying(text));
+                    let delay = error.retry_after().unwrap_or_else(|| retry.next_delay());
+                    tokio::time::sleep(delay).await;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Stores the plan, and drops those that no journal is open for.
+    fn store(&self, bundle: &Bundle) -> Result<Stored, host::journal::Error> {
+        let root = Root::open(self.root, None)?;
+        let store = Store::new(&root);
+        let under_way = store.journal()?.map(|journal| journal.plan.attempt);
+        for attempt in store.plans()? {
+            if Some(&attempt) != under_way.as_ref() {
+                store.discard_plan(&attempt)?;
+            }
+        }
+        store.put_plan(bundle)?;
+        Stored::of(&bundle.plan)
+    }
+}
+
+/// What the host runs, as its boot loader and its deployments say.
+///
+/// # Errors
+/// [`NoPlan::Failed`].
+pub async fn facts(
+    helper: &Helper,
+    root: &Path,
+    attempt: &Attempt,
+    single_replica: bool,
+) -> Result<Facts, NoPlan> {
+    let run = helper.run("deployments", attempt, &["--json"], Priority::Normal);
+    let report = run.await.map_err(|error| failed(&error))?;
+    let because = report.because();
+    let booted = report.booted.ok_or_else(|| {
+        NoPlan::Failed(format!(
+            "the host does not tell its booted deployment: {because}"
+        ))
+    })?;
+    let read = || Root::open(root, None)?.read(FIPS);
+    let fips = read().map_err(|error| failed(&error))?;
+    Ok(Facts {
+        booted_image: booted.os_image,
+        kernel_arguments: Some(booted.kernel_arguments),
+        fips: fips.map(|bytes| bytes.starts_with(b"1")),
+        single_replica,
+    })
+}
+
+/// Reads what MachineConfiguration `cluster` has in force.
+///
+/// Source: `status.nodeDisruptionPolicyStatus.clusterPolicies`, into which the operator merges its defaults; and
+/// `spec.irreconcilableValidationOverrides.storage`.
+fn settings(object: &Value) -> Result<Settings, NoPlan> {
+    let policies = match object.pointer("/status/nodeDisruptionPolicyStatus/clusterPolicies") {
+        Some(policies) => Policies::parse(policies).map_err(|error| {
+            NoPlan::Failed(format!(
+                "MachineConfiguration {}: status.nodeDisruptionPolicyStatus.clusterPolicies.{error}",
+                machine_configuration::NAME
+            ))
+        })?,
+        None => Policies::default(),
+    };
+    let exempted = object.pointer("/spec/irreconcilableValidationOverrides/storage");
+    let has = |name: &str| {
+        let names = exempted.and_then(Value::as_array).into_iter().flatten();
+        names
+            .filter_map(Value::as_str)
+            .any(|exempted| exempted == name)
+    };
+    Ok(Settings {
+        policies,
+        exempt: Exempt {
+            disks: has("Disks"),
+            filesystems: has("FileSystems"),
+            raid: has("Raid"),
+        },
+    })
+}
+
+/// Whether the operator has not seen the newest MachineConfiguration yet, in words. One that nobody has looked at ever is taken as it is.
+fn is_behind(object: &Value) -> Option<String> {
+    let generation = object
+        .pointer("/metadata/generation")
+        .and_then(Value::as_i64);
+    let observed = object
+        .pointer("/status/observedGeneration")
+        .and_then(Value::as_i64)?;
+    (generation != Some(observed)).then(|| {
+        format!(
+            "NodeDisruptionPolicyStatus was not ready: generation {}, observed {observed}",
+            generation.unwrap_or_default()
+        )
+    })
+}
+
+/// Path of a MachineConfig; nothing for a name that is no DNS subdomain and must not become part of one.
+pub fn config_path(name: &str) -> Option<String> {
+    let plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let is_name =
+        !name.is_empty() && name.len() <= 253 && name.bytes().all(plain) && !name.starts_with('.');
+    is_name.then(|| format!("/apis/machineconfiguration.openshift.io/v1/machineconfigs/{name}"))
+}
+
+fn failed(error: &(dyn std::error::Error + 'static)) -> NoPlan {
+    NoPlan::Failed(Chain(error).to_string())
+}
+
+#[cfg(test)]
+mod tests;

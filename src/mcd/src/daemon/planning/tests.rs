@@ -1,0 +1,193 @@
+//! What is read for a plan, and what is made of it.
+
+use apimock::{Call, Reply, Script};
+use host::files::Content;
+use machineconfig::plan::Mode;
+use serde_json::json;
+
+use super::*;
+
+const SETTINGS: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
+
+fn config_url(name: &str) -> String {
+    format!("/apis/machineconfiguration.openshift.io/v1/machineconfigs/{name}")
+}
+
+fn target(config: &str) -> Target {
+    Target {
+        config: config.to_owned(),
+        image: None,
+    }
+}
+
+/// A MachineConfig with one file.
+fn config(name: &str, path: &str) -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": {"name": name},
+        "spec": {"config": {
+            "ignition": {"version": "3.4.0"},
+            "storage": {"files": [{"path": path, "mode": 420, "contents": {"source": format!("data:,{name}")}}]},
+        }},
+    })
+}
+
+fn not_found() -> Reply {
+    Reply::failure(
+        404,
+        "NotFound",
+        "machineconfigs.machineconfiguration.openshift.io \"b\" not found",
+    )
+}
+
+struct Host {
+    directory: tempfile::TempDir,
+}
+
+impl Host {
+    /// A host whose record is configuration `a`.
+    fn in_a() -> Self {
+        let host = Self {
+            directory: tempfile::tempdir().unwrap(),
+        };
+        let root = Root::open(host.directory.path(), None).unwrap();
+        let record = config("a", "/etc/x").to_string();
+        let content = Content {
+            bytes: record.as_bytes(),
+            mode: Mode(0o600),
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
+        };
+        root.replace(&root.locate(RECORD).unwrap(), content)
+            .unwrap();
+        host
+    }
+
+    fn stored(&self) -> Vec<Attempt> {
+        let root = Root::open(self.directory.path(), None).unwrap();
+        Store::new(&root).plans().unwrap()
+    }
+
+    async fn plan(&self, to: &str, calls: Vec<Call>) -> Result<Stored, NoPlan> {
+        let (script, client) = Script::start(calls);
+        let account = Access::of_client(client);
+        let planner = Planner {
+            root: self.directory.path(),
+            account: &account,
+        };
+        let (say, _said) = Say::channel();
+        let facts = std::future::ready(Ok(Facts::default()));
+        let attempt = Attempt("1-0".to_owned());
+        let (from, to) = (target("a"), target(to));
+        let work = planner.plan(&attempt, (&from, &to), facts, &say);
+        Box::pin(script.drive(work)).await
+    }
+}
+
+fn refused(result: Result<Stored, NoPlan>) -> String {
+    match result {
+        Err(NoPlan::Refused(reasons)) => reasons.join("; "),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_target_is_read_once_and_the_origin_on_the_host() {
+    let host = Host::in_a();
+    let calls = vec![
+        Call::get(&config_url("b"), Reply::ok(config("b", "/etc/x"))),
+        Call::get(SETTINGS, not_found()),
+    ];
+    let stored = host.plan("b", calls).await.unwrap();
+    assert_eq!(stored.to, target("b"));
+    assert_eq!(host.stored(), [Attempt("1-0".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_away_is_waited_for() {
+    let calls = vec![
+        Call::get(&config_url("b"), Reply::Broken),
+        Call::get(SETTINGS, not_found()),
+        Call::get(
+            &config_url("b"),
+            Reply::failure(503, "ServiceUnavailable", "no"),
+        ),
+        Call::get(&config_url("b"), Reply::ok(config("b", "/etc/x"))),
+    ];
+    Host::in_a().plan("b", calls).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_config_that_does_not_exist_is_named() {
+    let host = Host::in_a();
+    let calls = vec![Call::get(&config_url("b"), not_found())];
+    let expected = "machineconfig.machineconfiguration.openshift.io \"b\" not found";
+    let result = host.plan("b", calls).await;
+    assert_eq!(result, Err(NoPlan::Failed(expected.to_owned())));
+    assert!(host.stored().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_none_is_not_asked_for() {
+    let result = Host::in_a().plan("../../../api/v1/secrets", vec![]).await;
+    assert!(refused(result).contains("is no name of a MachineConfig"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_input_is_refused_with_object_and_field_and_nothing_is_stored() {
+    let mut wrong_mode = config("b", "/etc/x");
+    wrong_mode["spec"]["config"]["storage"]["files"][0]["mode"] = json!(0o1777);
+    let mut no_version = config("b", "/etc/x");
+    no_version["spec"]["config"]["ignition"] = json!({});
+    let mut kernel = config("b", "/etc/x");
+    kernel["spec"]["kernelType"] = json!("fast");
+    let table = [
+        (config("b", "etc/x"), "storage.files"),
+        (config("b", "/etc/../x"), "storage.files"),
+        (wrong_mode, "mode"),
+        (no_version, "version"),
+        (kernel, "spec.kernelType"),
+    ];
+    for (object, field) in table {
+        let host = Host::in_a();
+        let calls = vec![Call::get(&config_url("b"), Reply::ok(object.clone()))];
+        let text = refused(host.plan("b", calls).await);
+        assert!(
+            text.contains("MachineConfig b") && text.contains(field),
+            "{object}: {text}"
+        );
+        assert!(host.stored().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn policies_that_the_operator_has_not_seen_are_waited_for() {
+    let behind = json!({"metadata": {"generation": 2}, "status": {"observedGeneration": 1}});
+    let seen = json!({"metadata": {"generation": 2}, "status": {
+        "observedGeneration": 2,
+        "nodeDisruptionPolicyStatus": {"clusterPolicies": {"files": [{"path": "/etc/x", "actions": [{"type": "None"}]}]}},
+    }});
+    let calls = vec![
+        Call::get(&config_url("b"), Reply::ok(config("b", "/etc/x"))),
+        Call::get(SETTINGS, Reply::ok(behind)),
+        Call::get(SETTINGS, Reply::ok(seen)),
+    ];
+    let stored = Host::in_a().plan("b", calls).await.unwrap();
+    assert!(!stored.outline.drain, "{stored:?}");
+}
+
+#[test]
+fn names_from_the_cluster_do_not_leave_their_path() {
+    let table = [
+        ("rendered-worker-1", true),
+        ("a.b", true),
+        ("", false),
+        ("..", false),
+        ("a/b", false),
+        ("a?b", false),
+        ("A", false),
+    ];
+    for (name, is_name) in table {
+        assert_eq!(config_path(name).is_some(), is_name, "{name:?}");
+    }
+}

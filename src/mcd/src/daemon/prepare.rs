@@ -1,0 +1,129 @@
+//! Fetching and rehearsing, while the node works.
+
+use std::time::Duration;
+
+use machineconfig::phase::Event;
+use machineconfig::plan::Attempt;
+use service::backoff::Backoff;
+use service::report::Chain;
+use tokio::time::Instant;
+
+use super::driver::Say;
+use super::helper::{self, Helper, Outcome, Priority, Report};
+
+/// How long a verb that fails is tried again before the node counts as degraded: a registry or a DNS server may be away for a while
+/// (`daemon.md` 8.8 asks for five minutes at least).
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// First and longest wait between two tries.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// Verbs that [`prepare`] may have left running when it was given up.
+pub const VERBS: [&str; 2] = ["fetch", "rehearse"];
+
+/// Fetches `image`, where the plan has one, and rehearses the stored plan. Answers `Prepared`, `Refused` or `Failed`, and says
+/// `StillTrying` in between.
+pub async fn prepare(
+    helper: &Helper,
+    attempt: &Attempt,
+    image: Option<&str>,
+    directory: &str,
+    say: &Say,
+) -> Event {
+    let fetch = image.map(|image| ("fetch", image));
+    for (verb, argument) in fetch.into_iter().chain([("rehearse", directory)]) {
+        let arguments = [argument];
+        let run = || helper.run(verb, attempt, &arguments, Priority::Low);
+        if let Some(end) = persist(run, say).await {
+            return end;
+        }
+    }
+    Event::Prepared
+}
+
+/// Runs until it is done, which answers nothing, or refused, or has failed for too long.
+async fn persist<F>(mut run: impl FnMut() -> F, say: &Say) -> Option<Event>
+where
+    F: Future<Output = Result<Report, helper::Error>>,
+{
+    let began = Instant::now();
+    let mut retry = Backoff::new(RETRY.0, RETRY.1);
+    loop {
+        let error = match run().await {
+            Ok(report) => match report.outcome {
+                Outcome::Done | Outcome::NeedsReboot => return None,
+                Outcome::Refused => return Some(Event::Refused(report.reasons)),
+                Outcome::Failed => report.because(),
+            },
+            Err(error) => Chain(&error).to_string(),
+        };
+        if began.elapsed() > PATIENCE {
+            return Some(Event::Failed(error));
+        }
+        tracing::warn!(error, "cannot prepare the update yet");
+        say.say(Event::StillTrying(error));
+        tokio::time::sleep(retry.next_delay()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    fn report(outcome: Outcome, reason: &str) -> Report {
+        Report {
+            outcome,
+            reasons: vec![reason.to_owned()],
+            booted: None,
+        }
+    }
+
+    async fn end(mut reports: VecDeque<Report>) -> (Option<Event>, usize) {
+        let (say, mut said) = Say::channel();
+        let last = reports.back().cloned().unwrap();
+        let end = persist(
+            || {
+                let report = reports.pop_front().unwrap_or_else(|| last.clone());
+                async { Ok(report) }
+            },
+            &say,
+        )
+        .await;
+        drop(say);
+        let mut count = 0;
+        while said.recv().await.is_some() {
+            count += 1;
+        }
+        (end, count)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_registry_that_comes_back_is_waited_for() {
+        let away = report(Outcome::Failed, "cannot reach the registry");
+        let reports = [away.clone(), away, report(Outcome::Done, "")];
+        assert_eq!(end(reports.into()).await, (None, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_registry_that_stays_away_fails_after_more_than_five_minutes() {
+        let began = Instant::now();
+        let (end, said) =
+            end([report(Outcome::Failed, "manifest: connection refused")].into()).await;
+        assert_eq!(
+            end,
+            Some(Event::Failed("manifest: connection refused".to_owned()))
+        );
+        assert!(began.elapsed() > Duration::from_mins(5) && said > 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_final_answer_is_told_at_once() {
+        let began = Instant::now();
+        let reports = [report(Outcome::Refused, "manifest unknown")];
+        let refused = Event::Refused(vec!["manifest unknown".to_owned()]);
+        assert_eq!(end(reports.into()).await, (Some(refused), 0));
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+}

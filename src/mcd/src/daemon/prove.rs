@@ -1,0 +1,270 @@
+//! Waiting for the proof that the host is what it should be.
+//!
+//! The host proves itself: after a reboot in `slipway-verify.service`, after a live change at its end. Here is read what came of it; on
+//! a host where nothing is under way, `mcd-os verify` looks again.
+
+use std::time::Duration;
+
+use host::files::Root;
+use host::journal::{Last, Outcome, Stage, Store};
+use machineconfig::phase::Event;
+use machineconfig::plan::{Attempt, Target};
+use service::report::Chain;
+use tokio::time::{Instant, sleep};
+
+use super::helper::{self, Helper, Priority};
+use super::observe;
+
+/// How often the journal is read: the node is out of service meanwhile.
+const PACE: Duration = Duration::from_millis(250);
+
+/// When and how often the host is asked what does not hold yet.
+const ASK_PACE: Duration = Duration::from_secs(10);
+
+/// Longer than the host's own deadline, after which it goes back by itself. Past it the guard is not at work at all.
+const LIMIT: Duration = Duration::from_mins(30);
+
+/// What the host's own words mean for the target.
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    /// The attempt under way was not judged yet.
+    Pending,
+    /// Nothing is under way; proved in this boot.
+    Proved,
+    /// Nothing is under way, and nobody has looked in this boot.
+    Unknown,
+    /// The host goes back, or has gone back.
+    Disproved(String),
+    /// The target failed and stays all the same, as it was told to.
+    Stays(String),
+}
+
+/// Waits until `to` is proved or not. Answers `Proved`, `Disproved` or `Failed`, and says `Unmet` in between.
+pub async fn prove(
+    helper: &Helper,
+    root: &Root,
+    to: &Target,
+    attempt: &Attempt,
+    say: impl Fn(Event),
+) -> Event {
+    let began = Instant::now();
+    let mut asked = began;
+    loop {
+        match word(root, to) {
+            Ok(Word::Proved) => return Event::Proved,
+            Ok(Word::Unknown) => return verify(helper, to, attempt).await,
+            Ok(Word::Disproved(cause)) => return Event::Disproved(cause),
+            Ok(Word::Stays(cause)) => return Event::Failed(cause),
+            Ok(Word::Pending) if began.elapsed() > LIMIT => {
+                return Event::Failed(format!(
+                    "the host did not judge {to} within {} min: slipway-verify.service",
+                    LIMIT.as_secs() / 60
+                ));
+            }
+            Ok(Word::Pending) => {}
+            Err(error) => return Event::Failed(Chain(&error).to_string()),
+        }
+        if asked.elapsed() > ASK_PACE {
+            asked = Instant::now();
+            match helper.run("verify", attempt, &[], Priority::Normal).await {
+                Ok(report) if !report.reasons.is_empty() => say(Event::Unmet(report.because())),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(error = %Chain(&error), "cannot ask what does not hold");
+                }
+            }
+        }
+        sleep(PACE).await;
+    }
+}
+
+/// Looks at a host on which nothing is under way.
+async fn verify(helper: &Helper, to: &Target, attempt: &Attempt) -> Event {
+    match helper.run("verify", attempt, &[], Priority::Normal).await {
+        Ok(report) if report.outcome == helper::Outcome::Done => Event::Proved,
+        Ok(report) => Event::Failed(format!(
+            "unexpected on-disk state validating against {to}: {}",
+            report.because()
+        )),
+        Err(error) => Event::Failed(Chain(&error).to_string()),
+    }
+}
+
+fn word(root: &Root, to: &Target) -> Result<Word, observe::Error> {
+    if let Some(journal) = observe::open_journal(root)? {
+        return Ok(match journal.stage {
+            Stage::RollingBack { cause } => Word::Disproved(cause),
+            Stage::Failed { cause } => Word::Stays(cause),
+            Stage::Applying | Stage::Switching | Stage::Switched | Stage::Booted => Word::Pending,
+        });
+    }
+    let last = Store::new(root).last()?;
+    let at = observe::record(root)?;
+    let boot_id = observe::boot_id(root)?;
+    Ok(judge(last.as_ref(), at.as_ref(), &boot_id, to))
+}
+
+/// What the end of the last attempt says about `to`, in the boot `boot_id` of a host whose record names `at`.
+fn judge(last: Option<&Last>, at: Option<&Target>, boot_id: &str, to: &Target) -> Word {
+    match last {
+        Some(last) if last.outcome == Outcome::RolledBack && last.to == *to && at != Some(to) => {
+            Word::Disproved(last.cause.clone().unwrap_or_default())
+        }
+        Some(last)
+            if last.outcome == Outcome::Proved
+                && last.to == *to
+                && at == Some(to)
+                && last.boot_id == boot_id =>
+        {
+            Word::Proved
+        }
+        Some(_) | None => Word::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(config: &str) -> Target {
+        Target {
+            config: config.to_owned(),
+            image: None,
+        }
+    }
+
+    fn last(outcome: Outcome, boot_id: &str) -> Last {
+        Last {
+            schema: 1,
+            attempt: Attempt("1".to_owned()),
+            outcome,
+            from: target("a"),
+            to: target("b"),
+            boot_id: boot_id.to_owned(),
+            at: "2026-11-21T19:00:00Z".parse().unwrap(),
+            cause: Some("kubelet.service is failed".to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_the_last_attempt_says() {
+        let (a, b) = (target("a"), target("b"));
+        let failed = Word::Disproved("kubelet.service is failed".to_owned());
+        let table = [
+            (
+                "proved in this boot",
+                last(Outcome::Proved, "2"),
+                &b,
+                &b,
+                Word::Proved,
+            ),
+            (
+                "proved in an earlier boot",
+                last(Outcome::Proved, "1"),
+                &b,
+                &b,
+                Word::Unknown,
+            ),
+            (
+                "something else is booted",
+                last(Outcome::Proved, "2"),
+                &a,
+                &b,
+                Word::Unknown,
+            ),
+            (
+                "the target was left again",
+                last(Outcome::RolledBack, "2"),
+                &a,
+                &b,
+                failed,
+            ),
+            (
+                "back in the origin",
+                last(Outcome::RolledBack, "2"),
+                &a,
+                &a,
+                Word::Unknown,
+            ),
+            (
+                "undone before it could boot",
+                last(Outcome::Undone, "2"),
+                &a,
+                &a,
+                Word::Unknown,
+            ),
+            (
+                "found as it is",
+                last(Outcome::Adopted, "2"),
+                &b,
+                &b,
+                Word::Unknown,
+            ),
+        ];
+        for (what, last, at, to, word) in table {
+            assert_eq!(judge(Some(&last), Some(at), "2", to), word, "{what}");
+        }
+        assert_eq!(judge(None, Some(&a), "2", &a), Word::Unknown);
+    }
+
+    /// What the host's files say, in the order in which a reboot writes them.
+    #[test]
+    fn the_words_of_a_host_on_its_way() {
+        let host = tempfile::tempdir().unwrap();
+        let root = Root::open(host.path(), None).unwrap();
+        let put = |path: &str, text: &str| {
+            let content = host::files::Content {
+                bytes: text.as_bytes(),
+                mode: machineconfig::plan::Mode(0o600),
+                uid: rustix::process::getuid().as_raw(),
+                gid: rustix::process::getgid().as_raw(),
+            };
+            root.replace(&root.locate(path).unwrap(), content).unwrap();
+        };
+        let journal = |stage: serde_json::Value| {
+            let target = |config: &str| serde_json::json!({ "config": config });
+            let mut journal = serde_json::json!({
+                "schema": 1, "boot_id": "1", "since": "2026-11-21T19:00:00Z",
+                "origin": {"checksum": "0", "serial": 0},
+                "plan": {
+                    "schema": 1, "attempt": "2", "from": target("a"), "to": target("b"), "route": "reboot", "drain": true,
+                    "steps": [], "record": "00", "expect": [],
+                },
+            });
+            for (key, value) in stage.as_object().unwrap() {
+                journal[key] = value.clone();
+            }
+            put("/var/lib/slipway/journal.json", &journal.to_string());
+        };
+        put("/proc/sys/kernel/random/boot_id", "2\n");
+        put(observe::RECORD, r#"{"metadata": {"name": "b"}}"#);
+        let b = target("b");
+
+        journal(serde_json::json!({"stage": "switched"}));
+        assert_eq!(word(&root, &b).unwrap(), Word::Pending);
+        journal(serde_json::json!({"stage": "booted"}));
+        assert_eq!(word(&root, &b).unwrap(), Word::Pending);
+        journal(serde_json::json!({"stage": "rolling-back", "cause": "no kubelet"}));
+        assert_eq!(
+            word(&root, &b).unwrap(),
+            Word::Disproved("no kubelet".to_owned())
+        );
+        journal(serde_json::json!({"stage": "failed", "cause": "no kubelet"}));
+        assert_eq!(
+            word(&root, &b).unwrap(),
+            Word::Stays("no kubelet".to_owned())
+        );
+
+        // The outcome is stored before the journal goes: from then on it counts.
+        let last = last(Outcome::Proved, "2");
+        let last = Last {
+            attempt: Attempt("2".to_owned()),
+            ..last
+        };
+        put(
+            "/var/lib/slipway/last.json",
+            &serde_json::to_string(&last).unwrap(),
+        );
+        assert_eq!(word(&root, &b).unwrap(), Word::Proved);
+    }
+}

@@ -1,0 +1,274 @@
+//! What the Node shows: annotations as a function of the state machine, written by one task.
+
+use api::annotation;
+use cluster::node::Node;
+use cluster::node_writer::{Change, NodeWriter};
+use cluster::watch::Seen;
+use jiff::Timestamp;
+use machineconfig::phase::outward::State;
+use machineconfig::phase::{Machine, Phase};
+use machineconfig::plan::Target;
+use service::report::Chain;
+use service::shutdown::Shutdown;
+use tokio::sync::watch;
+use tokio::time::{Duration, timeout};
+
+/// How long a change that the API server refused waits before it is tried again, if no other comes first.
+const REFUSED_RETRY: Duration = Duration::from_mins(1);
+
+/// How often at most an edit of somebody else is looked at: two writers that disagree must not flood the API server.
+const EDIT_PACE: Duration = Duration::from_secs(10);
+
+/// Everything that is shown of the machine at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    phase: &'static str,
+    since: Timestamp,
+    state: Option<State>,
+    reason: String,
+    waits_for: String,
+    in_force: Option<Target>,
+    /// The configuration that a phase after the drain leads to.
+    drained_for: Option<String>,
+}
+
+impl Shown {
+    /// What `machine` shows, in its phase since `since`.
+    pub fn of(machine: &Machine, since: Timestamp) -> Self {
+        let (state, in_force) = claims(machine);
+        Self {
+            phase: machine.phase().name(),
+            since,
+            state,
+            reason: machine.reason(),
+            waits_for: machine.waits_for(),
+            in_force,
+            drained_for: match machine.phase() {
+                Phase::Applying { to } | Phase::Rebooting { to, .. } => Some(to.config.clone()),
+                Phase::Starting
+                | Phase::Idle
+                | Phase::Fetching { .. }
+                | Phase::Draining { .. }
+                | Phase::Verifying { .. }
+                | Phase::Finishing { .. }
+                | Phase::RollingBack { .. }
+                | Phase::Held { .. }
+                | Phase::Degraded { .. }
+                | Phase::Unreconcilable { .. } => None,
+            },
+        }
+    }
+
+    /// The state, and what is verified to be in force.
+    pub fn claims(&self) -> (Option<State>, Option<&Target>) {
+        (self.state, self.in_force.as_ref())
+    }
+
+    /// Name of the phase.
+    pub const fn phase(&self) -> &'static str {
+        self.phase
+    }
+
+    /// What changes on `node` to show this.
+    ///
+    /// Source: `daemon.md` 1 for the keys of the original.
+    pub fn change(&self, node: &Node) -> Change {
+        let mut change = Change::default();
+        if self.phase == "Starting" {
+            // The host was not read yet: what stands there stays.
+            return change;
+        }
+        if self.phase == "Rebooting" {
+            change = change.set(annotation::POST_CONFIG_ACTION, annotation::REBOOTING);
+        } else if node.annotation(annotation::POST_CONFIG_ACTION) == Some(annotation::REBOOTING) {
+            change = change.set(annotation::POST_CONFIG_ACTION, "");
+        }
+        let Some(state) = self.state else {
+            return change;
+        };
+        change = change
+            .set(annotation::STATE, state.as_str())
+            .set(annotation::REASON, self.reason.as_str())
+            .set(annotation::PHASE, self.phase);
+        change = if self.waits_for.is_empty() {
+            change.remove(annotation::WAITS_FOR)
+        } else {
+            change.set(annotation::WAITS_FOR, self.waits_for.as_str())
+        };
+        // A restarted daemon in the same phase does not start its clock anew.
+        if node.annotation(annotation::PHASE) != Some(self.phase)
+            || node.annotation(annotation::SINCE).is_none()
+        {
+            let since = self.since.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+            change = change.set(annotation::SINCE, since);
+        }
+        change = self.show_target(node, change);
+        if let Some(config) = &self.drained_for {
+            let drained = drain_value(config);
+            if node.annotation(annotation::DESIRED_DRAIN) == Some(&drained) {
+                change = change.set(annotation::LAST_APPLIED_DRAIN, drained);
+            }
+        }
+        if self.phase != "Held" {
+            change = change.remove(annotation::RETRY);
+        }
+        change
+    }
+
+    fn show_target(&self, node: &Node, mut change: Change) -> Change {
+        let Some(target) = &self.in_force else {
+            return change;
+        };
+        change = change.set(annotation::CURRENT_CONFIG, target.config.as_str());
+        change = match &target.image {
+            Some(image) => change.set(annotation::CURRENT_IMAGE, image.as_str()),
+            None => change.remove(annotation::CURRENT_IMAGE),
+        };
+        if self.state == Some(State::Done) && node.annotation(annotation::DESIRED_IMAGE) == Some("")
+        {
+            change = change.remove(annotation::DESIRED_IMAGE);
+        }
+        change
+    }
+}
+
+/// What was shown, and what is shown now.
+#[derive(Debug)]
+pub struct Turn {
+    /// Before; nothing at the start.
+    pub before: Option<Shown>,
+    /// Now.
+    pub after: Shown,
+}
+
+/// `desiredDrain` before a drain for `config`.
+pub fn drain_value(config: &str) -> String {
+    format!("drain-{config}")
+}
+
+/// `desiredDrain` when the node is given back in `config`.
+pub fn uncordon_value(config: &str) -> String {
+    format!("uncordon-{config}")
+}
+
+/// State and configuration in force, as the machine has them.
+fn claims(machine: &Machine) -> (Option<State>, Option<Target>) {
+    // The fault that the demo has to find: the target is claimed as soon as the boot loader names it.
+    if cfg!(feature = "mutant-done-before-reboot")
+        && let Phase::Rebooting { to, .. } = machine.phase()
+    {
+        return (Some(State::Done), Some(to.clone()));
+    }
+    (machine.state(), machine.current().cloned())
+}
+
+/// Hands what is to be shown to the task that writes it.
+#[derive(Debug)]
+pub struct Publisher {
+    shown: watch::Sender<(u64, Option<Shown>)>,
+    settled: watch::Receiver<u64>,
+}
+
+impl Publisher {
+    /// Makes the publisher of a node and the task that writes, which ends with the shutdown.
+    pub fn new(
+        writer: NodeWriter,
+        seen: watch::Receiver<Seen>,
+        shutdown: Shutdown,
+    ) -> (Self, impl Future<Output = ()> + use<>) {
+        let (shown, receiver) = watch::channel((0, None));
+        let (done, settled) = watch::channel(0);
+        (
+            Self { shown, settled },
+            write_all(writer, receiver, seen, done, shutdown),
+        )
+    }
+
+    /// Shows the machine from now on. Returns what was shown before, if it was something else.
+    pub fn show(&self, machine: &Machine, now: Timestamp) -> Option<Turn> {
+        if is_on_its_way_round(machine) {
+            return None;
+        }
+        let before = self.shown.borrow().1.clone();
+        let since = before
+            .as_ref()
+            .filter(|before| before.phase == machine.phase().name())
+            .map_or(now, |before| before.since);
+        let after = Shown::of(machine, since);
+        if before.as_ref() == Some(&after) {
+            return None;
+        }
+        self.shown.send_modify(|(number, shown)| {
+            *number += 1;
+            *shown = Some(after.clone());
+        });
+        Some(Turn { before, after })
+    }
+
+    /// Waits until what is shown now is on the Node, at most for `limit`. False when it is not.
+    pub async fn settle(&self, limit: Duration) -> bool {
+        let number = self.shown.borrow().0;
+        let mut settled = self.settled.clone();
+        let wait = settled.wait_for(|settled| *settled >= number);
+        matches!(timeout(limit, wait).await, Ok(Ok(_)))
+    }
+}
+
+/// Whether the machine looks again at what failed before. Until that leads further, what is shown stays: a failure that is tried again
+/// each minute must not flap.
+fn is_on_its_way_round(machine: &Machine) -> bool {
+    let has_failed = matches!(
+        machine.state(),
+        Some(State::Degraded | State::Unreconcilable)
+    );
+    has_failed
+        && matches!(
+            machine.phase(),
+            Phase::Verifying { .. } | Phase::Fetching { outline: None, .. }
+        )
+}
+
+async fn write_all(
+    writer: NodeWriter,
+    mut shown: watch::Receiver<(u64, Option<Shown>)>,
+    mut seen: watch::Receiver<Seen>,
+    settled: watch::Sender<u64>,
+    mut shutdown: Shutdown,
+) {
+    loop {
+        let (number, now) = shown.borrow_and_update().clone();
+        tokio::select! {
+            biased;
+            () = shutdown.requested() => return,
+            // A newer state takes the place of one that is not written yet.
+            changed = shown.changed() => if changed.is_err() { return } else { continue },
+            () = write(&writer, now) => settled.send_replace(number),
+        };
+        // The Node may be made anew, or edited: what is shown is put back then. Where it stands, nothing is sent.
+        let edited = async {
+            tokio::time::sleep(EDIT_PACE).await;
+            seen.changed().await
+        };
+        tokio::select! {
+            () = shutdown.requested() => return,
+            changed = shown.changed() => if changed.is_err() { return },
+            changed = edited => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Writes until the API server has taken it.
+async fn write(writer: &NodeWriter, shown: Option<Shown>) {
+    let Some(shown) = shown else { return };
+    loop {
+        let shown = shown.clone();
+        match writer.write(move |node| shown.change(node)).await {
+            Ok(_) => return,
+            Err(error) => tracing::error!(error = %Chain(&error), "cannot publish"),
+        }
+        tokio::time::sleep(REFUSED_RETRY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! What is written of each phase, and that nothing is written twice.
+
+#![cfg(not(feature = "mutant-done-before-reboot"))]
+
+use std::sync::Arc;
+
+use apimock::{Call, Reply, Script};
+use cluster::access::Access;
+use machineconfig::phase::{Event, Journal, Observation, Outline, Stage};
+use machineconfig::plan::Route;
+use serde_json::{Value, json};
+use service::shutdown;
+
+use super::*;
+
+const NODE: &str = "/api/v1/nodes/n";
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_second(1_795_000_000 + secs).unwrap()
+}
+
+fn target(config: &str) -> Target {
+    Target {
+        config: config.to_owned(),
+        image: None,
+    }
+}
+
+fn observed(config: &str, journal: Option<Journal>) -> Event {
+    Event::Observed(Observation {
+        at: target(config),
+        boot_id: "2".to_owned(),
+        journal,
+        held: None,
+    })
+}
+
+fn machine(events: Vec<Event>) -> Machine {
+    let mut machine = Machine::new();
+    for event in events {
+        machine.step(event).unwrap();
+    }
+    machine
+}
+
+fn idle(config: &str) -> Vec<Event> {
+    vec![
+        Event::Desired(target(config)),
+        observed(config, None),
+        Event::Proved,
+        Event::GivenBack,
+    ]
+}
+
+fn to_reboot() -> Vec<Event> {
+    let outline = Outline {
+        route: Route::Reboot,
+        drain: true,
+    };
+    let mut events = idle("a");
+    events.extend([
+        Event::Desired(target("b")),
+        Event::Planned(outline),
+        Event::Prepared,
+        Event::Drained,
+        Event::Switched {
+            boot_id: "1".to_owned(),
+        },
+    ]);
+    events
+}
+
+fn node(annotations: &Value) -> Node {
+    serde_json::from_value(json!({
+        "metadata": {"name": "n", "uid": "u", "resourceVersion": "1", "annotations": annotations},
+    }))
+    .unwrap()
+}
+
+/// The annotations of `node` once `events` are shown on it.
+fn shown(events: Vec<Event>, before: &Value) -> Value {
+    let change = Shown::of(&machine(events), at(0)).change(&node(before));
+    let mut after = before.clone();
+    for (key, value) in change.annotations {
+        match value {
+            Some(value) => after[key] = json!(value),
+            None => drop(after.as_object_mut().unwrap().remove(&key)),
+        }
+    }
+    assert_eq!(change.unschedulable, None, "cordons belong to the drain");
+    after
+}
+
+#[test]
+fn done_shows_what_is_in_force() {
+    let after = shown(
+        idle("a"),
+        &json!({annotation::DESIRED_CONFIG: "a", annotation::DESIRED_IMAGE: ""}),
+    );
+    assert_eq!(
+        after,
+        json!({
+            annotation::DESIRED_CONFIG: "a",
+            annotation::CURRENT_CONFIG: "a",
+            annotation::STATE: "Done",
+            annotation::REASON: "",
+            annotation::PHASE: "Idle",
+            annotation::SINCE: "2026-11-18T11:06:40.000Z",
+        })
+    );
+}
+
+#[test]
+fn nothing_changes_on_a_node_that_shows_it_already() {
+    let first = shown(idle("a"), &json!({annotation::DESIRED_CONFIG: "a"}));
+    let again = Shown::of(&machine(idle("a")), at(500)).change(&node(&first));
+    let mut same = node(&first);
+    for (key, value) in again.annotations {
+        match value {
+            Some(value) => drop(same.annotations.insert(key, value)),
+            None => drop(same.annotations.remove(&key)),
+        }
+    }
+    assert_eq!(
+        same,
+        node(&first),
+        "a restarted daemon starts no clock anew"
+    );
+}
+
+#[test]
+fn before_the_boot_the_old_configuration_is_in_force() {
+    let before = json!({annotation::CURRENT_CONFIG: "a", annotation::STATE: "Working", annotation::DESIRED_DRAIN: "drain-b"});
+    let after = shown(to_reboot(), &before);
+    assert_eq!(after[annotation::CURRENT_CONFIG], "a");
+    assert_eq!(after[annotation::STATE], "Working");
+    assert_eq!(after[annotation::POST_CONFIG_ACTION], "Rebooting");
+    assert_eq!(after[annotation::LAST_APPLIED_DRAIN], "drain-b");
+}
+
+#[test]
+fn a_drain_that_was_not_asked_for_is_not_acknowledged() {
+    let after = shown(
+        to_reboot(),
+        &json!({annotation::DESIRED_DRAIN: "uncordon-a"}),
+    );
+    assert_eq!(after.get(annotation::LAST_APPLIED_DRAIN), None);
+}
+
+#[test]
+fn after_the_boot_the_reboot_is_over_and_the_target_not_yet_in_force() {
+    let journal = Journal {
+        to: target("b"),
+        stage: Stage::Booted,
+    };
+    let events = vec![Event::Desired(target("b")), observed("b", Some(journal))];
+    let before = json!({
+        annotation::CURRENT_CONFIG: "a", annotation::STATE: "Working", annotation::POST_CONFIG_ACTION: "Rebooting",
+    });
+    let after = shown(events, &before);
+    assert_eq!(after[annotation::POST_CONFIG_ACTION], "");
+    assert_eq!(after[annotation::CURRENT_CONFIG], "a");
+    assert_eq!(after[annotation::STATE], "Working");
+}
+
+#[test]
+fn a_starting_daemon_touches_nothing() {
+    let before =
+        json!({annotation::STATE: "Degraded", annotation::POST_CONFIG_ACTION: "Rebooting"});
+    assert_eq!(shown(vec![Event::Desired(target("a"))], &before), before);
+}
+
+#[test]
+fn a_layered_node_shows_its_image() {
+    let mut layered = target("a");
+    layered.image = Some("registry/os@sha256:1".to_owned());
+    let events = vec![
+        Event::Desired(layered.clone()),
+        Event::Observed(Observation {
+            at: layered,
+            boot_id: "1".to_owned(),
+            journal: None,
+            held: None,
+        }),
+        Event::Proved,
+        Event::GivenBack,
+    ];
+    let after = shown(events, &json!({}));
+    assert_eq!(after[annotation::CURRENT_IMAGE], "registry/os@sha256:1");
+    let left = shown(idle("a"), &after);
+    assert_eq!(left.get(annotation::CURRENT_IMAGE), None);
+}
+
+#[test]
+fn a_retry_that_was_taken_up_is_asked_for_no_more() {
+    let after = shown(idle("a"), &json!({annotation::RETRY: "a"}));
+    assert_eq!(after.get(annotation::RETRY), None);
+}
+
+struct Set {
+    script: Script,
+    publisher: Publisher,
+    seen: watch::Sender<Seen>,
+    _running: shutdown::Trigger,
+}
+
+impl Set {
+    fn new(before: &Value, calls: Vec<Call>) -> Self {
+        let (script, client) = Script::start(calls);
+        let (seen, receiver) = watch::channel(Some(Arc::new(node(before))));
+        let (trigger, shutdown) = shutdown::pair();
+        let access = Arc::new(Access::of_client(client));
+        let (writer, writing) = NodeWriter::new(access, "n", receiver.clone(), shutdown.clone());
+        let (publisher, publishing) = Publisher::new(writer, receiver, shutdown);
+        tokio::spawn(writing);
+        tokio::spawn(publishing);
+        Self {
+            script,
+            publisher,
+            seen,
+            _running: trigger,
+        }
+    }
+
+    async fn settle(&self) {
+        assert!(self.publisher.settle(Duration::from_secs(5)).await);
+    }
+}
+
+fn patch(annotations: &Value, version: u32, after: &Value) -> Call {
+    Call::patch(
+        NODE,
+        json!({"metadata": {"annotations": annotations}}),
+        Reply::ok(json!({
+            "metadata": {"name": "n", "uid": "u", "resourceVersion": version.to_string(), "annotations": after},
+        })),
+    )
+}
+
+/// A daemon that starts on a node in order passes four phases and writes once.
+#[tokio::test(start_paused = true)]
+async fn only_the_newest_state_is_written() {
+    let before =
+        json!({annotation::CURRENT_CONFIG: "a", annotation::STATE: "Done", annotation::REASON: ""});
+    let written = json!({annotation::PHASE: "Idle", annotation::SINCE: "2026-11-18T11:06:40.000Z"});
+    let after = shown(idle("a"), &before);
+    let set = Set::new(&before, vec![patch(&written, 2, &after)]);
+    let work = async {
+        let mut machine = Machine::new();
+        for event in idle("a") {
+            machine.step(event).unwrap();
+            set.publisher.show(&machine, at(0));
+            tokio::task::yield_now().await;
+        }
+        set.settle().await;
+        set.publisher.show(&machine, at(9));
+        set.settle().await;
+    };
+    set.script.drive(work).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_made_anew_is_told_again() {
+    let after = shown(idle("a"), &json!({}));
+    let set = Set::new(&after, vec![patch(&after, 4, &after)]);
+    let work = async {
+        set.publisher.show(&machine(idle("a")), at(0));
+        set.settle().await;
+        let mut made_anew = node(&json!({}));
+        made_anew.uid = "other".to_owned();
+        made_anew.resource_version = "3".to_owned();
+        set.seen.send_replace(Some(Arc::new(made_anew)));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    };
+    set.script.drive(work).await;
+}
+
+#[test]
+fn a_failure_that_is_looked_at_again_does_not_flap() {
+    let mut events = idle("a");
+    events.extend([
+        Event::Desired(target("b")),
+        Event::Refused(vec!["no".to_owned()]),
+    ]);
+    assert!(!is_on_its_way_round(&machine(events.clone())));
+    for event in [Event::Retry, observed("a", None), Event::Proved] {
+        events.push(event);
+        let machine = machine(events.clone());
+        let shows = Shown::of(&machine, at(0)).change(&node(&json!({})));
+        let is_quiet = is_on_its_way_round(&machine) || shows == Change::default();
+        assert!(is_quiet, "{:?}", machine.phase());
+    }
+}
