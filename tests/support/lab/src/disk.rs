@@ -15,15 +15,25 @@ pub(crate) struct Mounted {
     at: PathBuf,
 }
 
-/// Makes an empty ext4 in the new file `image`, which takes room as it fills.
-pub(crate) fn make(image: &Path, bytes: u64, label: &str) -> Result<()> {
+/// Makes the new file `image` with an empty ext4 of `bytes` behind the first `offset` bytes. It takes
+/// room as it fills.
+pub(crate) fn make(image: &Path, offset: u64, bytes: u64, label: &str) -> Result<()> {
     run(command("truncate")
-        .arg(format!("--size={bytes}"))
+        .arg(format!("--size={}", offset + bytes))
         .arg(image))?;
     // Nothing kept for root, so that the room that is reported is there.
     run(command("mkfs.ext4")
-        .args(["-q", "-m", "0", "-L", label])
-        .arg(image))?;
+        .args([
+            "-q",
+            "-m",
+            "0",
+            "-L",
+            label,
+            "-E",
+            &format!("offset={offset}"),
+        ])
+        .arg(image)
+        .arg(format!("{}k", bytes / 1024)))?;
     Ok(())
 }
 
@@ -36,11 +46,10 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 impl Mounted {
-    /// Mounts an image on an existing directory.
-    pub(crate) fn new(image: &Path, at: &Path) -> Result<Self> {
-        run(command("mount")
-            .args(["-o", "loop,noatime"])
-            .args([image, at]))?;
+    /// Mounts the file system behind the first `offset` bytes of an image on an existing directory.
+    pub(crate) fn new(image: &Path, offset: u64, at: &Path) -> Result<Self> {
+        let options = format!("loop,noatime,offset={offset}");
+        run(command("mount").args(["-o", &options]).args([image, at]))?;
         Ok(Self { at: at.to_owned() })
     }
 

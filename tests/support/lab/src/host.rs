@@ -4,16 +4,18 @@
 //! `/sysroot` and `/boot` are read-only, `/etc` is the deployment's and `/var` the stateroot's.
 //! A reboot by logind ends everything in it and enters whatever is to be booted then.
 //!
-//! - `create`: its disks and first deployment
 //! - `entries`: what a boot loader would start
+//! - `install`: its disks and first deployment
 //! - `pod`: a program on it in the form of a DaemonSet's container
 //! - `power`: boots, one after the other
+//! - `spec`: what it is made from
 //! - `template`: what all disks are copied from
 
-mod create;
 mod entries;
+mod install;
 mod pod;
 mod power;
+mod spec;
 mod template;
 mod wait;
 
@@ -28,12 +30,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Pid;
 
-use self::create::{Disks, WhenDown};
-pub use self::create::{HostSpec, STATEROOT};
+pub(crate) use self::entries::deployment_id;
 pub use self::entries::{DeploymentId, Entry, entries};
+pub(crate) use self::install::{Disks, Images, install, write as install_file};
+pub use self::install::{STATEROOT, pull_into};
 pub use self::pod::{FromCluster, Pod, PodSpec, Propagation};
 use self::power::Power;
 pub use self::power::{Boot, End};
+pub use self::spec::HostSpec;
+use self::spec::WhenDown;
 use crate::cgroup::Cgroup;
 use crate::network::Port;
 use crate::place::Lab;
@@ -90,8 +95,10 @@ impl Host {
     pub fn create(lab: &Lab, spec: HostSpec) -> Result<Self> {
         let dir = lab.dir().join(&spec.name);
         fs::create_dir(&dir).with_context(|| format!("cannot make the host {}", spec.name))?;
-        let disks = create::install(&spec, &dir)
-            .with_context(|| format!("cannot install the host {}", spec.name))?;
+        let sysroot = dir.join("sysroot");
+        fs::create_dir(&sysroot)?;
+        let disks = Images::make(&spec, &dir, 0)?.mount(&sysroot)?;
+        install(&spec, &disks).with_context(|| format!("cannot install the host {}", spec.name))?;
         let machine = Machine {
             disks,
             port: lab.plug(&spec.name)?,
@@ -108,7 +115,7 @@ impl Host {
         for (_, name) in &machine.binds {
             fs::create_dir(run.join(name))?;
         }
-        create::write(&run.join("init"), INIT, 0o755)?;
+        install::write(&run.join("init"), INIT, 0o755)?;
         Ok(Self {
             machine: Arc::new(machine),
             supervisor: None,
@@ -366,7 +373,7 @@ impl Host {
     ///
     /// Its disk is full.
     pub fn pull(&self, commit: &Commit) -> Result<()> {
-        create::pull(self.sysroot(), commit)
+        pull_into(self.sysroot(), commit)
     }
 }
 

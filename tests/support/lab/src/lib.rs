@@ -13,5 +13,6 @@ mod place;
 mod program;
 pub mod registry;
 pub mod tree;
+pub mod vm;
 
 pub use self::place::Lab;

@@ -30,6 +30,13 @@ pub(crate) struct Port {
     address: Ipv4Addr,
 }
 
+/// A machine's end: a link that qemu reads and writes. Removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    link: String,
+    address: Ipv4Addr,
+}
+
 impl Network {
     /// Makes the bridge `id`, at most 10 characters long.
     pub(crate) fn create(id: &str, number: u8) -> Result<Self> {
@@ -56,6 +63,19 @@ impl Network {
     /// The bridge's own address, where hosts reach the machine.
     pub(crate) fn address(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, 97, self.number, 1)
+    }
+
+    /// Makes the end of a machine, which is the `index`th of the lab.
+    pub(crate) fn plug_machine(&self, index: u8) -> Result<Tap> {
+        ensure!(index < MAX_PORTS, "a lab has room for {MAX_PORTS} hosts");
+        let address = Ipv4Addr::new(10, 97, self.number, 10 + index);
+        let tap = Tap {
+            link: format!("{}-{index}", self.id),
+            address,
+        };
+        ip(&["tuntap", "add", "dev", &tap.link, "mode", "tap"])?;
+        ip(&["link", "set", &tap.link, "master", &self.id, "up"])?;
+        Ok(tap)
     }
 
     /// Makes the namespace of the host `name`, which is the `index`th of the lab.
@@ -130,6 +150,25 @@ impl Drop for Port {
         // If they cannot be removed, the next lab's sweep tries again.
         drop(ip(&["link", "delete", &self.link]));
         drop(ip(&["netns", "delete", &self.namespace]));
+    }
+}
+
+impl Tap {
+    /// The machine's address.
+    pub(crate) fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Name of the link that qemu takes.
+    pub(crate) fn link(&self) -> &str {
+        &self.link
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        // If it cannot be removed, the next lab's sweep tries again.
+        drop(ip(&["link", "delete", &self.link]));
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::cgroup::Cgroup;
-use crate::network::{self, Network, Port};
+use crate::network::{self, Network, Port, Tap};
 use crate::program::{command, run};
 
 /// Folder of all labs.
@@ -100,6 +100,12 @@ impl Lab {
 
     pub(crate) fn cgroup(&self) -> &Cgroup {
         &self.0.cgroup
+    }
+
+    /// A new machine's end of the network.
+    pub(crate) fn plug_machine(&self) -> Result<Tap> {
+        let index = self.0.ports.fetch_add(1, Ordering::Relaxed);
+        self.0.network.plug_machine(index)
     }
 
     /// A new host's end of the network.

@@ -71,14 +71,19 @@ impl Entry {
             .join("boot")
             .join(self.linux.trim_start_matches('/'));
         ensure!(kernel.is_file(), "there is no kernel {}", kernel.display());
-        let link = split(&self.options)
-            .into_iter()
-            .find_map(|option| option.strip_prefix("ostree=").map(ToOwned::to_owned))
+        let link = ostree_option(&self.options)
             .with_context(|| format!("entry {:?} has no option ostree=", self.title))?;
         let path = sysroot.join(link.trim_start_matches('/'));
         path.canonicalize()
             .with_context(|| format!("{} leads nowhere", path.display()))
     }
+}
+
+/// Value of the option `ostree=` of a kernel's command line: a path in the sysroot.
+fn ostree_option(options: &str) -> Option<String> {
+    split(options)
+        .into_iter()
+        .find_map(|option| option.strip_prefix("ostree=").map(ToOwned::to_owned))
 }
 
 /// Which deployment a deployment's directory is, by its name.

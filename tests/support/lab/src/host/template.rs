@@ -23,10 +23,10 @@ pub(super) fn image(tree: &Path) -> Result<PathBuf> {
         .with("base", &base);
     let folder = cache::folder("disk", &recipe, |dir| {
         let image = dir.join("root.img");
-        disk::make(&image, ROOT_BYTES, "root")?;
+        disk::make(&image, 0, ROOT_BYTES, "root")?;
         let sysroot = dir.join("sysroot");
         fs::create_dir(&sysroot)?;
-        let mounted = Mounted::new(&image, &sysroot)?;
+        let mounted = Mounted::new(&image, 0, &sysroot)?;
         fill(&sysroot, tree, &base)?;
         mounted.unmount()?;
         Ok(fs::remove_dir(sysroot)?)

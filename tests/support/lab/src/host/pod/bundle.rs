@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use serde_json::{Value, json};
 
 use super::spec::{Mount, PodSpec, Propagation, Source};
-use crate::host::create::write;
+use crate::host::install::write;
 use crate::program::{command, output, run};
 
 /// Mounts that every container has.
