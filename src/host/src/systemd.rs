@@ -8,6 +8,7 @@ mod offline;
 pub use bus::{Job, Property};
 pub use manager::Systemd;
 pub use offline::Offline;
+pub use zbus::Variant;
 
 /// What is done to a unit's links in `/etc/systemd/system`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host::files::{self, Content, Found, Root};
-use host::systemd::{self, Job, Systemd};
+use host::systemd::{self, Job, Systemd, Variant};
 use machineconfig::plan::{Attempt, Mode};
 use serde::Deserialize;
 use service::report::Chain;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};
-use zbus::Variant;
 
 use crate::deployments::Deployment;
 
