@@ -168,3 +168,64 @@ pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<A
     }
     said
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pool(conditions: &Value) -> MachineConfigPool {
+        serde_json::from_value(json!({
+            "metadata": { "name": "worker" },
+            "spec": {},
+            "status": { "configuration": { "name": "rendered-worker-1" }, "conditions": conditions }
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn one_node_is_named_and_many_are_counted() {
+        let targeted = |nodes: &[&str]| {
+            let nodes = nodes.iter().map(ToString::to_string).collect();
+            let config = "rendered-worker-1".to_owned();
+            Announcement::Targeted { nodes, config }.message("worker")
+        };
+        assert_eq!(
+            targeted(&["a"]),
+            "Targeted node a to MachineConfig: rendered-worker-1"
+        );
+        assert_eq!(
+            targeted(&["a", "b"]),
+            "Set target for 2 nodes to MachineConfig: rendered-worker-1"
+        );
+    }
+
+    fn said(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<String> {
+        on_status(before, after)
+            .iter()
+            .map(|announcement| announcement.reason().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn a_degraded_rollout_is_said_when_it_begins_and_when_its_reason_changes() {
+        let degraded = |reason: &str, message: &str| {
+            pool(
+                &json!([{ "type": "RolloutDegraded", "status": "True", "reason": reason, "message": message }]),
+            )
+        };
+        let fine = pool(&json!([{ "type": "RolloutDegraded", "status": "False" }]));
+        let bad = degraded("InvalidMaxUnavailable", "one");
+        assert_eq!(said(&fine, &bad), ["InvalidMaxUnavailable"]);
+        assert_eq!(
+            said(&bad, &degraded("InvalidMaxUnavailable", "two")),
+            [""; 0]
+        );
+        assert_eq!(
+            said(&bad, &degraded("RolloutHalted", "two")),
+            ["RolloutHalted"]
+        );
+        assert_eq!(said(&bad, &fine), [""; 0]);
+    }
+}

@@ -248,3 +248,73 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics while it is held; a poisoned lock still holds whole values.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use pool::rollout::decide;
+
+    use super::*;
+    use crate::fixture::{OLD, node, settled};
+
+    #[test]
+    fn series_follow_the_pools_and_go_with_them() {
+        let (mut cluster, _, target) = settled();
+        cluster.nodes = vec![node("a", &target), node("b", OLD), node("c", OLD)];
+        let snapshot = cluster.snapshot();
+        let pool = snapshot.pools.get("worker").unwrap();
+        let nodes: Vec<NodeView> = snapshot
+            .nodes
+            .values()
+            .map(|node| node.as_ref().clone())
+            .collect();
+        let members: Vec<&NodeView> = nodes.iter().collect();
+        let decision = decide(&pool.view, &members);
+        let figures = Figures::default();
+        figures.set_pool(
+            "worker",
+            PoolFigures::of(&pool.view, &members, &decision, true),
+        );
+        figures.set_alerts(&[("m", "infra")]);
+        let text = |figures: &Figures| {
+            let mut page = Page::default();
+            figures.expose(&mut page);
+            page.into_text()
+        };
+        let shown = text(&figures);
+        for line in [
+            "mco_machine_count{pool=\"worker\"} 3",
+            "mco_updated_machine_count{pool=\"worker\"} 1",
+            "mco_unavailable_machine_count{pool=\"worker\"} 0",
+            "mco_state{node=\"a\",pool=\"worker\",state=\"Done\",reason=\"Updated\"} 1",
+            "mco_state{node=\"b\",pool=\"worker\",state=\"Done\",reason=\"Told\"} 1",
+            "mco_state{node=\"c\",pool=\"worker\",state=\"Done\",reason=\"Budget\"} 1",
+            "os_image_url_override{pool=\"worker\"} 1",
+            "mcc_pool_alert{node=\"m\"} 1",
+            "mcc_leader 0",
+        ] {
+            assert!(
+                shown.lines().any(|shown| shown == line),
+                "{line} is not in\n{shown}"
+            );
+        }
+        figures.retain(|_| false);
+        assert!(!text(&figures).contains("worker"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_stands_still_is_not_healthy_and_one_that_waits_is() {
+        let figures = Figures::default();
+        tokio::time::advance(Duration::from_hours(1)).await;
+        assert_eq!(figures.healthy(), Ok(()));
+        figures.lead();
+        assert_eq!(figures.healthy(), Ok(()));
+        assert!(figures.ready().is_err());
+        figures.know();
+        assert_eq!(figures.ready(), Ok(()));
+        tokio::time::advance(Duration::from_hours(1)).await;
+        assert_eq!(
+            figures.healthy(),
+            Err("no pool was looked at for 3600 s".to_owned())
+        );
+    }
+}

@@ -24,6 +24,8 @@ pub mod announce;
 pub mod cli;
 pub mod configs;
 pub mod figures;
+#[cfg(test)]
+mod fixture;
 pub mod follow;
 pub mod passes;
 pub mod process;

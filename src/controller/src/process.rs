@@ -1,5 +1,6 @@
 //! One process, from its start to its end.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -65,6 +66,14 @@ pub async fn start(options: Options) -> anyhow::Result<()> {
         serving.await.context("the probes' endpoint failed")?;
     }
     result
+}
+
+/// What a replica calls itself in the lease: host, process, and a number that differs from start to start.
+pub fn identity() -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let random = RandomState::new().build_hasher().finish();
+    format!("{host}_{}_{random:016x}", std::process::id())
 }
 
 /// Who the process is at the API server.

@@ -1,52 +1,29 @@
 //! The configuration of a pool: rendered from its sources, stored, and named in the pool.
 
-use api::machine_config_pool::Configuration;
-use api::{ControllerConfig, annotation, controller_config, label};
-use cluster::wire;
-use k8s_openapi::api::core::v1::ObjectReference;
-use machineconfig::render::{Base, Rendered, Source, render};
-use pool::selector::Selector;
-use serde_json::{Map, Value, json};
-use service::report::Chain;
+use std::time::Duration;
 
+use api::{annotation, label};
+use cluster::wire;
+use machineconfig::render::{Rendered, Source, render};
+use pool::selector::Selector;
+use service::report::Chain;
+use tokio::time::Instant;
+
+use self::inputs::{Inputs, Preparation, prepare};
 use crate::announce::Announcement;
 use crate::configs::ConfigMeta;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
-use crate::version::{BUILD, VERSION};
 
+pub mod inputs;
+mod publishing;
 mod refusal;
 
+/// How long a refusal stands before it is looked at again: an administrator may have let the change through.
+const REFUSED: Duration = Duration::from_mins(1);
+
+/// API version of what is written here.
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
-
-/// What a rendering depends on: where it is the same, so is the result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inputs {
-    sources: Vec<SourceVersion>,
-    base: Base,
-    release: String,
-    /// What the pool names now, and whether that object is there: a configuration in use that somebody deleted is made again.
-    target: Option<(String, bool)>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct SourceVersion {
-    name: String,
-    uid: String,
-    generation: Option<i64>,
-    generated_by: Option<String>,
-}
-
-/// What is to be done for a pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Preparation {
-    /// Nothing can be said yet; what the pool says about its rendering stays.
-    Wait(String),
-    /// The pool's selector is `{}`.
-    SelectingAll,
-    /// To be rendered from these.
-    Inputs(Inputs),
-}
 
 /// The last rendering of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +33,23 @@ pub struct Last {
     pub outcome: Result<(), String>,
     /// Whether a user's configuration replaces the OS image.
     pub is_image_overridden: bool,
+    /// From when it is done again though nothing changed.
+    again: Option<Instant>,
+}
+
+impl Last {
+    fn stands(&self, inputs: &Inputs) -> bool {
+        self.inputs == *inputs && self.again.is_none_or(|at| Instant::now() < at)
+    }
+}
+
+/// Why there is no rendered configuration.
+#[derive(Debug)]
+enum Failure {
+    /// The sources are wrong; it stays so until one of them changes.
+    Sources(String),
+    /// The nodes cannot follow, unless an administrator lets them.
+    Refused(String),
 }
 
 /// What came of a pool's turn.
@@ -69,95 +63,6 @@ pub struct Turn {
     pub created: Option<ConfigMeta>,
     /// How the last rendering ended, where there was one.
     pub outcome: Option<Result<(), String>>,
-}
-
-/// Decides what a pool's rendering depends on.
-///
-/// Source: upstream's render controller, `controller.md` 2.2 and 2.3, as far as there are producers of configurations.
-pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
-    let selector = match &pool.view.config_selector {
-        // The pool's own condition says what is wrong with it.
-        Err(refusal) => return Preparation::Wait(refusal.to_string()),
-        Ok(Selector::Everything) => return Preparation::SelectingAll,
-        Ok(selector @ (Selector::Nothing | Selector::Labels(_))) => selector,
-    };
-    let controller_config = snapshot.controller_config();
-    if let Some(why) = controller_config.and_then(unsettled) {
-        return Preparation::Wait(why);
-    }
-    let sources = snapshot
-        .configs
-        .values()
-        // Upstream: what has no labels is selected by nobody, though a selector of negations would.
-        .filter(|config| !config.labels.is_empty() && selector.matches(&config.labels))
-        .map(|config| SourceVersion {
-            name: config.name.clone(),
-            uid: config.uid.clone(),
-            generation: config.generation,
-            generated_by: config.generated_by.clone(),
-        })
-        .collect();
-    let target = pool.view.target.clone().map(|name| {
-        let is_there = snapshot.configs.get(&name).is_some();
-        (name, is_there)
-    });
-    Preparation::Inputs(Inputs {
-        sources,
-        base: base(controller_config),
-        release: release(controller_config),
-        target,
-    })
-}
-
-/// Why the base configurations of the release are not settled, if they are not: what was rendered now would be rendered again at once,
-/// or mix two releases.
-fn unsettled(config: &ControllerConfig) -> Option<String> {
-    use controller_config::ControllerConfigConditionType::{Completed, Failing, Running};
-    let of = annotation::GENERATED_BY_VERSION;
-    let version = config
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|annotations| annotations.get(of));
-    if let Some(version) = version
-        && version != VERSION
-    {
-        return Some(format!(
-            "ignoring controller config generated from {version} (my version: {VERSION})"
-        ));
-    }
-    let status = config.status.clone().unwrap_or_default();
-    let is_settled = status.observed_generation == config.metadata.generation
-        && status.is_true(&Completed)
-        && !status.is_true(&Running)
-        && !status.is_true(&Failing);
-    (!is_settled).then(|| {
-        format!(
-            "ControllerConfig {} has not completed",
-            controller_config::NAME
-        )
-    })
-}
-
-fn base(config: Option<&ControllerConfig>) -> Base {
-    let spec = config.map(|config| &config.spec);
-    Base {
-        os_image_url: spec
-            .map(|spec| spec.base_os_container_image.clone())
-            .unwrap_or_default(),
-        extensions_image: spec
-            .map(|spec| spec.base_os_extensions_container_image.clone())
-            .unwrap_or_default(),
-        controller_version: BUILD.to_owned(),
-    }
-}
-
-fn release(config: Option<&ControllerConfig>) -> String {
-    config
-        .and_then(|config| config.metadata.annotations.as_ref())
-        .and_then(|annotations| annotations.get(annotation::RELEASE_IMAGE_VERSION))
-        .map_or(VERSION, String::as_str)
-        .to_owned()
 }
 
 /// Renders where something changed since `last`, stores the result and names it in the pool.
@@ -194,25 +99,30 @@ pub async fn turn(
         }
         Preparation::Inputs(inputs) => inputs,
     };
-    if last.as_ref().is_some_and(|last| last.inputs == inputs) {
+    if last.as_ref().is_some_and(|last| last.stands(&inputs)) {
         return Ok(turn);
     }
     let name = turn.pool.view.name.clone();
     let failed = |why: String| format!("Failed to render configuration for pool {name}: {why}");
     let rendered = match make(requests, &turn.pool, &inputs).await? {
         Ok(rendered) => rendered,
-        Err(why) => {
+        Err(failure) => {
+            let (why, again) = match failure {
+                Failure::Sources(why) => (why, None),
+                Failure::Refused(why) => (why, Some(Instant::now() + REFUSED)),
+            };
             let outcome = Err(failed(why));
             turn.outcome = Some(outcome.clone());
             *last = Some(Last {
                 inputs,
                 outcome,
                 is_image_overridden: false,
+                again,
             });
             return Ok(turn);
         }
     };
-    match publish(requests, snapshot, &mut turn, &rendered, &inputs).await {
+    match publishing::publish(requests, snapshot, &mut turn, &rendered, &inputs).await {
         Ok(()) => {
             inputs.target = Some((rendered.name, true));
             turn.outcome = Some(Ok(()));
@@ -220,6 +130,7 @@ pub async fn turn(
                 inputs,
                 outcome: Ok(()),
                 is_image_overridden: rendered.image_overridden_by.is_some(),
+                again: None,
             });
             Ok(turn)
         }
@@ -238,14 +149,14 @@ async fn make(
     requests: &Requests,
     pool: &Pool,
     inputs: &Inputs,
-) -> Result<Result<Rendered, String>, wire::Error> {
+) -> Result<Result<Rendered, Failure>, wire::Error> {
     let Ok(Selector::Labels(selector)) = &pool.view.config_selector else {
         let why = "no MachineConfigs are selected: spec.machineConfigSelector is missing";
-        return Ok(Err(why.to_owned()));
+        return Ok(Err(Failure::Sources(why.to_owned())));
     };
     if inputs.sources.is_empty() {
         let why = format!("no MachineConfigs found matching selector {selector}");
-        return Ok(Err(why));
+        return Ok(Err(Failure::Sources(why)));
     }
     let sources: Vec<Source> = requests
         .list_configs(selector.to_string())
@@ -267,11 +178,11 @@ async fn make(
                 "could not generate rendered MachineConfig: {}",
                 Chain(&error)
             );
-            return Ok(Err(why));
+            return Ok(Err(Failure::Sources(why)));
         }
     };
     if let Some(why) = refusal::of(requests, pool, &sources, &rendered).await? {
-        return Ok(Err(why));
+        return Ok(Err(Failure::Refused(why)));
     }
     if rendered.is_nearly_too_large() {
         tracing::warn!(
@@ -297,120 +208,5 @@ fn source(config: api::MachineConfig) -> Source {
     }
 }
 
-/// Stores the configuration, then names it in the pool: never the other way round.
-async fn publish(
-    requests: &Requests,
-    snapshot: &Snapshot,
-    turn: &mut Turn,
-    rendered: &Rendered,
-    inputs: &Inputs,
-) -> Result<(), wire::Error> {
-    let wanted = annotations(rendered, &inputs.release);
-    if let Some(known) = snapshot.configs.get(&rendered.name) {
-        let is_current = known.generated_by.as_deref() == Some(BUILD)
-            && known.release_version.as_ref() == Some(&inputs.release)
-            && known.is_image_overridden == rendered.image_overridden_by.is_some();
-        if !is_current {
-            requests.annotate_config(&rendered.name, &wanted).await?;
-        }
-    } else {
-        let object = object(&turn.pool, rendered, &wanted);
-        turn.created = requests.create_config(&object).await?;
-        if turn.created.is_some() {
-            turn.said.extend(on_creation(rendered, &inputs.release));
-        }
-    }
-    let configuration = configuration(rendered);
-    if turn.pool.object.spec.configuration != configuration {
-        turn.pool = requests
-            .set_configuration(&turn.pool, &configuration)
-            .await?;
-    }
-    Ok(())
-}
-
-fn on_creation(rendered: &Rendered, release: &str) -> Vec<Announcement> {
-    let mut said = vec![Announcement::Rendered {
-        config: rendered.name.clone(),
-        release: release.to_owned(),
-        build: BUILD.to_owned(),
-    }];
-    said.extend(
-        rendered
-            .image_overridden_by
-            .iter()
-            .map(|source| Announcement::ImageOverridden {
-                source: source.clone(),
-                image: rendered.spec.os_image_url.clone(),
-            }),
-    );
-    said.extend(
-        rendered
-            .warnings
-            .iter()
-            .map(|(source, warning)| Announcement::Warned {
-                source: source.clone(),
-                warning: warning.to_string(),
-            }),
-    );
-    said
-}
-
-fn annotations(rendered: &Rendered, release: &str) -> Value {
-    let mut annotations = Map::new();
-    annotations.insert(
-        annotation::GENERATED_BY_CONTROLLER_VERSION.to_owned(),
-        json!(BUILD),
-    );
-    annotations.insert(annotation::RELEASE_IMAGE_VERSION.to_owned(), json!(release));
-    let overridden = rendered.image_overridden_by.is_some().then_some("true");
-    annotations.insert(
-        annotation::OS_IMAGE_URL_OVERRIDDEN.to_owned(),
-        json!(overridden),
-    );
-    Value::Object(annotations)
-}
-
-fn object(pool: &Pool, rendered: &Rendered, annotations: &Value) -> Value {
-    let mut annotations = annotations.clone();
-    if let Some(annotations) = annotations.as_object_mut() {
-        // `null` removes in a patch, and is no value in an object.
-        annotations.retain(|_, value| !value.is_null());
-    }
-    json!({
-        "apiVersion": API_VERSION,
-        "kind": "MachineConfig",
-        "metadata": {
-            "name": rendered.name,
-            "annotations": annotations,
-            "ownerReferences": [{
-                "apiVersion": API_VERSION,
-                "kind": "MachineConfigPool",
-                "name": pool.view.name,
-                "uid": pool.view.uid,
-                "controller": true,
-                "blockOwnerDeletion": true
-            }]
-        },
-        "spec": rendered.spec.to_value()
-    })
-}
-
-fn configuration(rendered: &Rendered) -> Configuration {
-    Configuration {
-        reference: ObjectReference {
-            name: Some(rendered.name.clone()),
-            ..ObjectReference::default()
-        },
-        source: rendered
-            .sources
-            .iter()
-            .map(|name| ObjectReference {
-                api_version: Some(API_VERSION.to_owned()),
-                kind: Some("MachineConfig".to_owned()),
-                name: Some(name.clone()),
-                ..ObjectReference::default()
-            })
-            .collect(),
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -42,3 +42,51 @@ pub fn certificates(config: &ControllerConfig) -> Vec<CertificateExpiry> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pool(status: &Value) -> MachineConfigPool {
+        serde_json::from_value(
+            json!({ "metadata": { "name": "worker" }, "spec": {}, "status": status }),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn only_what_differs_is_written_and_what_is_gone_is_removed() {
+        let before = pool(&json!({
+            "machineCount": 3, "updatedMachineCount": 1, "conditions": [],
+            "certExpirys": [{ "bundle": "b", "subject": "s" }]
+        }));
+        let after = pool(&json!({ "machineCount": 3, "updatedMachineCount": 2, "conditions": [] }));
+        let after = after.status.unwrap();
+        assert_eq!(
+            changes(&before, &after),
+            Some(json!({ "updatedMachineCount": 2, "certExpirys": null }))
+        );
+        let same = MachineConfigPool {
+            status: Some(after.clone()),
+            ..before
+        };
+        assert_eq!(changes(&same, &after), None);
+    }
+
+    #[test]
+    fn certificates_of_other_bundles_are_left_out() {
+        let certificate = |bundle: &str| json!({ "bundleFile": bundle, "subject": "CN=a", "signer": "CN=b", "notAfter": "2034-02-04T16:03:00Z" });
+        let config = json!({
+            "metadata": { "name": "machine-config-controller" },
+            "spec": {},
+            "status": { "controllerCertificates": [certificate("KubeAPIServerServingCAData"), certificate("cloud")] }
+        });
+        let found = certificates(&serde_json::from_value(config).unwrap());
+        assert_eq!(
+            serde_json::to_value(found).unwrap(),
+            json!([{ "bundle": "KubeAPIServerServingCAData", "subject": "CN=a", "expiry": "2034-02-04T16:03:00Z" }])
+        );
+    }
+}

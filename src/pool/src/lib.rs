@@ -9,7 +9,7 @@
 //! - [`budget`]: how many nodes may be out at once
 //! - [`round`]: assignments that were claimed and may not be visible on their nodes yet
 //! - [`rollout`]: which nodes are told now, and why the others are not
-//! - [`write`]: what to change on a Node
+//! - [`mod@write`]: what to change on a Node
 //! - [`status`]: counters and conditions
 //! - [`conditions`]: conditions that keep their time of transition
 

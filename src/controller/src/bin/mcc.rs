@@ -1,11 +1,11 @@
 //! The controller: renders the configuration of each pool and moves its nodes to it.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use controller::cli::StartArgs;
+use controller::process::{self, identity};
 use controller::version::{BUILD, VERSION};
 
 /// Renders machine configurations and rolls them out.
@@ -27,16 +27,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            #[expect(clippy::print_stderr, reason = "the process's last word")]
-            {
-                eprintln!("mcc: {}", service::report::Chain(error.as_ref()));
-            }
-            ExitCode::FAILURE
-        }
+    let Err(error) = run(Cli::parse()) else {
+        return ExitCode::SUCCESS;
+    };
+    #[expect(clippy::print_stderr, reason = "the process's last word")]
+    {
+        eprintln!("mcc: {}", service::report::Chain(error.as_ref()));
     }
+    ExitCode::FAILURE
 }
 
 fn run(cli: Cli) -> anyhow::Result<()> {
@@ -55,15 +53,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
                 .enable_all()
                 .build()
                 .context("cannot start the runtime")?
-                .block_on(controller::process::start(options))
+                .block_on(process::start(options))
         }
     }
-}
-
-/// Host, process, and a number that differs from start to start.
-fn identity() -> String {
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy();
-    let random = RandomState::new().build_hasher().finish();
-    format!("{host}_{}_{random:016x}", std::process::id())
 }

@@ -1,67 +1,30 @@
 //! Scenarios: what is known, the calls that a pass makes, in order, and no others.
 
+mod calls;
+
 use std::sync::Mutex;
 
-use api::{ControllerConfig, MachineConfig, MachineConfigPool};
 use apimock::{Call, Reply, Script};
 use cluster::access::Access;
 use cluster::events::Speaker;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use k8s_openapi::api::core::v1::Node;
 use kube::client::Body;
-use kube::core::PartialObjectMeta;
-use machineconfig::render::{Base, Source, render};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use self::calls::{
+    GROUP, MANAGER, NOW, claim_body, condition, list_nodes, list_sources, nobody_waits, patch,
+    patched, read_pool, rolling, set_status, status, taint_body, tell_body,
+};
 use super::*;
-use crate::configs::ConfigMeta;
+use crate::fixture::{
+    Cluster, OLD, metadata, node, pool, reference, rendered, settled, source, spec_with,
+};
 use crate::version::{BUILD, VERSION};
-
-const OLD: &str = "rendered-worker-old";
-const MANAGER: &str = "fieldManager=machine-config-controller";
-const GROUP: &str = "/apis/machineconfiguration.openshift.io/v1";
-const NOW: &str = "2026-11-21T19:17:00Z";
 
 fn clock() -> Timestamp {
     NOW.parse().unwrap()
-}
-
-fn read<T: DeserializeOwned>(value: &Value) -> T {
-    serde_json::from_value(value.clone()).unwrap()
-}
-
-/// What the cluster holds, as the API server writes it.
-#[derive(Clone, Default)]
-struct Cluster {
-    pools: Vec<Value>,
-    nodes: Vec<Value>,
-    configs: Vec<Value>,
-    controller_configs: Vec<Value>,
-}
-
-impl Cluster {
-    fn fill(&self, store: &Store) {
-        let pools = self
-            .pools
-            .iter()
-            .map(|pool| Pool::parse(read::<MachineConfigPool>(pool)));
-        store.learn_pools(News::All(pools.collect()));
-        let nodes = self
-            .nodes
-            .iter()
-            .map(|node| NodeView::parse(read::<Node>(node)));
-        store.learn_nodes(News::All(nodes.collect()));
-        let configs = self
-            .configs
-            .iter()
-            .map(|config| ConfigMeta::parse(read::<PartialObjectMeta<MachineConfig>>(config)));
-        store.learn_configs(News::All(configs.collect()));
-        let configs = self.controller_configs.iter().map(read::<ControllerConfig>);
-        store.learn_controller_configs(News::All(configs.collect()));
-    }
 }
 
 /// What was said, as reason and message.
@@ -117,224 +80,6 @@ async fn passes(
     let delay = script.drive(work).await;
     let said = said.lock().unwrap().clone();
     (said, delay)
-}
-
-fn source(name: &str, spec: &Value) -> Value {
-    json!({
-        "metadata": {
-            "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1", "generation": 1,
-            "labels": { "machineconfiguration.openshift.io/role": "worker" }
-        },
-        "spec": spec
-    })
-}
-
-fn metadata(object: &Value) -> Value {
-    json!({ "metadata": object["metadata"] })
-}
-
-fn spec_with(argument: &str) -> Value {
-    json!({ "kernelArguments": [argument] })
-}
-
-/// Name and spec that sources of role `worker` render to.
-fn rendered(sources: &[Value]) -> (String, Value) {
-    let sources: Vec<Source> = sources
-        .iter()
-        .map(|source| Source {
-            name: source["metadata"]["name"].as_str().unwrap().to_owned(),
-            role: Some("worker".to_owned()),
-            generated_by: None,
-            spec: serde_json::to_value(read::<MachineConfig>(source).spec).unwrap(),
-        })
-        .collect();
-    let rendered = render("worker", &sources, &Base::default()).unwrap();
-    (rendered.name, rendered.spec.to_value())
-}
-
-fn pool(target: Option<&str>) -> Value {
-    let configuration = target.map_or_else(
-        || json!({}),
-        |name| json!({ "name": name, "source": [reference("50-a")] }),
-    );
-    json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1",
-        "kind": "MachineConfigPool",
-        "metadata": { "name": "worker", "uid": "uid-worker", "resourceVersion": "10", "generation": 2 },
-        "spec": {
-            "configuration": configuration,
-            "machineConfigSelector": { "matchLabels": { "machineconfiguration.openshift.io/role": "worker" } },
-            "nodeSelector": { "matchLabels": { "node-role.kubernetes.io/worker": "" } },
-            "paused": false
-        }
-    })
-}
-
-fn reference(name: &str) -> Value {
-    json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "name": name })
-}
-
-fn node(name: &str, current: &str) -> Value {
-    json!({
-        "metadata": {
-            "name": name, "uid": format!("uid-{name}"), "resourceVersion": "5",
-            "labels": { "node-role.kubernetes.io/worker": "" },
-            "annotations": {
-                "machineconfiguration.openshift.io/currentConfig": current,
-                "machineconfiguration.openshift.io/desiredConfig": current,
-                "machineconfiguration.openshift.io/state": "Done"
-            }
-        },
-        "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
-    })
-}
-
-/// `object` after a merge patch, in another version.
-fn patched(object: &Value, patch: &Value, version: &str) -> Value {
-    fn merge(into: &mut Value, patch: &Value) {
-        let Value::Object(patch) = patch else {
-            *into = patch.clone();
-            return;
-        };
-        if !into.is_object() {
-            *into = json!({});
-        }
-        for (key, value) in patch {
-            if value.is_null() {
-                into.as_object_mut().unwrap().remove(key);
-            } else {
-                merge(&mut into[key], value);
-            }
-        }
-    }
-    let mut object = object.clone();
-    merge(&mut object, patch);
-    object["metadata"]["resourceVersion"] = json!(version);
-    object
-}
-
-/// A patch and its answer; changes `object` as the API server would.
-fn patch(path: &str, object: &mut Value, body: Value, version: &str) -> Call {
-    *object = patched(object, &body, version);
-    Call::patch(
-        &format!("{path}?{MANAGER}"),
-        body,
-        Reply::ok(object.clone()),
-    )
-}
-
-fn list(items: &[Value]) -> Reply {
-    Reply::ok(json!({ "metadata": { "resourceVersion": "99" }, "items": items }))
-}
-
-fn list_sources(items: &[Value]) -> Call {
-    Call::get(
-        &format!(
-            "{GROUP}/machineconfigs?limit=250&labelSelector=machineconfiguration.openshift.io%2Frole%3Dworker"
-        ),
-        list(items),
-    )
-}
-
-fn read_pool(pool: &Value) -> Call {
-    Call::get(
-        &format!("{GROUP}/machineconfigpools/worker"),
-        Reply::ok(pool.clone()),
-    )
-}
-
-fn list_nodes(items: &[Value]) -> Call {
-    Call::get(
-        "/api/v1/nodes?limit=250&labelSelector=node-role.kubernetes.io%2Fworker%3D",
-        list(items),
-    )
-}
-
-fn claim_body(version: &str, target: &str, nodes: &Value) -> Value {
-    let round = format!(r#"{{"target":"{target}","nodes":{nodes}}}"#);
-    json!({ "metadata": { "resourceVersion": version, "annotations": { "slipway.dev/round": round } } })
-}
-
-fn tell_body(version: &str, target: &str) -> Value {
-    json!({ "metadata": {
-        "resourceVersion": version,
-        "annotations": { "machineconfiguration.openshift.io/desiredConfig": target }
-    } })
-}
-
-fn taint_body(version: &str) -> Value {
-    json!({
-        "metadata": { "resourceVersion": version },
-        "spec": { "taints": [{ "effect": "PreferNoSchedule", "key": "UpdateInProgress" }] }
-    })
-}
-
-fn condition(r#type: &str, holds: bool, reason: &str, message: &str) -> Value {
-    let status = if holds { "True" } else { "False" };
-    json!({ "type": r#type, "status": status, "lastTransitionTime": NOW, "reason": reason, "message": message })
-}
-
-/// Counters in the order machine, updated, ready, unavailable, degraded.
-fn status(conditions: &[Value], counts: [u32; 5]) -> Value {
-    json!({
-        "conditions": conditions,
-        "degradedMachineCount": counts[4],
-        "machineCount": counts[0],
-        "observedGeneration": 2,
-        "readyMachineCount": counts[2],
-        "unavailableMachineCount": counts[3],
-        "updatedMachineCount": counts[1]
-    })
-}
-
-fn set_status(pool: &mut Value, changes: &Value, version: &str) -> Call {
-    let body = json!({ "metadata": { "resourceVersion": pool["metadata"]["resourceVersion"] }, "status": changes });
-    patch(
-        &format!("{GROUP}/machineconfigpools/worker/status"),
-        pool,
-        body,
-        version,
-    )
-}
-
-/// The conditions of a pool that rolls to `target` without trouble.
-fn rolling(target: &str, waiting: &Value) -> Vec<Value> {
-    vec![
-        condition("Updated", false, "", ""),
-        condition(
-            "Updating",
-            true,
-            "",
-            &format!("All nodes are updating to MachineConfig {target}"),
-        ),
-        condition("RenderDegraded", false, "", ""),
-        condition("NodeDegraded", false, "", ""),
-        condition("RolloutDegraded", false, "", ""),
-        condition("Degraded", false, "", ""),
-        waiting.clone(),
-    ]
-}
-
-fn nobody_waits() -> Value {
-    condition("Waiting", false, "", "")
-}
-
-/// A pool that was rendered before, its source, and its target.
-fn settled() -> (Cluster, Vec<Value>, String) {
-    let sources = vec![source("50-a", &spec_with("a=1"))];
-    let (target, _) = rendered(&sources);
-    let cluster = Cluster {
-        pools: vec![pool(Some(&target))],
-        configs: vec![
-            metadata(&sources[0]),
-            json!({ "metadata": { "name": target, "uid": "r", "resourceVersion": "3", "annotations": {
-                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                "machineconfiguration.openshift.io/release-image-version": VERSION
-            } } }),
-        ],
-        ..Cluster::default()
-    };
-    (cluster, sources, target)
 }
 
 #[tokio::test(start_paused = true)]
@@ -568,46 +313,6 @@ async fn a_bad_budget_is_said_and_moves_nobody() {
     ];
     let (said, _) = passes(&cluster, calls, 2).await;
     assert_eq!(said, [("InvalidMaxUnavailable".to_owned(), why.to_owned())]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_bad_source_is_named_and_nothing_is_stored() {
-    let (mut cluster, _, target) = settled();
-    cluster.nodes = vec![node("n1", &target)];
-    let bad = source(
-        "99-bad",
-        &json!({ "config": {
-            "ignition": { "version": "3.4.0" },
-            "storage": { "files": [{ "path": "etc/relative", "contents": { "source": "data:," } }] }
-        } }),
-    );
-    cluster.configs.push(metadata(&bad));
-    let known = cluster.pools[0].clone();
-    let (script, client) = Script::start(vec![list_sources(&[
-        source("50-a", &spec_with("a=1")),
-        bad,
-    ])]);
-    let store = Store::default();
-    cluster.fill(&store);
-    let requests = Requests::new(Arc::new(Access::of_client(client)));
-    let (snapshot, pool) = (store.snapshot(), Pool::parse(read(&known)));
-    let mut last = None;
-    let work = Box::pin(async {
-        let first = rendering::turn(&requests, &snapshot, pool.clone(), &mut last).await;
-        // Nothing changed: it is not read again.
-        let again = rendering::turn(&requests, &snapshot, pool, &mut last).await;
-        let outcome = first.unwrap().outcome;
-        assert_eq!(outcome, again.unwrap().outcome);
-        outcome.unwrap().unwrap_err()
-    });
-    let outcome = script.drive(work).await;
-    for part in [
-        "Failed to render configuration for pool worker: could not generate rendered MachineConfig: ",
-        "\"99-bad\"",
-        "storage.files[0]",
-    ] {
-        assert!(outcome.contains(part), "{part} is not in {outcome}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

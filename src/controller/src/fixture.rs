@@ -1,0 +1,146 @@
+//! Objects for this crate's tests, as the API server writes them.
+
+use api::{ControllerConfig, MachineConfig, MachineConfigPool};
+use cluster::collection::News;
+use k8s_openapi::api::core::v1::Node;
+use kube::core::PartialObjectMeta;
+use machineconfig::render::{Base, Source, render};
+use pool::node::NodeView;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::configs::ConfigMeta;
+use crate::store::{Pool, Snapshot, Store};
+use crate::version::{BUILD, VERSION};
+
+/// What nodes run before a rollout.
+pub(crate) const OLD: &str = "rendered-worker-old";
+
+pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+/// What the cluster holds, as the API server writes it.
+#[derive(Clone, Default)]
+pub(crate) struct Cluster {
+    pub(crate) pools: Vec<Value>,
+    pub(crate) nodes: Vec<Value>,
+    pub(crate) configs: Vec<Value>,
+    pub(crate) controller_configs: Vec<Value>,
+}
+
+impl Cluster {
+    pub(crate) fn fill(&self, store: &Store) {
+        let pools = self
+            .pools
+            .iter()
+            .map(|pool| Pool::parse(read::<MachineConfigPool>(pool)));
+        store.learn_pools(News::All(pools.collect()));
+        let nodes = self
+            .nodes
+            .iter()
+            .map(|node| NodeView::parse(read::<Node>(node)));
+        store.learn_nodes(News::All(nodes.collect()));
+        let configs = self
+            .configs
+            .iter()
+            .map(|config| ConfigMeta::parse(read::<PartialObjectMeta<MachineConfig>>(config)));
+        store.learn_configs(News::All(configs.collect()));
+        let configs = self.controller_configs.iter().map(read::<ControllerConfig>);
+        store.learn_controller_configs(News::All(configs.collect()));
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let store = Store::default();
+        self.fill(&store);
+        store.snapshot()
+    }
+}
+
+pub(crate) fn source(name: &str, spec: &Value) -> Value {
+    json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1", "generation": 1,
+            "labels": { "machineconfiguration.openshift.io/role": "worker" }
+        },
+        "spec": spec
+    })
+}
+
+pub(crate) fn metadata(object: &Value) -> Value {
+    json!({ "metadata": object["metadata"] })
+}
+
+pub(crate) fn spec_with(argument: &str) -> Value {
+    json!({ "kernelArguments": [argument] })
+}
+
+/// Name and spec that sources of role `worker` render to.
+pub(crate) fn rendered(sources: &[Value]) -> (String, Value) {
+    let sources: Vec<Source> = sources
+        .iter()
+        .map(|source| Source {
+            name: source["metadata"]["name"].as_str().unwrap().to_owned(),
+            role: Some("worker".to_owned()),
+            generated_by: None,
+            spec: serde_json::to_value(read::<MachineConfig>(source).spec).unwrap(),
+        })
+        .collect();
+    let rendered = render("worker", &sources, &Base::default()).unwrap();
+    (rendered.name, rendered.spec.to_value())
+}
+
+pub(crate) fn pool(target: Option<&str>) -> Value {
+    let configuration = target.map_or_else(
+        || json!({}),
+        |name| json!({ "name": name, "source": [reference("50-a")] }),
+    );
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfigPool",
+        "metadata": { "name": "worker", "uid": "uid-worker", "resourceVersion": "10", "generation": 2 },
+        "spec": {
+            "configuration": configuration,
+            "machineConfigSelector": { "matchLabels": { "machineconfiguration.openshift.io/role": "worker" } },
+            "nodeSelector": { "matchLabels": { "node-role.kubernetes.io/worker": "" } },
+            "paused": false
+        }
+    })
+}
+
+pub(crate) fn reference(name: &str) -> Value {
+    json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "name": name })
+}
+
+pub(crate) fn node(name: &str, current: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"), "resourceVersion": "5",
+            "labels": { "node-role.kubernetes.io/worker": "" },
+            "annotations": {
+                "machineconfiguration.openshift.io/currentConfig": current,
+                "machineconfiguration.openshift.io/desiredConfig": current,
+                "machineconfiguration.openshift.io/state": "Done"
+            }
+        },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
+    })
+}
+
+/// A pool that was rendered before, its source, and its target.
+pub(crate) fn settled() -> (Cluster, Vec<Value>, String) {
+    let sources = vec![source("50-a", &spec_with("a=1"))];
+    let (target, _) = rendered(&sources);
+    let cluster = Cluster {
+        pools: vec![pool(Some(&target))],
+        configs: vec![
+            metadata(&sources[0]),
+            json!({ "metadata": { "name": target, "uid": "r", "resourceVersion": "3", "annotations": {
+                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+                "machineconfiguration.openshift.io/release-image-version": VERSION
+            } } }),
+        ],
+        ..Cluster::default()
+    };
+    (cluster, sources, target)
+}

@@ -1,0 +1,138 @@
+//! Calls that a pass makes, and what the API server answers.
+
+use apimock::{Call, Reply};
+use serde_json::{Value, json};
+
+pub(super) const MANAGER: &str = "fieldManager=machine-config-controller";
+pub(super) const GROUP: &str = "/apis/machineconfiguration.openshift.io/v1";
+pub(super) const NOW: &str = "2026-11-21T19:17:00Z";
+
+/// `object` after a merge patch, in another version.
+pub(super) fn patched(object: &Value, patch: &Value, version: &str) -> Value {
+    fn merge(into: &mut Value, patch: &Value) {
+        let Value::Object(patch) = patch else {
+            *into = patch.clone();
+            return;
+        };
+        if !into.is_object() {
+            *into = json!({});
+        }
+        for (key, value) in patch {
+            if value.is_null() {
+                into.as_object_mut().unwrap().remove(key);
+            } else {
+                merge(&mut into[key], value);
+            }
+        }
+    }
+    let mut object = object.clone();
+    merge(&mut object, patch);
+    object["metadata"]["resourceVersion"] = json!(version);
+    object
+}
+
+/// A patch and its answer; changes `object` as the API server would.
+pub(super) fn patch(path: &str, object: &mut Value, body: Value, version: &str) -> Call {
+    *object = patched(object, &body, version);
+    Call::patch(
+        &format!("{path}?{MANAGER}"),
+        body,
+        Reply::ok(object.clone()),
+    )
+}
+
+pub(super) fn list(items: &[Value]) -> Reply {
+    Reply::ok(json!({ "metadata": { "resourceVersion": "99" }, "items": items }))
+}
+
+pub(super) fn list_sources(items: &[Value]) -> Call {
+    Call::get(
+        &format!(
+            "{GROUP}/machineconfigs?limit=250&labelSelector=machineconfiguration.openshift.io%2Frole%3Dworker"
+        ),
+        list(items),
+    )
+}
+
+pub(super) fn read_pool(pool: &Value) -> Call {
+    Call::get(
+        &format!("{GROUP}/machineconfigpools/worker"),
+        Reply::ok(pool.clone()),
+    )
+}
+
+pub(super) fn list_nodes(items: &[Value]) -> Call {
+    Call::get(
+        "/api/v1/nodes?limit=250&labelSelector=node-role.kubernetes.io%2Fworker%3D",
+        list(items),
+    )
+}
+
+pub(super) fn claim_body(version: &str, target: &str, nodes: &Value) -> Value {
+    let round = format!(r#"{{"target":"{target}","nodes":{nodes}}}"#);
+    json!({ "metadata": { "resourceVersion": version, "annotations": { "slipway.dev/round": round } } })
+}
+
+pub(super) fn tell_body(version: &str, target: &str) -> Value {
+    json!({ "metadata": {
+        "resourceVersion": version,
+        "annotations": { "machineconfiguration.openshift.io/desiredConfig": target }
+    } })
+}
+
+pub(super) fn taint_body(version: &str) -> Value {
+    json!({
+        "metadata": { "resourceVersion": version },
+        "spec": { "taints": [{ "effect": "PreferNoSchedule", "key": "UpdateInProgress" }] }
+    })
+}
+
+pub(super) fn condition(r#type: &str, holds: bool, reason: &str, message: &str) -> Value {
+    let status = if holds { "True" } else { "False" };
+    json!({ "type": r#type, "status": status, "lastTransitionTime": NOW, "reason": reason, "message": message })
+}
+
+/// Counters in the order machine, updated, ready, unavailable, degraded.
+pub(super) fn status(conditions: &[Value], counts: [u32; 5]) -> Value {
+    json!({
+        "conditions": conditions,
+        "degradedMachineCount": counts[4],
+        "machineCount": counts[0],
+        "observedGeneration": 2,
+        "readyMachineCount": counts[2],
+        "unavailableMachineCount": counts[3],
+        "updatedMachineCount": counts[1]
+    })
+}
+
+pub(super) fn set_status(pool: &mut Value, changes: &Value, version: &str) -> Call {
+    let body = json!({ "metadata": { "resourceVersion": pool["metadata"]["resourceVersion"] }, "status": changes });
+    patch(
+        &format!("{GROUP}/machineconfigpools/worker/status"),
+        pool,
+        body,
+        version,
+    )
+}
+
+/// The conditions of a pool that rolls to `target` without trouble.
+pub(super) fn rolling(target: &str, waiting: &Value) -> Vec<Value> {
+    vec![
+        condition("Updated", false, "", ""),
+        condition(
+            "Updating",
+            true,
+            "",
+            &format!("All nodes are updating to MachineConfig {target}"),
+        ),
+        condition("RenderDegraded", false, "", ""),
+        condition("NodeDegraded", false, "", ""),
+        condition("RolloutDegraded", false, "", ""),
+        condition("Degraded", false, "", ""),
+        waiting.clone(),
+    ]
+}
+
+pub(super) fn nobody_waits() -> Value {
+    condition("Waiting", false, "", "")
+}

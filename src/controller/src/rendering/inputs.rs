@@ -1,0 +1,282 @@
+//! What a rendering depends on, and whether it can be done now.
+
+use api::{ControllerConfig, annotation, controller_config};
+use machineconfig::render::Base;
+use pool::selector::Selector;
+
+use crate::store::{Pool, Snapshot};
+use crate::version::{BUILD, VERSION};
+
+/// What a rendering depends on: where it is the same, so is the result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inputs {
+    pub(super) sources: Vec<SourceVersion>,
+    pub(super) base: Base,
+    pub(super) release: String,
+    /// What the pool names now, and whether that object is there: a configuration in use that somebody deleted is made again.
+    pub(super) target: Option<(String, bool)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceVersion {
+    name: String,
+    uid: String,
+    generation: Option<i64>,
+    generated_by: Option<String>,
+}
+
+/// What is to be done for a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Preparation {
+    /// Nothing can be said yet; what the pool says about its rendering stays.
+    Wait(String),
+    /// The pool's selector is `{}`.
+    SelectingAll,
+    /// To be rendered from these.
+    Inputs(Inputs),
+}
+
+/// Decides what a pool's rendering depends on.
+///
+/// Source: upstream's render controller, `controller.md` 2.2 and 2.3, as far as there are producers of configurations.
+pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
+    let selector = match &pool.view.config_selector {
+        // The pool's own condition says what is wrong with it.
+        Err(refusal) => return Preparation::Wait(refusal.to_string()),
+        Ok(Selector::Everything) => return Preparation::SelectingAll,
+        Ok(selector @ (Selector::Nothing | Selector::Labels(_))) => selector,
+    };
+    let controller_config = snapshot.controller_config();
+    if let Some(why) = controller_config.and_then(unsettled) {
+        return Preparation::Wait(why);
+    }
+    let sources = snapshot
+        .configs
+        .values()
+        // Upstream: what has no labels is selected by nobody, though a selector of negations would.
+        .filter(|config| !config.labels.is_empty() && selector.matches(&config.labels))
+        .map(|config| SourceVersion {
+            name: config.name.clone(),
+            uid: config.uid.clone(),
+            generation: config.generation,
+            generated_by: config.generated_by.clone(),
+        })
+        .collect();
+    let target = pool.view.target.clone().map(|name| {
+        let is_there = snapshot.configs.get(&name).is_some();
+        (name, is_there)
+    });
+    Preparation::Inputs(Inputs {
+        sources,
+        base: base(controller_config),
+        release: release(controller_config),
+        target,
+    })
+}
+
+/// Why the base configurations of the release are not settled, if they are not: what was rendered now would be rendered again at once,
+/// or mix two releases.
+fn unsettled(config: &ControllerConfig) -> Option<String> {
+    use controller_config::ControllerConfigConditionType::{Completed, Failing, Running};
+    let of = annotation::GENERATED_BY_VERSION;
+    let version = config
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(of));
+    if let Some(version) = version
+        && version != VERSION
+    {
+        return Some(format!(
+            "ignoring controller config generated from {version} (my version: {VERSION})"
+        ));
+    }
+    let status = config.status.clone().unwrap_or_default();
+    let is_settled = status.observed_generation == config.metadata.generation
+        && status.is_true(&Completed)
+        && !status.is_true(&Running)
+        && !status.is_true(&Failing);
+    (!is_settled).then(|| {
+        format!(
+            "ControllerConfig {} has not completed",
+            controller_config::NAME
+        )
+    })
+}
+
+fn base(config: Option<&ControllerConfig>) -> Base {
+    let spec = config.map(|config| &config.spec);
+    Base {
+        os_image_url: spec
+            .map(|spec| spec.base_os_container_image.clone())
+            .unwrap_or_default(),
+        extensions_image: spec
+            .map(|spec| spec.base_os_extensions_container_image.clone())
+            .unwrap_or_default(),
+        controller_version: BUILD.to_owned(),
+    }
+}
+
+fn release(config: Option<&ControllerConfig>) -> String {
+    config
+        .and_then(|config| config.metadata.annotations.as_ref())
+        .and_then(|annotations| annotations.get(annotation::RELEASE_IMAGE_VERSION))
+        .map_or(VERSION, String::as_str)
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixture::{Cluster, pool, settled};
+
+    fn prepared(cluster: &Cluster) -> Preparation {
+        let snapshot = cluster.snapshot();
+        let pool = snapshot.pools.get("worker").unwrap();
+        prepare(pool, &snapshot)
+    }
+
+    fn sources(cluster: &Cluster) -> Vec<String> {
+        match prepared(cluster) {
+            Preparation::Inputs(inputs) => inputs
+                .sources
+                .into_iter()
+                .map(|source| source.name)
+                .collect(),
+            other @ (Preparation::Wait(_) | Preparation::SelectingAll) => panic!("{other:?}"),
+        }
+    }
+
+    fn controller_config(annotations: &Value, generation: i64, status: &Value) -> Value {
+        json!({
+            "metadata": { "name": "machine-config-controller", "generation": generation, "annotations": annotations },
+            "spec": { "baseOSContainerImage": "os", "baseOSExtensionsContainerImage": "extensions" },
+            "status": status
+        })
+    }
+
+    fn status(conditions: &[(&str, &str)]) -> Value {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|(r#type, status)| json!({ "type": r#type, "status": status }))
+            .collect();
+        json!({ "observedGeneration": 3, "conditions": conditions })
+    }
+
+    #[test]
+    fn rendered_and_unlabelled_configurations_are_no_sources() {
+        let (mut cluster, _, _) = settled();
+        cluster
+            .configs
+            .push(json!({ "metadata": { "name": "no-labels" } }));
+        let labels = json!({ "machineconfiguration.openshift.io/role": "master" });
+        cluster
+            .configs
+            .push(json!({ "metadata": { "name": "other-role", "labels": labels } }));
+        assert_eq!(sources(&cluster), ["50-a"]);
+        cluster.pools[0]["spec"]["machineConfigSelector"] =
+            json!({ "matchExpressions": [{ "key": "a", "operator": "DoesNotExist" }] });
+        assert_eq!(sources(&cluster), ["50-a", "other-role"]);
+    }
+
+    #[test]
+    fn selectors_that_are_empty_or_wrong_wait() {
+        let (mut cluster, _, _) = settled();
+        cluster.pools[0]["spec"]["machineConfigSelector"] = json!({});
+        assert_eq!(prepared(&cluster), Preparation::SelectingAll);
+        cluster.pools[0]["spec"]["machineConfigSelector"] =
+            json!({ "matchExpressions": [{ "key": "a", "operator": "Near" }] });
+        assert!(
+            matches!(prepared(&cluster), Preparation::Wait(why) if why.contains("machineConfigSelector"))
+        );
+    }
+
+    #[test]
+    fn only_a_settled_controller_config_is_rendered_from() {
+        let settled_status = status(&[
+            ("TemplateControllerCompleted", "True"),
+            ("TemplateControllerRunning", "False"),
+        ]);
+        let table = [
+            (json!({}), 3, settled_status.clone(), true),
+            (
+                json!({ "machineconfiguration.openshift.io/generated-by-version": VERSION }),
+                3,
+                settled_status.clone(),
+                true,
+            ),
+            (
+                json!({ "machineconfiguration.openshift.io/generated-by-version": "another" }),
+                3,
+                settled_status.clone(),
+                false,
+            ),
+            (json!({}), 4, settled_status, false),
+            (json!({}), 3, status(&[]), false),
+            (
+                json!({}),
+                3,
+                status(&[
+                    ("TemplateControllerCompleted", "True"),
+                    ("TemplateControllerRunning", "True"),
+                ]),
+                false,
+            ),
+            (
+                json!({}),
+                3,
+                status(&[
+                    ("TemplateControllerCompleted", "True"),
+                    ("TemplateControllerFailing", "True"),
+                ]),
+                false,
+            ),
+        ];
+        for (annotations, generation, status, is_settled) in table {
+            let (mut cluster, _, _) = settled();
+            let config = controller_config(&annotations, generation, &status);
+            cluster.controller_configs = vec![config.clone()];
+            let prepared = prepared(&cluster);
+            assert_eq!(
+                matches!(prepared, Preparation::Inputs(_)),
+                is_settled,
+                "{config}: {prepared:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn images_and_release_come_from_the_controller_config() {
+        let (mut cluster, _, _) = settled();
+        let annotations =
+            json!({ "machineconfiguration.openshift.io/release-image-version": "4.19.1" });
+        let status = status(&[("TemplateControllerCompleted", "True")]);
+        cluster.controller_configs = vec![controller_config(&annotations, 3, &status)];
+        let Preparation::Inputs(inputs) = prepared(&cluster) else {
+            panic!("not settled")
+        };
+        assert_eq!(
+            (
+                inputs.base.os_image_url.as_str(),
+                inputs.base.extensions_image.as_str()
+            ),
+            ("os", "extensions")
+        );
+        assert_eq!(inputs.release, "4.19.1");
+    }
+
+    #[test]
+    fn a_configuration_in_use_that_is_gone_is_another_input() {
+        let (mut cluster, _, target) = settled();
+        let before = prepared(&cluster);
+        assert_eq!(before, prepared(&cluster));
+        cluster
+            .configs
+            .retain(|config| config["metadata"]["name"] != json!(target));
+        assert_ne!(before, prepared(&cluster));
+        cluster.pools = vec![pool(None)];
+        assert_ne!(before, prepared(&cluster));
+    }
+}

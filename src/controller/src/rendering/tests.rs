@@ -1,0 +1,258 @@
+//! Scenarios of one pool's turn.
+
+use std::sync::Arc;
+
+use apimock::{Call, Reply, Script};
+use cluster::access::Access;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture::{Cluster, OLD, metadata, reference, rendered, settled, source, spec_with};
+use crate::version::{BUILD, VERSION};
+
+const GROUP: &str = "/apis/machineconfiguration.openshift.io/v1";
+const MANAGER: &str = "fieldManager=machine-config-controller";
+
+fn list(sources: &[Value]) -> Call {
+    let path =
+        "machineconfigs?limit=250&labelSelector=machineconfiguration.openshift.io%2Frole%3Dworker";
+    let reply = json!({ "metadata": { "resourceVersion": "99" }, "items": sources });
+    Call::get(&format!("{GROUP}/{path}"), Reply::ok(reply))
+}
+
+fn read_config(name: &str, spec: &Value) -> Call {
+    let object = json!({ "metadata": { "name": name }, "spec": spec });
+    Call::get(&format!("{GROUP}/machineconfigs/{name}"), Reply::ok(object))
+}
+
+fn read_settings(reply: Reply) -> Call {
+    Call::get(
+        "/apis/operator.openshift.io/v1/machineconfigurations/cluster",
+        reply,
+    )
+}
+
+/// Lets the pool have turns; tells what came of the last.
+async fn turns(cluster: &Cluster, calls: Vec<Call>, count: usize) -> Result<Turn, wire::Error> {
+    let (script, client) = Script::start(calls);
+    let requests = Requests::new(Arc::new(Access::of_client(client)));
+    let snapshot = cluster.snapshot();
+    let mut last = None;
+    let work = Box::pin(async {
+        let mut result = None;
+        for _ in 0..count {
+            let pool = snapshot
+                .pools
+                .get("worker")
+                .map(|pool| pool.as_ref().clone());
+            result = Some(turn(&requests, &snapshot, pool.unwrap(), &mut last).await);
+        }
+        result.unwrap()
+    });
+    script.drive(work).await
+}
+
+fn failure(turn: &Turn) -> &str {
+    turn.outcome.as_ref().unwrap().as_ref().unwrap_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_source_is_named_and_read_once() {
+    let (mut cluster, mut sources, _) = settled();
+    let file = json!({ "path": "etc/relative", "contents": { "source": "data:," } });
+    let config = json!({ "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } });
+    sources.push(source("99-bad", &json!({ "config": config })));
+    cluster.configs.push(metadata(&sources[1]));
+    let turn = turns(&cluster, vec![list(&sources)], 3).await.unwrap();
+    for part in [
+        "Failed to render configuration for pool worker: could not generate rendered MachineConfig: ",
+        "99-bad",
+        "storage.files[0]",
+    ] {
+        assert!(
+            failure(&turn).contains(part),
+            "{part} is not in {}",
+            failure(&turn)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_source_is_a_failure_that_names_the_selector() {
+    let (mut cluster, _, _) = settled();
+    cluster.configs.clear();
+    let turn = turns(&cluster, vec![], 2).await.unwrap();
+    assert_eq!(
+        failure(&turn),
+        "Failed to render configuration for pool worker: no MachineConfigs found matching selector machineconfiguration.openshift.io/role=worker"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nodes_cannot_follow_is_refused_with_its_source() {
+    let (mut cluster, mut sources, _) = settled();
+    cluster.pools[0]["spec"]["configuration"]["name"] = json!(OLD);
+    sources.push(source("60-fips", &json!({ "fips": true })));
+    cluster.configs.push(metadata(&sources[1]));
+    let calls = vec![
+        list(&sources),
+        read_config(OLD, &spec_with("a=1")),
+        read_settings(Reply::failure(404, "NotFound", "no")),
+    ];
+    let turn = turns(&cluster, calls, 2).await.unwrap();
+    assert_eq!(
+        failure(&turn),
+        "Failed to render configuration for pool worker: reconciliation failed between current config \"rendered-worker-old\" and base config \"60-fips\": spec.fips: detected change to FIPS flag; refusing to modify FIPS on a running cluster"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_looked_at_again_after_a_while() {
+    let (mut cluster, mut sources, _) = settled();
+    cluster.pools[0]["spec"]["configuration"]["name"] = json!(OLD);
+    let disk = json!({ "device": "/dev/vdb", "wipeTable": true });
+    let config = json!({ "ignition": { "version": "3.4.0" }, "storage": { "disks": [disk] } });
+    sources.push(source("60-disk", &json!({ "config": config })));
+    cluster.configs.push(metadata(&sources[1]));
+    let (target, spec) = rendered(&sources);
+    let settings = json!({
+        "metadata": { "name": "cluster" },
+        "spec": { "irreconcilableValidationOverrides": { "storage": ["Disks"] } }
+    });
+    let created = json!({ "metadata": { "name": target, "resourceVersion": "9" } });
+    let owner = json!({
+        "apiVersion": API_VERSION, "kind": "MachineConfigPool", "name": "worker", "uid": "uid-worker",
+        "controller": true, "blockOwnerDeletion": true
+    });
+    let object = json!({
+        "apiVersion": API_VERSION, "kind": "MachineConfig",
+        "metadata": {
+            "name": target,
+            "annotations": {
+                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+                "machineconfiguration.openshift.io/release-image-version": VERSION
+            },
+            "ownerReferences": [owner]
+        },
+        "spec": spec
+    });
+    let configuration =
+        json!({ "name": target, "source": [reference("50-a"), reference("60-disk")] });
+    let patch = json!({ "metadata": { "resourceVersion": "10" }, "spec": { "configuration": configuration } });
+    let calls = vec![
+        list(&sources),
+        read_config(OLD, &spec_with("a=1")),
+        read_settings(Reply::failure(404, "NotFound", "no")),
+        list(&sources),
+        read_config(OLD, &spec_with("a=1")),
+        read_settings(Reply::ok(settings)),
+        Call::post(
+            &format!("{GROUP}/machineconfigs?{MANAGER}"),
+            object,
+            Reply::Object(201, created),
+        ),
+        Call::patch(
+            &format!("{GROUP}/machineconfigpools/worker?{MANAGER}"),
+            patch,
+            Reply::ok(cluster.pools[0].clone()),
+        ),
+    ];
+    let (script, client) = Script::start(calls);
+    let requests = Requests::new(Arc::new(Access::of_client(client)));
+    let snapshot = cluster.snapshot();
+    let pool = snapshot.pools.get("worker").unwrap().as_ref().clone();
+    let mut last = None;
+    let work = Box::pin(async {
+        let refused = turn(&requests, &snapshot, pool.clone(), &mut last)
+            .await
+            .unwrap();
+        assert!(
+            failure(&refused).contains("storage.disks"),
+            "{}",
+            failure(&refused)
+        );
+        tokio::time::advance(REFUSED).await;
+        turn(&requests, &snapshot, pool, &mut last).await.unwrap()
+    });
+    assert_eq!(script.drive(work).await.outcome, Some(Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotations_of_a_configuration_in_use_are_refreshed() {
+    let (mut cluster, sources, target) = settled();
+    cluster.configs[1]["metadata"]["annotations"] = json!({
+        "machineconfiguration.openshift.io/generated-by-controller-version": "an older build",
+        "machineconfiguration.openshift.io/os-image-url-overridden": "true"
+    });
+    let annotations = json!({
+        "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+        "machineconfiguration.openshift.io/release-image-version": VERSION,
+        "machineconfiguration.openshift.io/os-image-url-overridden": null
+    });
+    let calls = vec![
+        list(&sources),
+        Call::patch(
+            &format!("{GROUP}/machineconfigs/{target}?{MANAGER}"),
+            json!({ "metadata": { "annotations": annotations } }),
+            Reply::ok(json!({})),
+        ),
+    ];
+    let turn = turns(&cluster, calls, 2).await.unwrap();
+    assert_eq!(turn.outcome, Some(Ok(())));
+    assert_eq!(turn.said, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_leaves_the_outcome_as_it_was() {
+    let (cluster, sources, _) = settled();
+    let path =
+        "machineconfigs?limit=250&labelSelector=machineconfiguration.openshift.io%2Frole%3Dworker";
+    let broken = Call::get(&format!("{GROUP}/{path}"), Reply::Broken);
+    assert!(turns(&cluster, vec![broken.clone()], 1).await.is_err());
+    let turn = turns(&cluster, vec![broken, list(&sources)], 2)
+        .await
+        .unwrap();
+    assert_eq!(turn.outcome, Some(Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_the_api_server_is_the_outcome_and_tried_again() {
+    let (mut cluster, sources, _) = settled();
+    cluster.pools[0]["spec"]["configuration"] = json!({});
+    cluster.configs.truncate(1);
+    let (target, spec) = rendered(&sources);
+    let object = json!({
+        "apiVersion": API_VERSION, "kind": "MachineConfig",
+        "metadata": {
+            "name": target,
+            "annotations": {
+                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+                "machineconfiguration.openshift.io/release-image-version": VERSION
+            },
+            "ownerReferences": [{
+                "apiVersion": API_VERSION, "kind": "MachineConfigPool", "name": "worker", "uid": "uid-worker",
+                "controller": true, "blockOwnerDeletion": true
+            }]
+        },
+        "spec": spec
+    });
+    let refused = || {
+        let reply = Reply::failure(
+            413,
+            "RequestEntityTooLarge",
+            "etcdserver: request is too large",
+        );
+        Call::post(
+            &format!("{GROUP}/machineconfigs?{MANAGER}"),
+            object.clone(),
+            reply,
+        )
+    };
+    let calls = vec![list(&sources), refused(), list(&sources), refused()];
+    let turn = turns(&cluster, calls, 2).await.unwrap();
+    assert!(
+        failure(&turn).contains("request is too large"),
+        "{}",
+        failure(&turn)
+    );
+}
