@@ -86,11 +86,16 @@ impl Deployments {
     /// The new order of boot entries: the one asked for, the booted one, then what nobody but its
     /// owner may drop.
     fn switch_to(&mut self, id: &DeploymentId) -> Result<()> {
+        // libostree knows its booted deployment by its address, and reads the deployments anew before it writes where they changed since
+        // they were read: the cleanup after the rehearsal is such a change.
+        self.reload()?;
         let first = self.find(id)?;
         let booted = self.current()?;
-        let mut order = vec![first.clone()];
+        // References, not copies (which the type's own `clone` makes): libostree knows the booted one
+        // by its address.
+        let mut order = vec![Clone::clone(&first)];
         if !first.equal(&booted) {
-            order.push(booted.clone());
+            order.push(Clone::clone(&booted));
         }
         let rest = self
             .sysroot()
