@@ -24,6 +24,9 @@ const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 const POOL: &str = "worker";
 const ACCOUNT: &str = "machine-config-controller";
 
+/// Folder of each component's objects.
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
+
 /// How many nodes may be out at once.
 const BUDGET: usize = 2;
 
@@ -53,7 +56,8 @@ const DECIDED: &str = "nodes to tell";
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control plane"]
 async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> {
-    let scene = Scene::start("killed-leader").await?;
+    // On our own definitions, which elsewhere are only compared with upstream's.
+    let scene = Scene::start("killed-leader", &Path::new(DEPLOY).join("crds")).await?;
     let mut replicas = scene.controllers(&SHORT_LEASE)?;
     let first = scene.born().await?;
     scene.configure("50-change", "a=1")?;
@@ -94,7 +98,7 @@ async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control plane"]
 async fn two_that_decide_at_once_keep_the_budget() -> Result<()> {
-    let scene = Scene::start("both-decide").await?;
+    let scene = Scene::start("both-decide", &definitions()).await?;
     let replicas = scene.controllers(&["--leader-elect=false", "--v=4"])?;
     let mut known = scene.born().await?;
     let mut targets = vec![known.clone()];
@@ -124,7 +128,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn start(name: &str) -> Result<Self> {
+    async fn start(name: &str, definitions: &Path) -> Result<Self> {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../target/two-controllers")
             .join(name);
@@ -139,12 +143,19 @@ impl Scene {
         };
         let control_plane =
             tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await??;
-        control_plane.apply_crds(&definitions())?;
-        let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
-        let namespace = format!("{deploy}/daemon/namespace.yaml");
-        control_plane.kubectl(&["apply", "--server-side", "--filename", &namespace])?;
-        let rights = format!("{deploy}/controller/rbac.yaml");
-        control_plane.kubectl(&["apply", "--server-side", "--filename", &rights])?;
+        control_plane.apply_crds(definitions)?;
+        for (file, is_dry) in [
+            ("daemon/namespace.yaml", false),
+            ("controller/rbac.yaml", false),
+            ("controller/deployment.yaml", true),
+        ] {
+            let file = format!("{DEPLOY}/{file}");
+            let mut arguments = vec!["apply", "--server-side", "--filename", &file];
+            if is_dry {
+                arguments.push("--dry-run=server");
+            }
+            control_plane.kubectl(&arguments)?;
+        }
         let client = control_plane.client().await?;
         let scene = Self {
             objects: Objects::new(client.clone()),
