@@ -59,6 +59,14 @@ impl Session {
     pub(crate) async fn start(binaries: &Binaries, logs: &Path) -> Result<Self> {
         let pool = include_str!("objects/pool.yaml");
         let cluster = Cluster::start(binaries, logs, pool, &[NodeSpec::new(NODE)]).await?;
+        // The controller runs beside the cluster: its pods and their budget are only in the way of a
+        // node that is the only one.
+        cluster.control_plane().kubectl(&[
+            "delete",
+            "--namespace=openshift-machine-config-operator",
+            "deployment/machine-config-controller",
+            "pdb/machine-config-controller",
+        ])?;
         let settings = json!({
             "apiVersion": "operator.openshift.io/v1",
             "kind": "MachineConfiguration",
@@ -85,7 +93,7 @@ impl Session {
         };
         session.relay_the_node()?;
         // By a reboot, after which everything on the node goes through the relay.
-        session.change(|config| config.boot += 1).await?;
+        session.change_os().await?;
         Ok(session)
     }
 
