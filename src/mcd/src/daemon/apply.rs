@@ -15,6 +15,10 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How long the host may take to go down after logind took the request: units are stopped, each within its own limit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_mins(15);
 
+/// How often logind is asked, and the pause after an answer that did not come: longer than a host takes to end what runs on it.
+const REBOOT_TRIES: u32 = 3;
+const REBOOT_PAUSE: Duration = Duration::from_secs(30);
+
 /// Executes the stored plan, or finishes it. Answers `Switched`, `Applied` or `Failed`.
 ///
 /// A target that cannot be proved is left by itself, unless `stays`: a control-plane node holds what the cluster is, and waits for people.
@@ -71,17 +75,25 @@ pub async fn reboot(
 }
 
 async fn go_down(helper: &Helper) -> Event {
-    let reboot = async { helper.systemd().await?.reboot().await };
-    let cause = match reboot.await {
-        Ok(()) => {
-            tokio::time::sleep(SHUTDOWN_LIMIT).await;
-            format!(
-                "the host still runs {} min later",
-                SHUTDOWN_LIMIT.as_secs() / 60
-            )
+    let mut cause = String::new();
+    for _ in 0..REBOOT_TRIES {
+        let reboot = async { helper.systemd().await?.reboot().await };
+        match reboot.await {
+            Ok(()) => {
+                tokio::time::sleep(SHUTDOWN_LIMIT).await;
+                cause = format!(
+                    "the host still runs {} min later",
+                    SHUTDOWN_LIMIT.as_secs() / 60
+                );
+            }
+            // The bus may be gone before its answer, as the host goes down: then this process does not live to try again.
+            Err(error) => {
+                cause = Chain(&error).to_string();
+                tracing::warn!(error = cause, "logind did not confirm the reboot");
+                tokio::time::sleep(REBOOT_PAUSE).await;
+            }
         }
-        Err(error) => Chain(&error).to_string(),
-    };
+    }
     // Source: `daemon.md` 2.10; clients look for these words.
     Event::Failed(format!(
         "reboot command failed, something is seriously wrong: {cause}"
