@@ -8,6 +8,7 @@
 //! - `install`: its disks and first deployment
 //! - `pod`: a program on it in the form of a DaemonSet's container
 //! - `power`: boots, one after the other
+//! - `snapshot`: its disks as they are at one moment
 //! - `spec`: what it is made from
 //! - `template`: what all disks are copied from
 
@@ -15,6 +16,7 @@ mod entries;
 mod install;
 mod pod;
 mod power;
+mod snapshot;
 mod spec;
 mod template;
 mod wait;
@@ -37,6 +39,7 @@ pub use self::install::{STATEROOT, pull_into};
 pub use self::pod::{FromCluster, Pod, PodSpec, Propagation};
 use self::power::Power;
 pub use self::power::{Boot, End};
+pub use self::snapshot::{Shelf, Snapshot};
 pub use self::spec::HostSpec;
 use self::spec::WhenDown;
 use crate::cgroup::Cgroup;
@@ -78,6 +81,7 @@ struct Machine {
     dir: PathBuf,
     // Dropped in this order; the lab last.
     disks: Disks,
+    images: Images,
     port: Port,
     cgroup: Cgroup,
     power: Power,
@@ -95,12 +99,19 @@ impl Host {
     pub fn create(lab: &Lab, spec: HostSpec) -> Result<Self> {
         let dir = lab.dir().join(&spec.name);
         fs::create_dir(&dir).with_context(|| format!("cannot make the host {}", spec.name))?;
-        let sysroot = dir.join("sysroot");
+        let images = match &spec.shelf {
+            Some(shelf) => shelf.dir().join(&spec.name),
+            None => dir.join("disks"),
+        };
+        fs::create_dir(&images)?;
+        let images = Images::make(&spec, &images, 0)?;
+        let sysroot = images.root.with_file_name("sysroot");
         fs::create_dir(&sysroot)?;
-        let disks = Images::make(&spec, &dir, 0)?.mount(&sysroot)?;
+        let disks = images.mount(&sysroot)?;
         install(&spec, &disks).with_context(|| format!("cannot install the host {}", spec.name))?;
         let machine = Machine {
             disks,
+            images,
             port: lab.plug(&spec.name)?,
             cgroup: lab.cgroup().child(&spec.name),
             power: Power::default(),

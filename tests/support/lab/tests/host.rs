@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use lab::Lab;
-use lab::host::{BOOTED_WITHIN, End, Host, HostSpec};
+use lab::host::{BOOTED_WITHIN, End, Host, HostSpec, Shelf};
 use lab::tree::{Overlay, Tree};
 
 /// A started host `node` of the base commit, and the tree it is from.
@@ -210,4 +210,29 @@ fn a_commit_without_a_kernel_cannot_be_deployed() {
         "{}",
         output.stderr
     );
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree, mkfs.xfs"]
+fn a_host_goes_on_from_a_snapshot_as_if_it_had_been_killed_then() {
+    let tree = Tree::ready().unwrap();
+    let lab = Lab::create().unwrap();
+    let shelf = Shelf::create(&lab).unwrap();
+    let mut host = Host::create(&lab, HostSpec::new("node", tree.base()).on(&shelf)).unwrap();
+    host.start().unwrap();
+    host.wait_booted(BOOTED_WITHIN).unwrap();
+    host.run(["sh", "-c", "echo before >/etc/when"]).unwrap();
+    let snapshot = host.snapshot().unwrap();
+    host.run(["sh", "-c", "echo after >/etc/when"]).unwrap();
+    host.restore(&snapshot).unwrap_err();
+    host.kill().unwrap();
+
+    let spec = HostSpec::new("other", tree.base()).on(&shelf);
+    let mut other = Host::create(&lab, spec).unwrap();
+    for host in [&mut host, &mut other] {
+        host.restore(&snapshot).unwrap();
+        host.start().unwrap();
+        host.wait_booted(BOOTED_WITHIN).unwrap();
+        assert_eq!(host.run(["cat", "/etc/when"]).unwrap(), "before");
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::snapshot::Shelf;
 use crate::tree::Commit;
 
 /// Room for `/boot`: three kernels of 27 MB with their initramfs, and not many more.
@@ -21,6 +22,7 @@ pub struct HostSpec {
     pub(crate) arguments: Vec<String>,
     pub(crate) files: Vec<(String, Vec<u8>, u32)>,
     pub(crate) boot_bytes: u64,
+    pub(crate) shelf: Option<Shelf>,
 }
 
 /// See [`HostSpec::when_down`].
@@ -37,6 +39,7 @@ impl HostSpec {
             arguments: ARGUMENTS.map(ToOwned::to_owned).to_vec(),
             files: Vec::new(),
             boot_bytes: BOOT_BYTES,
+            shelf: None,
         }
     }
 
@@ -94,6 +97,14 @@ impl HostSpec {
     #[must_use]
     pub fn boot_bytes(mut self, bytes: u64) -> Self {
         self.boot_bytes = bytes;
+        self
+    }
+
+    /// With its disks on a shelf, where [`super::Host::snapshot`] and [`super::Host::restore`] take no
+    /// time.
+    #[must_use]
+    pub fn on(mut self, place: &Shelf) -> Self {
+        self.shelf = Some(place.clone());
         self
     }
 
