@@ -68,17 +68,14 @@ impl Config {
     }
 }
 
-/// `spec` of MachineConfiguration `cluster`: what a change of the files does.
+/// What a change of the files does, as `nodeDisruptionPolicy` of a MachineConfiguration has it.
 pub(crate) fn policies() -> Value {
     let reload = json!({ "type": "Reload", "reload": { "serviceName": SERVICE } });
     json!({
-        "managementState": "Managed",
-        "nodeDisruptionPolicy": {
-            "files": [
-                { "path": path(RELOADED_FOR), "actions": [reload] },
-                { "path": DIR, "actions": [{ "type": "None" }] },
-            ],
-        },
+        "files": [
+            { "path": path(RELOADED_FOR), "actions": [reload] },
+            { "path": DIR, "actions": [{ "type": "None" }] },
+        ],
     })
 }
 
@@ -138,9 +135,6 @@ mod tests {
         let spec = Config::default().spec();
         let first = &spec["config"]["systemd"]["units"][0];
         assert!(first["name"] == SERVICE && first["enabled"] == true);
-        assert_eq!(
-            policies()["nodeDisruptionPolicy"]["files"][0]["path"],
-            "/etc/bench/002.conf"
-        );
+        assert_eq!(policies()["files"][0]["path"], "/etc/bench/002.conf");
     }
 }

@@ -67,13 +67,7 @@ impl Session {
             "deployment/machine-config-controller",
             "pdb/machine-config-controller",
         ])?;
-        let settings = json!({
-            "apiVersion": "operator.openshift.io/v1",
-            "kind": "MachineConfiguration",
-            "metadata": { "name": "cluster" },
-            "spec": config::policies(),
-        });
-        cluster.apply(&settings.to_string())?;
+        put_policies(&cluster)?;
         cluster.apply(include_str!("objects/pod.yaml"))?;
         let image = |version: &str| {
             let text = format!("{version}\n");
@@ -160,7 +154,8 @@ impl Session {
         .await
     }
 
-    /// Waits until the daemon rests, its pod's are ready and what it sends late was sent.
+    /// Waits until the daemon runs and rests, the pod is ready, and nothing has been said between daemon
+    /// and API server for as long as what is sent late may take.
     ///
     /// Errors: not in time; says what the node says.
     pub(crate) async fn settle(&self) -> Result<()> {
@@ -174,15 +169,22 @@ impl Session {
                     .await?
                     .iter()
                     .any(objects::is_ready);
-            Ok(if rests {
+            if !rests {
+                return Ok(Err(objects::says(&node)));
+            }
+            if let Err(error) = self.daemon() {
+                return Ok(Err(format!("{error:#}")));
+            }
+            let said = self.bytes();
+            tokio::time::sleep(SETTLED_AFTER).await;
+            let is_quiet = self.bytes() == said;
+            Ok(if is_quiet {
                 Ok(())
             } else {
-                Err(objects::says(&node))
+                Err("the daemon still talks".to_owned())
             })
         })
-        .await?;
-        tokio::time::sleep(SETTLED_AFTER).await;
-        Ok(())
+        .await
     }
 
     /// Runs something that makes the node busy, and counts what its daemon cost the API server until
@@ -246,6 +248,32 @@ impl Session {
             .remove(NODE)
             .context("the log does not know the node")
     }
+}
+
+/// Writes what a change of the files does, and that it is in force, which is the operator's part: the
+/// cluster runs none.
+fn put_policies(cluster: &Cluster) -> Result<()> {
+    let settings = json!({
+        "apiVersion": "operator.openshift.io/v1",
+        "kind": "MachineConfiguration",
+        "metadata": { "name": "cluster" },
+        "spec": { "managementState": "Managed", "nodeDisruptionPolicy": config::policies() },
+    });
+    cluster.apply(&settings.to_string())?;
+    let status = json!({ "status": {
+        "observedGeneration": 1,
+        "nodeDisruptionPolicyStatus": { "clusterPolicies": config::policies() },
+    } });
+    cluster.control_plane().kubectl(&[
+        "patch",
+        "machineconfiguration",
+        "cluster",
+        "--subresource=status",
+        "--type=merge",
+        "--patch",
+        &status.to_string(),
+    ])?;
+    Ok(())
 }
 
 /// What the daemon cost the API server in a stretch of time.
