@@ -5,6 +5,7 @@ SLIPWAY_CACHE ?= /var/cache/slipway
 export SLIPWAY_CACHE
 
 OUT := target/slipway
+PROFILE ?= release
 DENY := $(SLIPWAY_CACHE)/tools/bin/cargo-deny
 DENY_VERSION := 0.20.2
 
@@ -46,13 +47,14 @@ unit: setup
 
 # Each binary is built with its own features only, so that the daemon links no libostree and the helper no Kubernetes client.
 binaries: setup
-	cargo build --release --locked -p mcd --no-default-features --features node-daemon --bin mcd
-	cargo build --release --locked -p mcd --no-default-features --features host-helper --bin mcd-os
-	cargo build --release --locked -p controller --bin mcc
+	cargo build --profile $(PROFILE) --locked -p mcd --no-default-features --features node-daemon --bin mcd
+	cargo build --profile $(PROFILE) --locked -p mcd --no-default-features --features host-helper --bin mcd-os
+	cargo build --profile $(PROFILE) --locked -p controller --bin mcc
 	@mkdir -p $(OUT)
-	@for binary in mcd mcd-os mcc; do strip --strip-all -o $(OUT)/$$binary target/release/$$binary; done
+	@for binary in mcd mcd-os mcc; do strip --strip-all -o $(OUT)/$$binary target/$(PROFILE)/$$binary; done
 
-test: unit binaries
+test: unit
+	$(MAKE) binaries PROFILE=lab
 	cargo test --locked -p lab -p tests -- --ignored --test-threads=1
 
 demo: binaries

@@ -90,13 +90,13 @@ impl Program {
         };
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["build", "--release", "--locked", "--no-default-features"])
+            .args(["build", "--profile=lab", "--locked", "--no-default-features"])
             .args(["--package", package, "--features", &features, "--bin", name])
             .current_dir(workspace());
         let status = cargo.status().context("cannot run cargo")?;
         ensure!(status.success(), "{package} with {feature} does not build");
         let built = dir.join(name);
-        fs::copy(workspace().join("target/release").join(name), &built)?;
+        fs::copy(workspace().join("target/lab").join(name), &built)?;
         let binaries = Binaries::built()?;
         Ok(match self {
             Self::Daemon => Binaries {
