@@ -1,0 +1,79 @@
+//! An administrator's cordon outlives an update of the node.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use api::{NodeState, annotation};
+use serde_json::json;
+use tests::cluster::objects::{annotation as value, says, until};
+use tests::cluster::{Binaries, Cluster, NodeSpec};
+
+const NODE: &str = "worker-0";
+
+/// How long an update with a reboot may take on one node.
+const UPDATED_WITHIN: Duration = Duration::from_mins(3);
+
+const POOL: &str = "
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata:
+  name: worker
+spec:
+  machineConfigSelector:
+    matchLabels: { machineconfiguration.openshift.io/role: worker }
+  nodeSelector:
+    matchLabels: { node-role.kubernetes.io/worker: '' }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn an_administrators_cordon_outlives_an_update() -> Result<()> {
+    let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mcd-cordon"));
+    let cluster = Cluster::start(&Binaries::built()?, logs, POOL, &[NodeSpec::new(NODE)]).await?;
+    let objects = cluster.objects();
+    let before = objects.target("worker").await?;
+    objects
+        .patch_node(NODE, &json!({ "spec": { "unschedulable": true } }))
+        .await?;
+
+    cluster.configure(
+        "50-argument",
+        "worker",
+        &json!({ "kernelArguments": ["slipway.test=cordon"] }),
+    )?;
+    let target = cluster.next_target("worker", &before).await?;
+    // The controller leaves a cordoned node alone; its target is set by hand.
+    let desired =
+        json!({ "metadata": { "annotations": { (annotation::DESIRED_CONFIG): target } } });
+    objects.patch_node(NODE, &desired).await?;
+
+    let node = until("the node to be updated", UPDATED_WITHIN, async || {
+        let node = objects.node(NODE).await?;
+        let is_done = value(&node, annotation::STATE) == NodeState::Done.as_str()
+            && value(&node, annotation::CURRENT_CONFIG) == target;
+        Ok(if is_done { Ok(node) } else { Err(says(&node)) })
+    })
+    .await?;
+
+    let arguments = cluster.host(NODE)?.run(["cat", "/proc/cmdline"])?;
+    ensure!(
+        arguments.contains("slipway.test=cordon"),
+        "the argument is missing: {arguments}"
+    );
+    let is_cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    ensure!(is_cordoned, "the administrator's cordon is gone");
+    ensure!(
+        value(&node, annotation::CORDONED_BY).is_empty(),
+        "the cordon was made ours"
+    );
+    let given_back = format!("uncordon-{target}");
+    for key in [annotation::DESIRED_DRAIN, annotation::LAST_APPLIED_DRAIN] {
+        ensure!(
+            value(&node, key) == given_back,
+            "{key} is {}",
+            value(&node, key)
+        );
+    }
+    Ok(())
+}
