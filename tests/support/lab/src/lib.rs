@@ -1,10 +1,23 @@
 //! The lab: real parts on one machine, and the observer that judges what happened on them.
+//!
+//! It knows nothing of what it tests: neither its crates nor the steps that it takes. Everything
+//! blocks, and all of it needs root but the reading of logs.
+//!
+//! - `tree`: the operating system, built once, and commits made from it
+//! - `image`, `registry`: those commits as container images, and who fetched them when
+//! - `place`: where one run's things live, and how they go with it; `network`, `disk`, `cgroup` are
+//!   what it is made of
+//! - `host`: a systemd on a deployment, in namespaces; programs on it as a DaemonSet's container
+//! - `vm`: a machine under qemu, with firmware, boot loader and kernel
+//! - `control_plane`: a real one of Kubernetes
+//! - `audit`: its log as typed events
+//! - `cache`: what is costly to make, under a digest of what it is made from
+//! - `program`: programs that run to their end
 
 pub mod audit;
 pub mod cache;
-pub mod control_plane;
-
 mod cgroup;
+pub mod control_plane;
 mod disk;
 pub mod host;
 pub mod image;
