@@ -39,11 +39,7 @@ fn token(control_plane: &ControlPlane, account: &str) -> Result<String> {
 ///
 /// It gets no token, or the file cannot be written.
 #[expect(clippy::disallowed_methods, reason = "a run's own file")]
-pub fn write_kubeconfig(
-    control_plane: &ControlPlane,
-    account: &str,
-    path: &Path,
-) -> Result<()> {
+pub fn write_kubeconfig(control_plane: &ControlPlane, account: &str, path: &Path) -> Result<()> {
     let token = token(control_plane, account)?;
     let server = control_plane.server_url();
     let authority = BASE64.encode(control_plane.ca_pem());

@@ -90,7 +90,12 @@ impl Program {
         };
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["build", "--profile=lab", "--locked", "--no-default-features"])
+            .args([
+                "build",
+                "--profile=lab",
+                "--locked",
+                "--no-default-features",
+            ])
             .args(["--package", package, "--features", &features, "--bin", name])
             .current_dir(workspace());
         let status = cargo.status().context("cannot run cargo")?;
