@@ -173,11 +173,23 @@ impl Shared {
         let power = &self.machine.power;
         let is_ending = || self.ending.load(Ordering::SeqCst);
         while power.wait_up(is_ending) {
-            if let Err(error) = self.run() {
+            if !self.is_going_down()
+                && let Err(error) = self.run()
+            {
                 self.note(&format!("cannot run it: {error:#}"));
             }
             super::wait::pause(RESTART_AFTER, is_ending);
         }
+    }
+
+    /// Whether the host is on its way down: nothing starts a container there any more.
+    fn is_going_down(&self) -> bool {
+        let Some(leader) = self.machine.power.leader() else {
+            return true;
+        };
+        // systemd gives its place to this program, of whose name the kernel keeps 15 bytes.
+        let comm = format!("/proc/{}/comm", leader.as_raw_nonzero());
+        fs::read_to_string(comm).map_or(true, |name| name.trim_end() == "systemd-shutdow")
     }
 
     /// Runs it once, to its end.
@@ -218,6 +230,9 @@ impl Shared {
         let status = child.wait();
         *self.lock() = None;
         let status = status?;
+        // It was no child of the host's systemd, which on the way down looks again who is left only
+        // when a child has ended, or after ten seconds. The host may be gone by now.
+        drop(kill_process(leader, Signal::CHILD));
         self.note(&format!("ended: {status}"));
         Ok(())
     }

@@ -306,12 +306,17 @@ fn listen(machine: &Machine, socket: &UnixDatagram) {
                 let pid = pid.parse().ok().and_then(Pid::from_raw);
                 machine.power.change(|state| state.leader = pid);
             } else if line == "READY=1" {
-                machine.power.change(|state| {
-                    if let Some(boot) = state.boots.last_mut() {
-                        boot.ready = Some(Timestamp::now());
-                    }
+                // systemd says so again whenever it has loaded its units anew.
+                let is_first = machine.power.change(|state| {
+                    let ready = state.boots.last_mut().map(|boot| &mut boot.ready);
+                    let unknown = ready.filter(|ready| ready.is_none());
+                    unknown
+                        .map(|ready| *ready = Some(Timestamp::now()))
+                        .is_some()
                 });
-                record(machine, "ready");
+                if is_first {
+                    record(machine, "ready");
+                }
             }
         }
     }
