@@ -135,6 +135,14 @@ impl Cluster {
             let dir = format!("{DEPLOY}/{component}");
             control_plane.kubectl(&["apply", "--server-side", "--kustomize", &dir])?;
         }
+        // Its replicas are processes of this machine.
+        let none = [
+            "scale",
+            "deployment",
+            "machine-config-controller",
+            "--replicas=0",
+        ];
+        control_plane.kubectl(&[none.as_slice(), &["--namespace", api::NAMESPACE]].concat())?;
         let mut cluster = Self {
             daemons: Vec::new(),
             hosts: Vec::new(),

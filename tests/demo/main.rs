@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tests::cluster::Binaries;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Rolls a new OS and configuration through a pool of three hosts, and proves it.
 ///
@@ -56,7 +57,12 @@ async fn main() -> ExitCode {
         rolls,
     } = Arguments::parse();
     let binaries = Binaries { mcd, mcd_os, mcc };
-    match run::run(&binaries, &out, usize::from(rolls)).await {
+    let outcome = tokio::select! {
+        outcome = run::run(&binaries, &out, usize::from(rolls)) => outcome,
+        // Dropped in order, so that no host stays behind.
+        () = asked_to_stop() => Err(anyhow::anyhow!("stopped")),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -64,5 +70,18 @@ async fn main() -> ExitCode {
             drop(writeln!(std::io::stderr(), "demo: {error:#}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Ends with Ctrl-C or SIGTERM; never, if they cannot be waited for.
+async fn asked_to_stop() {
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+        }
+        Err(_) => std::future::pending().await,
     }
 }

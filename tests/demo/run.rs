@@ -21,7 +21,7 @@ use crate::table::{Heading, Row};
 use crate::workload;
 
 /// How long one roll of the pool may take.
-const ROLL_WITHIN: Duration = Duration::from_mins(5);
+const ROLL_WITHIN: Duration = Duration::from_mins(4);
 
 /// Time between two looks at the nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -105,9 +105,13 @@ async fn one_roll(
             break config;
         }
         if tokio::time::Instant::now() >= deadline {
+            let said = nodes
+                .iter()
+                .map(|(name, node)| format!("\n  {name}: {}", objects::says(node)));
             bail!(
-                "{title}: not every node is there within {} s",
-                ROLL_WITHIN.as_secs()
+                "{title}: not every node is there within {} s:{}",
+                ROLL_WITHIN.as_secs(),
+                said.collect::<String>()
             );
         }
         tokio::time::sleep(LOOK_EVERY).await;
