@@ -1,0 +1,201 @@
+//! The host is killed, and boots.
+//!
+//! A killed host leaves what its file systems hold at that moment, and nothing else. So each way is
+//! gone once, standing still at every point for a copy of the disks; each copy is then booted on
+//! another host, as after the kill, and has to come to rest in one of the states that may be.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use anyhow::{Context as _, Result, ensure};
+use lab::host::{Host, Snapshot};
+
+use super::points::{Chooser, Density, Tally};
+use super::site::{MCD_OS, MCD_OS_BROUGHT, Site, boot, expect, settle};
+use super::stage::Stages;
+use super::state::{Kept, State, strays};
+use super::tracer::{self, Order};
+use super::way::{self, Before, End, IMAGE, Start, Way, words};
+
+/// A way, and what may be found after a kill on it.
+#[derive(Clone, Copy, Debug)]
+struct Death {
+    way: Way,
+    /// What the daemon does again when it is back.
+    again: &'static [&'static str],
+    /// What the host may be when it has come to rest.
+    ends: &'static [End],
+    /// Whether a deployment may be left that nothing names, for the next attempt to throw away.
+    leaves_strays: bool,
+}
+
+const DEATHS: &[Death] = &[
+    Death {
+        way: Way {
+            name: "fetch",
+            start: Start::Unfetched,
+            plan: None,
+            before: Before::Nothing,
+            verb: &[MCD_OS, "fetch", IMAGE],
+        },
+        again: &[MCD_OS, "fetch", IMAGE],
+        ends: &[End::Old],
+        leaves_strays: false,
+    },
+    Death { way: way::REHEARSE, again: &[], ends: &[End::Old], leaves_strays: true },
+    Death { way: way::APPLY, again: &[], ends: &[End::Old, End::New], leaves_strays: false },
+    Death { way: way::TAKE_BACK, again: &[], ends: &[End::Old, End::New], leaves_strays: false },
+    Death { way: way::FINISH, again: &[], ends: &[End::New], leaves_strays: false },
+    Death { way: way::PROVE, again: &[], ends: &[End::New], leaves_strays: true },
+    Death { way: way::GIVE_UP, again: &[], ends: &[End::Old], leaves_strays: false },
+    Death { way: way::UNDO, again: &[], ends: &[End::Old], leaves_strays: false },
+    Death { way: way::GO_BACK, again: &[], ends: &[End::Old, End::New], leaves_strays: false },
+    Death { way: way::LIVE, again: &[], ends: &[End::Old, End::Live], leaves_strays: false },
+    Death { way: way::LIVE_BACK, again: &[], ends: &[End::Old], leaves_strays: false },
+    Death {
+        way: way::INSTALL,
+        again: &[MCD_OS_BROUGHT, "guard", "--install"],
+        ends: &[End::Installed],
+        leaves_strays: false,
+    },
+];
+
+/// A host at the moment of its death.
+struct Dead {
+    death: Death,
+    /// After which call.
+    call: &'static str,
+    at: String,
+    disks: Snapshot,
+}
+
+/// What the workers share.
+struct Suite<'a> {
+    site: &'a Site,
+    stages: &'a Stages,
+    density: Density,
+    tally: Mutex<Tally>,
+    failures: Mutex<Vec<String>>,
+}
+
+/// Kills a host at every point of every way; says how many, and what was found.
+///
+/// The first host goes the ways; it and the others boot what was copied.
+pub(crate) fn run(site: &Site, stages: &Stages, density: Density, hosts: &mut [Host]) -> Result<String> {
+    let suite =
+        Suite { site, stages, density, tally: Mutex::default(), failures: Mutex::default() };
+    let (sender, receiver) = channel();
+    let receiver = Mutex::new(receiver);
+    let (first, others) = hosts.split_first_mut().context("no host")?;
+    std::thread::scope(|scope| {
+        let mut workers: Vec<_> = others
+            .iter_mut()
+            .map(|host| scope.spawn(|| suite.resurrect_all(&receiver, host)))
+            .collect();
+        workers.push(scope.spawn(|| {
+            for death in DEATHS {
+                suite.go(*death, first, &sender).context(death.way.name)?;
+            }
+            drop(sender);
+            suite.resurrect_all(&receiver, first)
+        }));
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?
+        })
+    })?;
+    let failures = suite.failures.into_inner().unwrap_or_default();
+    let report = suite.tally.into_inner().unwrap_or_default().report("killed hosts");
+    ensure!(failures.is_empty(), "{report}\n{} failed:\n{}", failures.len(), failures.join("\n"));
+    Ok(report)
+}
+
+impl Suite<'_> {
+    /// Goes a way to its end, with a copy of the disks at each point.
+    fn go(&self, death: Death, host: &mut Host, dead: &Sender<Dead>) -> Result<()> {
+        let verb = death.way.begin(self.site, self.stages, host)?;
+        let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
+        let mut chooser = Chooser::new(self.density);
+        let send = |call: &'static str, at: String| -> Result<()> {
+            let disks = host.snapshot()?;
+            Ok(dead.send(Dead { death, call, at, disks })?)
+        };
+        let ended = tracer::run(host, &verb, &mut |point| {
+            if chooser.chooses(host, point)? {
+                let call = point.done.first().map_or("nothing", |call| call.name);
+                send(call, point.to_string())?;
+            }
+            Ok(Order::GoOn)
+        })?;
+        if let Some(call) = ended.done.last() {
+            send(call.name, format!("its end, after {call}"))?;
+        }
+        Ok(())
+    }
+
+    fn resurrect_all(&self, dead: &Mutex<Receiver<Dead>>, host: &mut Host) -> Result<()> {
+        loop {
+            let next = dead.lock().unwrap_or_else(|e| e.into_inner()).recv();
+            // Nobody sends any more.
+            let Ok(dead) = next else { return Ok(()) };
+            if let Err(error) = self.resurrect(&dead, host) {
+                let text = format!("  {}, killed at {}: {error:#}", dead.death.way.name, dead.at);
+                eprintln!("{text}");
+                self.failures.lock().unwrap_or_else(|e| e.into_inner()).push(text);
+            }
+            let mut tally = self.tally.lock().unwrap_or_else(|e| e.into_inner());
+            tally.count(dead.death.way.name, dead.call);
+        }
+    }
+
+    fn resurrect(&self, dead: &Dead, host: &mut Host) -> Result<()> {
+        host.kill()?;
+        host.restore(&dead.disks)?;
+        let before = Kept::of(host)?;
+        boot(host, false)?;
+        settle(host)?;
+        if !dead.death.again.is_empty() {
+            let words = words(dead.death.again, "", self.site);
+            expect(host, &words.iter().map(String::as_str).collect::<Vec<_>>(), 0)?;
+        }
+        let state = State::of(host)?;
+        let doubts = dead.death.ends.iter().map(|end| (end, state.doubts(end.of(self.stages))));
+        let closest = doubts.min_by_key(|(_, doubts)| doubts.len());
+        let (end, doubts) = closest.context("it may be nothing")?;
+        ensure!(doubts.is_empty(), "{}", doubts.join("; "));
+        let kept = Kept::of(host)?;
+        check_outcome(*end, &before, &kept)?;
+        let strays = strays(host)?;
+        ensure!(
+            strays.is_empty() || dead.death.leaves_strays,
+            "nothing names {}",
+            strays.join(", ")
+        );
+        self.runs(host)
+    }
+
+    /// By the host's own tools: it runs what it should, and nothing failed.
+    fn runs(&self, host: &Host) -> Result<()> {
+        let status = host.run(["ostree", "admin", "status"])?;
+        ensure!(status.starts_with("* "), "it has not booted the first deployment: {status}");
+        let failed = host.run(["systemctl", "list-units", "--failed", "--plain", "--no-legend"])?;
+        ensure!(failed.is_empty(), "units failed: {failed}");
+        expect(host, &["systemctl", "is-active", "--quiet", "kubelet.service"], 0)
+    }
+}
+
+/// The journal is closed, and what it ended with is what the host is.
+fn check_outcome(end: End, before: &Kept, kept: &Kept) -> Result<()> {
+    ensure!(!kept.is_open, "an attempt is still open: {kept:?}");
+    let (attempt, outcome) = kept.last.clone().unwrap_or_default();
+    ensure!(!kept.plans.contains(&attempt), "the plan of {attempt} is still there");
+    let was_closed = !before.is_open;
+    let is_right = match (end, outcome.as_str()) {
+        _ if was_closed => kept.last == before.last,
+        (End::New | End::Live, "proved") => kept.held.is_none(),
+        (End::Old, "rolled-back") => kept.held.is_some(),
+        (End::Old, "undone") => true,
+        _ => false,
+    };
+    ensure!(is_right, "it is {end:?} and says {kept:?}");
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Crash tests on a real host: everything that `mcd-os` does is stopped at every point between two
+//! system calls that change the host, once by killing the program, once by killing the host.
+//!
+//! - `call`, `filter`, `ptrace`, `tracer`: a program that stands still before each such call
+//! - `configs`, `small_os`: between what a host goes
+//! - `site`, `stage`: hosts, and where a way begins
+//! - `way`: everything that is stopped, and what may be there then
+//! - `points`: which points there are, and how many were tried
+//! - `state`, `tree`: what a host is, by its bytes
+//! - `process_kill`, `host_kill`: the two suites
+
+mod call;
+mod configs;
+mod filter;
+mod host_kill;
+mod points;
+mod process_kill;
+mod ptrace;
+mod site;
+mod small_os;
+mod stage;
+mod state;
+mod tracer;
+mod tree;
+mod way;
+
+use anyhow::Result;
+
+use points::Density;
+use site::Site;
+use stage::Stages;
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_killed_program_leaves_its_host_whole() -> Result<()> {
+    let site = Site::new()?;
+    let mut hosts = [site.host()?, site.host()?];
+    let stages = Stages::prepare(&site, &mut hosts[0])?;
+    let density = Density { hidden: 5, bulk: 20 };
+    println!("{}", process_kill::run(&site, &stages, density, &mut hosts)?);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_killed_host_boots_into_the_old_state_or_the_new() -> Result<()> {
+    let site = Site::new()?;
+    let mut hosts = [site.host()?, site.host()?];
+    let stages = Stages::prepare(&site, &mut hosts[0])?;
+    let density = Density { hidden: 20, bulk: 2000 };
+    println!("{}", host_kill::run(&site, &stages, density, &mut hosts)?);
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Which points there are, which of them are tried, and how many were.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use lab::host::Host;
+
+use super::call::Call;
+use super::tracer::Point;
+
+/// What temporary files of the program's own end with.
+const TEMPORARY: &str = ".slipway-new";
+
+/// Where deployments are, in whatever mount namespace.
+const DEPLOYMENTS: &str = "/ostree/deploy/slipway/deploy/";
+
+/// How dense points are tried.
+///
+/// What everybody can see is tried at every point. Of what nobody reads yet (a temporary file, a
+/// deployment that no boot entry names) each `hidden`th, and of what libostree does there in bulk
+/// (thousands of links, made and removed) each `bulk`th.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Density {
+    /// Of what the program itself does.
+    pub(crate) hidden: usize,
+    /// Of libostree's.
+    pub(crate) bulk: usize,
+}
+
+/// Picks the points of one run that are tried.
+#[derive(Debug)]
+pub(crate) struct Chooser {
+    density: Density,
+    hidden: usize,
+    bulk: usize,
+    /// Deployments that boot entries name; read anew when they change.
+    named: Option<Vec<String>>,
+    /// Whether the program's own steps are under way in a new deployment.
+    steps: bool,
+    /// Points there were, tried or not.
+    pub(crate) seen: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Bulk,
+    Hidden,
+    Seen,
+}
+
+impl Chooser {
+    pub(crate) fn new(density: Density) -> Self {
+        Self { density, hidden: 0, bulk: 0, named: None, steps: false, seen: 0 }
+    }
+
+    /// Whether a point is tried.
+    pub(crate) fn chooses(&mut self, host: &Host, point: &Point<'_>) -> Result<bool> {
+        self.seen += 1;
+        let mut kind = Kind::Bulk;
+        for call in point.done {
+            kind = kind.max(self.kind(host, call)?);
+        }
+        let (count, every) = match kind {
+            Kind::Seen => return Ok(true),
+            Kind::Hidden => (&mut self.hidden, self.density.hidden),
+            Kind::Bulk => (&mut self.bulk, self.density.bulk),
+        };
+        *count += 1;
+        Ok(*count % every == 1 % every)
+    }
+
+    fn kind(&mut self, host: &Host, call: &Call) -> Result<Kind> {
+        let path = call.path.as_str();
+        if path.contains("/loader") || path.contains("/ostree/boot.") {
+            self.named = None;
+        }
+        if path.ends_with("/journal.json") {
+            self.steps = false;
+        }
+        if path.contains("/ostree/repo/") && !path.contains("/refs/") {
+            return Ok(Kind::Bulk);
+        }
+        let Some((_, below)) = path.split_once(DEPLOYMENTS) else {
+            return Ok(if path.ends_with(TEMPORARY) { Kind::Hidden } else { Kind::Seen });
+        };
+        self.steps |= path.ends_with(TEMPORARY);
+        let (id, inside) = below.split_once('/').unwrap_or((below, ""));
+        if inside.is_empty() || self.is_named(host, id)? {
+            return Ok(if path.ends_with(TEMPORARY) { Kind::Hidden } else { Kind::Seen });
+        }
+        Ok(if self.steps { Kind::Hidden } else { Kind::Bulk })
+    }
+
+    fn is_named(&mut self, host: &Host, id: &str) -> Result<bool> {
+        if self.named.is_none() {
+            let entries = host.entries()?;
+            let name = |entry: &lab::host::Entry| {
+                let dir = entry.deployment(host.sysroot())?;
+                Ok(dir.file_name().unwrap_or_default().to_string_lossy().into_owned())
+            };
+            self.named = Some(entries.iter().map(name).collect::<Result<_>>()?);
+        }
+        Ok(self.named.iter().flatten().any(|named| named == id))
+    }
+}
+
+/// How many points were tried, by way and call.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(BTreeMap<&'static str, BTreeMap<&'static str, usize>>);
+
+impl Tally {
+    /// Counts a point, by the call after which it is.
+    pub(crate) fn count(&mut self, way: &'static str, call: &'static str) {
+        *self.0.entry(way).or_default().entry(call).or_default() += 1;
+    }
+
+    /// A line a way, and the sum.
+    pub(crate) fn report(&self, what: &str) -> String {
+        let mut all: BTreeMap<&str, usize> = BTreeMap::new();
+        for calls in self.0.values() {
+            for (call, count) in calls {
+                *all.entry(*call).or_default() += count;
+            }
+        }
+        let mut lines: Vec<_> = self.0.iter().map(|(way, calls)| line(way, calls)).collect();
+        lines.push(line(what, &all));
+        lines.join("\n")
+    }
+}
+
+fn line(way: &str, calls: &BTreeMap<&str, usize>) -> String {
+    let sum: usize = calls.values().sum();
+    let each: Vec<_> = calls.iter().map(|(call, count)| format!("{call} {count}")).collect();
+    format!("{way:28} {sum:5} points: {}", each.join(", "))
+}

@@ -1,0 +1,352 @@
+//! The program is killed, and its host goes on.
+//!
+//! After each kill a reboot has to find either the old or the new state, whole. Then comes what would
+//! come next on a node, and has to end well.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use lab::host::Host;
+
+use super::points::{Chooser, Density, Tally};
+use super::site::{MCD_OS, MCD_OS_BROUGHT, Site, expect, settle};
+use super::stage::{Change, Stages};
+use super::state::{Kept, State, strays};
+use super::tracer::{self, Ended, Order};
+use super::way::{self, Before, End, IMAGE, PLAN, Start, Way, words};
+
+/// What comes after a kill.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// A verb, with its exit code.
+    Run(&'static [&'static str], i32),
+    /// A verb of another plan.
+    RunPlan(Change, &'static [&'static str], i32),
+    /// A verb that has the host reboot, which comes to rest then.
+    Reboots(&'static [&'static str]),
+    /// The host is rebooted, and comes to rest.
+    Reboot,
+}
+
+/// What is there right after the kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Between {
+    /// What boots next is whole, and what deployments share is as at the start.
+    Untouched,
+    /// What boots next is whole.
+    Whole,
+    /// The running system may be half changed, and the journal says so.
+    Open,
+    /// Files of the program's own come, one after the other.
+    Own,
+}
+
+/// A way, and what follows when it is cut.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    way: Way,
+    between: Between,
+    next: &'static [Next],
+    /// What the host may be then.
+    ends: &'static [End],
+    /// What brings the host back to the start of the way, from the first of the ends. It is put back by
+    /// its disks where this does not.
+    back: &'static [Next],
+}
+
+const PROVE_AGAIN: &[&str] = &[MCD_OS, "guard", "--prove"];
+
+const CUTS: &[Cut] = &[
+    Cut {
+        way: Way {
+            name: "fetch",
+            start: Start::Unfetched,
+            plan: None,
+            before: Before::Nothing,
+            verb: &[MCD_OS, "fetch", IMAGE],
+        },
+        between: Between::Untouched,
+        next: &[
+            Next::Run(&[MCD_OS, "fetch", IMAGE], 0),
+            Next::RunPlan(Change::Small, &[MCD_OS, "rehearse", PLAN], 0),
+        ],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: Way { plan: Some(Change::Small), ..way::REHEARSE },
+        between: Between::Untouched,
+        next: &[Next::Run(way::REHEARSE.verb, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: Way { name: "apply, and again", plan: Some(Change::Small), ..way::APPLY },
+        between: Between::Untouched,
+        next: &[Next::Run(way::APPLY.verb, 4)],
+        ends: &[End::SwitchedSmall],
+        back: &[Next::Run(way::TAKE_BACK.verb, 0)],
+    },
+    Cut {
+        way: Way { name: "apply, and back", plan: Some(Change::Small), ..way::APPLY },
+        between: Between::Untouched,
+        next: &[Next::Run(way::TAKE_BACK.verb, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: Way { plan: Some(Change::Small), ..way::TAKE_BACK },
+        between: Between::Untouched,
+        next: &[Next::Run(way::TAKE_BACK.verb, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: Way { name: "live apply, and again", ..way::LIVE },
+        between: Between::Open,
+        next: &[Next::Run(way::LIVE.verb, 0)],
+        ends: &[End::Live],
+        back: &[Next::RunPlan(Change::BackFromLive, way::LIVE.verb, 0)],
+    },
+    Cut {
+        way: Way { name: "live apply, and back", ..way::LIVE },
+        between: Between::Open,
+        next: &[Next::Run(way::LIVE_BACK.verb, 0)],
+        // What was at its end already is not taken back.
+        ends: &[End::Old, End::Live],
+        back: &[],
+    },
+    Cut {
+        way: way::LIVE_BACK,
+        between: Between::Open,
+        next: &[Next::Run(way::LIVE_BACK.verb, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: way::FINISH,
+        between: Between::Whole,
+        next: &[Next::Run(PROVE_AGAIN, 0)],
+        ends: &[End::New],
+        back: &[],
+    },
+    Cut {
+        way: way::PROVE,
+        between: Between::Whole,
+        next: &[Next::Run(PROVE_AGAIN, 0)],
+        ends: &[End::New],
+        back: &[],
+    },
+    Cut {
+        way: way::GIVE_UP,
+        between: Between::Whole,
+        next: &[Next::Reboots(way::GIVE_UP.verb)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: way::UNDO,
+        between: Between::Whole,
+        next: &[Next::Run(PROVE_AGAIN, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: way::GO_BACK,
+        between: Between::Whole,
+        next: &[Next::Run(way::GO_BACK.verb, 4), Next::Reboot],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: way::INSTALL,
+        between: Between::Own,
+        next: &[Next::Run(&[MCD_OS_BROUGHT, "guard", "--install"], 0)],
+        ends: &[End::Installed],
+        back: &[],
+    },
+];
+
+/// Whether the end of a cut is the start of its way, so that one host can take one after the other.
+fn returns(cut: &Cut) -> bool {
+    cut.way.start == Start::Old
+}
+
+/// What the workers share.
+struct Suite<'a> {
+    site: &'a Site,
+    stages: &'a Stages,
+    density: Density,
+    /// By cut: whether somebody has it, how many were begun, whether there are no more.
+    progress: Vec<Progress>,
+    tally: Mutex<Tally>,
+    failures: Mutex<Vec<String>>,
+}
+
+#[derive(Default)]
+struct Progress {
+    is_taken: AtomicBool,
+    begun: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+/// Kills the program at every point of every way; says how many, and what was found.
+pub(crate) fn run(site: &Site, stages: &Stages, density: Density, hosts: &mut [Host]) -> Result<String> {
+    let suite = Suite {
+        site,
+        stages,
+        density,
+        progress: CUTS.iter().map(|_| Progress::default()).collect(),
+        tally: Mutex::default(),
+        failures: Mutex::default(),
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> =
+            hosts.iter_mut().map(|host| scope.spawn(|| suite.work(host))).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?
+        })
+    })?;
+    let failures = suite.failures.into_inner().unwrap_or_default();
+    let report = suite.tally.into_inner().unwrap_or_default().report("killed programs");
+    ensure!(failures.is_empty(), "{report}\n{} failed:\n{}", failures.len(), failures.join("\n"));
+    Ok(report)
+}
+
+impl Suite<'_> {
+    fn work(&self, host: &mut Host) -> Result<()> {
+        for (cut, progress) in CUTS.iter().zip(&self.progress) {
+            if returns(cut) && progress.is_taken.swap(true, Ordering::Relaxed) {
+                continue;
+            }
+            let mut is_there = false;
+            while !progress.is_over.load(Ordering::Relaxed) {
+                let number = progress.begun.fetch_add(1, Ordering::Relaxed);
+                match self.cut(cut, number, is_there, host) {
+                    Ok(true) => {}
+                    Ok(false) => progress.is_over.store(true, Ordering::Relaxed),
+                    Err(error) => self.failed(cut, number, &error),
+                }
+                is_there = returns(cut) && self.is_back(cut, host);
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts a way at one of its points; false if it has not so many.
+    fn cut(&self, cut: &Cut, number: usize, is_there: bool, host: &mut Host) -> Result<bool> {
+        let way = &cut.way;
+        let verb = if is_there {
+            way.begin_there(self.site, host)?
+        } else {
+            way.begin(self.site, self.stages, host)?
+        };
+        let mut at = String::from("its end");
+        let ended = self.kill_at(number, &verb, host, &mut at)?;
+        let result = self.follow(cut, &verb, &ended, host).with_context(|| format!("killed at {at}"));
+        if let (true, Some(call)) = (ended.is_killed, ended.done.first()) {
+            self.tally.lock().unwrap_or_else(|e| e.into_inner()).count(way.name, call.name);
+        }
+        result.map(|()| ended.is_killed)
+    }
+
+    fn kill_at(&self, number: usize, verb: &[String], host: &Host, at: &mut String) -> Result<Ended> {
+        let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
+        let mut chooser = Chooser::new(self.density);
+        let mut chosen = 0;
+        tracer::run(host, &verb, &mut |point| {
+            if !chooser.chooses(host, point)? {
+                return Ok(Order::GoOn);
+            }
+            chosen += 1;
+            if chosen <= number {
+                return Ok(Order::GoOn);
+            }
+            *at = point.to_string();
+            Ok(Order::Kill)
+        })
+    }
+
+    fn follow(&self, cut: &Cut, verb: &[String], ended: &Ended, host: &mut Host) -> Result<()> {
+        let plan = verb.last().map(String::as_str).unwrap_or_default();
+        if ended.is_killed {
+            self.look(cut, host).context("right after")?;
+            for next in cut.next {
+                self.go_on(*next, plan, host)?;
+            }
+        } else if let [Next::Reboots(_) | Next::Reboot] | [.., Next::Reboot] = cut.next {
+            self.go_on(Next::Reboot, plan, host)?;
+        }
+        let kept = Kept::of(host)?;
+        ensure!(!kept.is_open || cut.ends == [End::SwitchedSmall], "an attempt is still open: {kept:?}");
+        let state = State::of(host)?;
+        let doubts = cut.ends.iter().map(|end| state.doubts(end.of(self.stages)));
+        let closest = doubts.min_by_key(Vec::len).unwrap_or_default();
+        ensure!(closest.is_empty(), "in the end {}", closest.join("; "));
+        let strays = strays(host)?;
+        ensure!(strays.is_empty(), "nothing names {}", strays.join(", "));
+        Ok(())
+    }
+
+    /// What a host is between the kill and what comes next.
+    fn look(&self, cut: &Cut, host: &Host) -> Result<()> {
+        if cut.between == Between::Own {
+            return Ok(());
+        }
+        let state = State::of(host)?;
+        let kept = Kept::of(host)?;
+        if cut.between == Between::Open && kept.is_open {
+            return Ok(());
+        }
+        let all = self.stages.all();
+        let doubts = all.iter().map(|known| state.first.doubts(&known.first));
+        let closest = doubts.min_by_key(Vec::len).unwrap_or_default();
+        ensure!(closest.is_empty(), "what boots is not whole: {}", closest.join("; "));
+        if cut.between == Between::Untouched {
+            let (stage, _) = cut.way.start.of(self.stages);
+            let doubts = super::tree::differences("/var", &state.shared, &stage.state.shared);
+            ensure!(doubts.is_empty(), "{}", doubts.join("; "));
+        }
+        Ok(())
+    }
+
+    fn go_on(&self, next: Next, plan: &str, host: &mut Host) -> Result<()> {
+        let run = |verb: &[&str], plan: &str, code| {
+            let words = words(verb, plan, self.site);
+            expect(host, &words.iter().map(String::as_str).collect::<Vec<_>>(), code)
+        };
+        match next {
+            Next::Run(verb, code) => run(verb, plan, code),
+            Next::RunPlan(change, verb, code) => run(verb, &self.site.put(host, change)?, code),
+            Next::Reboot => {
+                // It may be on its way down already.
+                let seen = host.boots().len();
+                drop(host.reboot());
+                ensure!(host.boots().len() > seen, "the host did not reboot");
+                settle(host)
+            }
+            Next::Reboots(verb) => {
+                let seen = host.boots().len();
+                // The reboot ends it, or has begun before it does.
+                drop(run(verb, plan, 1));
+                host.wait_booted_after(seen, lab::host::BOOTED_WITHIN)?;
+                settle(host)
+            }
+        }
+    }
+
+    /// Takes a host back to the start of a way; false if that is not where it is then.
+    fn is_back(&self, cut: &Cut, host: &mut Host) -> bool {
+        let back = cut.back.iter().try_for_each(|next| self.go_on(*next, "", host));
+        let (stage, _) = cut.way.start.of(self.stages);
+        let is_there = || Ok::<_, anyhow::Error>(State::of(host)?.doubts(&stage.state).is_empty());
+        back.is_ok() && is_there().unwrap_or(false)
+    }
+
+    fn failed(&self, cut: &Cut, number: usize, error: &anyhow::Error) {
+        let text = format!("  {}, point {number}: {error:#}", cut.way.name);
+        eprintln!("{text}");
+        self.failures.lock().unwrap_or_else(|e| e.into_inner()).push(text);
+    }
+}

@@ -1,0 +1,201 @@
+//! Where ways begin: a host's disks on an undisturbed way from one configuration to another, and what
+//! it is there.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use lab::host::{Host, Snapshot};
+use machineconfig::plan::{Bundle, Digest, Mode, Owner};
+use machineconfig::verify::Expectation;
+
+use super::site::{MCD_OS, MCD_OS_BROUGHT, Site, boot, expect, put_plan, reboot_held, settle};
+use super::state::{Kept, State};
+use super::tracer::{self, Order};
+use super::configs;
+
+/// What a plan leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The new configuration and OS.
+    Update,
+    /// The same with the small OS.
+    Small,
+    /// The same as [`Self::Update`], but that something is expected that never holds.
+    Failing,
+    /// A configuration without a reboot.
+    Live,
+    /// Back from there.
+    BackFromLive,
+}
+
+/// A host's disks, and what it is with them.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) disks: Snapshot,
+    pub(crate) state: State,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Stages {
+    /// Nothing of the program is on the host.
+    pub(crate) bare: Stage,
+    /// What it is with the guard installed.
+    pub(crate) installed: State,
+    /// In the old configuration, with no image fetched.
+    pub(crate) unfetched: Stage,
+    /// With images fetched.
+    pub(crate) old: Stage,
+    /// The boot loader names the target.
+    pub(crate) switched: Stage,
+    /// The same with the small OS.
+    pub(crate) switched_small: State,
+    /// The target is booted, and the guard has done its part.
+    pub(crate) guarded: Stage,
+    /// The target is proved.
+    pub(crate) new: State,
+    /// As [`Self::guarded`], of a target that cannot be proved.
+    pub(crate) failing: Stage,
+    /// That one is given up, and the boot loader names the origin again.
+    pub(crate) given_up: Stage,
+    /// In the configuration that needs no reboot.
+    pub(crate) live: State,
+}
+
+impl Stages {
+    /// Takes a new host all the way.
+    pub(crate) fn prepare(site: &Site, host: &mut Host) -> Result<Self> {
+        boot(host, false)?;
+        let bare = Stage::of(host)?;
+        expect(host, &[MCD_OS_BROUGHT, "guard", "--install"], 0)?;
+        let installed = State::of(host)?;
+        let first = configs::plan("first", &configs::none()?, &configs::old()?)?;
+        expect(host, &[MCD_OS, "apply", &put_plan(host, &first)?], 0)?;
+        // What a boot writes by itself is written then.
+        host.reboot()?;
+        let unfetched = Stage::of(host)?;
+        // An image that no plan needs is let go of by the next fetch.
+        for change in [Change::Small, Change::Update] {
+            site.put(host, change)?;
+        }
+        for image in [&site.small_os, &site.new_os] {
+            expect(host, &[MCD_OS, "fetch", image], 0)?;
+        }
+        let old = Stage::of(host)?;
+
+        expect(host, &[MCD_OS, "apply", &site.put(host, Change::Live)?], 0)?;
+        let live = State::of(host)?;
+        let switch = |host: &mut Host, change| -> Result<Stage> {
+            old.begin(host, false)?;
+            expect(host, &[MCD_OS, "apply", &site.put(host, change)?], 4)?;
+            Stage::of(host)
+        };
+        let switched_small = switch(host, Change::Small)?.state;
+
+        let switched = switch(host, Change::Update)?;
+        reboot_held(host)?;
+        expect(host, &[MCD_OS, "guard"], 0)?;
+        let guarded = Stage::of(host)?;
+        expect(host, &[MCD_OS, "guard", "--prove"], 0)?;
+        let new = State::of(host)?;
+
+        switch(host, Change::Failing)?;
+        reboot_held(host)?;
+        expect(host, &[MCD_OS, "guard"], 0)?;
+        let failing = Stage::of(host)?;
+        let given_up = give_up(host)?;
+        Ok(Self {
+            bare,
+            installed,
+            unfetched,
+            old,
+            switched,
+            switched_small,
+            guarded,
+            new,
+            failing,
+            given_up,
+            live,
+        })
+    }
+}
+
+impl Stages {
+    /// Every state in which a host may stand still.
+    pub(crate) fn all(&self) -> Vec<&State> {
+        let stages = [
+            &self.bare,
+            &self.unfetched,
+            &self.old,
+            &self.switched,
+            &self.guarded,
+            &self.failing,
+            &self.given_up,
+        ];
+        let states = [&self.installed, &self.switched_small, &self.new, &self.live];
+        stages.map(|stage| &stage.state).into_iter().chain(states).collect()
+    }
+}
+
+/// Has a host give its target up, and stops it where only the reboot is missing.
+fn give_up(host: &Host) -> Result<Stage> {
+    let mut last = None;
+    tracer::run(host, &[MCD_OS, "guard", "--prove", "--deadline", "0"], &mut |point| {
+        if point.next.name == "sendmsg" {
+            last = Some(Stage::of(host)?);
+        }
+        Ok(Order::GoOn)
+    })?;
+    settle(host)?;
+    let stage = last.context("nobody was asked for a reboot")?;
+    let origin = Kept::of(host)?;
+    ensure!(origin.held.is_some(), "the target that failed is not held: {origin:?}");
+    Ok(stage)
+}
+
+impl Stage {
+    /// What a host is now.
+    pub(crate) fn of(host: &Host) -> Result<Self> {
+        Ok(Self { disks: host.snapshot()?, state: State::of(host)? })
+    }
+
+    /// Has a host be this, booted.
+    pub(crate) fn begin(&self, host: &mut Host, held: bool) -> Result<()> {
+        host.kill()?;
+        host.restore(&self.disks)?;
+        boot(host, held)
+    }
+}
+
+/// Numbers attempts: the end of one is not the end of another.
+static ATTEMPTS: AtomicU32 = AtomicU32::new(0);
+
+impl Site {
+    /// Stores a plan on a host; its directory.
+    pub(crate) fn put(&self, host: &Host, change: Change) -> Result<String> {
+        put_plan(host, &self.plan(change)?)
+    }
+
+    fn plan(&self, change: Change) -> Result<Bundle> {
+        let attempt = format!("crash-{}", ATTEMPTS.fetch_add(1, Ordering::Relaxed));
+        let (old, live) = (configs::old()?, configs::live()?);
+        let mut bundle = match change {
+            Change::Update | Change::Failing => {
+                configs::plan(&attempt, &old, &configs::rebooted(&self.new_os)?)?
+            }
+            Change::Small => configs::plan(&attempt, &old, &configs::rebooted(&self.small_os)?)?,
+            Change::Live => configs::plan(&attempt, &old, &live)?,
+            Change::BackFromLive => configs::plan(&attempt, &live, &old)?,
+        };
+        if change == Change::Failing {
+            bundle.plan.expect.push(Expectation::File {
+                path: "/etc/crash/never".to_owned(),
+                digest: Digest::of(b""),
+                mode: Mode(0o644),
+                user: Owner::ROOT,
+                group: Owner::ROOT,
+            });
+        }
+        Ok(bundle)
+    }
+}

@@ -1,0 +1,110 @@
+//! Images: both forms, held as long as they are needed, fetched once.
+
+use lab::image::Image;
+use lab::tree::Overlay;
+
+use super::site::{Ran, Site};
+
+fn fetched_bytes(ran: &Ran) -> u64 {
+    ran.report["fetched_bytes"].as_u64().unwrap()
+}
+
+fn blobs(site: &Site) -> usize {
+    site.registry
+        .requests()
+        .unwrap()
+        .iter()
+        .filter(|request| request.is_blob_fetch())
+        .count()
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn an_image_is_fetched_once_and_held() {
+    let site = Site::new().unwrap();
+    let image = site
+        .push(&Overlay::version("second").ballast(4 << 20, 1))
+        .unwrap();
+    let ran = site.expect(0, &["fetch", &image]).unwrap();
+    assert!(fetched_bytes(&ran) > 4 << 20, "{ran:?}");
+    assert_eq!(ran.report["version"], "second");
+    assert!(image.ends_with(ran.report["digest"].as_str().unwrap()));
+    let checksum = ran.report["checksum"].as_str().unwrap().to_owned();
+    site.host.run(["ostree", "show", &checksum]).unwrap();
+    site.host
+        .run([
+            "ostree",
+            "prune",
+            "--repo=/ostree/repo",
+            "--refs-only",
+            "--no-prune",
+        ])
+        .unwrap();
+
+    let before = blobs(&site);
+    let ran = site.expect(0, &["fetch", &image]).unwrap();
+    assert_eq!((fetched_bytes(&ran), blobs(&site)), (0, before));
+    assert_eq!(ran.report["checksum"], checksum.as_str());
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn layers_that_are_here_are_not_fetched_again() {
+    let site = Site::new().unwrap();
+    let first = site
+        .push(&Overlay::version("second").ballast(8 << 20, 1))
+        .unwrap();
+    let second = site
+        .push(&Overlay::version("third").ballast(8 << 20, 1))
+        .unwrap();
+    let whole = fetched_bytes(&site.expect(0, &["fetch", &first]).unwrap());
+    // Only what the two do not share; the first is let go of, its layers in use are not.
+    let rest = fetched_bytes(&site.expect(0, &["fetch", &second]).unwrap());
+    assert!(whole > 8 << 20 && rest < 2 << 20, "{whole} {rest}");
+    let refs = site
+        .host
+        .run(["ostree", "refs", "--list", "slipway/image"])
+        .unwrap();
+    assert_eq!(refs.lines().count(), 1, "{refs}");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn an_image_with_a_repository_inside_is_fetched_too() {
+    let site = Site::new().unwrap();
+    let commit = site.tree.commit(&Overlay::version("second")).unwrap();
+    let image = Image::with_repository(&commit).unwrap();
+    let image = site.registry.push(&image, "content:second").unwrap();
+    let ran = site.expect(0, &["fetch", &image]).unwrap();
+    assert_eq!(ran.report["checksum"], commit.checksum.as_str());
+    assert_eq!(ran.report["version"], "second");
+    assert!(fetched_bytes(&ran) > 1 << 20, "{ran:?}");
+    let left = site.host.run(["ls", "/var/lib/slipway/tmp"]).unwrap();
+    assert_eq!(left, "", "what was unpacked is gone");
+    let ran = site.expect(0, &["fetch", &image]).unwrap();
+    assert_eq!(fetched_bytes(&ran), 0);
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn fetching_takes_little_memory() {
+    let site = Site::new().unwrap();
+    let image = site
+        .push(&Overlay::version("second").ballast(64 << 20, 7))
+        .unwrap();
+    // A unit of its own, as the daemon runs it; `VmHWM` is read at the end, by the shell that waits.
+    let script = format!(
+        "{} --report /run/slipway/report.json fetch {image} & pid=$!; peak=0; \
+         while [ -d /proc/$pid ]; do now=$(sed -n 's/^VmHWM: *\\([0-9]*\\) kB/\\1/p' /proc/$pid/status 2>/dev/null); \
+         [ -n \"$now\" ] && peak=$now; sleep 0.02; done; wait $pid; echo $peak",
+        super::site::MCD_OS
+    );
+    let peak: u64 = site
+        .host
+        .run(["sh", "-c", &script])
+        .unwrap()
+        .parse()
+        .unwrap();
+    println!("peak resident while fetching: {peak} kB");
+    assert!(peak > 0 && peak <= 64 << 10, "{peak} kB");
+}

@@ -1,0 +1,17 @@
+//! `mcd-os`, `mcd pivot` and `mcd status` on real hosts, without a cluster.
+//!
+//! Each test makes a host of its own and takes it down. They need root, the lab's tree, and the
+//! programs that `make binaries` leaves in `target/slipway`, or a directory named by
+//! `SLIPWAY_BINARIES`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod configs;
+mod images;
+mod live;
+mod pivot;
+mod policy;
+mod refusals;
+mod rollback;
+mod site;
+mod update;

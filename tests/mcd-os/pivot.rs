@@ -1,0 +1,94 @@
+//! `mcd pivot` and `mcd status` on a host that no cluster looks after.
+
+use lab::image::Image;
+use lab::tree::Overlay;
+
+use super::configs;
+use super::site::Site;
+
+const MCD: &str = "/run/lab/bin/mcd";
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_host_is_pivoted_to_either_form_of_image() {
+    let site = Site::new().unwrap();
+    let native = site.push(&Overlay::version("second")).unwrap();
+    let output = site.host.exec([MCD, "pivot", &native]).unwrap();
+    assert_eq!(output.code, Some(4), "{output:?}");
+    let status = site.host.run([MCD, "status"]).unwrap();
+    assert!(
+        status.contains("reason     the boot loader names the target"),
+        "{status}"
+    );
+    assert!(
+        status.contains(&format!("next       no configuration, OS second ")),
+        "{status}"
+    );
+    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+    assert_eq!(site.view().unwrap()["booted"]["os_image"], native.as_str());
+
+    let commit = site.tree.commit(&Overlay::version("third")).unwrap();
+    let image = Image::with_repository(&commit).unwrap();
+    let image = site.registry.push(&image, "content:third").unwrap();
+    let seen = site.host.boots().len();
+    let output = site.host.exec([MCD, "pivot", "--reboot", &image]).unwrap();
+    assert!(output.code.is_none_or(|code| code == 0), "{output:?}");
+    site.host
+        .wait_booted_after(seen, lab::host::BOOTED_WITHIN)
+        .unwrap();
+    assert_eq!(site.wait_ended().unwrap()["outcome"], "proved");
+    let view = site.view().unwrap();
+    assert_eq!(
+        (&view["booted"]["version"], &view["booted"]["os_image"]),
+        (&"third".into(), &image.as_str().into())
+    );
+    assert_eq!(view["rollback"]["version"], "second");
+    let status = site.host.run([MCD, "status"]).unwrap();
+    assert!(status.starts_with("phase      Idle\n"), "{status}");
+    let json = site.host.run([MCD, "status", "--json"]).unwrap();
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&json).unwrap(),
+        view
+    );
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_pivoted_host_keeps_its_configuration() {
+    let site = Site::new().unwrap();
+    let full = configs::full(configs::FIRST_OS).unwrap();
+    site.switch(&configs::plan("a1", &configs::none().unwrap(), &full).unwrap())
+        .unwrap();
+    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+    let image = site.push(&Overlay::version("second")).unwrap();
+    let output = site.host.exec([MCD, "pivot", &image]).unwrap();
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+    let view = site.view().unwrap();
+    assert_eq!(view["booted"]["config"], "rendered-full");
+    assert_eq!(
+        view["booted"]["image"],
+        image.as_str(),
+        "named, as the configuration asks for another"
+    );
+    assert_eq!(site.stat("/etc/managed/secret").unwrap().1, "secret");
+    site.expect(0, &["verify"]).unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_pivot_to_nothing_is_refused() {
+    let site = Site::new().unwrap();
+    let entries = site.entries().unwrap();
+    let image = format!("{}/nobody:1", site.registry.location());
+    let output = site.host.exec([MCD, "pivot", &image]).unwrap();
+    assert_eq!(output.code, Some(3), "{output:?}");
+    assert!(output.stderr.contains("manifest unknown"), "{output:?}");
+    assert_eq!(site.entries().unwrap(), entries);
+    assert_eq!(
+        site.host
+            .run(["ls", "/var/lib/slipway/plans"])
+            .unwrap_or_default(),
+        ""
+    );
+}

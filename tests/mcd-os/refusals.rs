@@ -1,0 +1,246 @@
+//! What is refused changes nothing, and says which object and why.
+
+use lab::image::Image;
+use lab::tree::Overlay;
+use serde_json::json;
+
+use super::configs;
+use super::site::{Site, differences};
+
+/// Runs `act`, and holds that the host is as it was.
+fn unchanged(site: &Site, act: impl FnOnce()) {
+    let (before, entries) = (site.snapshot().unwrap(), site.entries().unwrap());
+    act();
+    assert_eq!(site.entries().unwrap(), entries);
+    assert_eq!(site.deployments_on_disk().unwrap(), entries.len());
+    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
+    site.host
+        .run(["test", "!", "-e", "/var/lib/slipway/journal.json"])
+        .unwrap();
+    site.host
+        .run(["systemctl", "is-active", "kubelet.service"])
+        .unwrap();
+}
+
+/// Rehearses a change to these files on the booted OS.
+fn rehearse(site: &Site, attempt: &str, files: &[serde_json::Value]) -> (Option<i32>, String) {
+    let to = configs::config(
+        "rendered-bad",
+        configs::FIRST_OS,
+        &["x=1"],
+        files,
+        &[],
+        &json!([]),
+    );
+    let plan = configs::plan(attempt, &configs::none().unwrap(), &to.unwrap()).unwrap();
+    let directory = site.put(&plan).unwrap();
+    let ran = site.mcd_os(&["rehearse", &directory]).unwrap();
+    (ran.code, ran.reasons())
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn images_that_cannot_be_had_are_told_apart() {
+    let mut site = Site::with(|spec, registry| spec.registry(&registry.closed_location())).unwrap();
+    let location = site.registry.location();
+    let closed = site.registry.closed_location();
+    let good = site.push(&Overlay::version("second")).unwrap();
+    let digest = good.split_once('@').unwrap().1.to_owned();
+    let cases = [
+        (
+            format!("{location}/os@sha256:{}", "0".repeat(64)),
+            3,
+            "manifest unknown",
+        ),
+        (format!("{location}/nobody:1"), 3, "manifest unknown"),
+        (format!("{closed}/os@{digest}"), 3, "unauthorized"),
+        ("docker://x/os".to_owned(), 3, "is no pull spec"),
+    ];
+    let (before, entries) = (site.snapshot().unwrap(), site.entries().unwrap());
+    for (image, code, expected) in cases {
+        let ran = site.expect(code, &["fetch", &image]).unwrap();
+        let reasons = ran.reasons();
+        assert!(
+            reasons.contains(expected) && reasons.contains(&image),
+            "{image}: {reasons}"
+        );
+    }
+    site.registry.stop();
+    let ran = site.expect(1, &["fetch", &good]).unwrap();
+    assert!(ran.reasons().contains("connection refused"), "{ran:?}");
+    site.registry.resume().unwrap();
+    assert_eq!(site.entries().unwrap(), entries);
+    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
+    site.expect(0, &["fetch", &good]).unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_commit_that_cannot_be_booted_is_refused_at_the_fetch() {
+    let site = Site::new().unwrap();
+    let commit = site
+        .tree
+        .commit(&Overlay::version("no-kernel").without_kernel())
+        .unwrap();
+    let image = site
+        .registry
+        .push(&Image::native(&commit).unwrap(), "os:none")
+        .unwrap();
+    unchanged(&site, || {
+        let ran = site.expect(3, &["fetch", &image]).unwrap();
+        let reasons = ran.reasons();
+        assert!(
+            reasons.contains("has no kernel") && reasons.contains(&image),
+            "{reasons}"
+        );
+    });
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_boot_without_room_is_refused_at_the_fetch() {
+    let site = Site::with(|spec, _| spec.boot_bytes(40 << 20)).unwrap();
+    let image = site
+        .push(&Overlay::version("second").another_kernel())
+        .unwrap();
+    unchanged(&site, || {
+        let ran = site.expect(3, &["fetch", &image]).unwrap();
+        assert!(ran.reasons().contains("bytes in /boot"), "{ran:?}");
+    });
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_plan_that_cannot_be_carried_out_is_refused_by_the_rehearsal() {
+    let site = Site::new().unwrap();
+    site.host.run(["mkdir", "-p", "/etc/directory"]).unwrap();
+    site.host.run(["sh", "-c", "echo x >/etc/plain"]).unwrap();
+    for (attempt, path, owner, expected) in [
+        (
+            "b1",
+            "/etc/managed/x",
+            "nobody-here",
+            "cannot apply file /etc/managed/x: user \"nobody-here\"",
+        ),
+        (
+            "b2",
+            "/home/core/x",
+            "nobody-here",
+            "cannot apply file /home/core/x: user \"nobody-here\"",
+        ),
+        (
+            "b3",
+            "/etc/directory",
+            "root",
+            "cannot apply file /etc/directory: ",
+        ),
+        (
+            "b4",
+            "/etc/plain/below",
+            "root",
+            "cannot apply file /etc/plain/below: ",
+        ),
+    ] {
+        unchanged(&site, || {
+            let files = [configs::file(path, "x", 0o600, owner)];
+            let (code, reasons) = rehearse(&site, attempt, &files);
+            assert!(
+                code == Some(3) && reasons.starts_with(expected),
+                "{path}: {code:?} {reasons}"
+            );
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn an_etc_that_cannot_be_merged_is_refused_by_the_rehearsal() {
+    let site = Site::new().unwrap();
+    let overlay = Overlay::version("second").file("/usr/etc/edited/part", "x", 0o644);
+    let os = site.push(&overlay).unwrap();
+    site.host
+        .run(["sh", "-c", "echo mine >/etc/edited"])
+        .unwrap();
+    let to = configs::config("rendered-2", &os, &[], &[], &[], &json!([])).unwrap();
+    let plan = configs::plan("a1", &configs::none().unwrap(), &to).unwrap();
+    site.expect(0, &["fetch", &os]).unwrap();
+    let directory = site.put(&plan).unwrap();
+    unchanged(&site, || {
+        let ran = site.expect(3, &["rehearse", &directory]).unwrap();
+        assert!(ran.reasons().contains("edited"), "{ran:?}");
+    });
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn others_who_update_the_host_are_named() {
+    let site = Site::new().unwrap();
+    let timer = "[Timer]\\nOnCalendar=daily\\n[Install]\\nWantedBy=timers.target\\n";
+    let unit = "bootc-fetch-apply-updates";
+    let script = format!(
+        "printf '{timer}' >/etc/systemd/system/{unit}.timer; \
+         printf '[Service]\\nExecStart=/bin/true\\n' >/etc/systemd/system/{unit}.service; \
+         systemctl daemon-reload; systemctl enable {unit}.timer"
+    );
+    site.host.run(["sh", "-c", &script]).unwrap();
+    unchanged(&site, || {
+        let (code, reasons) = rehearse(&site, "b1", &[]);
+        let expected =
+            "unit bootc-fetch-apply-updates.timer is enabled: it updates this host by itself";
+        assert_eq!((code, reasons.as_str()), (Some(3), expected));
+    });
+    // Kept from running by a condition of its own, as the original does it to Zincati.
+    let script = format!(
+        "mkdir -p /etc/systemd/system/{unit}.timer.d; \
+         printf '[Unit]\\nConditionPathExists=/enoent\\n' >/etc/systemd/system/{unit}.timer.d/off.conf; \
+         systemctl daemon-reload; systemctl start {unit}.timer"
+    );
+    site.host.run(["sh", "-c", &script]).unwrap();
+    assert_eq!(rehearse(&site, "b2", &[]), (Some(0), String::new()));
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn layers_and_staged_deployments_of_others_are_named() {
+    let site = Site::new().unwrap();
+    let booted = site.host.boots().pop().unwrap().deployment;
+    let origin = site.host.deployment_dir(&booted).with_extension("0.origin");
+    assert!(origin.exists(), "{}", origin.display());
+    let script = format!(
+        "unshare --mount sh -c 'mount -o remount,rw /sysroot; \
+         printf \"[packages]\\nrequested=vim;\\n\" >>/sysroot/ostree/deploy/slipway/deploy/{booted}.origin'"
+    );
+    site.host.run(["sh", "-c", &script]).unwrap();
+    unchanged(&site, || {
+        let (code, reasons) = rehearse(&site, "b1", &[]);
+        assert!(
+            code == Some(3) && reasons.contains("packages.requested"),
+            "{code:?} {reasons}"
+        );
+    });
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_plan_for_something_else_waits_its_turn() {
+    let site = Site::new().unwrap();
+    let os = site.push(&Overlay::version("second")).unwrap();
+    let plan = configs::plan(
+        "a1",
+        &configs::none().unwrap(),
+        &configs::full(&os).unwrap(),
+    )
+    .unwrap();
+    site.switch(&plan).unwrap();
+    let other = configs::plan(
+        "a2",
+        &configs::none().unwrap(),
+        &configs::full(&os).unwrap(),
+    )
+    .unwrap();
+    let directory = site.put(&other).unwrap();
+    let entries = site.entries().unwrap();
+    let ran = site.expect(3, &["apply", &directory]).unwrap();
+    assert_eq!(ran.reasons(), "attempt a1 is under way on this host");
+    assert_eq!(site.entries().unwrap(), entries);
+}

@@ -1,0 +1,151 @@
+//! Ways back: before the reboot, after it, by hand and by itself.
+
+use std::time::Duration;
+
+use lab::host::BOOTED_WITHIN;
+use lab::tree::Overlay;
+use machineconfig::plan::Bundle;
+use machineconfig::verify::Expectation;
+use serde_json::json;
+
+use super::configs;
+use super::site::{Site, differences};
+
+/// The checks may take this long here.
+const HASTE: &str =
+    "[Service]\nExecStart=\nExecStart=/var/lib/slipway/bin/mcd-os guard --prove --deadline 3\n";
+
+fn plan(site: &Site, overlay: &Overlay) -> Bundle {
+    let os = site.push(overlay).unwrap();
+    configs::plan(
+        "a1",
+        &configs::none().unwrap(),
+        &configs::full(&os).unwrap(),
+    )
+    .unwrap()
+}
+
+fn hasty() -> Site {
+    Site::with(|spec, _| {
+        spec.file(
+            "/etc/systemd/system/slipway-verify.service.d/haste.conf",
+            HASTE,
+            0o644,
+        )
+    })
+    .unwrap()
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn before_the_reboot_the_switch_is_taken_back() {
+    let site = Site::new().unwrap();
+    let (before, entries) = (site.snapshot().unwrap(), site.entries().unwrap());
+    site.switch(&plan(&site, &Overlay::version("second")))
+        .unwrap();
+    assert_ne!(site.entries().unwrap(), entries);
+    site.expect(0, &["rollback"]).unwrap();
+    assert_eq!(site.entries().unwrap(), entries);
+    assert_eq!(site.deployments_on_disk().unwrap(), 1);
+    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
+    site.host
+        .run(["systemctl", "is-active", "kubelet.service"])
+        .unwrap();
+    assert_eq!(site.view().unwrap()["last"]["outcome"], "undone");
+    site.expect(0, &["rollback"]).unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_target_whose_checks_fail_goes_back_by_itself_and_is_held() {
+    let site = hasty();
+    let before = site.snapshot().unwrap();
+    let booted = site.host.boots().pop().unwrap().deployment;
+    let mut plan = plan(&site, &Overlay::version("second").failing_kubelet());
+    plan.plan.expect.push(Expectation::Active {
+        unit: "kubelet.service".to_owned(),
+    });
+    site.switch(&plan).unwrap();
+    let seen = site.host.boots().len();
+    site.host.reboot().unwrap();
+    // The second boot after this is one that the host asked for itself.
+    site.host
+        .wait_booted_after(seen + 1, BOOTED_WITHIN)
+        .unwrap();
+    let last = site.wait_ended().unwrap();
+    assert_eq!(last["outcome"], "rolled-back", "{last}");
+    assert!(
+        last["cause"].as_str().unwrap().contains("kubelet.service"),
+        "{last}"
+    );
+    assert_eq!(site.host.boots().pop().unwrap().deployment, booted);
+    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
+    let view = site.view().unwrap();
+    assert_eq!(view["held"]["config"], "rendered-full");
+    assert_eq!(view["next"], json!(null), "a reboot stays where it is");
+    site.host
+        .run(["systemctl", "is-active", "kubelet.service"])
+        .unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_target_that_is_to_stay_is_held_and_stays_booted() {
+    let site = hasty();
+    let mut plan = plan(&site, &Overlay::version("second").failing_kubelet());
+    plan.plan.expect.push(Expectation::Active {
+        unit: "kubelet.service".to_owned(),
+    });
+    let image = plan.plan.deploy.clone().unwrap().image.unwrap();
+    site.expect(0, &["fetch", &image]).unwrap();
+    let directory = site.put(&plan).unwrap();
+    site.expect(4, &["apply", &directory, "--stay"]).unwrap();
+    site.host.reboot().unwrap();
+    for _ in 0..80 {
+        if site.view().unwrap()["journal"]["stage"] == "failed" {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    let view = site.view().unwrap();
+    assert_eq!(view["journal"]["stage"], "failed", "{view}");
+    assert_eq!(view["booted"]["version"], "second");
+    assert_eq!(view["held"]["config"], "rendered-full");
+    site.expect(4, &["rollback"]).unwrap();
+    assert_eq!(site.reboot().unwrap()["outcome"], "rolled-back");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_booted_target_can_be_taken_back_by_hand() {
+    // The checks never hold, so that there is time.
+    let site = Site::new().unwrap();
+    let before = site.snapshot().unwrap();
+    let mut plan = plan(&site, &Overlay::version("second").failing_kubelet());
+    plan.plan.expect.push(Expectation::Active {
+        unit: "kubelet.service".to_owned(),
+    });
+    site.switch(&plan).unwrap();
+    site.host.reboot().unwrap();
+    site.host.run(["test", "-e", "/home/core/notes"]).unwrap();
+    assert_eq!(site.view().unwrap()["journal"]["stage"], "booted");
+    site.expect(4, &["rollback"]).unwrap();
+    assert_eq!(site.reboot().unwrap()["outcome"], "rolled-back");
+    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_host_that_booted_something_else_is_taken_as_it_is() {
+    let site = Site::new().unwrap();
+    site.switch(&plan(&site, &Overlay::version("second")))
+        .unwrap();
+    let third = site.tree.commit(&Overlay::version("third")).unwrap();
+    site.host.pull(&third).unwrap();
+    site.host
+        .run(["ostree", "admin", "deploy", "--no-prune", &third.checksum])
+        .unwrap();
+    let last = site.reboot().unwrap();
+    assert_eq!(last["outcome"], "adopted", "{last}");
+    assert_eq!(site.view().unwrap()["booted"]["version"], "third");
+}

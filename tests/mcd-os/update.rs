@@ -1,0 +1,291 @@
+//! Updates that go through a reboot.
+
+use std::time::Duration;
+
+use lab::host::BOOTED_WITHIN;
+use lab::tree::{Overlay, Tree};
+use serde_json::json;
+
+use super::configs::{self, SHADOWED};
+use super::site::{Site, differences};
+
+/// The OS that a host starts with: it ships a file that configurations have their own of.
+fn first_os() -> Overlay {
+    Overlay::version("first").file("/usr/etc/managed/shadowed.conf", "of the first OS\n", 0o644)
+}
+
+fn second_os() -> Overlay {
+    Overlay::version("second")
+        .another_kernel()
+        .file(
+            "/usr/etc/managed/shadowed.conf",
+            "of the second OS\n",
+            0o640,
+        )
+        .owned_file("/usr/etc/new-in-second", "new\n", 0o640, (0, 970))
+}
+
+fn site() -> Site {
+    let tree = Tree::ready().unwrap();
+    let first = tree.commit(&first_os()).unwrap();
+    Site::of(tree, &first, |spec, _| spec.argument("quiet")).unwrap()
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn an_update_with_everything_is_in_after_one_reboot_and_proved() {
+    let site = site();
+    let os = site.push(&second_os()).unwrap();
+    let plan = configs::plan(
+        "a1",
+        &configs::none().unwrap(),
+        &configs::full(&os).unwrap(),
+    )
+    .unwrap();
+    site.host
+        .run(["sh", "-c", "echo mine >/etc/unmanaged"])
+        .unwrap();
+    site.switch(&plan).unwrap();
+    let last = site.reboot().unwrap();
+    assert_eq!(
+        (&last["attempt"], &last["outcome"]),
+        (&json!("a1"), &json!("proved")),
+        "{last}"
+    );
+
+    let stat = |path: &str| site.stat(path).unwrap();
+    let is = |stat: &str, bytes: &str| (stat.to_owned(), bytes.to_owned());
+    assert_eq!(
+        stat("/etc/managed/secret"),
+        is("600 chrony:chrony", "secret")
+    );
+    assert_eq!(
+        stat("/etc/managed/packed"),
+        is("644 root:root", "packed content")
+    );
+    assert_eq!(stat(SHADOWED), is("600 root:root", "of the configuration"));
+    assert_eq!(stat("/home/core/notes"), is("640 core:core", "at home"));
+    assert_eq!(
+        stat("/usr/local/bin/tool"),
+        is("755 root:root", "#!/bin/sh")
+    );
+    assert_eq!(stat("/var/lib/managed/data"), is("644 root:root", "data"));
+    assert_eq!(stat("/etc/new-in-second"), is("640 root:chrony", "new"));
+    assert_eq!(stat("/etc/unmanaged"), is("644 root:root", "mine"));
+    let owner = site
+        .host
+        .run(["stat", "--format=%u:%g", "/etc/managed/static-owner"])
+        .unwrap();
+    assert_eq!(owner, "971:971", "an account only in /usr/lib/passwd");
+
+    let keys = "/home/core/.ssh/authorized_keys.d/ignition";
+    assert_eq!(stat(keys), is("600 core:core", "ssh-ed25519 AAAA core@lab"));
+    let ssh = site
+        .host
+        .run(["stat", "--format=%a %U", "/home/core/.ssh"])
+        .unwrap();
+    assert_eq!(ssh, "700 core");
+    let shadow = site.host.run(["getent", "shadow", "core"]).unwrap();
+    assert!(shadow.starts_with("core:$6$salt$hash:"), "{shadow}");
+
+    let command_line = site.host.run(["cat", "/proc/cmdline"]).unwrap();
+    assert!(command_line.contains(" slipway.test=1"), "{command_line}");
+    assert!(command_line.contains("quiet"), "{command_line}");
+    let enabled = |unit| {
+        site.host
+            .exec(["systemctl", "is-enabled", unit])
+            .unwrap()
+            .stdout
+    };
+    assert_eq!(enabled("own.service"), "enabled\n");
+    assert_eq!(enabled("fstrim.timer"), "masked\n");
+    site.host
+        .run(["systemctl", "is-active", "own.service", "kubelet.service"])
+        .unwrap();
+    let environment = ["systemctl", "show", "--property=Environment", "own.service"];
+    assert_eq!(site.host.run(environment).unwrap(), "Environment=MORE=1");
+    assert_eq!(
+        site.host.run(["systemctl", "is-system-running"]).unwrap(),
+        "running"
+    );
+
+    let view = site.view().unwrap();
+    assert_eq!(view["booted"]["config"], "rendered-full");
+    assert_eq!(view["booted"]["version"], "second");
+    assert_eq!(view["booted"]["os_image"], json!(os));
+    assert_eq!(view["rollback"]["version"], "first");
+    assert_eq!(view["next"], json!(null));
+    site.expect(0, &["verify"]).unwrap();
+    let plans = site.host.run(["ls", "/var/lib/slipway/plans"]).unwrap();
+    assert_eq!(plans, "", "secrets of the plan stay nowhere");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_file_given_back_is_that_of_the_new_os_and_no_change_of_its() {
+    let site = site();
+    let full = configs::full(configs::FIRST_OS).unwrap();
+    site.switch(&configs::plan("a1", &configs::none().unwrap(), &full).unwrap())
+        .unwrap();
+    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+
+    let os = site.push(&second_os()).unwrap();
+    let bare = configs::config("rendered-bare", &os, &[], &[], &[], &json!([])).unwrap();
+    site.switch(&configs::plan("a2", &full, &bare).unwrap())
+        .unwrap();
+    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+
+    let shadowed = ("640 root:root".to_owned(), "of the second OS".to_owned());
+    assert_eq!(site.stat(SHADOWED).unwrap(), shadowed);
+    let diff = site.host.run(["ostree", "admin", "config-diff"]).unwrap();
+    for gone in ["managed", "own.service", "system/fstrim"] {
+        assert!(!diff.contains(gone), "{gone}: {diff}");
+    }
+    for gone in [
+        "/home/core/notes",
+        "/usr/local/bin/tool",
+        "/var/lib/managed/data",
+    ] {
+        site.host.run(["test", "!", "-e", gone]).unwrap();
+    }
+    let command_line = site.host.run(["cat", "/proc/cmdline"]).unwrap();
+    assert!(!command_line.contains("slipway.test"), "{command_line}");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn until_it_is_applied_nothing_of_an_update_is_on_the_host_to_boot() {
+    let site = site();
+    let os = site.push(&second_os()).unwrap();
+    let plan = configs::plan(
+        "a1",
+        &configs::none().unwrap(),
+        &configs::full(&os).unwrap(),
+    )
+    .unwrap();
+    let (before, entries) = (site.snapshot().unwrap(), site.entries().unwrap());
+    site.expect(0, &["fetch", &os]).unwrap();
+    let directory = site.put(&plan).unwrap();
+    site.expect(0, &["rehearse", &directory]).unwrap();
+    assert_eq!(site.entries().unwrap(), entries);
+    assert_eq!(site.deployments_on_disk().unwrap(), 1);
+    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
+    site.host
+        .run(["systemctl", "is-active", "kubelet.service"])
+        .unwrap();
+
+    let booted = site.host.boots().pop().unwrap().deployment;
+    site.host.reboot().unwrap();
+    assert_eq!(site.host.boots().pop().unwrap().deployment, booted);
+    assert_eq!(site.entries().unwrap(), entries);
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn the_kubelet_is_stopped_for_the_merge_and_a_second_apply_changes_nothing() {
+    let site = site();
+    let os = site.push(&second_os()).unwrap();
+    let plan = configs::plan(
+        "a1",
+        &configs::none().unwrap(),
+        &configs::full(&os).unwrap(),
+    )
+    .unwrap();
+    site.switch(&plan).unwrap();
+    assert_ne!(
+        site.host
+            .exec(["systemctl", "is-active", "kubelet.service"])
+            .unwrap()
+            .code,
+        Some(0)
+    );
+    let entries = site.entries().unwrap();
+    assert_eq!(entries.len(), 2);
+    site.expect(4, &["apply", "/var/lib/slipway/plans/a1"])
+        .unwrap();
+    assert_eq!(site.entries().unwrap(), entries);
+    let view = site.view().unwrap();
+    assert_eq!(view["journal"]["stage"], "switched");
+    assert_eq!(view["next"]["config"], "rendered-full");
+    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+    site.host
+        .run(["systemctl", "is-active", "kubelet.service"])
+        .unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn an_account_new_in_the_os_is_there_though_the_host_has_added_its_own() {
+    let site = site();
+    let passwd = site.tree.read("/usr/etc/passwd").unwrap();
+    let group = site.tree.read("/usr/etc/group").unwrap();
+    let with = |text: Vec<u8>, line: &str| [text, line.as_bytes().to_vec()].concat();
+    let overlay = second_os()
+        .file(
+            "/usr/etc/passwd",
+            with(passwd, "newd:x:880:880::/:/usr/sbin/nologin\n"),
+            0o644,
+        )
+        .file("/usr/etc/group", with(group, "newd:x:880:\n"), 0o644);
+    let os = site.push(&overlay).unwrap();
+    site.host
+        .run(["useradd", "--uid", "2000", "admin"])
+        .unwrap();
+    let files = [configs::file("/etc/managed/of-newd", "x", 0o600, "newd")];
+    let to = configs::config("rendered-newd", &os, &[], &files, &[], &json!([])).unwrap();
+    site.switch(&configs::plan("a1", &configs::none().unwrap(), &to).unwrap())
+        .unwrap();
+    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+    assert_eq!(
+        site.stat("/etc/managed/of-newd").unwrap().0,
+        "600 newd:newd"
+    );
+    site.host.run(["id", "admin"]).unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_full_boot_is_freed_of_the_deployment_before_the_booted_one() {
+    let tree = Tree::ready().unwrap();
+    let base = tree.base().clone();
+    // Room for two kernels of 27 MB, not for three.
+    let site = Site::of(tree, &base, |spec, _| spec.boot_bytes(70 << 20)).unwrap();
+    let mut from = configs::none().unwrap();
+    for version in ["2", "3"] {
+        let os = site
+            .push(&Overlay::version(version).another_kernel())
+            .unwrap();
+        let name = format!("rendered-{version}");
+        let to = configs::config(&name, &os, &[], &[], &[], &json!([])).unwrap();
+        site.switch(&configs::plan(&format!("a{version}"), &from, &to).unwrap())
+            .unwrap();
+        assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+        from = to;
+    }
+    let view = site.view().unwrap();
+    assert_eq!(
+        (&view["booted"]["version"], &view["rollback"]["version"]),
+        (&json!("3"), &json!("2"))
+    );
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_host_that_dies_while_it_waits_for_its_reboot_boots_the_target() {
+    let mut site = site();
+    let os = site.push(&second_os()).unwrap();
+    let plan = configs::plan(
+        "a1",
+        &configs::none().unwrap(),
+        &configs::full(&os).unwrap(),
+    )
+    .unwrap();
+    site.switch(&plan).unwrap();
+    site.host.kill().unwrap();
+    site.host.start().unwrap();
+    site.host
+        .wait_booted(BOOTED_WITHIN.max(Duration::from_secs(30)))
+        .unwrap();
+    assert_eq!(site.wait_ended().unwrap()["outcome"], "proved");
+    assert_eq!(site.view().unwrap()["booted"]["config"], "rendered-full");
+}
