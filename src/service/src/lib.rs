@@ -4,6 +4,7 @@
 //!
 //! - [`backoff`]: growing delays with jitter and a ceiling
 //! - [`logs`]: one line a record, level from a flag
+//! - [`memory`]: what a program at rest gives back
 //! - [`metrics`]: counters and gauges, printed in the Prometheus text format
 //! - [`probes`]: the HTTP endpoint for metrics and health
 //! - [`report`]: an error with its causes, each said once
@@ -11,6 +12,7 @@
 
 pub mod backoff;
 pub mod logs;
+pub mod memory;
 pub mod metrics;
 pub mod probes;
 pub mod report;

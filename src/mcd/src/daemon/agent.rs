@@ -369,9 +369,10 @@ impl Agent {
         Ok(())
     }
 
-    /// An idle daemon keeps no connection but its watch.
+    /// An idle daemon keeps no connection but its watch, and no memory that it does not use.
     fn rest(&self) {
         self.account.rest();
+        service::memory::give_back();
     }
 }
 
