@@ -181,12 +181,14 @@ fn build(dir: &Path) -> Result<()> {
     let root = dir.join("root");
     fs::create_dir(&root)?;
     // Its progress goes where this program's messages go: the first build is a long wait.
-    let status = command("bash")
+    // What it mounts goes with it, however it ends.
+    let status = command("unshare")
+        .args(["--mount", "--propagation", "private", "bash"])
         .arg(&script)
         .args([&root, &files])
         .stdout(std::io::stderr())
         .status()
-        .context("cannot run bash")?;
+        .context("cannot run the script that builds it")?;
     ensure!(
         status.success(),
         "building the operating system failed ({status})"

@@ -232,7 +232,7 @@ impl Shared {
         let status = status?;
         // It was no child of the host's systemd, which on the way down looks again who is left only
         // when a child has ended, or after ten seconds. The host may be gone by now.
-        drop(kill_process(leader, Signal::CHILD));
+        kill_process(leader, Signal::CHILD).ok();
         self.note(&format!("ended: {status}"));
         Ok(())
     }

@@ -24,12 +24,11 @@ pub(super) fn image(tree: &Path) -> Result<PathBuf> {
     let folder = cache::folder("disk", &recipe, |dir| {
         let image = dir.join("root.img");
         disk::make(&image, 0, ROOT_BYTES, "root")?;
-        let sysroot = dir.join("sysroot");
-        fs::create_dir(&sysroot)?;
-        let mounted = Mounted::new(&image, 0, &sysroot)?;
-        fill(&sysroot, tree, &base)?;
-        mounted.unmount()?;
-        Ok(fs::remove_dir(sysroot)?)
+        // Not in `dir`, which could not be removed if this process were killed.
+        let sysroot = tempfile::tempdir()?;
+        let mounted = Mounted::new(&image, 0, sysroot.path())?;
+        fill(sysroot.path(), tree, &base)?;
+        mounted.unmount()
     })?;
     Ok(folder.join("root.img"))
 }
