@@ -26,6 +26,11 @@ const THINKING: [&str; 16] = [
 ];
 
 /// Direct, normal dependencies of each workspace crate, with the features asked for.
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test's own look at the workspace"
+)]
 fn dependencies() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
     #[expect(
         clippy::disallowed_methods,
