@@ -138,6 +138,30 @@ fn a_deployed_commit_is_booted_next() {
 
 #[test]
 #[ignore = "needs root, debootstrap tree"]
+fn a_target_whose_kubelet_fails_is_up_all_the_same() {
+    let (tree, host) = booted();
+    // Without credentials it is not started, which is no failure.
+    assert_eq!(
+        host.exec(["systemctl", "is-failed", "kubelet"])
+            .unwrap()
+            .stdout,
+        "inactive\n"
+    );
+    let bad = tree
+        .commit(&Overlay::version("bad").failing_kubelet())
+        .unwrap();
+    host.pull(&bad).unwrap();
+    host.run(["ostree", "admin", "deploy", &bad.checksum])
+        .unwrap();
+    host.reboot().unwrap();
+    assert_eq!(
+        host.run(["systemctl", "is-failed", "kubelet"]).unwrap(),
+        "failed"
+    );
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
 fn a_killed_host_stays_down_until_it_is_started() {
     let (_tree, mut host) = booted();
     let mut sleeping = host.command("sleep").unwrap().arg("1000").spawn().unwrap();
