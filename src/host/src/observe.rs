@@ -61,12 +61,10 @@ fn try_look(
                 Ok((Owner::ROOT, Owner::ROOT))
             })?
         }
-        // What has no file can neither be enabled nor run.
-        Expectation::Enabled { unit, .. } | Expectation::Active { unit }
-            if !links::exists(root, unit)? =>
-        {
-            Seen::Nothing
+        Expectation::Enabled { unit, .. } if !links::exists(root, unit)? => {
+            Seen::Unit("not-found".to_owned())
         }
+        Expectation::Active { unit } if !links::exists(root, unit)? => Seen::Nothing,
         Expectation::Enabled { unit, .. } => Seen::Unit(units.file_state(unit)?),
         Expectation::Active { unit } => units.active_state(unit)?.map_or(Seen::Nothing, Seen::Unit),
     })

@@ -1,14 +1,15 @@
 //! Images pulled into the repository and held there; nothing that a boot could pick up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ostree_ext::container::store::{ImageImporter, PrepareResult};
 use ostree_ext::container::{OstreeImageReference, SignatureSource};
 use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig};
-use ostree_ext::oci_spec::image::{ImageConfiguration, ImageManifest};
+use ostree_ext::oci_spec::image::ImageManifest;
 use ostree_ext::ostree;
+use serde::Deserialize;
 use tokio::runtime::Runtime;
 use tracing::info;
 
@@ -65,7 +66,20 @@ pub(super) struct Opened {
     pub(super) image: ostree_ext::containers_image_proxy::OpenedImage,
     pub(super) digest: String,
     pub(super) manifest: ImageManifest,
-    pub(super) config: ImageConfiguration,
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// The part of an image's configuration that is looked at. Images of the older form lack other parts
+/// that the specification asks for.
+#[derive(Debug, Deserialize)]
+struct Configuration {
+    config: Option<Labelled>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Labelled {
+    #[serde(rename = "Labels")]
+    labels: Option<BTreeMap<String, String>>,
 }
 
 impl Fetcher<'_> {
@@ -76,22 +90,38 @@ impl Fetcher<'_> {
     /// libostree; whatever was pulled stays unnamed then and goes with the next prune.
     pub fn fetch(&mut self, image: &str, needed: &BTreeSet<String>) -> Result<Fetched> {
         check_pull_spec(image)?;
+        // It has the repository writable too.
+        self.deployments.lock(PATIENCE)?;
+        let fetched = match self.present(image)? {
+            Some(fetched) => fetched,
+            None => self.pull_and_hold(image, needed)?,
+        };
+        // After the pull, so that layers the images share are not fetched again.
         self.deployments.lock(PATIENCE)?;
         self.release(image, needed)?;
-        if let Some(fetched) = self.present(image)? {
-            return Ok(fetched);
-        }
+        Ok(fetched)
+    }
+
+    fn pull_and_hold(&mut self, image: &str, needed: &BTreeSet<String>) -> Result<Fetched> {
         // The repository has locks of its own; nobody has to wait for a download.
         self.deployments.unlock();
         let repo = self.deployments.repo();
-        let fetched = self.runtime.block_on(self.pull(&repo, image))?;
-        let kernel = bootable::kernel(&repo, &fetched.checksum, image)?;
+        let pulled = match self.runtime.block_on(self.pull(&repo, image)) {
+            Err(Error::NoRoom { .. }) => {
+                self.deployments.lock(PATIENCE)?;
+                self.release(image, needed)?;
+                self.deployments.unlock();
+                self.runtime.block_on(self.pull(&repo, image))?
+            }
+            pulled => pulled?,
+        };
+        let kernel = bootable::kernel(&repo, &pulled.checksum, image)?;
         self.deployments
             .check_boot_room(&kernel, self.deployments.can_free_boot()?)?;
-        refs::hold(&repo, image, &fetched.checksum)?;
+        refs::hold(&repo, image, &pulled.checksum)?;
         Ok(Fetched {
-            version: self.deployments.version_of(&fetched.checksum)?,
-            ..fetched
+            version: self.deployments.version_of(&pulled.checksum)?,
+            ..pulled
         })
     }
 
@@ -140,13 +170,9 @@ impl Fetcher<'_> {
 
     async fn pull(&self, repo: &ostree::Repo, image: &str) -> Result<Fetched> {
         let opened = self.open(image).await?;
-        let labels = opened
-            .config
-            .config()
-            .as_ref()
-            .and_then(|config| config.labels().as_ref());
-        let is_native =
-            labels.is_some_and(|labels| NATIVE.iter().any(|label| labels.contains_key(*label)));
+        let is_native = NATIVE
+            .iter()
+            .any(|label| opened.labels.contains_key(*label));
         if !is_native {
             return repository::pull(repo, image, opened, &self.scratch).await;
         }
@@ -159,13 +185,18 @@ impl Fetcher<'_> {
             let proxy = ImageProxy::new_with_config(self.proxy_config()).await?;
             let opened = proxy.open_image(&format!("docker://{image}")).await?;
             let (digest, manifest) = proxy.fetch_manifest(&opened).await?;
-            let config = proxy.fetch_config(&opened).await?;
+            let config = proxy.fetch_config_raw(&opened).await?;
+            let config: Configuration = serde_json::from_slice(&config)?;
+            let labels = config
+                .config
+                .and_then(|config| config.labels)
+                .unwrap_or_default();
             Ok(Opened {
                 proxy,
                 image: opened,
                 digest,
                 manifest,
-                config,
+                labels,
             })
         };
         open.await

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use machineconfig::kargs;
 use machineconfig::plan::Target;
+use ostree_ext::container::store;
 use ostree_ext::glib::VariantDict;
 use ostree_ext::ostree;
 
@@ -69,15 +70,19 @@ impl Deployments {
         self.sysroot().deployments().iter().map(describe).collect()
     }
 
-    /// The version that a commit carries.
+    /// The version that a commit carries, or the image it was made from.
     pub(super) fn version_of(&self, commit: &str) -> Result<Option<String>> {
-        let (commit_object, _) = self
-            .repo()
+        let repo = self.repo();
+        let (commit_object, _) = repo
             .load_commit(commit)
             .doing(|| format!("read commit {commit}"))?;
         let metadata = VariantDict::new(Some(&commit_object.child_value(0)));
-        // Another type than text is no version.
-        Ok(metadata.lookup::<String>("version").ok().flatten())
+        // Another type than text is no version, and a commit without an image has none of an image.
+        if let Ok(Some(version)) = metadata.lookup::<String>("version") {
+            return Ok(Some(version));
+        }
+        let image = store::query_image_commit(&repo, commit).ok();
+        Ok(image.and_then(|image| image.version().map(str::to_owned)))
     }
 }
 

@@ -40,12 +40,7 @@ pub(super) async fn pull(
             .map_err(|error| fetch_error(image, error))?;
         fetched_bytes += layer.size();
     }
-    let labels = opened
-        .config
-        .config()
-        .as_ref()
-        .and_then(|config| config.labels().as_ref());
-    let labelled = labels.and_then(|labels| labels.get(COMMIT)).cloned();
+    let labelled = opened.labels.get(COMMIT).cloned();
     let digest = opened.digest.clone();
     close(opened, image).await?;
     let checksum = pull_local(repo, image, &unpacked, labelled)?;
