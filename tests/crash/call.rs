@@ -88,8 +88,18 @@ enum Form {
 /// What only syncs is not here: it changes nothing that a kill leaves or not. Nor is what acts on the
 /// program itself and dies with it: its namespaces with their mounts, its memory, its locks.
 const CALLS: &[(i64, &str, Form, Pick)] = &[
-    (libc::SYS_open, "open", Form::Path, Pick::Creating { flags: 1 }),
-    (libc::SYS_openat, "openat", Form::At, Pick::Creating { flags: 2 }),
+    (
+        libc::SYS_open,
+        "open",
+        Form::Path,
+        Pick::Creating { flags: 1 },
+    ),
+    (
+        libc::SYS_openat,
+        "openat",
+        Form::At,
+        Pick::Creating { flags: 2 },
+    ),
     (libc::SYS_openat2, "openat2", Form::How, Pick::Always),
     (libc::SYS_creat, "creat", Form::Path, Pick::Always),
     (libc::SYS_write, "write", Form::File, Pick::Always),
@@ -99,7 +109,12 @@ const CALLS: &[(i64, &str, Form, Pick)] = &[
     (libc::SYS_pwritev2, "pwritev2", Form::File, Pick::Always),
     (libc::SYS_sendfile, "sendfile", Form::File, Pick::Always),
     (libc::SYS_splice, "splice", Form::FileThird, Pick::Always),
-    (libc::SYS_copy_file_range, "copy_file_range", Form::FileThird, Pick::Always),
+    (
+        libc::SYS_copy_file_range,
+        "copy_file_range",
+        Form::FileThird,
+        Pick::Always,
+    ),
     (libc::SYS_truncate, "truncate", Form::Path, Pick::Always),
     (libc::SYS_ftruncate, "ftruncate", Form::File, Pick::Always),
     (libc::SYS_fallocate, "fallocate", Form::File, Pick::Always),
@@ -128,9 +143,24 @@ const CALLS: &[(i64, &str, Form, Pick)] = &[
     (libc::SYS_setxattr, "setxattr", Form::Path, Pick::Always),
     (libc::SYS_lsetxattr, "lsetxattr", Form::Path, Pick::Always),
     (libc::SYS_fsetxattr, "fsetxattr", Form::File, Pick::Always),
-    (libc::SYS_removexattr, "removexattr", Form::Path, Pick::Always),
-    (libc::SYS_lremovexattr, "lremovexattr", Form::Path, Pick::Always),
-    (libc::SYS_fremovexattr, "fremovexattr", Form::File, Pick::Always),
+    (
+        libc::SYS_removexattr,
+        "removexattr",
+        Form::Path,
+        Pick::Always,
+    ),
+    (
+        libc::SYS_lremovexattr,
+        "lremovexattr",
+        Form::Path,
+        Pick::Always,
+    ),
+    (
+        libc::SYS_fremovexattr,
+        "fremovexattr",
+        Form::File,
+        Pick::Always,
+    ),
     (libc::SYS_ioctl, "ioctl", Form::Request, Pick::Always),
     (libc::SYS_sendto, "sendto", Form::Socket, Pick::Always),
     (libc::SYS_sendmsg, "sendmsg", Form::Socket, Pick::Always),
@@ -205,7 +235,9 @@ fn target(pid: i32, number: u64) -> Option<PathBuf> {
 
 /// The file behind a descriptor; none for a pipe, socket or device, whose content nobody keeps.
 fn file(pid: i32, number: u64) -> Option<String> {
-    let kind = fs::metadata(format!("/proc/{pid}/fd/{}", number & 0xffff_ffff)).ok()?.file_type();
+    let kind = fs::metadata(format!("/proc/{pid}/fd/{}", number & 0xffff_ffff))
+        .ok()?
+        .file_type();
     (kind.is_file() || kind.is_dir()).then(|| descriptor(pid, number))
 }
 

@@ -42,9 +42,19 @@ pub(crate) fn old() -> Result<MachineConfig> {
     let files = [
         file("/etc/crash/changed", "old", 0o644, "root"),
         file("/etc/crash/gone", "gone", 0o600, "chrony"),
-        file("/etc/crash/below/gone", "gone with its folder", 0o644, "root"),
+        file(
+            "/etc/crash/below/gone",
+            "gone with its folder",
+            0o644,
+            "root",
+        ),
         file("/etc/crash/kept", "kept", 0o640, "root"),
-        file("/etc/crash/shadowed", "of the old configuration", 0o600, "root"),
+        file(
+            "/etc/crash/shadowed",
+            "of the old configuration",
+            0o600,
+            "root",
+        ),
         file("/var/lib/crash/changed", "old", 0o644, "root"),
         file("/var/lib/crash/gone", "gone", 0o644, "chrony"),
     ];
@@ -55,10 +65,13 @@ pub(crate) fn old() -> Result<MachineConfig> {
              [Install]\nWantedBy=multi-user.target\n" }),
     ];
     let users = json!([{ "name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA old"] }]);
-    config("rendered-old", &json!({
-        "osImageURL": OLD_OS,
-        "config": ignition(&files, &units, &users),
-    }))
+    config(
+        "rendered-old",
+        &json!({
+            "osImageURL": OLD_OS,
+            "config": ignition(&files, &units, &users),
+        }),
+    )
 }
 
 /// The target of an update with a reboot, to the OS that this pull spec names.
@@ -66,10 +79,20 @@ pub(crate) fn rebooted(os: &str) -> Result<MachineConfig> {
     let files = [
         file("/etc/crash/changed", "new", 0o600, "root"),
         file("/etc/crash/added", "added", 0o600, "chrony"),
-        file("/etc/crash/far/down/added", "added with its folders", 0o644, "root"),
+        file(
+            "/etc/crash/far/down/added",
+            "added with its folders",
+            0o644,
+            "root",
+        ),
         file("/etc/crash/kept", "kept", 0o640, "root"),
         file("/var/lib/crash/changed", "new", 0o600, "chrony"),
-        file("/var/lib/crash/far/added", "added with its folder", 0o644, "root"),
+        file(
+            "/var/lib/crash/far/added",
+            "added with its folder",
+            0o644,
+            "root",
+        ),
     ];
     let units = [
         json!({ "name": "new.service", "enabled": true, "contents": text("new"),
@@ -79,11 +102,14 @@ pub(crate) fn rebooted(os: &str) -> Result<MachineConfig> {
     ];
     let users = json!([{ "name": "core", "passwordHash": "$6$salt$hash",
         "sshAuthorizedKeys": ["ssh-ed25519 AAAA new", "ssh-ed25519 AAAA more"] }]);
-    config("rendered-new", &json!({
-        "osImageURL": os,
-        "kernelArguments": ["crash=1"],
-        "config": ignition(&files, &units, &users),
-    }))
+    config(
+        "rendered-new",
+        &json!({
+            "osImageURL": os,
+            "kernelArguments": ["crash=1"],
+            "config": ignition(&files, &units, &users),
+        }),
+    )
 }
 
 /// The target of a change without a reboot.
@@ -91,7 +117,12 @@ pub(crate) fn live() -> Result<MachineConfig> {
     let files = [
         file("/etc/crash/changed", "live", 0o600, "root"),
         file("/etc/crash/added", "added", 0o600, "chrony"),
-        file("/etc/crash/far/down/added", "added with its folders", 0o644, "root"),
+        file(
+            "/etc/crash/far/down/added",
+            "added with its folders",
+            0o644,
+            "root",
+        ),
         file("/etc/crash/kept", "kept", 0o640, "root"),
         file("/var/lib/crash/changed", "live", 0o600, "chrony"),
     ];
@@ -103,17 +134,26 @@ pub(crate) fn live() -> Result<MachineConfig> {
     ];
     let users = json!([{ "name": "core", "passwordHash": "$6$salt$hash",
         "sshAuthorizedKeys": ["ssh-ed25519 AAAA live"] }]);
-    config("rendered-live", &json!({
-        "osImageURL": OLD_OS,
-        "config": ignition(&files, &units, &users),
-    }))
+    config(
+        "rendered-live",
+        &json!({
+            "osImageURL": OLD_OS,
+            "config": ignition(&files, &units, &users),
+        }),
+    )
 }
 
 /// Plans a way. Nothing asks for a reboot but the OS and kernel arguments; a file that changes has
 /// the service told.
 pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> Result<Bundle> {
-    let target = |config: &MachineConfig| Target { config: config.name.clone(), image: None };
-    let file = |path: &str, actions| FilePolicy { path: path.to_owned(), actions };
+    let target = |config: &MachineConfig| Target {
+        config: config.name.clone(),
+        image: None,
+    };
+    let file = |path: &str, actions| FilePolicy {
+        path: path.to_owned(),
+        actions,
+    };
     let units = ["old.service", "new.service", "fstrim.timer", TOLD];
     let policies = Policies {
         files: vec![
@@ -121,15 +161,27 @@ pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> R
             file("/etc/crash/changed", vec![Action::Reload(TOLD.to_owned())]),
         ],
         units: units
-            .map(|name| UnitPolicy { name: name.to_owned(), actions: vec![Action::None] })
+            .map(|name| UnitPolicy {
+                name: name.to_owned(),
+                actions: vec![Action::None],
+            })
             .to_vec(),
         sshkey: vec![Action::None],
     };
-    let facts = Facts { booted_image: Some(OLD_OS.to_owned()), ..Facts::default() };
+    let facts = Facts {
+        booted_image: Some(OLD_OS.to_owned()),
+        ..Facts::default()
+    };
     let outcome = planner::plan(&Request {
         attempt: &Attempt(attempt.to_owned()),
-        from: Side { target: &target(from), config: from },
-        to: Side { target: &target(to), config: to },
+        from: Side {
+            target: &target(from),
+            config: from,
+        },
+        to: Side {
+            target: &target(to),
+            config: to,
+        },
         facts: &facts,
         policies: &policies,
         exempt: Exempt::default(),

@@ -24,14 +24,20 @@ pub(crate) fn install(command: &mut Command) {
             filter: program.as_ptr().cast_mut(),
         };
         let (set, filter) = (libc::SECCOMP_SET_MODE_FILTER, &raw const fprog);
-        #[expect(unsafe_code, reason = "seccomp has no safe form in any crate of this workspace")]
+        #[expect(
+            unsafe_code,
+            reason = "seccomp has no safe form in any crate of this workspace"
+        )]
         // SAFETY: the kernel reads the filter, which lives until it returns.
         match unsafe { libc::syscall(libc::SYS_seccomp, set, 0, filter) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         }
     };
-    #[expect(unsafe_code, reason = "what runs between fork and exec has no safe form")]
+    #[expect(
+        unsafe_code,
+        reason = "what runs between fork and exec has no safe form"
+    )]
     // SAFETY: one system call, which needs no lock and no memory.
     unsafe {
         command.pre_exec(set);
@@ -53,7 +59,11 @@ fn program() -> Vec<libc::sock_filter> {
     };
     let stop = step(ret, libc::SECCOMP_RET_TRACE, 0, 0);
     let allow = step(ret, libc::SECCOMP_RET_ALLOW, 0, 0);
-    let mut program = vec![step(load, ARCHITECTURE, 0, 0), step(equal, X86_64, 1, 0), allow];
+    let mut program = vec![
+        step(load, ARCHITECTURE, 0, 0),
+        step(equal, X86_64, 1, 0),
+        allow,
+    ];
     program.push(step(load, NUMBER, 0, 0));
     for (number, pick) in picked() {
         let number = u32::try_from(number).unwrap_or_default();

@@ -42,16 +42,66 @@ const DEATHS: &[Death] = &[
         ends: &[End::Old],
         leaves_strays: false,
     },
-    Death { way: way::REHEARSE, again: &[], ends: &[End::Old], leaves_strays: true },
-    Death { way: way::APPLY, again: &[], ends: &[End::Old, End::New], leaves_strays: false },
-    Death { way: way::TAKE_BACK, again: &[], ends: &[End::Old, End::New], leaves_strays: false },
-    Death { way: way::FINISH, again: &[], ends: &[End::New], leaves_strays: false },
-    Death { way: way::PROVE, again: &[], ends: &[End::New], leaves_strays: true },
-    Death { way: way::GIVE_UP, again: &[], ends: &[End::Old], leaves_strays: false },
-    Death { way: way::UNDO, again: &[], ends: &[End::Old], leaves_strays: false },
-    Death { way: way::GO_BACK, again: &[], ends: &[End::Old, End::New], leaves_strays: false },
-    Death { way: way::LIVE, again: &[], ends: &[End::Old, End::Live], leaves_strays: false },
-    Death { way: way::LIVE_BACK, again: &[], ends: &[End::Old], leaves_strays: false },
+    Death {
+        way: way::REHEARSE,
+        again: &[],
+        ends: &[End::Old],
+        leaves_strays: true,
+    },
+    Death {
+        way: way::APPLY,
+        again: &[],
+        ends: &[End::Old, End::New],
+        leaves_strays: false,
+    },
+    Death {
+        way: way::TAKE_BACK,
+        again: &[],
+        ends: &[End::Old, End::New],
+        leaves_strays: false,
+    },
+    Death {
+        way: way::FINISH,
+        again: &[],
+        ends: &[End::New],
+        leaves_strays: false,
+    },
+    Death {
+        way: way::PROVE,
+        again: &[],
+        ends: &[End::New],
+        leaves_strays: true,
+    },
+    Death {
+        way: way::GIVE_UP,
+        again: &[],
+        ends: &[End::Old],
+        leaves_strays: false,
+    },
+    Death {
+        way: way::UNDO,
+        again: &[],
+        ends: &[End::Old],
+        leaves_strays: false,
+    },
+    Death {
+        way: way::GO_BACK,
+        again: &[],
+        ends: &[End::Old, End::New],
+        leaves_strays: false,
+    },
+    Death {
+        way: way::LIVE,
+        again: &[],
+        ends: &[End::Old, End::Live],
+        leaves_strays: false,
+    },
+    Death {
+        way: way::LIVE_BACK,
+        again: &[],
+        ends: &[End::Old],
+        leaves_strays: false,
+    },
     Death {
         way: way::INSTALL,
         again: &[MCD_OS_BROUGHT, "guard", "--install"],
@@ -81,9 +131,19 @@ struct Suite<'a> {
 /// Kills a host at every point of every way; says how many, and what was found.
 ///
 /// The first host goes the ways; it and the others boot what was copied.
-pub(crate) fn run(site: &Site, stages: &Stages, density: Density, hosts: &mut [Host]) -> Result<String> {
-    let suite =
-        Suite { site, stages, density, tally: Mutex::default(), failures: Mutex::default() };
+pub(crate) fn run(
+    site: &Site,
+    stages: &Stages,
+    density: Density,
+    hosts: &mut [Host],
+) -> Result<String> {
+    let suite = Suite {
+        site,
+        stages,
+        density,
+        tally: Mutex::default(),
+        failures: Mutex::default(),
+    };
     let (sender, receiver) = channel();
     let receiver = Mutex::new(receiver);
     let (first, others) = hosts.split_first_mut().context("no host")?;
@@ -100,12 +160,23 @@ pub(crate) fn run(site: &Site, stages: &Stages, density: Density, hosts: &mut [H
             suite.resurrect_all(&receiver, first)
         }));
         workers.into_iter().try_for_each(|worker| {
-            worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?
+            worker
+                .join()
+                .map_err(|_| anyhow::anyhow!("a worker panicked"))?
         })
     })?;
     let failures = suite.failures.into_inner().unwrap_or_default();
-    let report = suite.tally.into_inner().unwrap_or_default().report("killed hosts");
-    ensure!(failures.is_empty(), "{report}\n{} failed:\n{}", failures.len(), failures.join("\n"));
+    let report = suite
+        .tally
+        .into_inner()
+        .unwrap_or_default()
+        .report("killed hosts");
+    ensure!(
+        failures.is_empty(),
+        "{report}\n{} failed:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     Ok(report)
 }
 
@@ -117,7 +188,12 @@ impl Suite<'_> {
         let mut chooser = Chooser::new(self.density);
         let send = |call: &'static str, at: String| -> Result<()> {
             let disks = host.snapshot()?;
-            Ok(dead.send(Dead { death, call, at, disks })?)
+            Ok(dead.send(Dead {
+                death,
+                call,
+                at,
+                disks,
+            })?)
         };
         let ended = tracer::run(host, &verb, &mut |point| {
             if chooser.chooses(host, point)? {
@@ -134,15 +210,27 @@ impl Suite<'_> {
 
     fn resurrect_all(&self, dead: &Mutex<Receiver<Dead>>, host: &mut Host) -> Result<()> {
         loop {
-            let next = dead.lock().unwrap_or_else(|e| e.into_inner()).recv();
+            let next = dead
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .recv();
             // Nobody sends any more.
             let Ok(dead) = next else { return Ok(()) };
             if let Err(error) = self.resurrect(&dead, host) {
-                let text = format!("  {}, killed at {}: {error:#}", dead.death.way.name, dead.at);
+                let text = format!(
+                    "  {}, killed at {}: {error:#}",
+                    dead.death.way.name, dead.at
+                );
                 eprintln!("{text}");
-                self.failures.lock().unwrap_or_else(|e| e.into_inner()).push(text);
+                self.failures
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .push(text);
             }
-            let mut tally = self.tally.lock().unwrap_or_else(|e| e.into_inner());
+            let mut tally = self
+                .tally
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
             tally.count(dead.death.way.name, dead.call);
         }
     }
@@ -155,10 +243,18 @@ impl Suite<'_> {
         settle(host)?;
         if !dead.death.again.is_empty() {
             let words = words(dead.death.again, "", self.site);
-            expect(host, &words.iter().map(String::as_str).collect::<Vec<_>>(), 0)?;
+            expect(
+                host,
+                &words.iter().map(String::as_str).collect::<Vec<_>>(),
+                0,
+            )?;
         }
         let state = State::of(host)?;
-        let doubts = dead.death.ends.iter().map(|end| (end, state.doubts(end.of(self.stages))));
+        let doubts = dead
+            .death
+            .ends
+            .iter()
+            .map(|end| (end, state.doubts(end.of(self.stages))));
         let closest = doubts.min_by_key(|(_, doubts)| doubts.len());
         let (end, doubts) = closest.context("it may be nothing")?;
         ensure!(doubts.is_empty(), "{}", doubts.join("; "));
@@ -170,16 +266,29 @@ impl Suite<'_> {
             "nothing names {}",
             strays.join(", ")
         );
-        self.runs(host)
+        Self::runs(host)
     }
 
     /// By the host's own tools: it runs what it should, and nothing failed.
-    fn runs(&self, host: &Host) -> Result<()> {
+    fn runs(host: &Host) -> Result<()> {
         let status = host.run(["ostree", "admin", "status"])?;
-        ensure!(status.starts_with("* "), "it has not booted the first deployment: {status}");
-        let failed = host.run(["systemctl", "list-units", "--failed", "--plain", "--no-legend"])?;
+        ensure!(
+            status.starts_with("* "),
+            "it has not booted the first deployment: {status}"
+        );
+        let failed = host.run([
+            "systemctl",
+            "list-units",
+            "--failed",
+            "--plain",
+            "--no-legend",
+        ])?;
         ensure!(failed.is_empty(), "units failed: {failed}");
-        expect(host, &["systemctl", "is-active", "--quiet", "kubelet.service"], 0)
+        expect(
+            host,
+            &["systemctl", "is-active", "--quiet", "kubelet.service"],
+            0,
+        )
     }
 }
 
@@ -187,7 +296,10 @@ impl Suite<'_> {
 fn check_outcome(end: End, before: &Kept, kept: &Kept) -> Result<()> {
     ensure!(!kept.is_open, "an attempt is still open: {kept:?}");
     let (attempt, outcome) = kept.last.clone().unwrap_or_default();
-    ensure!(!kept.plans.contains(&attempt), "the plan of {attempt} is still there");
+    ensure!(
+        !kept.plans.contains(&attempt),
+        "the plan of {attempt} is still there"
+    );
     let was_closed = !before.is_open;
     let is_right = match (end, outcome.as_str()) {
         _ if was_closed => kept.last == before.last,

@@ -9,6 +9,15 @@
 //! - `state`, `tree`: what a host is, by its bytes
 //! - `process_kill`, `host_kill`: the two suites
 
+#![expect(
+    clippy::similar_names,
+    reason = "a suite has stages, a point a step: the words are the subject's"
+)]
+#![expect(
+    clippy::print_stderr,
+    reason = "a run of minutes tells what it found so far"
+)]
+
 mod call;
 mod configs;
 mod filter;
@@ -36,8 +45,14 @@ fn a_killed_program_leaves_its_host_whole() -> Result<()> {
     let site = Site::new()?;
     let mut hosts = [site.host()?, site.host()?];
     let stages = Stages::prepare(&site, &mut hosts[0])?;
-    let density = Density { hidden: 5, bulk: 20 };
-    println!("{}", process_kill::run(&site, &stages, density, &mut hosts)?);
+    let density = Density {
+        hidden: 5,
+        bulk: 20,
+    };
+    println!(
+        "{}",
+        process_kill::run(&site, &stages, density, &mut hosts)?
+    );
     Ok(())
 }
 
@@ -47,7 +62,10 @@ fn a_killed_host_boots_into_the_old_state_or_the_new() -> Result<()> {
     let site = Site::new()?;
     let mut hosts = [site.host()?, site.host()?];
     let stages = Stages::prepare(&site, &mut hosts[0])?;
-    let density = Density { hidden: 20, bulk: 2000 };
+    let density = Density {
+        hidden: 20,
+        bulk: 2000,
+    };
     println!("{}", host_kill::run(&site, &stages, density, &mut hosts)?);
     Ok(())
 }

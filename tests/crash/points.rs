@@ -50,7 +50,14 @@ enum Kind {
 
 impl Chooser {
     pub(crate) fn new(density: Density) -> Self {
-        Self { density, hidden: 0, bulk: 0, named: None, steps: false, seen: 0 }
+        Self {
+            density,
+            hidden: 0,
+            bulk: 0,
+            named: None,
+            steps: false,
+            seen: 0,
+        }
     }
 
     /// Whether a point is tried.
@@ -81,12 +88,20 @@ impl Chooser {
             return Ok(Kind::Bulk);
         }
         let Some((_, below)) = path.split_once(DEPLOYMENTS) else {
-            return Ok(if path.ends_with(TEMPORARY) { Kind::Hidden } else { Kind::Seen });
+            return Ok(if path.ends_with(TEMPORARY) {
+                Kind::Hidden
+            } else {
+                Kind::Seen
+            });
         };
         self.steps |= path.ends_with(TEMPORARY);
         let (id, inside) = below.split_once('/').unwrap_or((below, ""));
         if inside.is_empty() || self.is_named(host, id)? {
-            return Ok(if path.ends_with(TEMPORARY) { Kind::Hidden } else { Kind::Seen });
+            return Ok(if path.ends_with(TEMPORARY) {
+                Kind::Hidden
+            } else {
+                Kind::Seen
+            });
         }
         Ok(if self.steps { Kind::Hidden } else { Kind::Bulk })
     }
@@ -96,7 +111,11 @@ impl Chooser {
             let entries = host.entries()?;
             let name = |entry: &lab::host::Entry| {
                 let dir = entry.deployment(host.sysroot())?;
-                Ok(dir.file_name().unwrap_or_default().to_string_lossy().into_owned())
+                Ok(dir
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned())
             };
             self.named = Some(entries.iter().map(name).collect::<Result<_>>()?);
         }
@@ -130,6 +149,9 @@ impl Tally {
 
 fn line(way: &str, calls: &BTreeMap<&str, usize>) -> String {
     let sum: usize = calls.values().sum();
-    let each: Vec<_> = calls.iter().map(|(call, count)| format!("{call} {count}")).collect();
+    let each: Vec<_> = calls
+        .iter()
+        .map(|(call, count)| format!("{call} {count}"))
+        .collect();
     format!("{way:28} {sum:5} points: {}", each.join(", "))
 }

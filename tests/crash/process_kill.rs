@@ -16,6 +16,9 @@ use super::state::{Kept, State, strays};
 use super::tracer::{self, Ended, Order};
 use super::way::{self, Before, End, IMAGE, PLAN, Start, Way, words};
 
+/// After so many failures a way is given up: they have one cause.
+const FAILURES_MAX: usize = 5;
+
 /// What comes after a kill.
 #[derive(Clone, Copy, Debug)]
 enum Next {
@@ -75,42 +78,62 @@ const CUTS: &[Cut] = &[
         back: &[],
     },
     Cut {
-        way: Way { plan: Some(Change::Small), ..way::REHEARSE },
+        way: Way {
+            plan: Some(Change::Small),
+            ..way::REHEARSE
+        },
         between: Between::Untouched,
         next: &[Next::Run(way::REHEARSE.verb, 0)],
         ends: &[End::Old],
         back: &[],
     },
     Cut {
-        way: Way { name: "apply, and again", plan: Some(Change::Small), ..way::APPLY },
+        way: Way {
+            name: "apply, and again",
+            plan: Some(Change::Small),
+            ..way::APPLY
+        },
         between: Between::Untouched,
         next: &[Next::Run(way::APPLY.verb, 4)],
         ends: &[End::SwitchedSmall],
         back: &[Next::Run(way::TAKE_BACK.verb, 0)],
     },
     Cut {
-        way: Way { name: "apply, and back", plan: Some(Change::Small), ..way::APPLY },
+        way: Way {
+            name: "apply, and back",
+            plan: Some(Change::Small),
+            ..way::APPLY
+        },
         between: Between::Untouched,
         next: &[Next::Run(way::TAKE_BACK.verb, 0)],
         ends: &[End::Old],
         back: &[],
     },
     Cut {
-        way: Way { plan: Some(Change::Small), ..way::TAKE_BACK },
+        way: Way {
+            plan: Some(Change::Small),
+            ..way::TAKE_BACK
+        },
         between: Between::Untouched,
         next: &[Next::Run(way::TAKE_BACK.verb, 0)],
         ends: &[End::Old],
         back: &[],
     },
     Cut {
-        way: Way { name: "live apply, and again", ..way::LIVE },
+        way: Way {
+            name: "live apply, and again",
+            ..way::LIVE
+        },
         between: Between::Open,
         next: &[Next::Run(way::LIVE.verb, 0)],
         ends: &[End::Live],
         back: &[Next::RunPlan(Change::BackFromLive, way::LIVE.verb, 0)],
     },
     Cut {
-        way: Way { name: "live apply, and back", ..way::LIVE },
+        way: Way {
+            name: "live apply, and back",
+            ..way::LIVE
+        },
         between: Between::Open,
         next: &[Next::Run(way::LIVE_BACK.verb, 0)],
         // What was at its end already is not taken back.
@@ -189,10 +212,16 @@ struct Progress {
     is_taken: AtomicBool,
     begun: AtomicUsize,
     is_over: AtomicBool,
+    failures: AtomicUsize,
 }
 
 /// Kills the program at every point of every way; says how many, and what was found.
-pub(crate) fn run(site: &Site, stages: &Stages, density: Density, hosts: &mut [Host]) -> Result<String> {
+pub(crate) fn run(
+    site: &Site,
+    stages: &Stages,
+    density: Density,
+    hosts: &mut [Host],
+) -> Result<String> {
     let suite = Suite {
         site,
         stages,
@@ -202,19 +231,36 @@ pub(crate) fn run(site: &Site, stages: &Stages, density: Density, hosts: &mut [H
         failures: Mutex::default(),
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            hosts.iter_mut().map(|host| scope.spawn(|| suite.work(host))).collect();
+        let workers: Vec<_> = hosts
+            .iter_mut()
+            .map(|host| scope.spawn(|| suite.work(host)))
+            .collect();
         workers.into_iter().try_for_each(|worker| {
-            worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))?
+            worker
+                .join()
+                .map_err(|_| anyhow::anyhow!("a worker panicked"))?
         })
     })?;
     let failures = suite.failures.into_inner().unwrap_or_default();
-    let report = suite.tally.into_inner().unwrap_or_default().report("killed programs");
-    ensure!(failures.is_empty(), "{report}\n{} failed:\n{}", failures.len(), failures.join("\n"));
+    let report = suite
+        .tally
+        .into_inner()
+        .unwrap_or_default()
+        .report("killed programs");
+    ensure!(
+        failures.is_empty(),
+        "{report}\n{} failed:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     Ok(report)
 }
 
 impl Suite<'_> {
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "what a thread of the suite returns"
+    )]
     fn work(&self, host: &mut Host) -> Result<()> {
         for (cut, progress) in CUTS.iter().zip(&self.progress) {
             if returns(cut) && progress.is_taken.swap(true, Ordering::Relaxed) {
@@ -223,10 +269,14 @@ impl Suite<'_> {
             let mut is_there = false;
             while !progress.is_over.load(Ordering::Relaxed) {
                 let number = progress.begun.fetch_add(1, Ordering::Relaxed);
-                match self.cut(cut, number, is_there, host) {
-                    Ok(true) => {}
-                    Ok(false) => progress.is_over.store(true, Ordering::Relaxed),
-                    Err(error) => self.failed(cut, number, &error),
+                let mut is_over = false;
+                if let Err(error) = self.cut(cut, number, is_there, host, &mut is_over) {
+                    let failures = progress.failures.fetch_add(1, Ordering::Relaxed) + 1;
+                    is_over |= failures == FAILURES_MAX;
+                    self.failed(cut, number, &error);
+                }
+                if is_over {
+                    progress.is_over.store(true, Ordering::Relaxed);
                 }
                 is_there = returns(cut) && self.is_back(cut, host);
             }
@@ -234,8 +284,15 @@ impl Suite<'_> {
         Ok(())
     }
 
-    /// Cuts a way at one of its points; false if it has not so many.
-    fn cut(&self, cut: &Cut, number: usize, is_there: bool, host: &mut Host) -> Result<bool> {
+    /// Cuts a way at one of its points; `is_over` if it has not so many.
+    fn cut(
+        &self,
+        cut: &Cut,
+        number: usize,
+        is_there: bool,
+        host: &mut Host,
+        is_over: &mut bool,
+    ) -> Result<()> {
         let way = &cut.way;
         let verb = if is_there {
             way.begin_there(self.site, host)?
@@ -244,14 +301,24 @@ impl Suite<'_> {
         };
         let mut at = String::from("its end");
         let ended = self.kill_at(number, &verb, host, &mut at)?;
-        let result = self.follow(cut, &verb, &ended, host).with_context(|| format!("killed at {at}"));
+        *is_over = !ended.is_killed;
         if let (true, Some(call)) = (ended.is_killed, ended.done.first()) {
-            self.tally.lock().unwrap_or_else(|e| e.into_inner()).count(way.name, call.name);
+            self.tally
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .count(way.name, call.name);
         }
-        result.map(|()| ended.is_killed)
+        self.follow(cut, &verb, &ended, host)
+            .with_context(|| format!("killed at {at}"))
     }
 
-    fn kill_at(&self, number: usize, verb: &[String], host: &Host, at: &mut String) -> Result<Ended> {
+    fn kill_at(
+        &self,
+        number: usize,
+        verb: &[String],
+        host: &Host,
+        at: &mut String,
+    ) -> Result<Ended> {
         let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
         let mut chooser = Chooser::new(self.density);
         let mut chosen = 0;
@@ -279,7 +346,10 @@ impl Suite<'_> {
             self.go_on(Next::Reboot, plan, host)?;
         }
         let kept = Kept::of(host)?;
-        ensure!(!kept.is_open || cut.ends == [End::SwitchedSmall], "an attempt is still open: {kept:?}");
+        ensure!(
+            !kept.is_open || cut.ends == [End::SwitchedSmall],
+            "an attempt is still open: {kept:?}"
+        );
         let state = State::of(host)?;
         let doubts = cut.ends.iter().map(|end| state.doubts(end.of(self.stages)));
         let closest = doubts.min_by_key(Vec::len).unwrap_or_default();
@@ -302,7 +372,11 @@ impl Suite<'_> {
         let all = self.stages.all();
         let doubts = all.iter().map(|known| state.first.doubts(&known.first));
         let closest = doubts.min_by_key(Vec::len).unwrap_or_default();
-        ensure!(closest.is_empty(), "what boots is not whole: {}", closest.join("; "));
+        ensure!(
+            closest.is_empty(),
+            "what boots is not whole: {}",
+            closest.join("; ")
+        );
         if cut.between == Between::Untouched {
             let (stage, _) = cut.way.start.of(self.stages);
             let doubts = super::tree::differences("/var", &state.shared, &stage.state.shared);
@@ -314,7 +388,11 @@ impl Suite<'_> {
     fn go_on(&self, next: Next, plan: &str, host: &mut Host) -> Result<()> {
         let run = |verb: &[&str], plan: &str, code| {
             let words = words(verb, plan, self.site);
-            expect(host, &words.iter().map(String::as_str).collect::<Vec<_>>(), code)
+            expect(
+                host,
+                &words.iter().map(String::as_str).collect::<Vec<_>>(),
+                code,
+            )
         };
         match next {
             Next::Run(verb, code) => run(verb, plan, code),
@@ -338,7 +416,10 @@ impl Suite<'_> {
 
     /// Takes a host back to the start of a way; false if that is not where it is then.
     fn is_back(&self, cut: &Cut, host: &mut Host) -> bool {
-        let back = cut.back.iter().try_for_each(|next| self.go_on(*next, "", host));
+        let back = cut
+            .back
+            .iter()
+            .try_for_each(|next| self.go_on(*next, "", host));
         let (stage, _) = cut.way.start.of(self.stages);
         let is_there = || Ok::<_, anyhow::Error>(State::of(host)?.doubts(&stage.state).is_empty());
         back.is_ok() && is_there().unwrap_or(false)
@@ -347,6 +428,9 @@ impl Suite<'_> {
     fn failed(&self, cut: &Cut, number: usize, error: &anyhow::Error) {
         let text = format!("  {}, point {number}: {error:#}", cut.way.name);
         eprintln!("{text}");
-        self.failures.lock().unwrap_or_else(|e| e.into_inner()).push(text);
+        self.failures
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .push(text);
     }
 }

@@ -1,5 +1,8 @@
 //! The few requests of ptrace(2) that the tracer makes.
-#![expect(unsafe_code, reason = "ptrace has no safe form in any crate of this workspace")]
+#![expect(
+    unsafe_code,
+    reason = "ptrace has no safe form in any crate of this workspace"
+)]
 
 use std::io;
 
@@ -55,7 +58,8 @@ pub(crate) fn seize(pid: pid_t) -> Result<()> {
 
 /// Lets a thread go on to the next call that the filter picks, with a signal or 0.
 pub(crate) fn go_on(pid: pid_t, signal: c_int) -> Result<()> {
-    tolerant(request(libc::PTRACE_CONT, pid, 0, signal as usize))
+    let signal = usize::try_from(signal).context("a signal below zero")?;
+    tolerant(request(libc::PTRACE_CONT, pid, 0, signal))
 }
 
 /// Lets a thread go on to the end of the call that it stands before.
@@ -73,10 +77,18 @@ pub(crate) fn entry(pid: pid_t) -> Result<Entry> {
     // SAFETY: all zeros is a value of this structure of integers.
     let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
     let size = size_of_val(&info);
-    request(libc::PTRACE_GET_SYSCALL_INFO, pid, size, &raw mut info as usize)?;
+    request(
+        libc::PTRACE_GET_SYSCALL_INFO,
+        pid,
+        size,
+        &raw mut info as usize,
+    )?;
     // SAFETY: at this stop the kernel has filled in this member.
     let seccomp = unsafe { info.u.seccomp };
-    Ok(Entry { number: seccomp.nr.cast_signed(), arguments: seccomp.args })
+    Ok(Entry {
+        number: seccomp.nr.cast_signed(),
+        arguments: seccomp.args,
+    })
 }
 
 /// What the call returned after which a thread stands: a negative one is an error.
@@ -84,7 +96,12 @@ pub(crate) fn result(pid: pid_t) -> Result<i64> {
     // SAFETY: as above.
     let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
     let size = size_of_val(&info);
-    request(libc::PTRACE_GET_SYSCALL_INFO, pid, size, &raw mut info as usize)?;
+    request(
+        libc::PTRACE_GET_SYSCALL_INFO,
+        pid,
+        size,
+        &raw mut info as usize,
+    )?;
     // SAFETY: at this stop the kernel has filled in this member.
     Ok(unsafe { info.u.exit }.sval)
 }
@@ -121,11 +138,20 @@ fn understand(status: c_int) -> Status {
     })
 }
 
-fn request(request: libc::c_uint, pid: pid_t, address: usize, data: usize) -> Result<(), io::Error> {
+fn request(
+    request: libc::c_uint,
+    pid: pid_t,
+    address: usize,
+    data: usize,
+) -> Result<(), io::Error> {
     // SAFETY: none of these requests writes to this program's memory, but for the one that is given
     // a structure of the size it is told.
     let done = unsafe { libc::ptrace(request, pid, address as *mut c_void, data as *mut c_void) };
-    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if done == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 /// A thread that was killed meanwhile is gone, which [`wait`] reports.

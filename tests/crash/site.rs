@@ -59,7 +59,10 @@ impl Site {
         let push = |commit: &Commit, name: &str| registry.push(&Image::native(commit)?, name);
         Ok(Self {
             new_os: push(&tree.commit(&configs::new_os())?, "os:new")?,
-            small_os: push(&small_os::commit(&tree, &lab.dir().join("small"))?, "os:small")?,
+            small_os: push(
+                &small_os::commit(&tree, &lab.dir().join("small"))?,
+                "os:small",
+            )?,
             old_os: tree.commit(&configs::old_os())?,
             programs: programs(&lab.dir().join("bin"))?,
             hosts: AtomicU32::new(0),
@@ -79,7 +82,11 @@ impl Site {
             .bin(&self.programs)
             .registry(&self.registry.location())
             .file("/etc/kubernetes/kubelet.env", "KUBELET_ARGS=\n", 0o644)
-            .file("/etc/systemd/system/slipway-verify.service.d/10-crash.conf", verify, 0o644);
+            .file(
+                "/etc/systemd/system/slipway-verify.service.d/10-crash.conf",
+                verify,
+                0o644,
+            );
         Host::create(&self.lab, spec)
     }
 }
@@ -144,14 +151,29 @@ pub(crate) fn settle(host: &Host) -> Result<()> {
     let journal = host.var().join("lib/slipway/journal.json");
     let until = Instant::now() + SETTLED_WITHIN;
     loop {
-        let is_up = host.boots().last().is_some_and(|boot| boot.ready.is_some() && boot.ended.is_none());
+        let is_up = host
+            .boots()
+            .last()
+            .is_some_and(|boot| boot.ready.is_some() && boot.ended.is_none());
         if is_up && !journal.exists() && !guard_runs(host) {
             return Ok(());
         }
         ensure!(host.is_on(), "the host went down");
         if Instant::now() >= until {
-            let words = ["journalctl", "-b", "-o", "cat", "-u", "slipway-guard", "-u", "slipway-verify"];
-            let log = host.exec(words).map(|output| output.stdout).unwrap_or_default();
+            let words = [
+                "journalctl",
+                "-b",
+                "-o",
+                "cat",
+                "-u",
+                "slipway-guard",
+                "-u",
+                "slipway-verify",
+            ];
+            let log = host
+                .exec(words)
+                .map(|output| output.stdout)
+                .unwrap_or_default();
             ensure!(false, "the host does not settle; its guard says:\n{log}");
         }
         std::thread::sleep(PAUSE);
@@ -160,8 +182,15 @@ pub(crate) fn settle(host: &Host) -> Result<()> {
 
 /// Whether one of the guard's units is at work. A host on its way down cannot be asked.
 fn guard_runs(host: &Host) -> bool {
-    let words = ["systemctl", "is-active", "slipway-guard.service", "slipway-verify.service"];
-    let Ok(output) = host.exec(words) else { return true };
+    let words = [
+        "systemctl",
+        "is-active",
+        "slipway-guard.service",
+        "slipway-verify.service",
+    ];
+    let Ok(output) = host.exec(words) else {
+        return true;
+    };
     let mut states = output.stdout.lines();
     output.stdout.is_empty() || states.any(|state| !matches!(state, "inactive" | "failed"))
 }

@@ -19,13 +19,21 @@ pub(crate) fn commit(tree: &Tree, dir: &Path) -> Result<Commit> {
     for name in ["boot", "dev", "proc", "run", "sys", "sysroot", "tmp", "var"] {
         fs::create_dir_all(root.join(name))?;
     }
-    for (link, target) in [("home", "var/home"), ("ostree", "sysroot/ostree"), ("lib", "usr/lib")] {
+    for (link, target) in [
+        ("home", "var/home"),
+        ("ostree", "sysroot/ostree"),
+        ("lib", "usr/lib"),
+    ] {
         symlink(target, root.join(link))?;
     }
     for (path, text, mode) in [
         ("usr/lib/os-release", "ID=debian\nVERSION=small\n", 0o644),
         ("usr/lib/systemd/systemd", "nothing that runs\n", 0o755),
-        ("usr/lib/systemd/system/fstrim.timer", "[Timer]\nOnCalendar=weekly\n", 0o644),
+        (
+            "usr/lib/systemd/system/fstrim.timer",
+            "[Timer]\nOnCalendar=weekly\n",
+            0o644,
+        ),
         ("usr/lib/modules/1/vmlinuz", "no kernel\n", 0o644),
         ("usr/lib/modules/1/initramfs.img", "no initramfs\n", 0o644),
         ("usr/etc/crash/shadowed", "of the small OS\n", 0o640),
@@ -34,15 +42,29 @@ pub(crate) fn commit(tree: &Tree, dir: &Path) -> Result<Commit> {
     }
     for name in ACCOUNTS {
         let path = format!("usr/etc/{name}");
-        let mode = if name.contains("shadow") { 0o640 } else { 0o644 };
+        let mode = if name.contains("shadow") {
+            0o640
+        } else {
+            0o644
+        };
         put(&root.join(&path), &tree.read(&format!("/{path}"))?, mode)?;
     }
     let repo = dir.join("repo");
     ostree(&["init", "--mode=bare"], &repo)?;
     let from = format!("--tree=dir={}", root.display());
-    let made = ["commit", "--bootable", "--branch=small", "--timestamp=@1767225600", &from];
+    let made = [
+        "commit",
+        "--bootable",
+        "--branch=small",
+        "--timestamp=@1767225600",
+        &from,
+    ];
     let checksum = ostree(&made, &repo)?.trim().to_owned();
-    Ok(Commit { repo, checksum, version: "small".to_owned() })
+    Ok(Commit {
+        repo,
+        checksum,
+        version: "small".to_owned(),
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
@@ -58,6 +80,10 @@ fn ostree(words: &[&str], repo: &Path) -> Result<String> {
         .args(words)
         .arg(format!("--repo={}", repo.display()))
         .output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(String::from_utf8(output.stdout)?)
 }

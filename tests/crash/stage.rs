@@ -8,10 +8,10 @@ use lab::host::{Host, Snapshot};
 use machineconfig::plan::{Bundle, Digest, Mode, Owner};
 use machineconfig::verify::Expectation;
 
+use super::configs;
 use super::site::{MCD_OS, MCD_OS_BROUGHT, Site, boot, expect, put_plan, reboot_held, settle};
 use super::state::{Kept, State};
 use super::tracer::{self, Order};
-use super::configs;
 
 /// What a plan leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,30 +133,44 @@ impl Stages {
             &self.given_up,
         ];
         let states = [&self.installed, &self.switched_small, &self.new, &self.live];
-        stages.map(|stage| &stage.state).into_iter().chain(states).collect()
+        stages
+            .map(|stage| &stage.state)
+            .into_iter()
+            .chain(states)
+            .collect()
     }
 }
 
 /// Has a host give its target up, and stops it where only the reboot is missing.
 fn give_up(host: &Host) -> Result<Stage> {
     let mut last = None;
-    tracer::run(host, &[MCD_OS, "guard", "--prove", "--deadline", "0"], &mut |point| {
-        if point.next.name == "sendmsg" {
-            last = Some(Stage::of(host)?);
-        }
-        Ok(Order::GoOn)
-    })?;
+    tracer::run(
+        host,
+        &[MCD_OS, "guard", "--prove", "--deadline", "0"],
+        &mut |point| {
+            if point.next.name == "sendmsg" {
+                last = Some(Stage::of(host)?);
+            }
+            Ok(Order::GoOn)
+        },
+    )?;
     settle(host)?;
     let stage = last.context("nobody was asked for a reboot")?;
     let origin = Kept::of(host)?;
-    ensure!(origin.held.is_some(), "the target that failed is not held: {origin:?}");
+    ensure!(
+        origin.held.is_some(),
+        "the target that failed is not held: {origin:?}"
+    );
     Ok(stage)
 }
 
 impl Stage {
     /// What a host is now.
     pub(crate) fn of(host: &Host) -> Result<Self> {
-        Ok(Self { disks: host.snapshot()?, state: State::of(host)? })
+        Ok(Self {
+            disks: host.snapshot()?,
+            state: State::of(host)?,
+        })
     }
 
     /// Has a host be this, booted.

@@ -12,8 +12,16 @@ use lab::host::{DeploymentId, Entry, Host, STATEROOT};
 use super::tree::{self, Files, Tree};
 
 /// What a host writes into `/var` by itself, and the folder that [`Kept`] is about.
-const OF_THE_HOST: &[&str] =
-    &["/log", "/tmp", "/cache", "/lib/systemd", "/lib/slipway", "/lib/private"];
+const OF_THE_HOST: &[&str] = &[
+    "/log",
+    "/tmp",
+    "/cache",
+    "/lib/systemd",
+    "/lib/slipway",
+    "/lib/private",
+    // What skopeo knows of registries.
+    "/lib/containers",
+];
 
 /// A host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +106,11 @@ impl Deployment {
         compare("what boots", &self.commit, &wanted.commit);
         compare("its command line", &self.arguments, &wanted.arguments);
         compare("its origin", &self.origin, &wanted.origin);
-        compare("having its kernel", &self.has_its_kernel, &wanted.has_its_kernel);
+        compare(
+            "having its kernel",
+            &self.has_its_kernel,
+            &wanted.has_its_kernel,
+        );
         doubts.extend(tree::differences("/etc", &self.etc, &wanted.etc));
         doubts.extend(tree::differences("its OS: ", &self.os, &wanted.os));
         doubts
@@ -110,10 +122,18 @@ impl Kept {
     pub(crate) fn of(host: &Host) -> Result<Self> {
         let dir = host.var().join("lib/slipway");
         let text = |name: &str, keys: &[&str]| -> Result<Option<Vec<String>>> {
-            let Some(bytes) = read(&dir.join(name))? else { return Ok(None) };
+            let Some(bytes) = read(&dir.join(name))? else {
+                return Ok(None);
+            };
             let value: serde_json::Value =
                 serde_json::from_slice(&bytes).with_context(|| format!("{name} is damaged"))?;
-            let texts = keys.iter().map(|key| value[*key].as_str().unwrap_or_default().to_owned());
+            let texts = keys.iter().map(|key| {
+                value
+                    .get(*key)
+                    .and_then(serde_json::Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            });
             Ok(Some(texts.collect()))
         };
         let mut plans = Vec::new();
@@ -149,35 +169,58 @@ pub(crate) fn strays(host: &Host) -> Result<Vec<String>> {
         .iter()
         .map(|entry| Ok(id(entry, host)?.to_string()))
         .collect::<Result<_>>()?;
-    let deployments = host.sysroot().join("ostree/deploy").join(STATEROOT).join("deploy");
-    look(&deployments, &|name| ids.iter().any(|id| id == name.trim_end_matches(".origin")))?;
+    let deployments = host
+        .sysroot()
+        .join("ostree/deploy")
+        .join(STATEROOT)
+        .join("deploy");
+    look(&deployments, &|name| {
+        ids.iter().any(|id| id == name.trim_end_matches(".origin"))
+    })?;
     let kernels = host.sysroot().join("boot/ostree");
-    look(&kernels, &|name| entries.iter().any(|entry| entry.linux.contains(name)))?;
+    look(&kernels, &|name| {
+        entries.iter().any(|entry| entry.linux.contains(name))
+    })?;
     Ok(strays)
 }
 
 fn id(entry: &Entry, host: &Host) -> Result<DeploymentId> {
     let dir = entry.deployment(host.sysroot())?;
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    let (checksum, serial) = name.split_once('.').with_context(|| format!("{name} names no deployment"))?;
-    Ok(DeploymentId { checksum: checksum.to_owned(), serial: serial.parse()? })
+    let (checksum, serial) = name
+        .split_once('.')
+        .with_context(|| format!("{name} names no deployment"))?;
+    Ok(DeploymentId {
+        checksum: checksum.to_owned(),
+        serial: serial.parse()?,
+    })
 }
 
 fn arguments(entry: &Entry) -> Vec<String> {
     let words = entry.options.split_whitespace();
-    words.filter(|word| !word.starts_with("ostree=")).map(ToOwned::to_owned).collect()
+    words
+        .filter(|word| !word.starts_with("ostree="))
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 /// Whether kernel and initramfs in `/boot` are, byte for byte, those of the deployment.
 fn has_its_kernel(entry: &Entry, host: &Host, deployment: &Path) -> Result<bool> {
     let mut versions = fs::read_dir(deployment.join("usr/lib/modules"))?;
     let own = versions.next().context("it has no kernel")??.path();
-    let kernel = host.sysroot().join("boot").join(entry.linux.trim_start_matches('/'));
+    let kernel = host
+        .sysroot()
+        .join("boot")
+        .join(entry.linux.trim_start_matches('/'));
     let mut same = 0;
     for file in fs::read_dir(kernel.parent().context("its kernel is in no folder")?)? {
         let file = file?.path();
         let is_kernel = file == kernel;
-        let original = own.join(if is_kernel { "vmlinuz" } else { "initramfs.img" });
+        let original = own.join(if is_kernel {
+            "vmlinuz"
+        } else {
+            "initramfs.img"
+        });
         if read(&original)? != read(&file)? {
             return Ok(false);
         }
@@ -189,6 +232,10 @@ fn has_its_kernel(entry: &Entry, host: &Host, deployment: &Path) -> Result<bool>
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        bytes => Ok(Some(bytes.with_context(|| format!("cannot read {}", path.display()))?)),
+        bytes => {
+            Ok(Some(bytes.with_context(|| {
+                format!("cannot read {}", path.display())
+            })?))
+        }
     }
 }

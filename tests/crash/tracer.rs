@@ -76,20 +76,33 @@ pub(crate) fn run(host: &Host, words: &[&str], decide: &mut Decide<'_>) -> Resul
     let (run, stderr) = std::thread::scope(|scope| {
         let tracer = scope.spawn(|| Run::begin(&mut outer)?.carry(decide));
         let reader = scope.spawn(|| std::io::read_to_string(stderr));
-        let run = tracer.join().map_err(|_| anyhow::anyhow!("the tracer panicked"))??;
-        let stderr = reader.join().map_err(|_| anyhow::anyhow!("the reader panicked"))??;
+        let run = tracer
+            .join()
+            .map_err(|_| anyhow::anyhow!("the tracer panicked"))??;
+        let stderr = reader
+            .join()
+            .map_err(|_| anyhow::anyhow!("the reader panicked"))??;
         anyhow::Ok((run, stderr))
     })?;
     outer.wait()?;
-    let Run { done, is_killed, .. } = run;
-    Ok(Ended { is_killed, stderr, done })
+    let Run {
+        done, is_killed, ..
+    } = run;
+    Ok(Ended {
+        is_killed,
+        stderr,
+        done,
+    })
 }
 
 /// Starts a shell that waits for a line, below another one.
 fn start(host: &Host, words: &[&str]) -> Result<Child> {
     let mut command = host.command("sh")?;
     command.args(["-c", GATE, "sh"]).args(words);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     filter::install(&mut command);
     command.spawn().context("cannot start the program")
 }
@@ -152,7 +165,10 @@ impl Run {
         };
         // A point is where something was changed since the last one.
         if !self.done.is_empty() && !self.is_killed {
-            let order = decide(&Point { next: &call, done: &self.done })?;
+            let order = decide(&Point {
+                next: &call,
+                done: &self.done,
+            })?;
             if order == Order::Kill {
                 self.kill();
                 if self.is_doomed(pid) {
@@ -188,7 +204,12 @@ impl Run {
     /// libostree has a child that ignores it, because it has to thaw a file system.
     fn is_doomed(&self, pid: i32) -> bool {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let field = |name| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
         let ignored = field("SigIgn:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
         let of_leader = field("Tgid:").and_then(|tgid| tgid.parse().ok()) == Some(self.leader);
         of_leader || ignored.unwrap_or_default() & (1 << (libc::SIGTERM - 1)) == 0

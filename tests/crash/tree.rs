@@ -24,7 +24,10 @@ enum Content {
     Directory,
     Bytes(Vec<u8>),
     /// A file that is a name of an object in the repository: the same number, the same bytes.
-    Object { number: u64, size: u64 },
+    Object {
+        number: u64,
+        size: u64,
+    },
     Link(String),
     Other(&'static str),
 }
@@ -46,6 +49,9 @@ pub(crate) fn read(dir: &Path, files: Files, skip: &[&str]) -> Result<Tree> {
     Ok(tree)
 }
 
+/// Differences named one by one; more are only counted.
+const SHOWN: usize = 8;
+
 /// What differs, one sentence each: at most a few, and their number.
 pub(crate) fn differences(what: &str, is: &Tree, wanted: &Tree) -> Vec<String> {
     let mut all = Vec::new();
@@ -60,7 +66,6 @@ pub(crate) fn differences(what: &str, is: &Tree, wanted: &Tree) -> Vec<String> {
     }
     let more = is.keys().filter(|path| !wanted.contains_key(*path));
     all.extend(more.map(|path| format!("{what}{path} is new")));
-    const SHOWN: usize = 8;
     if all.len() > SHOWN {
         let hidden = all.len() - SHOWN;
         all.truncate(SHOWN);
@@ -81,7 +86,9 @@ fn collect(dir: &Path, below: &str, files: Files, skip: &[&str], tree: &mut Tree
             continue;
         }
         // What vanishes meanwhile is somebody's temporary file.
-        let Some(item) = Item::read(&entry.path(), files)? else { continue };
+        let Some(item) = Item::read(&entry.path(), files)? else {
+            continue;
+        };
         let is_directory = item.content == Content::Directory;
         tree.insert(path.clone(), item);
         if is_directory {
@@ -105,7 +112,10 @@ impl Item {
         } else if kind.is_file() && files == Files::Objects {
             // libostree makes files without bytes anew.
             let number = if stat.size() == 0 { 0 } else { stat.ino() };
-            Content::Object { number, size: stat.size() }
+            Content::Object {
+                number,
+                size: stat.size(),
+            }
         } else if kind.is_file() {
             Content::Bytes(fs::read(path)?)
         } else if kind.is_socket() {
@@ -113,7 +123,11 @@ impl Item {
         } else {
             Content::Other("a device or pipe")
         };
-        Ok(Some(Self { mode: stat.mode(), owner: (stat.uid(), stat.gid()), content }))
+        Ok(Some(Self {
+            mode: stat.mode(),
+            owner: (stat.uid(), stat.gid()),
+            content,
+        }))
     }
 }
 
@@ -125,7 +139,12 @@ impl std::fmt::Display for Item {
             Content::Directory => f.write_str("directory"),
             Content::Bytes(bytes) => {
                 let start = bytes.get(..40).unwrap_or(bytes);
-                write!(f, "{} bytes {:?}", bytes.len(), String::from_utf8_lossy(start))
+                write!(
+                    f,
+                    "{} bytes {:?}",
+                    bytes.len(),
+                    String::from_utf8_lossy(start)
+                )
             }
             Content::Object { number, size } => write!(f, "object {number} of {size} bytes"),
             Content::Link(target) => write!(f, "link to {target}"),
@@ -151,7 +170,10 @@ mod tests {
         symlink("file", at("d/link")).unwrap();
         let look = || read(dir.path(), Files::Whole, &["/skipped"]).unwrap();
         let before = look();
-        assert_eq!(before.keys().collect::<Vec<_>>(), ["/d", "/d/file", "/d/link"]);
+        assert_eq!(
+            before.keys().collect::<Vec<_>>(),
+            ["/d", "/d/file", "/d/link"]
+        );
         assert_eq!(differences("", &look(), &before), [""; 0]);
 
         fs::write(at("d/file"), "two").unwrap();

@@ -155,7 +155,12 @@ pub(crate) const INSTALL: Way = Way {
 
 impl Way {
     /// Brings a host to where the verb is next; the verb.
-    pub(crate) fn begin(&self, site: &Site, stages: &Stages, host: &mut Host) -> Result<Vec<String>> {
+    pub(crate) fn begin(
+        &self,
+        site: &Site,
+        stages: &Stages,
+        host: &mut Host,
+    ) -> Result<Vec<String>> {
         let (stage, held) = self.start.of(stages);
         stage.begin(host, held)?;
         self.begin_there(site, host)

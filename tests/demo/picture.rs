@@ -422,7 +422,7 @@ fn step_secs(length: SignedDuration) -> i64 {
 }
 
 /// `m:ss`
-fn clock(length: SignedDuration) -> String {
+pub(crate) fn clock(length: SignedDuration) -> String {
     let secs = length.as_secs();
     format!("{}:{:02}", secs / 60, secs % 60)
 }

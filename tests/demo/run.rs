@@ -53,6 +53,11 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result
         running = image.or(running);
         let image = running.as_ref().context("the first roll brings an image")?;
         let went = one_roll(&cluster, &mut screen, number, &roll, image).await?;
+        let took = picture::clock(went.end.duration_since(went.start));
+        screen.say(&format!(
+            "roll {number}, {}: every node is there after {took}",
+            roll.title
+        ))?;
         ran.push(went);
     }
 

@@ -4,7 +4,11 @@
 //! programs that `make binaries` leaves in `target/slipway`, or a directory named by
 //! `SLIPWAY_BINARIES`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 mod configs;
 mod images;

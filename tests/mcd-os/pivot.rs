@@ -21,7 +21,7 @@ fn a_host_is_pivoted_to_either_form_of_image() {
         "{status}"
     );
     assert!(
-        status.contains(&format!("next       no configuration, OS second ")),
+        status.contains("next       no configuration, OS second "),
         "{status}"
     );
     assert_eq!(site.reboot().unwrap()["outcome"], "proved");

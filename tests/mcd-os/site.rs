@@ -198,7 +198,7 @@ impl Site {
         let entries = self.host.entries()?;
         entries
             .iter()
-            .map(|entry| Ok(format!("{:?}", entry.deployment(self.host.sysroot())?)))
+            .map(|entry| Ok(entry.deployment(self.host.sysroot())?.display().to_string()))
             .collect()
     }
 

@@ -56,14 +56,11 @@ fn a_machine_boots_its_deployment_and_then_another() {
     pull(&mut vm, &v2);
     vm.start().unwrap();
     vm.wait_booted(MACHINE_BOOTED_WITHIN).unwrap();
-    vm.shell(&format!(
-        "ostree admin deploy --karg-append='two=a b' --karg=three {}",
-        v2.checksum
-    ))
-    .unwrap();
+    vm.shell(&format!("ostree admin deploy --karg=three {}", v2.checksum))
+        .unwrap();
     let next = vm.reboot().unwrap();
     assert_eq!(next.deployment.checksum, v2.checksum);
-    assert!(next.options.ends_with(" three"), "{}", next.options);
+    assert!(next.options.contains(" three"), "{}", next.options);
     assert!(
         vm.shell("cat /etc/os-release")
             .unwrap()
@@ -119,7 +116,7 @@ fn a_target_that_panics_is_left_when_its_tries_are_used_up() {
     )
     .unwrap();
     let after = vm
-        .wait_booted_after(Some(&before), MACHINE_BOOTED_WITHIN)
+        .wait_booted_after(Some(&before), MACHINE_BOOTED_WITHIN * 3)
         .unwrap();
     assert_eq!(after.deployment, before.deployment);
     let console = vm.console().unwrap();
