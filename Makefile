@@ -12,7 +12,7 @@ DENY_VERSION := 0.20.2
 # What the build and the lab take from Debian: libostree and its tool, the hosts (debootstrap, systemd-nspawn), the registry and skopeo,
 # qemu and GRUB for the machine, XFS for the crash tests, checkmodule and semodule_package for selinux/.
 PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap systemd-container skopeo docker-registry \
-	qemu-system-x86 qemu-utils grub-pc-bin xfsprogs checkpolicy semodule-utils iproute2 e2fsprogs xfsprogs
+	qemu-system-x86 qemu-utils grub-pc-bin xfsprogs checkpolicy semodule-utils iproute2 e2fsprogs
 
 .PHONY: help setup tools lint unit binaries test proof demo bench
 
