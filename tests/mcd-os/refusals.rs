@@ -53,7 +53,7 @@ fn images_that_cannot_be_had_are_told_apart() {
             "manifest unknown",
         ),
         (format!("{location}/nobody:1"), 3, "manifest unknown"),
-        (format!("{closed}/os@{digest}"), 3, "unauthorized"),
+        (format!("{closed}/os@{digest}"), 3, "bearer token"),
         ("docker://x/os".to_owned(), 3, "is no pull spec"),
     ];
     let (before, entries) = (site.snapshot().unwrap(), site.entries().unwrap());

@@ -121,6 +121,7 @@ const FINAL: &[&str] = &[
     "unauthorized",
     "authentication required",
     "denied",
+    "bearer token: invalid status code from registry 4",
     "invalid reference format",
     "unsupported",
     "no image found in manifest list",

@@ -200,7 +200,9 @@ impl Fetcher<'_> {
             })
         };
         open.await
-            .map_err(|error: ostree_ext::containers_image_proxy::Error| fetch_error(image, error))
+            .map_err(|error: ostree_ext::containers_image_proxy::Error| {
+                fetch_error(image, plain(&error.to_string()))
+            })
     }
 
     async fn pull_native(&self, repo: &ostree::Repo, image: &str) -> Result<Fetched> {
@@ -262,6 +264,18 @@ impl Fetcher<'_> {
     }
 }
 
+/// What the registry said, without the names of skopeo's methods, which are said twice.
+fn plain(text: &str) -> String {
+    let mut rest = text;
+    while let Some((_, said)) = rest
+        .strip_prefix("failed to invoke method ")
+        .and_then(|named| named.split_once(": "))
+    {
+        rest = said;
+    }
+    rest.to_owned()
+}
+
 pub(super) async fn close(opened: Opened, image: &str) -> Result<()> {
     let close = async {
         opened.proxy.close_image(&opened.image).await?;
@@ -315,12 +329,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_registry_says_is_said_once() {
+        let text = "failed to invoke method OpenImage: failed to invoke method OpenImage: unknown";
+        assert_eq!(plain(text), "unknown");
+        assert_eq!(plain("i/o error"), "i/o error");
+    }
+
+    #[test]
     fn what_will_be_no_different_later_is_final() {
         let failed = |text: &str| fetch_error("os", text.to_owned());
         for (text, is_final) in [
             ("manifest unknown: manifest unknown", true),
             ("unauthorized: authentication required", true),
             ("write: No space left on device", true),
+            (
+                "Requesting bearer token: invalid status code from registry 404 (Not Found)",
+                true,
+            ),
+            (
+                "Requesting bearer token: invalid status code from registry 503",
+                false,
+            ),
             ("dial tcp: lookup registry: no such host", false),
             ("connect: connection refused", false),
             (
