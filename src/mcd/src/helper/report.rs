@@ -68,7 +68,7 @@ impl Report {
     pub(crate) fn of_failure(failure: &anyhow::Error) -> Self {
         let is_final = failure
             .chain()
-            .filter_map(|cause| cause.downcast_ref::<host::ostree::Error>())
+            .filter_map(ostree_error)
             .any(host::ostree::Error::is_final);
         let outcome = if is_final {
             Outcome::Refused
@@ -123,6 +123,16 @@ impl From<End> for Report {
             End::Refused(reasons) => Self::refused(reasons),
         }
     }
+}
+
+/// What libostree's part of the host says in this link of a chain; a transparent wrapper hides its inner error from the chain itself.
+fn ostree_error<'a>(
+    cause: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a host::ostree::Error> {
+    if let Some(host::execute::Error::Sysroot(inner)) = cause.downcast_ref() {
+        return inner.downcast_ref();
+    }
+    cause.downcast_ref()
 }
 
 #[cfg(test)]
