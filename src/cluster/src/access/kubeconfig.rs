@@ -21,7 +21,8 @@ pub(super) fn load(path: &Path, read: &Reader, token: Option<Vec<u8>>) -> Result
         read,
         bytes: Vec::new(),
     };
-    let text = files.read(path)?;
+    // What it names is relative to its folder, and so is it: `path` itself may be relative to another.
+    let text = files.read(path.file_name().map_or(path, Path::new))?;
     let mut kubeconfig = parse(path, &text)?;
     let (cluster, user) = selected(path, &mut kubeconfig)?;
     inline_authority(&mut files, cluster)?;
@@ -255,5 +256,14 @@ current-context: x
         let read = reader(&[(KUBECONFIG, &text), ("/etc/kubernetes/ca.crt", "authority")]);
         let error = load(Path::new(KUBECONFIG), &read, None).err().unwrap();
         assert!(error.to_string().ends_with("credential plugin"), "{error}");
+    }
+
+    #[test]
+    fn a_kubeconfig_is_found_by_a_relative_path() {
+        for (path, authority) in [("run/kubeconfig", "run/ca.crt"), ("kubeconfig", "ca.crt")] {
+            let text = TEXT.replace("/etc/kubernetes/", "");
+            let read = reader(&[(path, &text), (authority, "authority")]);
+            load(Path::new(path), &read, Some(b"token".to_vec())).unwrap();
+        }
     }
 }

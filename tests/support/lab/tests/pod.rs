@@ -23,9 +23,10 @@ fn booted() -> Host {
     host
 }
 
-/// A container with a shell that runs `script`, and sleeps then.
+/// A container with a shell that runs `script`, and sleeps then; it says `sleeping` when a SIGTERM ends it.
 fn shell(script: &str) -> PodSpec {
-    let script = format!("{script}\ntrap 'exit 0' TERM; while :; do /bin/sleep 0.1; done");
+    let sleep = "trap 'exit 0' TERM; echo sleeping; while :; do /bin/sleep 0.1; done";
+    let script = format!("{script}\n{sleep}");
     let programs = ["/bin/sh", "/bin/sleep", "/bin/ls", "/bin/cat", "/bin/touch"];
     let spec = PodSpec::new("daemon", ["/bin/sh", "-ec", &script]);
     programs.into_iter().fold(spec, |spec, program| {
@@ -109,6 +110,12 @@ fn what_is_killed_is_started_again_until_it_is_stopped() {
     wait_for("a second start", || pod.starts() == 2);
     let second = pod.wait_running(SOON).unwrap();
     assert_ne!(first, second);
+    // Before its trap is set, a SIGTERM is lost: the first process of a namespace ignores it.
+    wait_for("the second one's trap", || {
+        let log = fs::read_to_string(pod.log()).unwrap();
+        log.rsplit_once("--- ")
+            .is_some_and(|(_, since)| since.contains("sleeping"))
+    });
 
     pod.stop(SOON).unwrap();
     assert!(test_kill_process(second).is_err());
