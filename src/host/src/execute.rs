@@ -228,11 +228,18 @@ pub trait Sysroot {
     /// [`Error::Sysroot`].
     fn make(&mut self, deploy: &Deploy) -> Result<Made, Error>;
 
-    /// Has the boot loader boot a deployment, with the booted one behind it.
+    /// Has the boot loader boot a deployment, with the booted one behind it, which is booted once the
+    /// tries are used up; with no number, it is never.
     ///
     /// # Errors
     /// [`Error::Sysroot`].
-    fn make_first(&mut self, id: &DeploymentId) -> Result<(), Error>;
+    fn make_first(&mut self, id: &DeploymentId, tries: Option<u32>) -> Result<(), Error>;
+
+    /// Has the boot loader count no longer: what it boots first is to stay.
+    ///
+    /// # Errors
+    /// [`Error::Sysroot`].
+    fn keep_first(&mut self) -> Result<(), Error>;
 
     /// Throws away what no boot entry names.
     ///

@@ -4,6 +4,7 @@
 //! (a [`machineconfig::plan::Plan`]) and acts on them, so that every act can run twice and be undone.
 //!
 //! - [`accounts`]: users, groups and passwords of a root
+//! - [`boot_loader`]: how often it tries what it boots first
 //! - [`execute`]: runs a stored plan, and takes it back
 //! - [`files`]: files below a root, put in place whole or not at all
 //! - [`journal`]: what is under way, stored before its first effect
@@ -13,6 +14,7 @@
 //! - [`systemd`]: units of the running system over D-Bus, unit files of one that does not run
 
 pub mod accounts;
+pub mod boot_loader;
 pub mod execute;
 pub mod files;
 pub mod journal;

@@ -3,6 +3,7 @@
 use machineconfig::plan::{Route, Undo};
 use tracing::{info, warn};
 
+use super::reboot::boot_origin;
 use super::{End, Error, Perform, Sysroot, live};
 use crate::journal::{
     AtBoot, DeploymentId, Held, Journal, Moment, Outcome, SCHEMA, Stage, Store, at_boot,
@@ -41,7 +42,7 @@ pub fn guard(host: &mut Booted<'_>) -> Result<End, Error> {
         AtBoot::Leave => Ok(End::Done),
         AtBoot::Finish => finish(host, journal).map(|()| End::Done),
         AtBoot::GoBack { cause } => go_back(host, journal, &cause),
-        AtBoot::Undo => undo(host, &journal).map(|()| End::Done),
+        AtBoot::Undo => undo(host, journal).map(|()| End::Done),
         AtBoot::Adopt => adopt(host, &journal, &booted).map(|()| End::Done),
     }
 }
@@ -51,6 +52,7 @@ pub fn guard(host: &mut Booted<'_>) -> Result<End, Error> {
 /// # Errors
 /// Those of storing.
 pub fn proved(host: &mut Booted<'_>, journal: &Journal) -> Result<End, Error> {
+    host.sysroot.keep_first()?;
     host.store.clear_held()?;
     host.store
         .close(&journal.end(Outcome::Proved, None, host.moment))?;
@@ -116,7 +118,7 @@ pub fn roll_back(
         if journal.boot_id == host.moment.boot_id {
             take_back(host, journal, cause)?;
         } else {
-            undo(host, &journal)?;
+            undo(host, journal)?;
         }
         return Ok(End::Done);
     }
@@ -172,9 +174,7 @@ fn go_back(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End, 
         host.moment,
     );
     host.store.put_journal(&journal)?;
-    if host.sysroot.first()? != journal.origin {
-        host.sysroot.make_first(&journal.origin)?;
-    }
+    boot_origin(host.sysroot, &journal)?;
     warn!(
         attempt = journal.plan.attempt.0,
         reason = cause,
@@ -184,7 +184,13 @@ fn go_back(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End, 
 }
 
 /// The origin is booted: what the attempt did outside of deployments is undone.
-fn undo(host: &mut Booted<'_>, journal: &Journal) -> Result<(), Error> {
+fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
+    if journal.stage == Stage::Switching && journal.target == Some(host.sysroot.first()?) {
+        // The switch was made and not written down: the boot loader tried the target, and left it.
+        journal.stage = Stage::Switched;
+        host.store.put_journal(&journal)?;
+    }
+    let journal = &journal;
     let cause = match &journal.stage {
         Stage::RollingBack { cause } | Stage::Failed { cause } => cause.clone(),
         Stage::Switched | Stage::Booted => "the host booted its previous deployment".to_owned(),
@@ -204,9 +210,7 @@ fn undo(host: &mut Booted<'_>, journal: &Journal) -> Result<(), Error> {
     for step in journal.plan.steps.iter().rev() {
         host.hands.restore(&step.action, &step.undo)?;
     }
-    if host.sysroot.first()? != journal.origin {
-        host.sysroot.make_first(&journal.origin)?;
-    }
+    boot_origin(host.sysroot, journal)?;
     let outcome = if journal.could_boot_target() {
         hold(host, journal, &cause)?;
         Outcome::RolledBack
@@ -238,6 +242,7 @@ fn adopt(host: &mut Booted<'_>, journal: &Journal, booted: &DeploymentId) -> Res
         reason = cause,
         "host is taken as it is"
     );
+    host.sysroot.keep_first()?;
     Ok(host
         .store
         .close(&journal.end(Outcome::Adopted, Some(cause), host.moment))?)

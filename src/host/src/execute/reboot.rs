@@ -4,11 +4,15 @@ use machineconfig::plan::{Attempt, Plan};
 use tracing::{info, warn};
 
 use super::{End, Error, Hands, Made, Perform as _, Sysroot, Units, chain, record};
-use crate::journal::{DeploymentId, Journal, Moment, Outcome, Stage, Store};
+use crate::journal::{DeploymentId, Journal, Moment, Outcome, Stage, Store, UNPROVEN_BOOTS_MAX};
 use crate::systemd::Job;
 
 /// The unit whose pods change files of `/etc` (static pods, CNI) while the deployment is made.
 pub const KUBELET: &str = "kubelet.service";
+
+/// Tries that the target has left from when the host begins to go back: where it is cut off before the
+/// boot loader names the origin, the target is booted once more, and not for ever.
+const TRIES_BACK: u32 = 1;
 
 /// What a change acts on.
 pub struct Host<'a> {
@@ -97,9 +101,7 @@ pub fn take_back(host: &mut Host<'_>, journal: Journal, cause: &str) -> Result<(
         host.moment,
     );
     host.store.put_journal(&journal)?;
-    if host.sysroot.first()? != journal.origin {
-        host.sysroot.make_first(&journal.origin)?;
-    }
+    boot_origin(host.sysroot, &journal)?;
     host.sysroot.sweep()?;
     if journal.stopped_kubelet {
         host.running
@@ -117,6 +119,14 @@ pub fn take_back(host: &mut Host<'_>, journal: Journal, cause: &str) -> Result<(
         "change is undone"
     );
     Ok(())
+}
+
+/// Has the boot loader boot the origin, and count no longer.
+pub(super) fn boot_origin(sysroot: &mut dyn Sysroot, journal: &Journal) -> Result<(), Error> {
+    if sysroot.first()? != journal.origin {
+        sysroot.make_first(&journal.origin, Some(TRIES_BACK))?;
+    }
+    sysroot.keep_first()
 }
 
 /// Does to a made deployment what its plan says; also what a rehearsal does.
@@ -183,7 +193,9 @@ fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
     journal.target = Some(made.id.clone());
     let journal = journal.at(Stage::Switching, host.moment);
     host.store.put_journal(&journal)?;
-    host.sysroot.make_first(&made.id)?;
+    // A target that is to stay whatever happens is not counted either.
+    let tries = (!journal.stay).then_some(UNPROVEN_BOOTS_MAX);
+    host.sysroot.make_first(&made.id, tries)?;
     switched(host, journal)
 }
 

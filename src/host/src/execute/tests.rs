@@ -355,6 +355,34 @@ fn a_target_that_is_not_proved_goes_back_to_the_byte_wherever_it_is_killed() {
 }
 
 #[test]
+fn a_target_that_does_not_boot_is_left_wherever_the_host_is_killed() {
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        let before = host.snapshot();
+        host.have_die("new");
+        let met = fails_at(&mut host, Fault::Crash, n, |host| {
+            drop(host.apply());
+            host.reboot();
+            drop(host.guard());
+        });
+        let is_told = host.held().is_some();
+        boot_to_the_end(&mut host);
+        assert_eq!(host.snapshot(), before, "point {n}");
+        assert!(!host.target_is_first(), "point {n}");
+        // The boot loader's tries, and one where the way back was cut off.
+        assert!(host.deaths() <= 4, "point {n}: {}", host.deaths());
+        if host.deaths() > 0 {
+            assert_eq!(host.last(), Some(Outcome::RolledBack), "point {n}");
+            assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
+        } else {
+            assert!(!is_told, "point {n}");
+        }
+        met
+    });
+    assert!(points > 20, "{points}");
+}
+
+#[test]
 fn rolling_back_before_the_reboot_takes_the_switch_back() {
     let points = for_every_point(|n| {
         let mut host = Host::new(&plan(Route::Reboot));
@@ -406,6 +434,7 @@ fn an_owner_that_does_not_exist_changes_nothing() {
 #[test]
 fn a_target_that_never_gets_proved_is_given_up_after_three_boots() {
     let mut host = Host::new(&plan(Route::Reboot));
+    host.never_count();
     let before = host.snapshot();
     host.apply().unwrap();
     for _ in 0..3 {

@@ -160,14 +160,14 @@ impl<'a> Store<'a> {
     }
 
     /// Ends an attempt: its outcome is stored first, so that a run killed in between ends it again
-    /// with the same words; then the journal goes, then the plan.
+    /// with the same words; then the plan goes, and last the journal, which alone brings that run.
     ///
     /// # Errors
     /// [`Error::Files`].
     pub fn close(&self, last: &Last) -> Result<()> {
         self.save(LAST, last)?;
-        self.root.remove(&self.root.locate(JOURNAL)?)?;
-        self.discard_plan(&last.attempt)
+        self.discard_plan(&last.attempt)?;
+        Ok(self.root.remove(&self.root.locate(JOURNAL)?)?)
     }
 
     /// The attempt under way, unless it ended and only its journal was not removed any more, which

@@ -9,9 +9,9 @@ use ostree_ext::ostree::{self, SysrootDeployTreeOpts, SysrootWriteDeploymentsOpt
 use super::bootable::{self, Kernel};
 use super::listing::{arguments_of, id_of};
 use super::{Deployments, Doing as _, Error, Result, origin, refs, room};
-use crate::accounts;
 use crate::execute::{self, Made, Sysroot};
 use crate::journal::DeploymentId;
+use crate::{accounts, boot_loader};
 
 /// What boot entries and a boot loader's configuration need beside kernels; a few KiB.
 const ENTRIES_BYTES: u64 = 1 << 20;
@@ -182,6 +182,17 @@ impl Deployments {
         })
     }
 
+    /// Tells the boot loader how often to try what it boots first. One that cannot be told leaves a target
+    /// that dies early to people, as a boot loader does that never counts; an update goes on without.
+    fn set_tries(&self, tries: Option<u32>) {
+        if let Err(error) = boot_loader::set_tries(&self.base(), tries) {
+            warn!(
+                error = execute::chain(&error),
+                "boot loader cannot be told how often to try"
+            );
+        }
+    }
+
     /// Has room in `/boot` for a kernel, if need be by dropping the deployment before the booted one.
     fn free_boot_for(&mut self, kernel: &Kernel) -> Result<()> {
         if self.check_boot_room(kernel, 0).is_ok() {
@@ -277,8 +288,19 @@ impl Sysroot for Deployments {
         Ok(self.make_deployment(deploy)?)
     }
 
-    fn make_first(&mut self, id: &DeploymentId) -> std::result::Result<(), execute::Error> {
+    fn make_first(
+        &mut self,
+        id: &DeploymentId,
+        tries: Option<u32>,
+    ) -> std::result::Result<(), execute::Error> {
+        // Before the entries: cut off in between, the host counts boots of what it boots anyway.
+        self.set_tries(tries);
         Ok(self.switch_to(id)?)
+    }
+
+    fn keep_first(&mut self) -> std::result::Result<(), execute::Error> {
+        self.set_tries(None);
+        Ok(())
     }
 
     fn sweep(&mut self) -> std::result::Result<(), execute::Error> {

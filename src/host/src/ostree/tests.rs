@@ -164,7 +164,7 @@ fn a_deployment_becomes_bootable_only_when_it_is_made_first() {
         gid: 0,
     };
     made.root.replace(&at, content).unwrap();
-    deployments.make_first(&made.id).unwrap();
+    deployments.make_first(&made.id, None).unwrap();
 
     let list = host.list();
     assert_eq!(list.len(), 2);
@@ -204,8 +204,8 @@ fn switching_back_boots_the_origin_with_the_other_behind() {
     let mut deployments = host.open();
     let origin = deployments.booted().unwrap();
     let made = deployments.make(&deploy).unwrap();
-    deployments.make_first(&made.id).unwrap();
-    deployments.make_first(&origin).unwrap();
+    deployments.make_first(&made.id, None).unwrap();
+    deployments.make_first(&origin, None).unwrap();
     let order: Vec<_> = host.list().into_iter().map(|each| each.id).collect();
     // What is first counts as booted here, so the target was dropped only by name.
     assert_eq!(order.first(), Some(&origin));
@@ -219,7 +219,7 @@ fn the_same_commit_again_is_another_deployment_of_the_same_origin() {
     let made = deployments.make(&Deploy::default()).unwrap();
     assert_eq!(made.id.checksum, origin.checksum);
     assert_ne!(made.id.serial, origin.serial);
-    deployments.make_first(&made.id).unwrap();
+    deployments.make_first(&made.id, None).unwrap();
     let list = deployments.list().unwrap();
     assert_eq!(list[0].origin, list[1].origin);
 }

@@ -80,8 +80,13 @@ pub(super) struct Host {
     bundle: Bundle,
     /// What the boot loader names, in order.
     entries: Vec<DeploymentId>,
+    /// Boots that the first entry has left; none: the boot loader does not count.
+    tries: Option<u32>,
+    counts: bool,
     booted: DeploymentId,
     boots: u32,
+    /// A commit that dies before the guard runs, and how often it was booted.
+    dies: Option<(&'static str, u32)>,
     running: Rc<RefCell<BTreeSet<String>>>,
     refuse_proof: bool,
 }
@@ -140,8 +145,11 @@ impl Host {
             point: Point::default(),
             bundle: bundle.clone(),
             entries: vec![origin.clone()],
+            tries: None,
+            counts: true,
             booted: origin,
             boots: 1,
+            dies: None,
             running: Rc::new(RefCell::new(BTreeSet::from(running))),
             refuse_proof: false,
         };
@@ -261,9 +269,44 @@ impl Host {
         })
     }
 
+    /// Has the boot loader be one that does not count.
+    pub(super) fn never_count(&mut self) {
+        self.counts = false;
+    }
+
+    /// Has deployments of a commit die before the guard runs.
+    pub(super) fn have_die(&mut self, commit: &'static str) {
+        self.dies = Some((commit, 0));
+    }
+
+    /// How often that one was booted.
+    pub(super) fn deaths(&self) -> u32 {
+        self.dies.map_or(0, |(_, deaths)| deaths)
+    }
+
+    /// Boots until something stays up.
     pub(super) fn reboot(&mut self) {
-        self.booted = self.entries[0].clone();
-        self.boots += 1;
+        loop {
+            let entry = match &mut self.tries {
+                Some(0) => 1.min(self.entries.len() - 1),
+                Some(left) => {
+                    *left -= 1;
+                    0
+                }
+                None => 0,
+            };
+            self.booted = self.entries[entry].clone();
+            self.boots += 1;
+            match &mut self.dies {
+                Some((commit, deaths))
+                    if self.booted.checksum == journal_tests::id(commit).checksum =>
+                {
+                    *deaths += 1;
+                    assert!(*deaths < 100, "it is booted for ever");
+                }
+                _ => break,
+            }
+        }
         let enabled = ["kubelet.service"].map(str::to_owned);
         *self.running.borrow_mut() = BTreeSet::from(enabled);
     }
@@ -412,12 +455,20 @@ impl Sysroot for Host {
         })
     }
 
-    fn make_first(&mut self, id: &DeploymentId) -> Result<(), Error> {
+    fn make_first(&mut self, id: &DeploymentId, tries: Option<u32>) -> Result<(), Error> {
+        self.pass()?;
+        self.tries = tries.filter(|_| self.counts);
         self.pass()?;
         self.entries = vec![id.clone()];
         if *id != self.booted {
             self.entries.push(self.booted.clone());
         }
+        self.pass()
+    }
+
+    fn keep_first(&mut self) -> Result<(), Error> {
+        self.pass()?;
+        self.tries = None;
         self.pass()
     }
 
