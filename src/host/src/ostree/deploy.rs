@@ -1,10 +1,13 @@
 //! Deployments made, made first, and thrown away.
 
+use std::fs;
+
 use machineconfig::kargs;
 use machineconfig::plan::Deploy;
 use ostree_ext::gio::Cancellable;
 use ostree_ext::glib::{KeyFile, VariantDict};
 use ostree_ext::ostree::{self, SysrootDeployTreeOpts, SysrootWriteDeploymentsOpts};
+use tracing::warn;
 
 use super::bootable::{self, Kernel};
 use super::listing::{arguments_of, id_of};
@@ -128,7 +131,26 @@ impl Deployments {
         self.made = None;
         self.sysroot()
             .prepare_cleanup(Cancellable::NONE)
-            .doing(|| "throw away what nothing boots".to_owned())
+            .doing(|| "throw away what nothing boots".to_owned())?;
+        self.throw_away_temporaries()
+    }
+
+    /// Throws away origin files that were never renamed: libostree, cut off there, leaves them for ever.
+    fn throw_away_temporaries(&self) -> Result<()> {
+        let current = self.path_of(&self.current()?);
+        let directory = current.parent().unwrap_or(&current);
+        let io = |source| Error::Io {
+            path: directory.display().to_string(),
+            source,
+        };
+        for entry in fs::read_dir(directory).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let is_temporary = entry.file_name().as_encoded_bytes().starts_with(b"tmp.");
+            if is_temporary && entry.file_type().map_err(io)?.is_file() {
+                fs::remove_file(entry.path()).map_err(io)?;
+            }
+        }
+        Ok(())
     }
 
     /// Throws away directories that no boot entry names, and objects that nothing needs.

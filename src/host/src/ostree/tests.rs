@@ -198,6 +198,33 @@ fn what_is_not_made_first_is_swept_and_leaves_nothing() {
 }
 
 #[test]
+fn an_origin_file_that_was_never_renamed_is_swept() {
+    let host = Host::new();
+    let mut deployments = host.open();
+    let directory = host.sysroot().join("ostree/deploy/slipway/deploy");
+    put(&directory, "tmp.OpZZn2", b"[origin]\n");
+    deployments.sweep().unwrap();
+    assert!(!directory.join("tmp.OpZZn2").exists());
+    assert_eq!(deployments.list().unwrap().len(), 1);
+}
+
+#[test]
+fn boots_of_a_switched_target_are_counted_until_it_is_kept() {
+    let host = Host::new();
+    let deploy = host.image("r/os:2", |_| ());
+    let mut block = b"# GRUB Environment Block\n".to_vec();
+    block.resize(1024, b'#');
+    put(&host.sysroot(), "boot/grub2/grubenv", &block);
+    let grubenv = || fs::read_to_string(host.sysroot().join("boot/grub2/grubenv")).unwrap();
+    let mut deployments = host.open();
+    let made = deployments.make(&deploy).unwrap();
+    deployments.make_first(&made.id, Some(3)).unwrap();
+    assert!(grubenv().contains("\nboot_counter=3\nboot_success=0\n"));
+    deployments.keep_first().unwrap();
+    assert!(grubenv().contains("\nboot_success=1\n##"));
+}
+
+#[test]
 fn switching_back_boots_the_origin_with_the_other_behind() {
     let host = Host::new();
     let deploy = host.image("r/os:2", |_| ());

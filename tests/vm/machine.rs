@@ -1,0 +1,224 @@
+//! A machine with the program under test on it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use host::files::Root;
+use host::journal::Store;
+use lab::Lab;
+use lab::host::HostSpec;
+use lab::image::Image;
+use lab::registry::Registry;
+use lab::tree::{Commit, Overlay, Tree};
+use lab::vm::{MACHINE_BOOTED_WITHIN, Vm, VmBoot};
+use machineconfig::plan::Bundle;
+use serde_json::Value;
+
+use super::configs::SHADOWED;
+
+pub(crate) const MCD_OS: &str = "/var/lib/slipway/bin/mcd-os";
+
+/// A kubelet that does nothing but run, where the OS looks for it.
+const KUBELET: &str = "#!/bin/sh\nexec sleep infinity\n";
+const LINKS: &str = "d /run/lab/bin 0755 root root -\n\
+                     L /run/lab/bin/lab-kubernetes - - - - /var/lib/lab/kubelet\n";
+
+/// The checks may take this long; an emulated machine starts its kubelet in a few seconds.
+const DEADLINE: &str =
+    "[Service]\nExecStart=\nExecStart=/var/lib/slipway/bin/mcd-os guard --prove --deadline 40\n";
+
+/// What a running machine writes itself, or is ours.
+const NOISE: [&str; 3] = [
+    "etc/machine-id",
+    "etc/resolv.conf",
+    "etc/machine-config-daemon/",
+];
+
+pub(crate) struct Machine {
+    pub(crate) vm: Vm,
+    tree: Tree,
+    registry: Registry,
+    // Dropped last.
+    _lab: Lab,
+}
+
+/// Everything that an update may touch: a line a path, with its bytes' digest, mode and owner.
+pub(crate) type Snapshot = BTreeSet<String>;
+
+/// The OS that a machine starts with.
+pub(crate) fn first_os() -> Overlay {
+    Overlay::version("first").file(&format!("/usr{SHADOWED}"), "of the first OS\n", 0o644)
+}
+
+/// Another one, with a kernel of its own.
+pub(crate) fn second_os() -> Overlay {
+    Overlay::version("second").another_kernel().file(
+        &format!("/usr{SHADOWED}"),
+        "of the second OS\n",
+        0o640,
+    )
+}
+
+impl Machine {
+    /// A booted machine of the first OS, with the guard installed.
+    pub(crate) fn new() -> Result<Self> {
+        let tree = Tree::ready()?;
+        let os = tree.commit(&first_os())?;
+        let lab = Lab::create()?;
+        let registry = Registry::start(&lab)?;
+        let spec = HostSpec::new("machine", &os)
+            .registry(&registry.location())
+            .file("/etc/kubernetes/kubelet.env", "KUBELET_ARGS=\n", 0o644)
+            .file("/etc/tmpfiles.d/lab.conf", LINKS, 0o644)
+            .file("/var/lib/lab/kubelet", KUBELET, 0o755)
+            .file(
+                MCD_OS,
+                fs::read(built()).context("`make binaries` builds mcd-os")?,
+                0o755,
+            )
+            .file(
+                "/etc/systemd/system/slipway-verify.service.d/lab.conf",
+                DEADLINE,
+                0o644,
+            );
+        let mut vm = Vm::create(&lab, spec)?;
+        vm.start()?;
+        vm.wait_booted(MACHINE_BOOTED_WITHIN)?;
+        vm.shell(&format!("{MCD_OS} guard --install"))?;
+        Ok(Self {
+            vm,
+            tree,
+            registry,
+            _lab: lab,
+        })
+    }
+
+    /// Makes a commit and puts it into the registry, as a native container image; its pull spec.
+    pub(crate) fn push(&self, overlay: &Overlay) -> Result<(Commit, String)> {
+        let commit = self.tree.commit(overlay)?;
+        let image = Image::native(&commit)?;
+        let spec = self
+            .registry
+            .push(&image, &format!("os:{}", commit.version))?;
+        Ok((commit, spec))
+    }
+
+    /// Stores a plan as the daemon does; its directory.
+    pub(crate) fn put(&self, bundle: &Bundle) -> Result<String> {
+        let dir = tempfile::tempdir()?;
+        let root = Root::open(dir.path(), None)?;
+        Store::new(&root).put_plan(bundle)?;
+        let directory = Store::plan_directory(&bundle.plan.attempt)?;
+        let mut script = "set -e; umask 077\n".to_owned();
+        write_into(
+            &mut script,
+            &dir.path().join(directory.trim_start_matches('/')),
+            &directory,
+        )?;
+        self.vm.shell(&script)?;
+        Ok(directory)
+    }
+
+    /// Fetches, rehearses and applies; the machine waits for a reboot then.
+    pub(crate) fn switch(&self, bundle: &Bundle, image: &str) -> Result<()> {
+        let directory = self.put(bundle)?;
+        self.vm.shell(&format!(
+            "{MCD_OS} fetch {image} && {MCD_OS} rehearse {directory} && {{ {MCD_OS} apply {directory}; [ $? = 4 ]; }}"
+        ))?;
+        Ok(())
+    }
+
+    /// Runs a verb up to the moment at which a condition of the shell holds. There it stands still.
+    pub(crate) fn freeze(&self, verb: &str, when: &str) -> Result<()> {
+        let script = format!(
+            "{MCD_OS} {verb} </dev/null >/run/verb.log 2>&1 & verb=$!\n\
+             until {when}; do kill -0 $verb || {{ cat /run/verb.log >&2; exit 1; }}; done\n\
+             kill -STOP $verb"
+        );
+        self.vm
+            .shell(&script)
+            .with_context(|| format!("{when:?} was never so"))?;
+        Ok(())
+    }
+
+    /// Waits until the machine is up, nothing is under way, and the guard is done.
+    pub(crate) fn settle(&mut self) -> Result<VmBoot> {
+        let until = Instant::now() + MACHINE_BOOTED_WITHIN;
+        loop {
+            let boot = self.vm.wait_booted(MACHINE_BOOTED_WITHIN)?;
+            let rest = self.vm.shell(
+                "test ! -e /var/lib/slipway/journal.json && \
+                 ! systemctl is-active slipway-guard slipway-verify | grep -q activ",
+            );
+            if rest.is_ok() {
+                return Ok(boot);
+            }
+            ensure!(Instant::now() < until, "it does not settle: {}", self.log());
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+
+    /// What the machine says of itself.
+    pub(crate) fn view(&self) -> Result<Value> {
+        let text = self.vm.shell(&format!("{MCD_OS} deployments --json"))?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// What it is: its OS, its kernel's arguments, and what updates write.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot> {
+        let text = self.vm.shell(
+            "cd /; . /etc/os-release; echo \"$OSTREE_VERSION\"; sed 's/ /\\n/g' /proc/cmdline | grep -v ostree=\n\
+             shared=$(ls -d var/home var/usrlocal var/lib/managed 2>/dev/null)\n\
+             find etc $shared -printf '%p %y %m %U:%G %l\\n'\n\
+             find etc $shared -type f -exec sha256sum {} +",
+        )?;
+        let lines = text.lines();
+        Ok(lines
+            .filter(|line| !NOISE.iter().any(|noise| line.contains(noise)))
+            .map(ToOwned::to_owned)
+            .collect())
+    }
+
+    /// What the guard said in this boot.
+    pub(crate) fn log(&self) -> String {
+        let units = "-u slipway-guard -u slipway-verify";
+        self.vm
+            .shell(&format!("journalctl -b -o cat --no-pager {units}"))
+            .unwrap_or_else(|error| format!("{error:#}"))
+    }
+}
+
+fn built() -> PathBuf {
+    let built = std::env::var_os("SLIPWAY_BINARIES").map_or_else(
+        || Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/slipway")).to_owned(),
+        PathBuf::from,
+    );
+    built.join("mcd-os")
+}
+
+/// Lines of a shell that write what is below a folder of this machine.
+fn write_into(script: &mut String, from: &Path, to: &str) -> Result<()> {
+    writeln!(script, "mkdir -p {to}")?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        let to = format!("{to}/{}", path.file_name().unwrap_or_default().display());
+        if path.is_dir() {
+            write_into(script, &path, &to)?;
+        } else {
+            let bytes = BASE64_STANDARD.encode(fs::read(&path)?);
+            writeln!(script, "echo {bytes} | base64 -d >{to}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The lines in which two snapshots differ.
+pub(crate) fn differences(one: &Snapshot, other: &Snapshot) -> Vec<String> {
+    one.symmetric_difference(other).cloned().collect()
+}

@@ -1,0 +1,281 @@
+//! The power is cut at ten points of an update; afterwards the machine is what it was, or the target.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use lab::host::entries;
+use lab::vm::MACHINE_BOOTED_WITHIN;
+use machineconfig::plan::Bundle;
+use machineconfig::spec::MachineConfig;
+use serde_json::json;
+
+use super::configs::{self, SHADOWED, file};
+use super::machine::{Machine, Snapshot, differences, first_os, second_os};
+
+/// Where the journal is, and deployments.
+const JOURNAL: &str = "/var/lib/slipway/journal.json";
+const DEPLOYMENTS: &str = "/ostree/deploy/slipway/deploy";
+
+/// One end of the updates: a configuration, and the OS that it names.
+struct End {
+    config: MachineConfig,
+    image: String,
+    version: &'static str,
+    checksum: String,
+}
+
+/// What may be found after a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum May {
+    Old,
+    New,
+    /// What the boot entries on the disk name.
+    Named,
+}
+
+/// Where an update is cut.
+enum Point {
+    /// While a verb of it is at work; its plan is `PLAN`, its image `IMAGE`.
+    During { verb: &'static str, when: String },
+    /// While it goes down for its reboot.
+    GoingDown,
+    /// As soon as the boot loader has started the target's kernel.
+    Kernel,
+    /// In the target, before it is proved.
+    Booted,
+}
+
+struct Updates {
+    machine: Machine,
+    ends: [End; 2],
+    /// Index of the end that the machine is in.
+    at: usize,
+    /// What the machine is at an end, as it was when it first came there.
+    known: BTreeMap<usize, Snapshot>,
+    attempts: u32,
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree, qemu"]
+fn a_power_cut_at_ten_points_of_an_update_leaves_the_old_state_or_the_target() {
+    let mut updates = Updates::new();
+    let other = format!("{DEPLOYMENTS}/{}", updates.ends[1].checksum);
+    let during = |verb, when: String| Point::During { verb, when };
+    let stage = |name: &str| format!("grep -q '\"stage\":[ ]*\"{name}\"' {JOURNAL} 2>/dev/null");
+    let points = [
+        (
+            "the image is being fetched",
+            during(
+                "fetch IMAGE",
+                "pgrep -x skopeo >/dev/null && sleep 1".to_owned(),
+            ),
+            May::Old,
+        ),
+        (
+            "the rehearsal has its deployment",
+            during(
+                "rehearse PLAN",
+                format!("compgen -G '{other}.*/usr/etc' >/dev/null"),
+            ),
+            May::Old,
+        ),
+        (
+            "the intent is written",
+            during("apply PLAN", stage("applying")),
+            May::Old,
+        ),
+        (
+            "the deployment is being made",
+            during(
+                "apply PLAN",
+                format!("compgen -G '{other}.*/usr' >/dev/null"),
+            ),
+            May::Old,
+        ),
+        (
+            "the configuration is being written",
+            during(
+                "apply PLAN",
+                format!("compgen -G '{other}.*/etc/managed/packed' >/dev/null"),
+            ),
+            May::Old,
+        ),
+        (
+            "the deployment is complete",
+            during("apply PLAN", stage("switching")),
+            May::Named,
+        ),
+        (
+            "the boot loader names the target",
+            during(
+                "apply PLAN",
+                "[ \"$(readlink /boot/loader)\" != \"$(cat /run/loader)\" ]".to_owned(),
+            ),
+            May::New,
+        ),
+        ("the machine goes down", Point::GoingDown, May::New),
+        ("the target's kernel starts", Point::Kernel, May::New),
+        ("the target is booted", Point::Booted, May::New),
+    ];
+    let mut report = Vec::new();
+    for (name, point, may) in points {
+        let is = updates.cut_at(name, &point, may);
+        report.push(format!("{name}: {is:?}"));
+    }
+    println!(
+        "power cut at {} points:\n  {}",
+        report.len(),
+        report.join("\n  ")
+    );
+}
+
+impl Updates {
+    /// A machine that was once updated without trouble.
+    fn new() -> Self {
+        let machine = Machine::new().unwrap();
+        let (first, first_image) = machine.push(&first_os()).unwrap();
+        let (second, second_image) = machine.push(&second_os()).unwrap();
+        let files = [
+            file("/etc/managed/secret", "of the first", 0o644, "root"),
+            file(SHADOWED, "of the first", 0o600, "root"),
+            file("/var/lib/managed/data", "of the first", 0o600, "root"),
+        ];
+        let config = configs::config("rendered-first", &first_image, &[], &files, &[], &json!([]));
+        let ends = [
+            End {
+                config: config.unwrap(),
+                image: first_image,
+                version: "first",
+                checksum: first.checksum,
+            },
+            End {
+                config: configs::full(&second_image).unwrap(),
+                image: second_image,
+                version: "second",
+                checksum: second.checksum,
+            },
+        ];
+        let mut updates = Self {
+            machine,
+            ends,
+            at: 0,
+            known: BTreeMap::new(),
+            attempts: 0,
+        };
+        let none = configs::none().unwrap();
+        let to = &updates.ends[0];
+        let bundle = configs::plan("a0", &none, &to.config).unwrap();
+        updates.machine.switch(&bundle, &to.image).unwrap();
+        updates.machine.vm.reboot().unwrap();
+        updates.check("the update without trouble");
+        updates
+    }
+
+    /// Begins an update, cuts it, and says where the machine is then.
+    fn cut_at(&mut self, name: &str, point: &Point, may: May) -> May {
+        eprintln!("cut where {name}");
+        let bundle = self.next();
+        let to = 1 - self.at;
+        let image = self.ends[to].image.clone();
+        let machine = &mut self.machine;
+        let directory = machine.put(&bundle).unwrap();
+        machine
+            .vm
+            .shell("readlink /boot/loader >/run/loader")
+            .unwrap();
+        if let Point::During { verb, when } = point {
+            if !verb.contains("IMAGE") {
+                machine
+                    .vm
+                    .shell(&format!("{} fetch {image}", super::machine::MCD_OS))
+                    .unwrap();
+            }
+            let verb = verb.replace("IMAGE", &image).replace("PLAN", &directory);
+            machine.freeze(&verb, when).unwrap();
+        } else {
+            machine.switch(&bundle, &image).unwrap();
+            go_down(machine, point);
+        }
+        machine.vm.cut_power();
+        let named = machine.vm.with_sysroot(|sysroot| {
+            let first = entries(sysroot)?.swap_remove(0);
+            Ok(first.deployment(sysroot)?.display().to_string())
+        });
+        let is = if named.unwrap().contains(&self.ends[to].checksum) {
+            May::New
+        } else {
+            May::Old
+        };
+        assert!(
+            may == May::Named || may == is,
+            "{name}: it boots the {is:?}"
+        );
+        self.machine.vm.start().unwrap();
+        if is == May::New {
+            self.at = to;
+        }
+        self.check(name);
+        is
+    }
+
+    /// The plan of an update to the other end.
+    fn next(&mut self) -> Bundle {
+        self.attempts += 1;
+        let attempt = format!("a{}", self.attempts);
+        configs::plan(
+            &attempt,
+            &self.ends[self.at].config,
+            &self.ends[1 - self.at].config,
+        )
+        .unwrap()
+    }
+
+    /// The machine comes to rest where it should be, is that by its bytes, and says so.
+    fn check(&mut self, name: &str) {
+        let end = &self.ends[self.at];
+        let boot = self.machine.settle().unwrap();
+        assert_eq!(boot.deployment.checksum, end.checksum, "{name}");
+        let is = self.machine.snapshot().unwrap();
+        assert!(is.contains(end.version), "{name}: {is:?}");
+        let known = self.known.entry(self.at).or_insert_with(|| is.clone());
+        assert_eq!(differences(&is, known), [""; 0], "{name}");
+        let view = self.machine.view().unwrap();
+        assert_eq!(
+            view["booted"]["config"],
+            json!(end.config.name),
+            "{name}: {view}"
+        );
+        assert_eq!(view["held"], json!(null), "{name}: {view}");
+        assert_eq!(view["next"], json!(null), "{name}: {view}");
+        // By the configuration itself: files, modes, owners, units, arguments.
+        self.machine
+            .vm
+            .shell(&format!("{} verify", super::machine::MCD_OS))
+            .unwrap();
+        let counting = self
+            .machine
+            .vm
+            .shell("grep -c boot_counter /boot/grub2/grubenv || true");
+        assert_eq!(counting.unwrap(), "0", "{name}");
+    }
+}
+
+/// Goes on from the switch to a point of the reboot.
+fn go_down(machine: &mut Machine, point: &Point) {
+    let before = machine.vm.console().unwrap().matches("lab: boots").count();
+    let until = Instant::now() + MACHINE_BOOTED_WITHIN;
+    // The agent goes down with the machine, so that nothing may come back.
+    drop(machine.vm.shell("systemctl reboot"));
+    let is_there = |machine: &mut Machine| match point {
+        Point::GoingDown | Point::During { .. } => machine.vm.shell("true").is_err(),
+        Point::Kernel => machine.vm.console().unwrap().matches("lab: boots").count() > before,
+        Point::Booted => {
+            let booted = format!("grep -q '\"stage\":[ ]*\"booted\"' {JOURNAL}");
+            machine.vm.shell(&booted).is_ok()
+        }
+    };
+    while !is_there(machine) {
+        assert!(Instant::now() < until, "the machine does not go down");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
