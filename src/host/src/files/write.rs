@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use machineconfig::plan::{Digest, Mode};
-use rustix::fs::{self, AtFlags, Gid, OFlags, Uid};
+use rustix::fs::{self, AtFlags, Gid, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 
 use super::path::Location;
@@ -100,6 +100,7 @@ impl Root {
     /// # Errors
     /// [`Error::Remove`].
     pub fn remove_empty_directory(&self, at: &Location) -> Result<bool> {
+        self.discard_temporary(at)?;
         match self.unlink(at, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(true),
             Err(Error::Remove { source, .. })
@@ -155,25 +156,33 @@ impl Root {
         Ok(())
     }
 
+    /// Makes a directory under a temporary name and renames it: nobody ever sees it with another mode or
+    /// owner. One that is there is given them.
     fn make_one(&self, at: &Location, mode: Mode, uid: u32, gid: u32) -> io::Result<()> {
         let (parent, name) = at.split();
         let parent = self.open_directory_at(parent)?;
-        match fs::mkdirat(&parent, name, fs::Mode::from(0o700)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
+        let dress = |name: &str| -> io::Result<()> {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let directory = fs::openat(&parent, name, flags, fs::Mode::empty())?;
+            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+            fs::fchown(&directory, Some(uid), Some(gid))?;
+            fs::fchmod(&directory, fs::Mode::from(mode.0))?;
+            self.label(&directory, at, DIRECTORY_TYPE | mode.0)?;
+            Ok(fs::fsync(&directory)?)
+        };
+        if self.look(at).map_err(io::Error::other)? == Found::Nothing {
+            let temporary = temporary_name(name);
+            match fs::mkdirat(&parent, &temporary, fs::Mode::from(0o700)) {
+                // One left by a killed run is as good.
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            dress(&temporary)?;
+            fs::renameat_with(&parent, &temporary, &parent, name, RenameFlags::NOREPLACE)?;
+        } else {
+            dress(name)?;
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = fs::openat(&parent, name, flags, fs::Mode::empty())?;
-        fs::fchown(
-            &directory,
-            Some(Uid::from_raw(uid)),
-            Some(Gid::from_raw(gid)),
-        )?;
-        fs::fchmod(&directory, fs::Mode::from(mode.0))?;
-        self.label(&directory, at, DIRECTORY_TYPE | mode.0)?;
-        fs::fsync(&directory)?;
-        fs::fsync(&parent)?;
-        Ok(())
+        Ok(fs::fsync(&parent)?)
     }
 
     /// Makes something under the temporary name of `at`, then renames it there and syncs.
@@ -184,10 +193,10 @@ impl Root {
     ) -> Result<()> {
         let (directory, name) = at.split();
         let temporary = temporary_name(name);
+        // One left by a killed run.
+        self.discard_temporary(at)?;
         let put = || -> io::Result<()> {
             let directory = self.open_directory_at(directory)?;
-            // One left by a killed run.
-            remove_if_there(&directory, &temporary)?;
             make(&directory, &temporary)?;
             if let Err(error) = fs::renameat(&directory, &temporary, &directory, name) {
                 remove_if_there(&directory, &temporary)?;
@@ -199,10 +208,17 @@ impl Root {
         put().map_err(|source| write_error(at, source))
     }
 
-    /// Removes what a killed run left beside a location.
+    /// Removes what a killed run left beside a location: a file, a link, or a directory still empty.
     fn discard_temporary(&self, at: &Location) -> Result<()> {
         let beside = at.beside(&temporary_name(at.split().1));
-        self.unlink(&beside, AtFlags::empty())
+        match self.unlink(&beside, AtFlags::empty()) {
+            Err(Error::Remove { source, .. })
+                if Errno::from_io_error(&source) == Some(Errno::ISDIR) =>
+            {
+                self.unlink(&beside, AtFlags::REMOVEDIR)
+            }
+            done => done,
+        }
     }
 
     fn unlink(&self, at: &Location, flags: AtFlags) -> Result<()> {
