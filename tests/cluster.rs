@@ -209,6 +209,17 @@ impl Cluster {
         found.with_context(|| format!("there is no host {node}"))
     }
 
+    /// The daemon of a node.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn daemon(&self, node: &str) -> Result<&Pod> {
+        let place = self.hosts.iter().position(|host| host.name() == node);
+        let daemon = place.and_then(|place| self.daemons.get(place));
+        daemon.with_context(|| format!("there is no daemon on {node}"))
+    }
+
     /// Applies a YAML or JSON text as the administrator does.
     ///
     /// # Errors

@@ -175,7 +175,13 @@ pub(crate) fn picked() -> impl Iterator<Item = (i64, Pick)> {
 impl Call {
     /// The call that a thread stands before; none if it changes nothing after all.
     pub(crate) fn of(pid: i32, entry: &Entry) -> Option<Self> {
-        let (_, name, form, _) = CALLS.iter().find(|(number, ..)| *number == entry.number)?;
+        let (_, name, form, pick) = CALLS.iter().find(|(number, ..)| *number == entry.number)?;
+        if let Pick::Creating { flags } = pick {
+            let flags = entry.arguments.get(usize::try_from(*flags).ok()?)?;
+            if flags & u64::from(CREATING) == 0 {
+                return None;
+            }
+        }
         let [a, b, c, d, ..] = entry.arguments;
         let mut from = String::new();
         let path = match form {

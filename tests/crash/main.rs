@@ -1,5 +1,6 @@
 //! Crash tests on a real host: everything that `mcd-os` does is stopped at every point between two
-//! system calls that change the host, once by killing the program, once by killing the host.
+//! system calls that change the host, once by killing the program, once by killing the host; and the
+//! daemon that has it done.
 //!
 //! - `call`, `filter`, `ptrace`, `tracer`: a program that stands still before each such call
 //! - `configs`, `small_os`: between what a host goes
@@ -7,7 +8,7 @@
 //! - `way`: everything that is stopped, and what may be there then
 //! - `points`: which points there are, and how many were tried
 //! - `state`, `tree`: what a host is, by its bytes
-//! - `process_kill`, `host_kill`: the two suites
+//! - `process_kill`, `host_kill`, `daemon`: the suites
 
 #![expect(
     clippy::similar_names,
@@ -20,6 +21,7 @@
 
 mod call;
 mod configs;
+mod daemon;
 mod filter;
 mod host_kill;
 mod points;
@@ -32,6 +34,8 @@ mod state;
 mod tracer;
 mod tree;
 mod way;
+
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -53,6 +57,17 @@ fn a_killed_program_leaves_its_host_whole() -> Result<()> {
         "{}",
         process_kill::run(&site, &stages, density, &mut hosts)?
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn a_killed_daemon_goes_on_where_it_was() -> Result<()> {
+    let logs = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../target/crash-daemon"
+    ));
+    println!("{}", daemon::run(logs).await?);
     Ok(())
 }
 

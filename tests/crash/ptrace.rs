@@ -6,7 +6,7 @@
 
 use std::io;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use libc::{c_int, c_void, pid_t};
 
 /// Follows threads and children, tells calls from signals, and leaves nothing behind if we die.
@@ -32,8 +32,8 @@ pub(crate) enum Status {
 pub(crate) enum Stop {
     /// Before a call that the filter picked.
     Before,
-    /// After a call.
-    After,
+    /// Before or after a call, as it was asked to.
+    Call,
     /// A signal is to be delivered.
     Signal(c_int),
     /// It was stopped as a job is.
@@ -62,9 +62,16 @@ pub(crate) fn go_on(pid: pid_t, signal: c_int) -> Result<()> {
     tolerant(request(libc::PTRACE_CONT, pid, 0, signal))
 }
 
-/// Lets a thread go on to the end of the call that it stands before.
-pub(crate) fn finish(pid: pid_t) -> Result<()> {
-    tolerant(request(libc::PTRACE_SYSCALL, pid, 0, 0))
+/// Lets a thread go on to the end of the call that it stands before, or else to the next call, with a
+/// signal or 0.
+pub(crate) fn go_to_call(pid: pid_t, signal: c_int) -> Result<()> {
+    let signal = usize::try_from(signal).context("a signal below zero")?;
+    tolerant(request(libc::PTRACE_SYSCALL, pid, 0, signal))
+}
+
+/// Has a thread stop wherever it is.
+pub(crate) fn interrupt(pid: pid_t) -> Result<()> {
+    tolerant(request(libc::PTRACE_INTERRUPT, pid, 0, 0))
 }
 
 /// Leaves a thread stopped as a job until it is continued as one.
@@ -72,8 +79,9 @@ pub(crate) fn listen(pid: pid_t) -> Result<()> {
     tolerant(request(libc::PTRACE_LISTEN, pid, 0, 0))
 }
 
-/// The call that a thread stands before.
-pub(crate) fn entry(pid: pid_t) -> Result<Entry> {
+/// Where a thread stands that was stopped at a call: before it, or after it with what it returned, of
+/// which a negative one is an error.
+pub(crate) fn call(pid: pid_t) -> Result<std::result::Result<Entry, i64>> {
     // SAFETY: all zeros is a value of this structure of integers.
     let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
     let size = size_of_val(&info);
@@ -83,27 +91,25 @@ pub(crate) fn entry(pid: pid_t) -> Result<Entry> {
         size,
         &raw mut info as usize,
     )?;
-    // SAFETY: at this stop the kernel has filled in this member.
-    let seccomp = unsafe { info.u.seccomp };
-    Ok(Entry {
-        number: seccomp.nr.cast_signed(),
-        arguments: seccomp.args,
-    })
-}
-
-/// What the call returned after which a thread stands: a negative one is an error.
-pub(crate) fn result(pid: pid_t) -> Result<i64> {
-    // SAFETY: as above.
-    let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
-    let size = size_of_val(&info);
-    request(
-        libc::PTRACE_GET_SYSCALL_INFO,
-        pid,
-        size,
-        &raw mut info as usize,
-    )?;
-    // SAFETY: at this stop the kernel has filled in this member.
-    Ok(unsafe { info.u.exit }.sval)
+    let entry = |number: u64, arguments| Entry {
+        number: number.cast_signed(),
+        arguments,
+    };
+    match info.op {
+        libc::PTRACE_SYSCALL_INFO_SECCOMP => {
+            // SAFETY: at this stop the kernel has filled in this member.
+            let seccomp = unsafe { info.u.seccomp };
+            Ok(Ok(entry(seccomp.nr, seccomp.args)))
+        }
+        libc::PTRACE_SYSCALL_INFO_ENTRY => {
+            // SAFETY: as above.
+            let before = unsafe { info.u.entry };
+            Ok(Ok(entry(before.nr, before.args)))
+        }
+        // SAFETY: as above.
+        libc::PTRACE_SYSCALL_INFO_EXIT => Ok(Err(unsafe { info.u.exit }.sval)),
+        other => bail!("the program stands at no call: {other}"),
+    }
 }
 
 /// Waits for the next report of anything this thread traces; none if it traces nothing any more.
@@ -130,7 +136,7 @@ fn understand(status: c_int) -> Status {
     }
     let signal = libc::WSTOPSIG(status);
     Status::Stopped(match status >> 16 {
-        0 if signal == libc::SIGTRAP | 0x80 => Stop::After,
+        0 if signal == libc::SIGTRAP | 0x80 => Stop::Call,
         0 => Stop::Signal(signal),
         libc::PTRACE_EVENT_SECCOMP => Stop::Before,
         libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => Stop::Job,

@@ -2,7 +2,8 @@
 //!
 //! A filter of the kernel's stops the program, its threads and its children at the calls of
 //! [`super::call`] only; all others cost nothing. What a stop is for is up to the caller: it looks at
-//! the host, and has the call done or everything killed there.
+//! the host, and has the call done or everything killed there. A program that runs already has no filter:
+//! it is stopped at every call, and goes on at once from those that change nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +16,7 @@ use lab::host::Host;
 
 use super::call::Call;
 use super::filter;
-use super::ptrace::{self, Status, Stop};
+use super::ptrace::{self, Entry, Status, Stop};
 
 /// How long the waiting shell may take to be there.
 const THERE_WITHIN: Duration = Duration::from_secs(10);
@@ -95,6 +96,25 @@ pub(crate) fn run(host: &Host, words: &[&str], decide: &mut Decide<'_>) -> Resul
     })
 }
 
+/// Follows a program that runs already to its end, or until `decide` has it killed.
+///
+/// # Errors
+///
+/// As those of [`run`].
+pub(crate) fn attach(leader: i32, decide: &mut Decide<'_>) -> Result<Ended> {
+    let run = std::thread::scope(|scope| {
+        let tracer = scope.spawn(|| Run::join(leader)?.carry(decide));
+        tracer
+            .join()
+            .map_err(|_| anyhow::anyhow!("the tracer panicked"))?
+    })?;
+    Ok(Ended {
+        is_killed: run.is_killed,
+        stderr: String::new(),
+        done: run.done,
+    })
+}
+
 /// Starts a shell that waits for a line, below another one.
 fn start(host: &Host, words: &[&str]) -> Result<Child> {
     let mut command = host.command("sh")?;
@@ -109,6 +129,8 @@ fn start(host: &Host, words: &[&str]) -> Result<Child> {
 
 struct Run {
     leader: i32,
+    /// How a thread goes on to where it is stopped next, with a signal or 0.
+    resume: fn(i32, i32) -> Result<()>,
     /// All processes and threads.
     alive: BTreeSet<i32>,
     /// Calls that are being done, by thread.
@@ -125,13 +147,36 @@ impl Run {
         ptrace::seize(leader)?;
         let mut stdin = outer.stdin.take().context("no way to say go")?;
         stdin.write_all(b"\n")?;
-        Ok(Self {
+        Ok(Self::of(leader, BTreeSet::from([leader]), ptrace::go_on))
+    }
+
+    fn join(leader: i32) -> Result<Self> {
+        let mut alive = BTreeSet::new();
+        loop {
+            // A thread that is seized has those that it starts traced; one that is not may start another.
+            let mut is_all = true;
+            for task in fs::read_dir(format!("/proc/{leader}/task"))? {
+                let pid = task?.file_name().to_string_lossy().parse()?;
+                if alive.insert(pid) && ptrace::seize(pid).is_ok() {
+                    is_all = false;
+                    ptrace::interrupt(pid)?;
+                }
+            }
+            if is_all {
+                return Ok(Self::of(leader, alive, ptrace::go_to_call));
+            }
+        }
+    }
+
+    fn of(leader: i32, alive: BTreeSet<i32>, resume: fn(i32, i32) -> Result<()>) -> Self {
+        Self {
             leader,
-            alive: BTreeSet::from([leader]),
+            resume,
+            alive,
             under_way: BTreeMap::new(),
             done: Vec::new(),
             is_killed: false,
-        })
+        }
     }
 
     fn carry(mut self, decide: &mut Decide<'_>) -> Result<Self> {
@@ -151,17 +196,22 @@ impl Run {
         };
         self.alive.insert(pid);
         match stop {
-            Stop::Before => self.before(pid, decide),
-            Stop::After => self.after(pid),
-            Stop::Signal(signal) => ptrace::go_on(pid, signal),
+            // One that was killed meanwhile stands nowhere, and is reported gone.
+            Stop::Before | Stop::Call => match ptrace::call(pid) {
+                Ok(Ok(entry)) => self.before(pid, &entry, decide),
+                Ok(Err(returned)) => self.after(pid, returned),
+                Err(_) if self.is_killed => Ok(()),
+                Err(error) => Err(error),
+            },
+            Stop::Signal(signal) => (self.resume)(pid, signal),
             Stop::Job => ptrace::listen(pid),
-            Stop::Event => ptrace::go_on(pid, 0),
+            Stop::Event => (self.resume)(pid, 0),
         }
     }
 
-    fn before(&mut self, pid: i32, decide: &mut Decide<'_>) -> Result<()> {
-        let Some(call) = Call::of(pid, &ptrace::entry(pid)?) else {
-            return ptrace::go_on(pid, 0);
+    fn before(&mut self, pid: i32, entry: &Entry, decide: &mut Decide<'_>) -> Result<()> {
+        let Some(call) = Call::of(pid, entry) else {
+            return (self.resume)(pid, 0);
         };
         // A point is where something was changed since the last one.
         if !self.done.is_empty() && !self.is_killed {
@@ -179,16 +229,16 @@ impl Run {
             }
         }
         self.under_way.insert(pid, call);
-        ptrace::finish(pid)
+        ptrace::go_to_call(pid, 0)
     }
 
-    fn after(&mut self, pid: i32) -> Result<()> {
+    fn after(&mut self, pid: i32, returned: i64) -> Result<()> {
         if let Some(call) = self.under_way.remove(&pid)
-            && ptrace::result(pid)? >= 0
+            && returned >= 0
         {
             self.done.push(call);
         }
-        ptrace::go_on(pid, 0)
+        (self.resume)(pid, 0)
     }
 
     fn kill(&mut self) {

@@ -55,7 +55,13 @@ impl Units for Running<'_> {
     }
 
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
-        Ok(self.wait(async |systemd: &Systemd| systemd.run(job, unit).await)?)
+        Ok(self.wait(async |systemd: &Systemd| {
+            if matches!(job, Job::Start | Job::Restart) {
+                // Else systemd refuses one that was started often lately, whoever did that.
+                systemd.reset_failed(unit).await?;
+            }
+            systemd.run(job, unit).await
+        })?)
     }
 
     fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {
