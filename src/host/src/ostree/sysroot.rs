@@ -67,9 +67,14 @@ impl Deployments {
         let until = Instant::now() + patience;
         while !self.is_locked {
             let locked = self.sysroot.try_lock();
-            self.is_locked = locked.doing(|| "lock the deployments".to_owned())?;
+            let is_late = Instant::now() >= until;
+            self.is_locked = match locked {
+                // `/boot` is frozen for a moment, by a run that was killed there: a child of it thaws it.
+                Err(error) if error.matches(gio::IOErrorEnum::Busy) && !is_late => false,
+                locked => locked.doing(|| "lock the deployments".to_owned())?,
+            };
             if !self.is_locked {
-                if Instant::now() >= until {
+                if is_late {
                     return Err(Error::Locked);
                 }
                 thread::sleep(LOCK_PAUSE);
