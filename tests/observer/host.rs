@@ -146,11 +146,13 @@ pub fn snapshot(host: &impl Host) -> Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
+/// What programs keep for themselves is left out; in `/var/lib/containers`, skopeo what it knows of registries.
+///
 /// Prints lines of path, tab and what is there; files have a second line with their digest.
 const SNAPSHOT: &str = r"set -e
 list() {
     find /etc /boot /var \
-        \( -path /var/log -o -path /var/tmp -o -path /var/cache \
+        \( -path /var/log -o -path /var/tmp -o -path /var/cache -o -path /var/lib/containers \
            -o -path /var/lib/systemd -o -path /var/lib/kubelet -o -path /var/lib/slipway \) -prune \
         -o \( $1 \) -print0
     find /sysroot/ostree/deploy/*/deploy -maxdepth 1 \( $1 \) -print0

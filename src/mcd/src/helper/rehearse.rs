@@ -5,6 +5,7 @@ use host::execute::{self, Hands, Running, Sysroot as _, describe, reboot};
 use host::journal::Store;
 use host::systemd::{Offline, links};
 use machineconfig::plan::{Action, Bundle, Plan, Route};
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use super::context::{Context, lock_deployments};
@@ -83,6 +84,11 @@ fn rehearse_reboot(
         return Ok(vec![execute::chain(&execute::Error::NoDeploy)]);
     };
     let mut reasons = updaters::found(&mut Running::new(&context.runtime))?;
+    // Told to end, it comes to its end: stopped halfway, it would leave a deployment to the next one.
+    let _told = {
+        let _runtime = context.runtime.enter();
+        signal(SignalKind::terminate()).context("cannot hear of SIGTERM")?
+    };
     let mut deployments = lock_deployments()?;
     reasons.extend(deployments.refusals(deploy)?);
     if !reasons.is_empty() {
