@@ -124,6 +124,10 @@ impl Cluster {
         let registry = Registry::start(&lab)?;
         let names = nodes.iter().map(|node| node.name.clone()).collect();
         let dir = logs.join("control-plane");
+        // With the logs, it has the objects of an earlier run.
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        }
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let options = Options {
             dir: Some(dir),
