@@ -208,6 +208,13 @@ impl<'a> Store<'a> {
     /// [`Error::Files`], [`Error::Damaged`].
     pub fn put_plan(&self, bundle: &Bundle) -> Result<()> {
         let attempt = &bundle.plan.attempt;
+        let plans = self.root.locate(PLANS)?;
+        for name in self.root.list(&plans)? {
+            // Of a run that was killed before it had a plan.
+            if is_temporary(&name) {
+                self.root.remove_empty_directory(&plans.below(&name))?;
+            }
+        }
         for (digest, bytes) in &bundle.blobs {
             self.put_blob(attempt, digest, bytes)?;
         }
@@ -287,7 +294,8 @@ impl<'a> Store<'a> {
     /// [`Error::Files`].
     pub fn plans(&self) -> Result<Vec<Attempt>> {
         let names = self.root.list(&self.root.locate(PLANS)?)?;
-        Ok(names.into_iter().map(Attempt).collect())
+        let attempts = names.into_iter().filter(|name| !is_temporary(name));
+        Ok(attempts.map(Attempt).collect())
     }
 
     fn read_blob(&self, directory: &str, digest: &Digest) -> Result<Vec<u8>> {
@@ -350,6 +358,11 @@ impl<'a> Store<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a directory of plans is still about to be made. No attempt's name begins like this.
+fn is_temporary(name: &str) -> bool {
+    name.starts_with('.')
 }
 
 fn parse<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T> {

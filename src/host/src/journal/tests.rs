@@ -175,8 +175,15 @@ fn an_ended_attempt_leaves_only_its_outcome() {
     let last = journal.end(Outcome::Proved, None, &moment("second"));
     store.close(&last).unwrap();
     assert_eq!(store.journal().unwrap(), None);
-    assert_eq!(store.last().unwrap(), Some(last));
+    assert_eq!(store.last().unwrap().as_ref(), Some(&last));
+    let cut_off = dir
+        .path()
+        .join("var/lib/slipway/plans/.attempt-2.slipway-new");
+    std::fs::create_dir(&cut_off).unwrap();
     assert_eq!(store.plans().unwrap(), []);
+    store.put_plan(&bundle(Route::Live, Vec::new())).unwrap();
+    assert!(!cut_off.exists());
+    store.close(&last).unwrap();
     assert!(!dir.path().join("var/lib/slipway/plans/attempt-1").exists());
     store.put_journal(&journal).unwrap();
     assert_eq!(
