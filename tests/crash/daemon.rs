@@ -86,7 +86,7 @@ pub(crate) async fn run(logs: &Path) -> Result<String> {
         &cluster,
         &[Fact::File {
             path: "/home/core/.ssh/authorized_keys.d/ignition".to_owned(),
-            content: "ssh-ed25519 AAAA crash".to_owned(),
+            content: "ssh-ed25519 AAAA crash\n".to_owned(),
             mode: 0o600,
             owner: "core:core".to_owned(),
         }],

@@ -154,7 +154,7 @@ impl Machine {
             let boot = self.vm.wait_booted(MACHINE_BOOTED_WITHIN)?;
             let rest = self.vm.shell(
                 "test ! -e /var/lib/slipway/journal.json && \
-                 ! systemctl is-active slipway-guard slipway-verify | grep -q activ",
+                 ! systemctl is-active slipway-guard slipway-verify | grep -qE '^(de)?activ'",
             );
             if rest.is_ok() {
                 return Ok(boot);
