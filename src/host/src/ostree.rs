@@ -7,6 +7,7 @@
 mod bootable;
 mod deploy;
 mod fetch;
+mod freeze;
 mod label;
 mod listing;
 mod namespace;

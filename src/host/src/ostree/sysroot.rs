@@ -9,7 +9,7 @@ use ostree_ext::ostree;
 use ostree_ext::prelude::*;
 
 use super::listing::id_of;
-use super::{Doing as _, Error, Result, label};
+use super::{Doing as _, Error, Result, freeze, label};
 use crate::files::{Labels, Root};
 use crate::journal::DeploymentId;
 
@@ -69,8 +69,10 @@ impl Deployments {
             let locked = self.sysroot.try_lock();
             let is_late = Instant::now() >= until;
             self.is_locked = match locked {
-                // `/boot` is frozen for a moment, by a run that was killed there: a child of it thaws it.
-                Err(error) if error.matches(gio::IOErrorEnum::Busy) && !is_late => false,
+                Err(error) if error.matches(gio::IOErrorEnum::Busy) && !is_late => {
+                    freeze::thaw(&self.base().join("boot"));
+                    false
+                }
                 locked => locked.doing(|| "lock the deployments".to_owned())?,
             };
             if !self.is_locked {

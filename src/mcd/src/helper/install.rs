@@ -68,11 +68,12 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
 fn place_program(root: &Root) -> anyhow::Result<()> {
     let path = std::fs::read_link(SELF).context("cannot find this program")?;
     let target = match path.strip_prefix(BINARIES) {
-        Ok(inside) => inside
+        // One that lies where the link is to be is copied, too.
+        Ok(inside) if inside.components().count() > 1 => inside
             .to_str()
             .context("this program's path is not UTF-8")?
             .to_owned(),
-        Err(_) => copy_program(root)?,
+        Ok(_) | Err(_) => copy_program(root)?,
     };
     Ok(root.symlink(&root.locate(CURRENT)?, &target)?)
 }

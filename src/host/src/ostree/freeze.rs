@@ -1,0 +1,32 @@
+//! A file system that a killed run left frozen.
+//!
+//! libostree freezes `/boot` and thaws it at once, so that a boot loader finds what its journal has. The
+//! child that it has thaw in its place takes the end of its parent for the end of the freeze: killed in
+//! between, `/boot` stays frozen, and nobody can make it writable any more.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::ioctl::{NoArg, Opcode, ioctl};
+use tracing::warn;
+
+/// Source: `linux/fs.h`.
+const FITHAW: Opcode = 0xc004_5878;
+
+/// Thaws the file system of a directory. Whoever else freezes it does so for its moment only, and bears
+/// that it is thawed sooner.
+pub(super) fn thaw(directory: &Path) {
+    let thaw = || -> std::io::Result<()> {
+        let directory = File::open(directory)?;
+        #[expect(unsafe_code, reason = "a request that rustix has no function for")]
+        // SAFETY: the request takes no argument and touches no memory of this program.
+        unsafe {
+            ioctl(&directory, NoArg::<FITHAW>::new())?;
+        }
+        Ok(())
+    };
+    // One that was not frozen is busy for another reason, which the one who waits for it tells.
+    if thaw().is_ok() {
+        warn!(path = %directory.display(), "thawed a file system left frozen");
+    }
+}
