@@ -94,7 +94,12 @@ impl Chooser {
                 Kind::Seen
             });
         };
-        self.steps |= path.ends_with(TEMPORARY);
+        if path.ends_with(TEMPORARY) {
+            self.steps = true;
+        } else if call.name == "unlinkat" {
+            // What a sweep removes, file by file.
+            self.steps = false;
+        }
         let (id, inside) = below.split_once('/').unwrap_or((below, ""));
         if inside.is_empty() || self.is_named(host, id)? {
             return Ok(if path.ends_with(TEMPORARY) {
