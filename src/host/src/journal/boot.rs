@@ -31,11 +31,9 @@ pub fn at_boot(journal: &Journal, booted: &DeploymentId, moment: &Moment) -> AtB
     let same_boot = journal.boot_id == moment.boot_id;
     let is_target = journal.target.as_ref() == Some(booted);
     match &journal.stage {
-        Stage::Applying | Stage::Switching | Stage::Switched | Stage::RollingBack { .. }
-            if same_boot =>
-        {
-            AtBoot::Leave
-        }
+        Stage::Applying | Stage::Switching | Stage::Switched if same_boot => AtBoot::Leave,
+        // Taken back before any reboot, by somebody who is at it. In the target, one who was is gone.
+        Stage::RollingBack { .. } if same_boot && !is_target => AtBoot::Leave,
         _ if *booted == journal.origin => AtBoot::Undo,
         _ if !is_target || journal.plan.route == Route::Live => AtBoot::Adopt,
         Stage::RollingBack { cause } => AtBoot::GoBack {
@@ -85,7 +83,8 @@ mod tests {
             (Stage::Switched, "target", true, AtBoot::Finish),
             (Stage::Booted, "target", false, AtBoot::Finish),
             (Stage::Booted, "target", true, AtBoot::Finish),
-            (back(), "target", false, AtBoot::Leave),
+            (back(), "origin", false, AtBoot::Leave),
+            (back(), "target", false, go_back()),
             (back(), "target", true, go_back()),
             (failed(), "target", true, AtBoot::Leave),
             (Stage::Applying, "other", true, AtBoot::Adopt),

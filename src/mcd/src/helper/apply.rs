@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use host::execute::boot::{self, Booted};
 use host::execute::{End, Error, Hands, Made, Perform, Running, Sysroot as _, Units, live, reboot};
-use host::journal::{Journal, Store};
+use host::journal::{Journal, Outcome, Store};
 use host::observe;
 use host::systemd::Offline;
 use machineconfig::plan::{Plan, Route};
@@ -31,7 +31,10 @@ pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Res
             let reason = format!("attempt {attempt} is under way on this host");
             return Ok(Report::refused(vec![reason]));
         }
-        None => take(&store, directory)?.plan,
+        None => match ended(&store, directory)? {
+            Some(report) => return Ok(report),
+            None => take(&store, directory)?.plan,
+        },
     };
     let end = match plan.route {
         Route::Live => apply_live(context, &store, plan)?,
@@ -68,6 +71,23 @@ pub(super) fn roll_back(context: &Context) -> anyhow::Result<Report> {
         reboot::take_back(&mut host, journal, cause)
     };
     Ok(boot::roll_back(&mut host, &mut take_back, "it was asked to be taken back")?.into())
+}
+
+/// How an attempt ended whose plan is gone: whoever asks again was killed before it could tell.
+fn ended(store: &Store<'_>, directory: &str) -> anyhow::Result<Option<Report>> {
+    let Some(last) = store.last()? else {
+        return Ok(None);
+    };
+    let is_it = Store::plan_directory(&last.attempt)? == directory.trim_end_matches('/');
+    if !is_it || store.plans()?.contains(&last.attempt) {
+        return Ok(None);
+    }
+    Ok(Some(match last.outcome {
+        Outcome::Proved => Report::done(),
+        Outcome::RolledBack | Outcome::Undone | Outcome::Adopted => {
+            Report::failed(last.cause.into_iter().collect())
+        }
+    }))
 }
 
 fn apply_live(context: &Context, store: &Store<'_>, plan: Plan) -> anyhow::Result<End> {
