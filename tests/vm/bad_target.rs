@@ -11,7 +11,7 @@ fn goes_back_from(overlay: &Overlay) -> (Value, String) {
     let mut machine = Machine::new().unwrap();
     let before = machine.snapshot().unwrap();
     let origin = machine.settle().unwrap();
-    let (_, image) = machine.push(overlay).unwrap();
+    let image = machine.push(overlay).unwrap();
     let to = configs::full(&image).unwrap();
     let bundle = configs::plan("a1", &configs::none().unwrap(), &to).unwrap();
     machine.switch(&bundle, &image).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -15,10 +15,11 @@ use lab::Lab;
 use lab::host::HostSpec;
 use lab::image::Image;
 use lab::registry::Registry;
-use lab::tree::{Commit, Overlay, Tree};
+use lab::tree::{Overlay, Tree};
 use lab::vm::{MACHINE_BOOTED_WITHIN, Vm, VmBoot};
 use machineconfig::plan::Bundle;
 use serde_json::Value;
+use tests::cluster::Binaries;
 
 use super::configs::SHADOWED;
 
@@ -77,11 +78,7 @@ impl Machine {
             .file("/etc/kubernetes/kubelet.env", "KUBELET_ARGS=\n", 0o644)
             .file("/etc/tmpfiles.d/lab.conf", LINKS, 0o644)
             .file("/var/lib/lab/kubelet", KUBELET, 0o755)
-            .file(
-                MCD_OS,
-                fs::read(built()).context("`make binaries` builds mcd-os")?,
-                0o755,
-            )
+            .file(MCD_OS, fs::read(Binaries::built()?.mcd_os)?, 0o755)
             .file(
                 "/etc/systemd/system/slipway-verify.service.d/lab.conf",
                 DEADLINE,
@@ -100,13 +97,13 @@ impl Machine {
     }
 
     /// Makes a commit and puts it into the registry, as a native container image; its pull spec.
-    pub(crate) fn push(&self, overlay: &Overlay) -> Result<(Commit, String)> {
+    pub(crate) fn push(&self, overlay: &Overlay) -> Result<String> {
         let commit = self.tree.commit(overlay)?;
         let image = Image::native(&commit)?;
         let spec = self
             .registry
             .push(&image, &format!("os:{}", commit.version))?;
-        Ok((commit, spec))
+        Ok(spec)
     }
 
     /// Stores a plan as the daemon does; its directory.
@@ -134,10 +131,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs a verb up to the moment at which a condition of the shell holds. There it stands still.
-    pub(crate) fn freeze(&self, verb: &str, when: &str) -> Result<()> {
+    /// Runs a verb up to the moment at which a condition of the shell holds, given some functions of its.
+    /// There it stands still.
+    pub(crate) fn freeze(&self, functions: &str, verb: &str, when: &str) -> Result<()> {
         let script = format!(
-            "{MCD_OS} {verb} </dev/null >/run/verb.log 2>&1 & verb=$!\n\
+            "{functions}\n{MCD_OS} {verb} </dev/null >/run/verb.log 2>&1 & verb=$!\n\
              until {when}; do kill -0 $verb || {{ cat /run/verb.log >&2; exit 1; }}; done\n\
              kill -STOP $verb"
         );
@@ -192,14 +190,6 @@ impl Machine {
             .shell(&format!("journalctl -b -o cat --no-pager {units}"))
             .unwrap_or_else(|error| format!("{error:#}"))
     }
-}
-
-fn built() -> PathBuf {
-    let built = std::env::var_os("SLIPWAY_BINARIES").map_or_else(
-        || Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/slipway")).to_owned(),
-        PathBuf::from,
-    );
-    built.join("mcd-os")
 }
 
 /// Lines of a shell that write what is below a folder of this machine.
