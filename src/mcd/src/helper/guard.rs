@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use host::execute::boot::{self, Booted};
 use host::execute::{End, Hands, Running, chain};
-use host::journal::{Journal, Stage};
+use host::journal::Stage;
 use host::observe;
 use machineconfig::plan::Attempt;
 use tracing::{info, warn};
@@ -31,13 +31,10 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
 pub(super) fn prove(context: &Context, deadline: Duration) -> anyhow::Result<Report> {
     let until = Instant::now() + deadline;
     let mut said = String::new();
-    let is_guarded = |journal: Journal| journal.stage == Stage::Booted;
-    if !context.store().journal()?.is_none_or(is_guarded) {
-        // The guard was killed before it had done its part.
-        let guarded = run(context)?;
-        if guarded.outcome != Outcome::Done {
-            return Ok(guarded);
-        }
+    // The guard may have been killed before it had done its part; what it did it does not do again.
+    let guarded = run(context)?;
+    if guarded.outcome != Outcome::Done {
+        return Ok(guarded);
     }
     loop {
         // Given back between two looks, so that a rollback by hand has not to wait.
