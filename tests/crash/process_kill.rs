@@ -345,9 +345,16 @@ impl Suite<'_> {
         } else if let [Next::Reboots(_) | Next::Reboot] | [.., Next::Reboot] = cut.next {
             self.go_on(Next::Reboot, plan, host)?;
         }
+        let stays_open = cut.ends == [End::SwitchedSmall];
+        if !ended.is_killed && !stays_open && Kept::of(host)?.is_open {
+            // A way that nobody cut, to be taken back from its end.
+            for next in cut.next {
+                self.go_on(*next, plan, host)?;
+            }
+        }
         let kept = Kept::of(host)?;
         ensure!(
-            !kept.is_open || cut.ends == [End::SwitchedSmall],
+            !kept.is_open || stays_open,
             "an attempt is still open: {kept:?}"
         );
         let state = State::of(host)?;
