@@ -342,7 +342,10 @@ impl Suite<'_> {
             for next in cut.next {
                 self.go_on(*next, plan, host)?;
             }
-        } else if let [Next::Reboots(_) | Next::Reboot] | [.., Next::Reboot] = cut.next {
+        } else if let [Next::Reboots(_)] = cut.next {
+            // It is on its way, or back already.
+            settle(host)?;
+        } else if let [.., Next::Reboot] = cut.next {
             self.go_on(Next::Reboot, plan, host)?;
         }
         let stays_open = cut.ends == [End::SwitchedSmall];

@@ -24,6 +24,9 @@ const MADE: &str = r#"made() {
 const JOURNAL: &str = "/var/lib/slipway/journal.json";
 const DEPLOYMENTS: &str = "/ostree/deploy/slipway/deploy";
 
+/// A file that only the second end has.
+const ONLY_SECOND: &str = "/etc/managed/second";
+
 /// One end of the updates: a configuration, and the OS that it names.
 struct End {
     config: MachineConfig,
@@ -94,7 +97,7 @@ fn a_power_cut_at_ten_points_of_an_update_leaves_the_old_state_or_the_target() {
         ),
         (
             "the configuration is being written",
-            during("apply PLAN", "made etc/managed/packed".to_owned()),
+            during("apply PLAN", format!("made {ONLY_SECOND}")),
             May::Old,
         ),
         (
@@ -132,20 +135,37 @@ impl Updates {
         let machine = Machine::new().unwrap();
         let first_image = machine.push(&first_os()).unwrap();
         let second_image = machine.push(&second_os()).unwrap();
+        // What a way back brings back to the byte: no keys, whose file stays, and no password.
         let files = [
             file("/etc/managed/secret", "of the first", 0o644, "root"),
             file(SHADOWED, "of the first", 0o600, "root"),
             file("/var/lib/managed/data", "of the first", 0o600, "root"),
         ];
-        let config = configs::config("rendered-first", &first_image, &[], &files, &[], &json!([]));
+        let first = configs::config("rendered-first", &first_image, &[], &files, &[], &json!([]));
+        let files = [
+            file("/etc/managed/secret", "of the second", 0o600, "chrony"),
+            file(ONLY_SECOND, "of the second", 0o640, "root"),
+            file("/var/lib/managed/data", "of the second", 0o644, "root"),
+        ];
+        let unit = json!({ "name": "own.service", "enabled": true, "contents": configs::service("own"),
+            "dropins": [{ "name": "10-more.conf", "contents": "[Service]\nEnvironment=MORE=1\n" }] });
+        let arguments = ["slipway.test=1"];
+        let second = configs::config(
+            "rendered-second",
+            &second_image,
+            &arguments,
+            &files,
+            &[unit],
+            &json!([]),
+        );
         let ends = [
             End {
-                config: config.unwrap(),
+                config: first.unwrap(),
                 image: first_image,
                 version: "first",
             },
             End {
-                config: configs::full(&second_image).unwrap(),
+                config: second.unwrap(),
                 image: second_image,
                 version: "second",
             },
