@@ -4,6 +4,7 @@
 //! after a reboot it begins anew. A point is where it changed a file or sent something: to the API server,
 //! or to systemd, which runs `mcd-os`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -102,7 +103,7 @@ async fn update(
 ) -> Result<()> {
     let origin = booted(cluster)?;
     let reboots = way.contains("with a");
-    let etc = host::snapshot(cluster.host(NODE)?)?;
+    let before = etc(cluster)?;
     let (mut last, mut lives) = (0, 0);
     loop {
         lives += 1;
@@ -148,7 +149,7 @@ async fn update(
                 !is_done,
                 "it says that it is done, and has not booted the target"
             );
-            let differences = host::differences(&etc, &host::snapshot(cluster.host(NODE)?)?);
+            let differences = host::differences(&before, &etc(cluster)?);
             ensure!(
                 differences.is_empty(),
                 "killed after {call}, the origin changed:\n  {}",
@@ -202,6 +203,13 @@ async fn end_when_done(objects: Objects, target: String, pid: i32) -> Result<()>
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
+}
+
+/// The running system's `/etc`: what `mcd-os` does meanwhile is elsewhere.
+fn etc(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
+    let mut found = host::snapshot(cluster.host(NODE)?)?;
+    found.retain(|path, _| path.starts_with("/etc"));
+    Ok(found)
 }
 
 fn booted(cluster: &Cluster) -> Result<DeploymentId> {
