@@ -20,6 +20,7 @@ pub(super) fn start(
     let start = |replica| {
         let dir = dir.join(replica);
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let dir = dir.canonicalize()?;
         let kubeconfig = dir.join("kubeconfig");
         account::write_kubeconfig(control_plane, ACCOUNT, &kubeconfig)?;
         let kubeconfig = kubeconfig

@@ -25,17 +25,25 @@ import (
 const stopsAfterAnnotation = "lab.slipway/stops-after"
 
 // containerRuntime is the CRI's fake runtime (Kubernetes' own, as kubemark runs it), with containers
-// that take their time to stop: the fake's stop at once, whatever grace period the pod has.
+// that take their time to stop: the fake's stop at once, whatever grace period the pod has. They also
+// say where their logs would be: the fake's are nowhere, and a kubelet that cleans up after a container
+// removes what the path begins, so it would remove whatever is in its working directory.
 type containerRuntime struct {
 	*fakecri.RemoteRuntime
 
 	mu         sync.Mutex
-	stopsAfter map[string]time.Duration // by container id
+	containers map[string]container // by id
+}
+
+// container is what the fake does not know of one.
+type container struct {
+	stopsAfter time.Duration
+	logPath    string
 }
 
 // newContainerRuntime makes a runtime that is ready, network included.
 func newContainerRuntime() *containerRuntime {
-	r := &containerRuntime{RemoteRuntime: fakecri.NewFakeRemoteRuntime(), stopsAfter: map[string]time.Duration{}}
+	r := &containerRuntime{RemoteRuntime: fakecri.NewFakeRemoteRuntime(), containers: map[string]container{}}
 	r.RuntimeService.FakeStatus = &cri.RuntimeStatus{Conditions: []*cri.RuntimeCondition{
 		{Type: cri.RuntimeReady, Status: true},
 		{Type: cri.NetworkReady, Status: true},
@@ -62,7 +70,7 @@ func (r *containerRuntime) serve(ctx context.Context, endpoint string) error {
 	return nil
 }
 
-// CreateContainer notes how long the pod's containers take to stop.
+// CreateContainer notes what the fake does not.
 func (r *containerRuntime) CreateContainer(ctx context.Context, req *cri.CreateContainerRequest) (*cri.CreateContainerResponse, error) {
 	stopsAfter, err := parseStopsAfter(req.GetSandboxConfig().GetAnnotations())
 	if err != nil {
@@ -70,8 +78,20 @@ func (r *containerRuntime) CreateContainer(ctx context.Context, req *cri.CreateC
 	}
 	answer, err := r.RemoteRuntime.CreateContainer(ctx, req)
 	if err == nil {
+		logPath := filepath.Join(req.GetSandboxConfig().GetLogDirectory(), req.GetConfig().GetLogPath())
 		r.mu.Lock()
-		r.stopsAfter[answer.ContainerId] = stopsAfter
+		r.containers[answer.ContainerId] = container{stopsAfter: stopsAfter, logPath: logPath}
+		r.mu.Unlock()
+	}
+	return answer, err
+}
+
+// ContainerStatus adds the path of the log, which nobody writes.
+func (r *containerRuntime) ContainerStatus(ctx context.Context, req *cri.ContainerStatusRequest) (*cri.ContainerStatusResponse, error) {
+	answer, err := r.RemoteRuntime.ContainerStatus(ctx, req)
+	if err == nil {
+		r.mu.Lock()
+		answer.Status.LogPath = r.containers[req.ContainerId].logPath
 		r.mu.Unlock()
 	}
 	return answer, err
@@ -80,7 +100,7 @@ func (r *containerRuntime) CreateContainer(ctx context.Context, req *cri.CreateC
 // StopContainer lets the container run on for as long as it takes to stop, at most its grace period.
 func (r *containerRuntime) StopContainer(ctx context.Context, req *cri.StopContainerRequest) (*cri.StopContainerResponse, error) {
 	r.mu.Lock()
-	stopsAfter := r.stopsAfter[req.ContainerId]
+	stopsAfter := r.containers[req.ContainerId].stopsAfter
 	r.mu.Unlock()
 	select {
 	case <-time.After(min(stopsAfter, time.Duration(req.Timeout)*time.Second)):
@@ -93,7 +113,7 @@ func (r *containerRuntime) StopContainer(ctx context.Context, req *cri.StopConta
 // RemoveContainer forgets what CreateContainer noted.
 func (r *containerRuntime) RemoveContainer(ctx context.Context, req *cri.RemoveContainerRequest) (*cri.RemoveContainerResponse, error) {
 	r.mu.Lock()
-	delete(r.stopsAfter, req.ContainerId)
+	delete(r.containers, req.ContainerId)
 	r.mu.Unlock()
 	return r.RemoteRuntime.RemoveContainer(ctx, req)
 }

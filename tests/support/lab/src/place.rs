@@ -52,15 +52,16 @@ impl Lab {
             .context("cannot wait for other labs to be made")?;
 
         for number in 0..=u8::MAX {
-            let id = format!("slab{number}");
+            let id = id(number);
             let dir = all.join(&id);
-            if dir.exists() {
-                if is_alive(&dir)? {
-                    continue;
-                }
+            if dir.exists() && !is_alive(&dir)? {
                 sweep(&id, &dir).with_context(|| format!("cannot remove the dead lab {id}"))?;
             }
-            if !Network::is_free(number)? {
+        }
+        for number in 0..=u8::MAX {
+            let id = id(number);
+            let dir = all.join(&id);
+            if dir.exists() || !Network::is_free(number)? {
                 continue;
             }
             fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -120,6 +121,11 @@ impl Drop for Place {
         // If something cannot be removed, the next lab's sweep tries again.
         drop(remove(&self.dir, &self.cgroup));
     }
+}
+
+/// What everything of the lab of this number is named by.
+fn id(number: u8) -> String {
+    format!("slab{number}")
 }
 
 fn is_alive(dir: &Path) -> Result<bool> {

@@ -329,6 +329,9 @@ async fn a_pod_takes_as_long_to_stop_as_it_says_within_its_grace() -> Result<()>
     assert!(at_once < slack);
     assert!(late >= Duration::from_secs(3) && late < Duration::from_secs(3) + slack);
     assert!(killed >= Duration::from_secs(4) && killed < Duration::from_secs(4) + slack);
+    // A kubelet removes a container's logs by the beginning of their path. With none, it removed all
+    // files where it ran.
+    assert!(kubelet.dir().join("kubeconfig").exists());
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! A kubelet on this machine, for suites that need Nodes and their pods but no hosts.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use tempfile::TempDir;
@@ -48,6 +48,11 @@ impl LocalKubelet {
             _process: process,
             dir,
         })
+    }
+
+    /// Folder of its own, in which it runs.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Folder of static pods, each of which appears as a mirror pod named `<name>-<node>`.

@@ -27,7 +27,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `program` with `arguments`, logging into `dir`.
+    /// Starts `program` with `arguments` in the folder `dir`, into which it logs. Paths among the
+    /// arguments are absolute.
     ///
     /// # Errors
     ///
@@ -43,11 +44,18 @@ impl Process {
             File::create(&log).with_context(|| format!("cannot open {}", log.display()))?;
         // SIGKILL, because what runs here keeps nothing, and because a program may be slow to obey.
         let mut command = Command::new("setpriv");
+        // Named from here, not from where it is to run.
+        let program = if program.components().count() > 1 {
+            std::path::absolute(program)?
+        } else {
+            program.to_owned()
+        };
         command
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .args(arguments);
         command
+            .current_dir(dir)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
