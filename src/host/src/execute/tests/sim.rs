@@ -1,92 +1,44 @@
-//! A host in a directory: deployments, a shared `/var`, a boot loader, units; and a fault on demand.
+//! A host in a directory: deployments, a shared `/var`, and around them
+//!
+//! - `fault`: a fault on demand
+//! - `loader`: the boot loader
+//! - `services`: what systemd does
+//! - `tree`: directories that are copied and compared
+
+mod fault;
+mod loader;
+mod services;
+mod tree;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
-use std::panic;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::rc::Rc;
 
-use machineconfig::plan::{Action, Bundle, Deploy, Route, Undo};
+use machineconfig::plan::{Bundle, Deploy, Route};
 
+pub(super) use self::fault::{Crash, Fault};
+use self::fault::{Faulty, Point};
+use self::loader::BootLoader;
+use self::services::{Nothing, Running};
+pub(super) use self::tree::Snapshot;
+use self::tree::{carry, copy, put, walk};
 use crate::accounts::Lost;
 use crate::execute::boot::{self, Booted};
-use crate::execute::{End, Error, Hands, Made, Perform, StepError, Sysroot, Units, live, reboot};
-use crate::files::{Found, Labels, Root};
+use crate::execute::{End, Error, Hands, Made, Perform, Sysroot, Units, live, reboot};
+use crate::files::Root;
 use crate::journal::{DeploymentId, Moment, Outcome, Stage, Store, tests as journal_tests};
-use crate::systemd::{Enablement, Job, links};
-
-/// Every path with what it holds.
-pub(super) type Snapshot = BTreeMap<String, String>;
-
-/// What a killed program leaves behind: this, unwinding.
-pub(super) struct Crash;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// The call fails.
-    Error,
-    /// The program is killed.
-    Crash,
-}
-
-/// What is left until the fault, shared by all that acts.
-#[derive(Debug, Default)]
-struct Fuse {
-    armed: Option<(Fault, u32)>,
-    met: bool,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Point(Rc<RefCell<Fuse>>);
-
-impl Point {
-    /// A point at which the program may be killed or a call may fail.
-    fn pass(&self) -> Result<(), StepError> {
-        let mut fuse = self.0.borrow_mut();
-        match &mut fuse.armed {
-            Some((_, left)) if *left > 0 => *left -= 1,
-            Some((fault, _)) => {
-                let fault = *fault;
-                fuse.armed = None;
-                fuse.met = true;
-                drop(fuse);
-                if fault == Fault::Crash {
-                    panic::panic_any(Crash);
-                }
-                return Err(StepError::Home {
-                    path: "the fault of this test".to_owned(),
-                });
-            }
-            None => {}
-        }
-        Ok(())
-    }
-}
-
-impl Labels for Point {
-    fn label(&self, _path: &str, _mode: u32) -> Result<Option<String>, String> {
-        // Asked between the write of a temporary file and its rename.
-        self.pass().map_err(|error| error.to_string())?;
-        Ok(None)
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Host {
     dir: tempfile::TempDir,
     point: Point,
     bundle: Bundle,
-    /// What the boot loader names, in order.
-    entries: Vec<DeploymentId>,
-    /// Boots that the first entry has left; none: the boot loader does not count.
-    tries: Option<u32>,
-    counts: bool,
+    loader: BootLoader,
     booted: DeploymentId,
     boots: u32,
-    /// A commit that dies before the guard runs, and how often it was booted.
-    dies: Option<(&'static str, u32)>,
     running: Rc<RefCell<BTreeSet<String>>>,
     refuse_proof: bool,
 }
@@ -144,12 +96,9 @@ impl Host {
             dir,
             point: Point::default(),
             bundle: bundle.clone(),
-            entries: vec![origin.clone()],
-            tries: None,
-            counts: true,
+            loader: BootLoader::new(origin.clone()),
             booted: origin,
             boots: 1,
-            dies: None,
             running: Rc::new(RefCell::new(BTreeSet::from(running))),
             refuse_proof: false,
         };
@@ -163,14 +112,11 @@ impl Host {
     }
 
     pub(super) fn arm(&self, fault: Fault, after: u32) {
-        *self.point.0.borrow_mut() = Fuse {
-            armed: Some((fault, after)),
-            met: false,
-        };
+        self.point.arm(fault, after);
     }
 
     pub(super) fn disarm(&self) -> bool {
-        std::mem::take(&mut *self.point.0.borrow_mut()).met
+        self.point.disarm()
     }
 
     pub(super) fn refuse_proof(&mut self) {
@@ -271,41 +217,25 @@ impl Host {
 
     /// Has the boot loader be one that does not count.
     pub(super) fn never_count(&mut self) {
-        self.counts = false;
+        self.loader.never_count();
     }
 
     /// Has deployments of a commit die before the guard runs.
     pub(super) fn have_die(&mut self, commit: &'static str) {
-        self.dies = Some((commit, 0));
+        self.loader.have_die(commit);
     }
 
     /// How often that one was booted.
     pub(super) fn deaths(&self) -> u32 {
-        self.dies.map_or(0, |(_, deaths)| deaths)
+        self.loader.deaths()
     }
 
     /// Boots until something stays up.
     pub(super) fn reboot(&mut self) {
-        loop {
-            let entry = match &mut self.tries {
-                Some(0) => 1.min(self.entries.len() - 1),
-                Some(left) => {
-                    *left -= 1;
-                    0
-                }
-                None => 0,
-            };
-            self.booted = self.entries[entry].clone();
+        let mut stays_up = false;
+        while !stays_up {
+            (self.booted, stays_up) = self.loader.boot();
             self.boots += 1;
-            match &mut self.dies {
-                Some((commit, deaths))
-                    if self.booted.checksum == journal_tests::id(commit).checksum =>
-                {
-                    *deaths += 1;
-                    assert!(*deaths < 100, "it is booted for ever");
-                }
-                _ => break,
-            }
         }
         let enabled = ["kubelet.service"].map(str::to_owned);
         *self.running.borrow_mut() = BTreeSet::from(enabled);
@@ -334,7 +264,7 @@ impl Host {
     }
 
     pub(super) fn target_is_first(&self) -> bool {
-        self.entries[0] != self.booted
+        *self.loader.first() != self.booted
     }
 
     /// Deployments on disk, those that nothing boots too.
@@ -423,7 +353,7 @@ impl Sysroot for Host {
     }
 
     fn first(&mut self) -> Result<DeploymentId, Error> {
-        Ok(self.entries[0].clone())
+        Ok(self.loader.first().clone())
     }
 
     fn refusals(&mut self, _deploy: &Deploy) -> Result<Vec<String>, Error> {
@@ -457,213 +387,25 @@ impl Sysroot for Host {
 
     fn make_first(&mut self, id: &DeploymentId, tries: Option<u32>) -> Result<(), Error> {
         self.pass()?;
-        self.tries = tries.filter(|_| self.counts);
+        self.loader.count(tries);
         self.pass()?;
-        self.entries = vec![id.clone()];
-        if *id != self.booted {
-            self.entries.push(self.booted.clone());
-        }
+        self.loader.set(id, &self.booted);
         self.pass()
     }
 
     fn keep_first(&mut self) -> Result<(), Error> {
         self.pass()?;
-        self.tries = None;
+        self.loader.count(None);
         self.pass()
     }
 
     fn sweep(&mut self) -> Result<(), Error> {
         self.pass()?;
         for name in self.deployments() {
-            if !self.entries.iter().any(|id| id.to_string() == name) {
+            if !self.loader.names(&name) {
                 fs::remove_dir_all(self.dir.path().join("deploy").join(name)).unwrap();
             }
         }
         self.pass()
-    }
-}
-
-/// Hands that may be struck before and after each step.
-struct Faulty<'a> {
-    hands: Hands<'a>,
-    point: Point,
-}
-
-impl Faulty<'_> {
-    fn pass(&self) -> Result<(), Error> {
-        self.point.pass().map_err(|source| Error::Step {
-            object: "point".to_owned(),
-            source,
-        })
-    }
-}
-
-impl Perform for Faulty<'_> {
-    fn perform(&mut self, action: &Action) -> Result<(), Error> {
-        self.pass()?;
-        self.hands.perform(action)?;
-        self.pass()
-    }
-
-    fn observe(&mut self, action: &Action) -> Result<Undo, Error> {
-        self.hands.observe(action)
-    }
-
-    fn restore(&mut self, action: &Action, undo: &Undo) -> Result<(), Error> {
-        self.pass()?;
-        self.hands.restore(action, undo)
-    }
-
-    fn is_of_deployment(&mut self, action: &Action) -> Result<bool, Error> {
-        self.hands.is_of_deployment(action)
-    }
-
-    fn root(&self) -> &Root {
-        self.hands.root()
-    }
-
-    fn units(&mut self) -> &mut dyn Units {
-        self.hands.units()
-    }
-}
-
-/// Units of a root, wanted by one target.
-struct Running {
-    root: Root,
-    of: (Point, Rc<RefCell<BTreeSet<String>>>),
-}
-
-impl Units for Running {
-    fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
-        self.of.0.pass()?;
-        let link = format!("{}/multi-user.target.wants/{unit}", links::UNITS);
-        let at = self.root.locate(&link)?;
-        if change == Enablement::Enable {
-            self.root
-                .symlink(&at, &format!("{}/{unit}", links::UNITS))?;
-        } else {
-            self.root.remove(&at)?;
-            let wants = self
-                .root
-                .locate(&format!("{}/multi-user.target.wants", links::UNITS))?;
-            self.root.remove_empty_directory(&wants)?;
-        }
-        self.of.0.pass()
-    }
-
-    fn file_state(&mut self, unit: &str) -> Result<String, StepError> {
-        let link = format!("{}/multi-user.target.wants/{unit}", links::UNITS);
-        let is_linked = self.root.look_at(&link)? != Found::Nothing;
-        Ok(if is_linked { "enabled" } else { "disabled" }.to_owned())
-    }
-
-    fn reload_manager(&mut self) -> Result<(), StepError> {
-        self.of.0.pass()
-    }
-
-    fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
-        self.of.0.pass()?;
-        let mut running = self.of.1.borrow_mut();
-        if job == Job::Stop {
-            running.remove(unit);
-        } else {
-            running.insert(unit.to_owned());
-        }
-        drop(running);
-        self.of.0.pass()
-    }
-
-    fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {
-        let is_active = self.of.1.borrow().contains(unit);
-        Ok(Some(
-            if is_active { "active" } else { "inactive" }.to_owned(),
-        ))
-    }
-}
-
-/// A root without units.
-struct Nothing;
-
-impl Units for Nothing {
-    fn set_enablement(&mut self, _: Enablement, _: &str) -> Result<(), StepError> {
-        Err(StepError::NotRunning)
-    }
-    fn file_state(&mut self, _: &str) -> Result<String, StepError> {
-        Err(StepError::NotRunning)
-    }
-    fn reload_manager(&mut self) -> Result<(), StepError> {
-        Err(StepError::NotRunning)
-    }
-    fn run(&mut self, _: Job, _: &str) -> Result<(), StepError> {
-        Err(StepError::NotRunning)
-    }
-    fn active_state(&mut self, _: &str) -> Result<Option<String>, StepError> {
-        Err(StepError::NotRunning)
-    }
-}
-
-fn put(root: &Path, path: &str, bytes: &[u8]) {
-    let path = root.join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
-    fs::write(path, bytes).unwrap();
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    fs::set_permissions(to, fs::metadata(from).unwrap().permissions()).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            copy(&from, &to);
-        } else if kind.is_symlink() {
-            symlink(fs::read_link(&from).unwrap(), &to).unwrap();
-        } else {
-            fs::copy(&from, &to).unwrap();
-        }
-    }
-}
-
-/// Carries what `etc` changed against `shipped` into `to`.
-fn carry(etc: &Path, shipped: &Path, to: &Path) {
-    for entry in fs::read_dir(etc).unwrap() {
-        let entry = entry.unwrap();
-        let (shipped, to) = (shipped.join(entry.file_name()), to.join(entry.file_name()));
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            fs::create_dir_all(&to).unwrap();
-            carry(&entry.path(), &shipped, &to);
-        } else if kind.is_symlink() {
-            symlink(fs::read_link(entry.path()).unwrap(), &to).unwrap();
-        } else if fs::read(entry.path()).ok() != fs::read(&shipped).ok() {
-            fs::copy(entry.path(), &to).unwrap();
-        }
-    }
-}
-
-fn walk(directory: &Path, shown: &str, found: &mut Snapshot) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let entry = entry.unwrap();
-        let path = entry.path();
-        let shown = format!("{shown}/{}", entry.file_name().display());
-        let stat = fs::symlink_metadata(&path).unwrap();
-        let what = if stat.is_dir() {
-            walk(&path, &shown, found);
-            "directory".to_owned()
-        } else if stat.is_symlink() {
-            format!("link {:?}", fs::read_link(&path).unwrap())
-        } else {
-            format!(
-                "file {:?}",
-                String::from_utf8_lossy(&fs::read(&path).unwrap())
-            )
-        };
-        let mode = stat.permissions().mode();
-        found.insert(
-            shown,
-            format!("{what} {mode:o} {}:{}", stat.uid(), stat.gid()),
-        );
     }
 }

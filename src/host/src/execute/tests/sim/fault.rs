@@ -1,0 +1,120 @@
+//! A fault on demand: the program is killed, or a call fails, at the nth point that is passed.
+
+use std::cell::RefCell;
+use std::panic;
+use std::rc::Rc;
+
+use machineconfig::plan::{Action, Undo};
+
+use crate::execute::{Error, Hands, Perform, StepError, Units};
+use crate::files::{Labels, Root};
+
+/// What a killed program leaves behind: this, unwinding.
+pub(in crate::execute::tests) struct Crash;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::execute::tests) enum Fault {
+    /// The call fails.
+    Error,
+    /// The program is killed.
+    Crash,
+}
+
+/// What is left until the fault, shared by all that acts.
+#[derive(Debug, Default)]
+struct Fuse {
+    armed: Option<(Fault, u32)>,
+    met: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Point(Rc<RefCell<Fuse>>);
+
+impl Point {
+    /// Has a fault come after so many points.
+    pub(super) fn arm(&self, fault: Fault, after: u32) {
+        *self.0.borrow_mut() = Fuse {
+            armed: Some((fault, after)),
+            met: false,
+        };
+    }
+
+    /// Has none come any more; whether one came.
+    pub(super) fn disarm(&self) -> bool {
+        std::mem::take(&mut *self.0.borrow_mut()).met
+    }
+
+    /// A point at which the program may be killed or a call may fail.
+    pub(super) fn pass(&self) -> Result<(), StepError> {
+        let mut fuse = self.0.borrow_mut();
+        match &mut fuse.armed {
+            Some((_, left)) if *left > 0 => *left -= 1,
+            Some((fault, _)) => {
+                let fault = *fault;
+                fuse.armed = None;
+                fuse.met = true;
+                drop(fuse);
+                if fault == Fault::Crash {
+                    panic::panic_any(Crash);
+                }
+                return Err(StepError::Home {
+                    path: "the fault of this test".to_owned(),
+                });
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+impl Labels for Point {
+    fn label(&self, _path: &str, _mode: u32) -> Result<Option<String>, String> {
+        // Asked between the write of a temporary file and its rename.
+        self.pass().map_err(|error| error.to_string())?;
+        Ok(None)
+    }
+}
+
+/// Hands that may be struck before and after each step.
+pub(super) struct Faulty<'a> {
+    pub(super) hands: Hands<'a>,
+    pub(super) point: Point,
+}
+
+impl Faulty<'_> {
+    fn pass(&self) -> Result<(), Error> {
+        self.point.pass().map_err(|source| Error::Step {
+            object: "point".to_owned(),
+            source,
+        })
+    }
+}
+
+impl Perform for Faulty<'_> {
+    fn perform(&mut self, action: &Action) -> Result<(), Error> {
+        self.pass()?;
+        self.hands.perform(action)?;
+        self.pass()
+    }
+
+    fn observe(&mut self, action: &Action) -> Result<Undo, Error> {
+        self.hands.observe(action)
+    }
+
+    fn restore(&mut self, action: &Action, undo: &Undo) -> Result<(), Error> {
+        self.pass()?;
+        self.hands.restore(action, undo)
+    }
+
+    fn is_of_deployment(&mut self, action: &Action) -> Result<bool, Error> {
+        self.hands.is_of_deployment(action)
+    }
+
+    fn root(&self) -> &Root {
+        self.hands.root()
+    }
+
+    fn units(&mut self) -> &mut dyn Units {
+        self.hands.units()
+    }
+}

@@ -1,0 +1,85 @@
+//! What systemd does, as far as an update asks for it.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::fault::Point;
+use crate::execute::{StepError, Units};
+use crate::files::{Found, Root};
+use crate::systemd::{Enablement, Job, links};
+
+/// Units of a root, wanted by one target.
+pub(super) struct Running {
+    pub(super) root: Root,
+    pub(super) of: (Point, Rc<RefCell<BTreeSet<String>>>),
+}
+
+impl Units for Running {
+    fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
+        self.of.0.pass()?;
+        let link = format!("{}/multi-user.target.wants/{unit}", links::UNITS);
+        let at = self.root.locate(&link)?;
+        if change == Enablement::Enable {
+            self.root
+                .symlink(&at, &format!("{}/{unit}", links::UNITS))?;
+        } else {
+            self.root.remove(&at)?;
+            let wants = self
+                .root
+                .locate(&format!("{}/multi-user.target.wants", links::UNITS))?;
+            self.root.remove_empty_directory(&wants)?;
+        }
+        self.of.0.pass()
+    }
+
+    fn file_state(&mut self, unit: &str) -> Result<String, StepError> {
+        let link = format!("{}/multi-user.target.wants/{unit}", links::UNITS);
+        let is_linked = self.root.look_at(&link)? != Found::Nothing;
+        Ok(if is_linked { "enabled" } else { "disabled" }.to_owned())
+    }
+
+    fn reload_manager(&mut self) -> Result<(), StepError> {
+        self.of.0.pass()
+    }
+
+    fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
+        self.of.0.pass()?;
+        let mut running = self.of.1.borrow_mut();
+        if job == Job::Stop {
+            running.remove(unit);
+        } else {
+            running.insert(unit.to_owned());
+        }
+        drop(running);
+        self.of.0.pass()
+    }
+
+    fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {
+        let is_active = self.of.1.borrow().contains(unit);
+        Ok(Some(
+            if is_active { "active" } else { "inactive" }.to_owned(),
+        ))
+    }
+}
+
+/// A root without units.
+pub(super) struct Nothing;
+
+impl Units for Nothing {
+    fn set_enablement(&mut self, _: Enablement, _: &str) -> Result<(), StepError> {
+        Err(StepError::NotRunning)
+    }
+    fn file_state(&mut self, _: &str) -> Result<String, StepError> {
+        Err(StepError::NotRunning)
+    }
+    fn reload_manager(&mut self) -> Result<(), StepError> {
+        Err(StepError::NotRunning)
+    }
+    fn run(&mut self, _: Job, _: &str) -> Result<(), StepError> {
+        Err(StepError::NotRunning)
+    }
+    fn active_state(&mut self, _: &str) -> Result<Option<String>, StepError> {
+        Err(StepError::NotRunning)
+    }
+}
