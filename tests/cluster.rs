@@ -40,6 +40,9 @@ pub const SOON: Duration = Duration::from_mins(1);
 /// Folder of each component's objects.
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
 
+/// The pool that every cluster has.
+const WORKERS: &str = include_str!("cluster/worker.yaml");
+
 /// An OS in the registry.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -74,8 +77,8 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Starts one with these pools and nodes; returns when every node is Done in the first
-    /// configuration of its pool, which names the image of the OS it runs.
+    /// Starts one with the pool `worker`, these objects and these nodes; returns when every node is
+    /// Done in the first configuration of its pool, which names the image of the OS it runs.
     ///
     /// Logs of the control plane, the programs and the hosts are in `logs`.
     ///
@@ -85,10 +88,10 @@ impl Cluster {
     pub async fn start(
         binaries: &Binaries,
         logs: &Path,
-        pools: &str,
+        objects: &str,
         nodes: &[NodeSpec],
     ) -> Result<Self> {
-        let mut cluster = Self::without_nodes(binaries, logs, pools, nodes).await?;
+        let mut cluster = Self::without_nodes(binaries, logs, objects, nodes).await?;
         let mut targets = BTreeMap::new();
         for node in nodes {
             let target = cluster.next_target(node.pool(), "").await?;
@@ -116,7 +119,7 @@ impl Cluster {
     async fn without_nodes(
         binaries: &Binaries,
         logs: &Path,
-        pools: &str,
+        objects: &str,
         nodes: &[NodeSpec],
     ) -> Result<Self> {
         let tree = Tree::ready()?;
@@ -164,7 +167,10 @@ impl Cluster {
             "worker",
             &json!({ "osImageURL": os.reference }),
         )?;
-        cluster.apply(pools)?;
+        cluster.apply(WORKERS)?;
+        if !objects.is_empty() {
+            cluster.apply(objects)?;
+        }
         cluster.controllers = controller::start(&binaries.mcc, &cluster.control_plane, logs)?;
         Ok(cluster)
     }

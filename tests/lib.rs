@@ -2,6 +2,8 @@
 //!
 //! - [`cluster`]: a cluster of real parts
 //! - [`observer`]: judges what happened in a run
+//! - [`plan`]: plans without a daemon
 
 pub mod cluster;
 pub mod observer;
+pub mod plan;

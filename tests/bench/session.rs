@@ -57,8 +57,7 @@ impl Session {
     ///
     /// Errors: a part cannot be had, or the node does not come to be Done.
     pub(crate) async fn start(binaries: &Binaries, logs: &Path) -> Result<Self> {
-        let pool = include_str!("objects/pool.yaml");
-        let cluster = Cluster::start(binaries, logs, pool, &[NodeSpec::new(NODE)]).await?;
+        let cluster = Cluster::start(binaries, logs, "", &[NodeSpec::new(NODE)]).await?;
         // The controller runs beside the cluster: its pods and their budget are only in the way of a
         // node that is the only one.
         cluster.control_plane().kubectl(&[

@@ -7,11 +7,10 @@
 use anyhow::{Context as _, Result};
 use lab::tree::Overlay;
 use machineconfig::disruption::{Action, FilePolicy, Policies, UnitPolicy};
-use machineconfig::plan::{Attempt, Bundle, Target};
-use machineconfig::planner::{self, Facts, Request, Side};
-use machineconfig::reconcile::Exempt;
+use machineconfig::plan::Bundle;
 use machineconfig::spec::MachineConfig;
 use serde_json::{Value, json};
+use tests::plan;
 
 /// What the OS of the origin is said to be: nobody pulls it.
 pub(crate) const OLD_OS: &str = "lab.invalid/os:old";
@@ -146,10 +145,6 @@ pub(crate) fn live() -> Result<MachineConfig> {
 /// Plans a way. Nothing asks for a reboot but the OS and kernel arguments; a file that changes has
 /// the service told.
 pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> Result<Bundle> {
-    let target = |config: &MachineConfig| Target {
-        config: config.name.clone(),
-        image: None,
-    };
     let file = |path: &str, actions| FilePolicy {
         path: path.to_owned(),
         actions,
@@ -168,26 +163,7 @@ pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> R
             .to_vec(),
         sshkey: vec![Action::None],
     };
-    let facts = Facts {
-        booted_image: Some(OLD_OS.to_owned()),
-        ..Facts::default()
-    };
-    let outcome = planner::plan(&Request {
-        attempt: &Attempt(attempt.to_owned()),
-        from: Side {
-            target: &target(from),
-            config: from,
-        },
-        to: Side {
-            target: &target(to),
-            config: to,
-        },
-        facts: &facts,
-        policies: &policies,
-        exempt: Exempt::default(),
-        force: false,
-    })?;
-    Ok(outcome.bundle)
+    plan::between(attempt, from, to, &policies)
 }
 
 fn config(name: &str, spec: &Value) -> Result<MachineConfig> {

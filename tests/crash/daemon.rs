@@ -22,17 +22,6 @@ use super::tracer::{self, Order, Point};
 
 const NODE: &str = "worker-0";
 const POOL: &str = "worker";
-const POOLS: &str = "
-apiVersion: machineconfiguration.openshift.io/v1
-kind: MachineConfigPool
-metadata:
-  name: worker
-spec:
-  machineConfigSelector:
-    matchLabels: { machineconfiguration.openshift.io/role: worker }
-  nodeSelector:
-    matchLabels: { node-role.kubernetes.io/worker: '' }
-";
 
 /// How long a life may last. One without a kill lasts until the node is Done.
 const LIFE_MAX: Duration = Duration::from_mins(3);
@@ -48,7 +37,7 @@ const PACKETS: usize = 4;
 
 /// Kills the daemon all the way through an update with a reboot and one without; says how often.
 pub(crate) async fn run(logs: &Path) -> Result<String> {
-    let cluster = Cluster::start(&Binaries::built()?, logs, POOLS, &[NodeSpec::new(NODE)]).await?;
+    let cluster = Cluster::start(&Binaries::built()?, logs, "", &[NodeSpec::new(NODE)]).await?;
     let mut tally = Tally::default();
 
     let before = cluster.objects().target(POOL).await?;

@@ -37,7 +37,7 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result
     let nodes: Vec<_> = (0..3)
         .map(|number| NodeSpec::new(&format!("worker-{number}")).static_pod(workload::STATIC_POD))
         .collect();
-    let cluster = Cluster::start(binaries, out, workload::POOL, &nodes).await?;
+    let cluster = Cluster::start(binaries, out, "", &nodes).await?;
     screen.say("starting pods, making images of the next operating systems")?;
     cluster.apply(workload::OBJECTS)?;
     let mut planned = Vec::new();

@@ -3,9 +3,6 @@
 /// Deployments, a DaemonSet and a budget.
 pub(crate) const OBJECTS: &str = include_str!("objects/workload.yaml");
 
-/// The pool that is updated.
-pub(crate) const POOL: &str = include_str!("objects/pool.yaml");
-
 /// A file of each host, which its kubelet runs.
 pub(crate) const STATIC_POD: &str = include_str!("objects/static.yaml");
 

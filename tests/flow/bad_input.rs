@@ -31,16 +31,6 @@ const POOLS: &str = "
 apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfigPool
 metadata:
-  name: worker
-spec:
-  machineConfigSelector:
-    matchLabels: { machineconfiguration.openshift.io/role: worker }
-  nodeSelector:
-    matchLabels: { node-role.kubernetes.io/worker: '' }
----
-apiVersion: machineconfiguration.openshift.io/v1
-kind: MachineConfigPool
-metadata:
   name: edge
 spec:
   machineConfigSelector:

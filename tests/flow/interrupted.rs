@@ -33,16 +33,6 @@ const DONE_WITHIN: Duration = Duration::from_mins(3);
 const PHASE_WITHIN: Duration = Duration::from_mins(1);
 
 const OBJECTS: &str = "
-apiVersion: machineconfiguration.openshift.io/v1
-kind: MachineConfigPool
-metadata:
-  name: worker
-spec:
-  machineConfigSelector:
-    matchLabels: { machineconfiguration.openshift.io/role: worker }
-  nodeSelector:
-    matchLabels: { node-role.kubernetes.io/worker: '' }
----
 apiVersion: apps/v1
 kind: Deployment
 metadata:

@@ -2,11 +2,10 @@
 
 use anyhow::{Context as _, Result};
 use machineconfig::disruption::{Action, FilePolicy, Policies, UnitPolicy};
-use machineconfig::plan::{Attempt, Bundle, Target};
-use machineconfig::planner::{self, Facts, Request, Side};
-use machineconfig::reconcile::Exempt;
+use machineconfig::plan::Bundle;
 use machineconfig::spec::MachineConfig;
 use serde_json::{Value, json};
+use tests::plan;
 
 /// What the first OS is said to be: nobody pulls it.
 pub(crate) const FIRST_OS: &str = "lab.invalid/os:first";
@@ -91,10 +90,6 @@ pub(crate) fn quiet(name: &str, content: &str, told: &str) -> Result<MachineConf
 /// Plans a way. A change of files, of the told service, or of keys needs no reboot; the service is
 /// restarted then.
 pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> Result<Bundle> {
-    let target = |config: &MachineConfig| Target {
-        config: config.name.clone(),
-        image: None,
-    };
     let file = |path: &str, actions| FilePolicy {
         path: path.to_owned(),
         actions,
@@ -108,27 +103,7 @@ pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> R
         }],
         sshkey: vec![Action::None],
     };
-    let booted_image = from.spec.os_image_url.clone();
-    let facts = Facts {
-        booted_image: Some(booted_image),
-        ..Facts::default()
-    };
-    let outcome = planner::plan(&Request {
-        attempt: &Attempt(attempt.to_owned()),
-        from: Side {
-            target: &target(from),
-            config: from,
-        },
-        to: Side {
-            target: &target(to),
-            config: to,
-        },
-        facts: &facts,
-        policies: &policies,
-        exempt: Exempt::default(),
-        force: false,
-    })?;
-    Ok(outcome.bundle)
+    plan::between(attempt, from, to, &policies)
 }
 
 pub(crate) fn file(path: &str, content: &str, mode: u32, owner: &str) -> Value {

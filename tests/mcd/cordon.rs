@@ -14,23 +14,11 @@ const NODE: &str = "worker-0";
 /// How long an update with a reboot may take on one node.
 const UPDATED_WITHIN: Duration = Duration::from_mins(3);
 
-const POOL: &str = "
-apiVersion: machineconfiguration.openshift.io/v1
-kind: MachineConfigPool
-metadata:
-  name: worker
-spec:
-  machineConfigSelector:
-    matchLabels: { machineconfiguration.openshift.io/role: worker }
-  nodeSelector:
-    matchLabels: { node-role.kubernetes.io/worker: '' }
-";
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn an_administrators_cordon_outlives_an_update() -> Result<()> {
     let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mcd-cordon"));
-    let cluster = Cluster::start(&Binaries::built()?, logs, POOL, &[NodeSpec::new(NODE)]).await?;
+    let cluster = Cluster::start(&Binaries::built()?, logs, "", &[NodeSpec::new(NODE)]).await?;
     let objects = cluster.objects();
     let before = objects.target("worker").await?;
     objects
