@@ -6,6 +6,8 @@ export SLIPWAY_CACHE
 
 OUT := target/slipway
 PROFILE ?= release
+# More options of the benchmark, such as `--only mcd_fetch_ratio`.
+BENCH ?=
 DENY := $(SLIPWAY_CACHE)/tools/bin/cargo-deny
 DENY_VERSION := 0.20.2
 
@@ -39,7 +41,7 @@ $(DENY):
 
 lint: setup tools
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --features api/crdgen --locked -- -D warnings
 	$(DENY) --locked check --hide-inclusion-graph bans licenses sources
 
 unit: setup
@@ -54,7 +56,7 @@ binaries: setup
 	@for binary in mcd mcd-os mcc; do strip --strip-all -o $(OUT)/$$binary target/$(PROFILE)/$$binary; done
 
 # One suite at a time: hosts, bridges and namespaces are the machine's.
-test: unit
+test: lint unit
 	$(MAKE) binaries PROFILE=lab
 	cargo test --locked -p lab --test control_plane --test host --test image --test node --test pod -- --ignored --test-threads=1
 	cargo test --locked -p tests --test two-controllers --test mcd --test mcd-os -- --ignored --test-threads=1
@@ -74,4 +76,4 @@ demo: binaries
 	cargo run --locked -p tests --bin demo -- --mcd $(OUT)/mcd --mcd-os $(OUT)/mcd-os --mcc $(OUT)/mcc --out target/demo
 
 bench: binaries
-	cargo run --locked -p tests --bin bench -- --mcd $(OUT)/mcd --mcd-os $(OUT)/mcd-os --mcc $(OUT)/mcc --out target/bench
+	cargo run --locked -p tests --bin bench -- --mcd $(OUT)/mcd --mcd-os $(OUT)/mcd-os --mcc $(OUT)/mcc --out target/bench $(BENCH)

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 
+use crate::bare;
+
 /// The programs under test.
 #[derive(Clone, Debug)]
 pub struct Binaries {
@@ -16,13 +18,16 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Those that `make binaries` leaves.
+    /// Those that `make binaries` leaves, or those in the folder `$SLIPWAY_BINARIES`.
     ///
     /// # Errors
     ///
     /// One is not there.
     pub fn built() -> Result<Self> {
-        let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/slipway"));
+        let dir = std::env::var_os("SLIPWAY_BINARIES").map_or_else(
+            || Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/slipway")).to_owned(),
+            PathBuf::from,
+        );
         let path = |name: &str| {
             let path = dir.join(name);
             ensure!(
@@ -86,12 +91,8 @@ impl NodeSpec {
     /// machine may need.
     #[must_use]
     pub fn proved_within_secs(mut self, secs: u32) -> Self {
-        let path = "/etc/systemd/system/slipway-verify.service.d/10-lab.conf";
-        let text = format!(
-            "[Service]\nExecStart=\n\
-             ExecStart=/var/lib/slipway/bin/mcd-os guard --prove --deadline {secs}\n"
-        );
-        self.files.push((path.to_owned(), text));
+        self.files
+            .push((bare::DEADLINE_FILE.to_owned(), bare::deadline(secs)));
         self
     }
 

@@ -9,9 +9,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
+use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
 
 use super::points::{Chooser, Density, Tally};
-use super::site::{MCD_OS, MCD_OS_BROUGHT, Site, boot, expect, settle};
+use super::site::{Site, boot, expect, settle};
 use super::stage::Stages;
 use super::state::{Kept, State, strays};
 use super::tracer::{self, Order};

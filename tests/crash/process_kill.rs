@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::Host;
+use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
 
 use super::points::{Chooser, Density, Tally};
-use super::site::{MCD_OS, MCD_OS_BROUGHT, Site, expect, settle};
+use super::site::{Site, expect, settle};
 use super::stage::{Change, Stages};
 use super::state::{Kept, State, strays};
 use super::tracer::{self, Ended, Order};

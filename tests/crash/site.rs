@@ -1,8 +1,7 @@
 //! Hosts with the program under test, and what is done to them without killing anything.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,20 +14,9 @@ use lab::image::Image;
 use lab::registry::Registry;
 use lab::tree::{Commit, Tree};
 use machineconfig::plan::Bundle;
+use tests::bare;
 
 use super::{configs, small_os};
-
-/// The program under test, as `make binaries` leaves it.
-const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/slipway/mcd-os");
-
-/// What the guard's units run.
-pub(crate) const MCD_OS: &str = "/var/lib/slipway/bin/mcd-os";
-
-/// The same before they are installed.
-pub(crate) const MCD_OS_BROUGHT: &str = "/run/lab/bin/mcd-os";
-
-/// A kubelet that does nothing but run: whether it does is what is looked at here.
-const KUBELET: &str = "#!/bin/sh\nexec sleep infinity\n";
 
 /// How long a host may take from a boot to where nothing is under way any more.
 const SETTLED_WITHIN: Duration = Duration::from_mins(2);
@@ -64,7 +52,7 @@ impl Site {
                 "os:small",
             )?,
             old_os: tree.commit(&configs::old_os())?,
-            programs: programs(&lab.dir().join("bin"))?,
+            programs: bare::programs(&lab.dir().join("bin"))?,
             hosts: AtomicU32::new(0),
             shelf: Shelf::create(&lab)?,
             registry,
@@ -75,31 +63,13 @@ impl Site {
     /// A new host of the old OS, which is off.
     pub(crate) fn host(&self) -> Result<Host> {
         let name = format!("crash-{}", self.hosts.fetch_add(1, Ordering::Relaxed));
-        let verify = "[Service]\nExecStart=\n\
-                      ExecStart=/var/lib/slipway/bin/mcd-os guard --prove --deadline 1\n";
         let spec = HostSpec::new(&name, &self.old_os)
             .on(&self.shelf)
             .bin(&self.programs)
-            .registry(&self.registry.location())
-            .file("/etc/kubernetes/kubelet.env", "KUBELET_ARGS=\n", 0o644)
-            .file(
-                "/etc/systemd/system/slipway-verify.service.d/10-crash.conf",
-                verify,
-                0o644,
-            );
+            .registry(&self.registry.location());
+        let spec = bare::proved_within(bare::kubelet(spec), 1);
         Host::create(&self.lab, spec)
     }
-}
-
-/// What is bound into hosts as `/run/lab/bin`.
-#[expect(clippy::disallowed_methods, reason = "a lab's own folder")]
-fn programs(dir: &Path) -> Result<PathBuf> {
-    fs::create_dir(dir)?;
-    let kubelet = dir.join("lab-kubernetes");
-    fs::write(&kubelet, KUBELET)?;
-    fs::set_permissions(&kubelet, fs::Permissions::from_mode(0o755))?;
-    fs::copy(BUILT, dir.join("mcd-os")).context("`make binaries` builds mcd-os")?;
-    Ok(dir.to_owned())
 }
 
 /// Starts a host that is off. With `held` the guard finds nothing to do at this boot, as if there

@@ -7,9 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
 use machineconfig::plan::{Bundle, Digest, Mode, Owner};
 use machineconfig::verify::Expectation;
+use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
 
 use super::configs;
-use super::site::{MCD_OS, MCD_OS_BROUGHT, Site, boot, expect, put_plan, reboot_held, settle};
+use super::site::{Site, boot, expect, put_plan, reboot_held, settle};
 use super::state::{Kept, State};
 use super::tracer::{self, Order};
 

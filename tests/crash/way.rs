@@ -2,8 +2,9 @@
 
 use anyhow::{Result, ensure};
 use lab::host::Host;
+use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
 
-use super::site::{MCD_OS, MCD_OS_BROUGHT, Site, expect};
+use super::site::{Site, expect};
 use super::stage::{Change, Stage, Stages};
 use super::state::State;
 use super::tracer::{self, Order};

@@ -7,13 +7,10 @@ use lab::tree::Overlay;
 use machineconfig::plan::Bundle;
 use machineconfig::verify::Expectation;
 use serde_json::json;
+use tests::bare;
 
 use super::configs;
 use super::site::{Site, differences};
-
-/// The checks may take this long here.
-const HASTE: &str =
-    "[Service]\nExecStart=\nExecStart=/var/lib/slipway/bin/mcd-os guard --prove --deadline 3\n";
 
 fn plan(site: &Site, overlay: &Overlay) -> Bundle {
     let os = site.push(overlay).unwrap();
@@ -26,14 +23,7 @@ fn plan(site: &Site, overlay: &Overlay) -> Bundle {
 }
 
 fn hasty() -> Site {
-    Site::with(|spec, _| {
-        spec.file(
-            "/etc/systemd/system/slipway-verify.service.d/haste.conf",
-            HASTE,
-            0o644,
-        )
-    })
-    .unwrap()
+    Site::with(|spec, _| bare::proved_within(spec, 3)).unwrap()
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use host::files::Root;
@@ -15,15 +15,10 @@ use lab::registry::Registry;
 use lab::tree::{Commit, Overlay, Tree};
 use machineconfig::plan::Bundle;
 use serde_json::Value;
-
-/// What the daemon installs, and the guard's units run.
-pub(crate) const MCD_OS: &str = "/var/lib/slipway/bin/mcd-os";
+use tests::bare::{self, MCD_OS};
 
 /// Where a verb leaves its report on the host.
 const REPORT: &str = "/run/slipway/report.json";
-
-/// A kubelet that does nothing but run: whether it does is what is looked at here.
-const KUBELET: &str = "#!/bin/sh\nexec sleep infinity\n";
 
 pub(crate) struct Site {
     pub(crate) host: Host,
@@ -77,11 +72,11 @@ impl Site {
     ) -> Result<Self> {
         let lab = Lab::create()?;
         let registry = Registry::start(&lab)?;
-        let bin = programs(lab.dir())?;
+        let bin = bare::programs(&lab.dir().join("bin"))?;
         let spec = HostSpec::new("node", os)
             .bin(&bin)
-            .registry(&registry.location())
-            .file("/etc/kubernetes/kubelet.env", "KUBELET_ARGS=\n", 0o644);
+            .registry(&registry.location());
+        let spec = bare::kubelet(spec);
         let mut host = Host::create(&lab, change(spec, &registry))?;
         host.start()?;
         host.wait_booted(BOOTED_WITHIN)?;
@@ -92,7 +87,7 @@ impl Site {
             _lab: lab,
         };
         site.host
-            .run(["/run/lab/bin/mcd-os", "guard", "--install"])?;
+            .run([bare::MCD_OS_BROUGHT, "guard", "--install"])?;
         Ok(site)
     }
 
@@ -232,27 +227,6 @@ impl Site {
         let tree = etc.parent().context("/etc lies in a root")?;
         Ok(Root::open(tree, Some(&self.host.var()))?)
     }
-}
-
-/// A directory with the programs under test, as hosts see it at `/run/lab/bin`.
-fn programs(lab: &Path) -> Result<PathBuf> {
-    let built = std::env::var_os("SLIPWAY_BINARIES").map_or_else(
-        || Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/slipway")).to_owned(),
-        PathBuf::from,
-    );
-    let bin = lab.join("bin");
-    fs::create_dir(&bin)?;
-    for name in ["mcd-os", "mcd"] {
-        let from = built.join(name);
-        fs::copy(&from, bin.join(name)).with_context(|| {
-            format!("there is no {}: `make binaries` builds it", from.display())
-        })?;
-    }
-    let kubelet = bin.join("lab-kubernetes");
-    #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
-    fs::write(&kubelet, KUBELET)?;
-    fs::set_permissions(&kubelet, fs::Permissions::from_mode(0o755))?;
-    Ok(bin)
 }
 
 fn walk(directory: &Path, shown: &str, found: &mut Snapshot) -> Result<()> {

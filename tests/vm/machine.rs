@@ -19,20 +19,17 @@ use lab::tree::{Overlay, Tree};
 use lab::vm::{MACHINE_BOOTED_WITHIN, Vm, VmBoot};
 use machineconfig::plan::Bundle;
 use serde_json::Value;
+use tests::bare::{self, MCD_OS};
 use tests::cluster::Binaries;
 
 use super::configs::SHADOWED;
 
-pub(crate) const MCD_OS: &str = "/var/lib/slipway/bin/mcd-os";
-
-/// A kubelet that does nothing but run, where the OS looks for it.
-const KUBELET: &str = "#!/bin/sh\nexec sleep infinity\n";
+/// Has the OS find its kubelet.
 const LINKS: &str = "d /run/lab/bin 0755 root root -\n\
                      L /run/lab/bin/lab-kubernetes - - - - /var/lib/lab/kubelet\n";
 
-/// The checks may take this long; an emulated machine starts its kubelet in a few seconds.
-const DEADLINE: &str =
-    "[Service]\nExecStart=\nExecStart=/var/lib/slipway/bin/mcd-os guard --prove --deadline 40\n";
+/// Seconds for the checks; an emulated machine starts its kubelet in a few.
+const DEADLINE_SECS: u32 = 40;
 
 /// What a running machine writes itself, or is ours.
 const NOISE: [&str; 3] = [
@@ -75,15 +72,10 @@ impl Machine {
         let registry = Registry::start(&lab)?;
         let spec = HostSpec::new("machine", &os)
             .registry(&registry.location())
-            .file("/etc/kubernetes/kubelet.env", "KUBELET_ARGS=\n", 0o644)
             .file("/etc/tmpfiles.d/lab.conf", LINKS, 0o644)
-            .file("/var/lib/lab/kubelet", KUBELET, 0o755)
-            .file(MCD_OS, fs::read(Binaries::built()?.mcd_os)?, 0o755)
-            .file(
-                "/etc/systemd/system/slipway-verify.service.d/lab.conf",
-                DEADLINE,
-                0o644,
-            );
+            .file("/var/lib/lab/kubelet", bare::KUBELET, 0o755)
+            .file(MCD_OS, fs::read(Binaries::built()?.mcd_os)?, 0o755);
+        let spec = bare::proved_within(bare::kubelet(spec), DEADLINE_SECS);
         let mut vm = Vm::create(&lab, spec)?;
         vm.start()?;
         vm.wait_booted(MACHINE_BOOTED_WITHIN)?;

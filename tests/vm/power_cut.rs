@@ -8,6 +8,7 @@ use lab::vm::MACHINE_BOOTED_WITHIN;
 use machineconfig::plan::Bundle;
 use machineconfig::spec::MachineConfig;
 use serde_json::json;
+use tests::bare;
 
 use super::configs::{self, SHADOWED, file};
 use super::machine::{Machine, Snapshot, differences, first_os, second_os};
@@ -204,7 +205,7 @@ impl Updates {
             if !verb.contains("IMAGE") {
                 machine
                     .vm
-                    .shell(&format!("{} fetch {image}", super::machine::MCD_OS))
+                    .shell(&format!("{} fetch {image}", bare::MCD_OS))
                     .unwrap();
             }
             let verb = verb.replace("IMAGE", &image).replace("PLAN", &directory);
@@ -268,7 +269,7 @@ impl Updates {
         // By the configuration itself: files, modes, owners, units, arguments.
         self.machine
             .vm
-            .shell(&format!("{} verify", super::machine::MCD_OS))
+            .shell(&format!("{} verify", bare::MCD_OS))
             .unwrap();
         let counting = self
             .machine

@@ -1,4 +1,4 @@
-//! The lab: real parts on one machine, and the observer that judges what happened on them.
+//! The lab: real parts on one machine, and the logs by which an observer judges what happened on them.
 //!
 //! It knows nothing of what it tests: neither its crates nor the steps that it takes. Everything
 //! blocks, and all of it needs root but the reading of logs.
