@@ -27,6 +27,9 @@ const LIVE_WITHIN: Duration = Duration::from_mins(1);
 
 const NODE: &str = "edge-0";
 
+/// How the field of an image is named.
+const OS_IMAGE: &str = ", spec.osImageURL: ";
+
 const POOLS: &str = "
 apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfigPool
@@ -128,13 +131,18 @@ fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
         case(
             "60-owner",
             file("/etc/bad", 0o644, "nobody-here"),
-            &["/etc/bad", "user", "nobody-here"],
+            &[
+                "MachineConfig rendered-edge",
+                "/etc/bad",
+                "user",
+                "nobody-here",
+            ],
         ),
-        image("60-missing", &missing, &[&missing]),
-        image("60-closed", &closed, &[&closed]),
-        image("60-kernel", &no_kernel, &[&no_kernel, "kernel"]),
-        image("60-conflict", &conflict, &["conflict"]),
-        image("60-room", &big, &["/boot"]),
+        image("60-missing", &missing, &[OS_IMAGE, &missing]),
+        image("60-closed", &closed, &[OS_IMAGE, &closed]),
+        image("60-kernel", &no_kernel, &[OS_IMAGE, &no_kernel, "kernel"]),
+        image("60-conflict", &conflict, &[OS_IMAGE, "/etc", "conflict"]),
+        image("60-room", &big, &[OS_IMAGE, "/boot"]),
         case(
             "no-such-config",
             Bad::Target("rendered-edge-none"),

@@ -49,9 +49,12 @@ impl Node {
 
     /// Whether a kubelet that reported after `since` says Ready. A Node stays Ready for a while after its kubelet is gone, so an older
     /// word says nothing.
+    ///
+    /// The API server keeps whole seconds, so the second of `since` itself counts: its next report may be half a minute away.
     pub fn is_ready_since(&self, since: Timestamp) -> bool {
         self.ready.as_ref().is_some_and(|ready| {
-            ready.is_true && ready.heartbeat.is_some_and(|heartbeat| heartbeat >= since)
+            let heartbeat = ready.heartbeat.map(Timestamp::as_second);
+            ready.is_true && heartbeat.is_some_and(|heartbeat| heartbeat >= since.as_second())
         })
     }
 
@@ -188,6 +191,13 @@ mod tests {
         assert!(node("True", "2026-11-21T19:00:00Z", "7").is_ready_since(since));
         assert!(!node("True", "2026-11-21T18:00:00Z", "7").is_ready_since(since));
         assert!(!node("Unknown", "2026-11-21T19:00:00Z", "7").is_ready_since(since));
+    }
+
+    #[test]
+    fn a_word_of_the_same_second_is_ready() {
+        let since = "2026-11-21T19:00:00.9Z".parse().unwrap();
+        assert!(node("True", "2026-11-21T19:00:00Z", "7").is_ready_since(since));
+        assert!(!node("True", "2026-11-21T18:59:59Z", "7").is_ready_since(since));
     }
 
     #[test]

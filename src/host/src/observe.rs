@@ -64,6 +64,10 @@ fn try_look(
         Expectation::Enabled { unit, .. } if !links::exists(root, unit)? => {
             Seen::Unit("not-found".to_owned())
         }
+        Expectation::Present { unit } if links::exists(root, unit)? => {
+            Seen::Unit("present".to_owned())
+        }
+        Expectation::Present { .. } => Seen::Nothing,
         Expectation::Active { unit } if !links::exists(root, unit)? => Seen::Nothing,
         Expectation::Enabled { unit, .. } => Seen::Unit(units.file_state(unit)?),
         Expectation::Active { unit } => units.active_state(unit)?.map_or(Seen::Nothing, Seen::Unit),

@@ -115,6 +115,8 @@ pub struct Machine {
     desired: Option<Target>,
     /// Failed tries since the node last was well or got another target, and the last cause: it stays visible until the node is well.
     trouble: Option<Trouble>,
+    /// An administrator let go what is held, before the host was read.
+    released: bool,
     phase: Phase,
 }
 
@@ -139,6 +141,7 @@ impl Machine {
             at: None,
             desired: None,
             trouble: None,
+            released: false,
             phase: Phase::Starting,
         }
     }

@@ -23,6 +23,9 @@ use crate::verify;
 use crate::wanted::Wanted;
 use steps::Steps;
 
+/// Without it a host is no node.
+const KUBELET: &str = "kubelet.service";
+
 /// What an update is planned from.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
@@ -62,6 +65,8 @@ pub struct Facts {
     pub fips: Option<bool>,
     /// Whether the cluster has this node only, so that nothing could take what it runs (`controlPlaneTopology: SingleReplica`).
     pub single_replica: bool,
+    /// Whether the host is a Node, which it stays only with a kubelet.
+    pub is_node: bool,
 }
 
 /// A plan, and what it is made for.
@@ -227,6 +232,11 @@ fn packages(old: &Spec, new: &Spec, reboot: bool) -> Vec<Reason> {
 }
 
 fn bundle(request: &Request<'_>, decision: Decision, deploy: Deploy, steps: Steps<'_>) -> Bundle {
+    let mut expect = verify::expectations(request.to.config, request.to.target.image.as_deref());
+    if request.facts.is_node {
+        let unit = KUBELET.to_owned();
+        expect.push(verify::Expectation::Present { unit });
+    }
     let mut blobs = steps.blobs;
     let record = request.to.config.record();
     let digest = Digest::of(&record);
@@ -250,7 +260,7 @@ fn bundle(request: &Request<'_>, decision: Decision, deploy: Deploy, steps: Step
         deploy: decision.reboot.then_some(deploy),
         steps: steps.actions.into_iter().map(step).collect(),
         record: digest,
-        expect: verify::expectations(request.to.config, request.to.target.image.as_deref()),
+        expect,
     };
     Bundle { plan, blobs }
 }

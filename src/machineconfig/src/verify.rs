@@ -61,6 +61,11 @@ pub enum Expectation {
         /// What is wanted.
         enabled: bool,
     },
+    /// The host has the unit.
+    Present {
+        /// Unit name.
+        unit: String,
+    },
     /// The unit is active once the system is up; only asked where the unit exists.
     Active {
         /// Unit name.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args as ClapArgs;
+use serde::Serialize;
 
 use crate::beside::Helper;
 use crate::deployments::{Deployment, UnderWay, View};
@@ -18,6 +19,17 @@ pub struct Args {
     json: bool,
 }
 
+/// The status as programs read it.
+#[derive(Debug, Serialize)]
+struct Status {
+    /// What the host is doing.
+    phase: String,
+    /// Why; null where there is nothing to say.
+    reason: Option<String>,
+    #[serde(flatten)]
+    view: View,
+}
+
 /// Prints the host's status.
 ///
 /// # Errors
@@ -25,10 +37,15 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let output = Helper::find()?.ask(&["deployments", "--json"])?;
     let text = String::from_utf8(output).context("mcd-os said something else than text")?;
+    let view: View = serde_json::from_str(&text).context("cannot understand mcd-os")?;
     let shown = if args.json {
-        text
+        let (phase, reason) = phase(&view);
+        serde_json::to_string_pretty(&Status {
+            phase,
+            reason,
+            view,
+        })?
     } else {
-        let view: View = serde_json::from_str(&text).context("cannot understand mcd-os")?;
         render(&view)
     };
     writeln!(std::io::stdout(), "{}", shown.trim_end()).context("cannot print")?;

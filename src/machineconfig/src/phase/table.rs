@@ -31,6 +31,10 @@ impl Machine {
             (P::Starting, E::Observed(seen)) => self.resume(seen),
             // The host is read first; the newest target is remembered.
             (P::Starting, E::Desired(_)) => (P::Starting, vec![]),
+            (P::Starting, E::Release) => {
+                self.released = true;
+                (P::Starting, vec![])
+            }
 
             (P::Idle, E::Desired(_)) => self.head_for_desired(),
 
@@ -180,12 +184,7 @@ impl Machine {
             (phase @ P::RollingBack { .. }, E::Retry) => (phase, vec![Command::Observe]),
 
             (P::Held { .. }, E::Desired(_)) => self.head_for_desired(),
-            (P::Held { .. }, E::Release) => {
-                self.trouble = None;
-                let (phase, mut commands) = self.head_for_desired();
-                commands.insert(0, Command::Forget);
-                (phase, commands)
-            }
+            (P::Held { .. }, E::Release) => self.let_go(),
 
             (P::Degraded { .. }, E::Desired(_) | E::Retry) => (P::Starting, vec![Command::Observe]),
             (P::Unreconcilable { .. }, E::Desired(_)) => self.head_for_desired(),
@@ -218,6 +217,7 @@ impl Machine {
     #[expect(clippy::match_same_arms, reason = "in the order of the stages")]
     fn resume(&mut self, seen: Observation) -> Step {
         self.at = Some(seen.at.clone());
+        let released = std::mem::take(&mut self.released);
         if let Some(journal) = seen.journal {
             let to = journal.to;
             return match journal.stage {
@@ -256,6 +256,9 @@ impl Machine {
             && self.wants(&target)
             && target != seen.at
         {
+            if released {
+                return self.let_go();
+            }
             return self.hold(target, cause);
         }
         (
@@ -315,6 +318,13 @@ impl Machine {
             refused: false,
         });
         (Phase::Held { target, cause }, vec![Command::Uncordon])
+    }
+
+    fn let_go(&mut self) -> Step {
+        self.trouble = None;
+        let (phase, mut commands) = self.head_for_desired();
+        commands.insert(0, Command::Forget);
+        (phase, commands)
     }
 
     fn degrade(&mut self, cause: String, first: &[Command]) -> Step {

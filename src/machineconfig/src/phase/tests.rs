@@ -215,6 +215,106 @@ fn a_held_target_waits_for_another() {
 }
 
 #[test]
+fn what_was_let_go_while_the_daemon_was_away_is_tried_again() {
+    let mut machine = Machine::new();
+    let held = Event::Observed(Observation {
+        at: target("a"),
+        boot_id: "2".to_owned(),
+        journal: None,
+        held: Some((target("b"), "kubelet.service failed".to_owned())),
+    });
+    let commands = drive(
+        &mut machine,
+        vec![Event::Desired(target("b")), Event::Release, held],
+    );
+    let plan = Command::Plan {
+        from: target("a"),
+        to: target("b"),
+    };
+    assert_eq!(commands, [Command::Forget, plan]);
+    assert_eq!(machine.phase().name(), "Fetching");
+}
+
+#[test]
+fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
+    let switched = Event::Switched {
+        boot_id: "1".to_owned(),
+    };
+    let under_way = Event::Observed(Observation {
+        at: target("b"),
+        boot_id: "2".to_owned(),
+        journal: Some(Journal {
+            to: target("b"),
+            stage: Stage::Booted,
+        }),
+        held: None,
+    });
+    let mut rebooting = idle();
+    drive(
+        &mut rebooting,
+        vec![
+            Event::Desired(target("b")),
+            Event::Planned(REBOOT),
+            Event::Prepared,
+            Event::Drained,
+            switched,
+        ],
+    );
+    let mut verifying = Machine::new();
+    drive(&mut verifying, vec![Event::Desired(target("b")), under_way]);
+    for (mut machine, phase) in [(rebooting, "Rebooting"), (verifying, "Verifying")] {
+        assert_eq!(machine.phase().name(), phase);
+        assert_eq!(
+            drive(&mut machine, vec![Event::Desired(target("c"))]),
+            [],
+            "{phase} is left alone"
+        );
+        assert_eq!(machine.phase().name(), phase);
+    }
+
+    // Proved first, then from there to the newest; disproved, from where the host was.
+    let newest = |machine: &mut Machine, events| {
+        drive(
+            machine,
+            [vec![Event::Desired(target("c"))], events].concat(),
+        )
+    };
+    let start = || {
+        let mut machine = Machine::new();
+        let journal = Journal {
+            to: target("b"),
+            stage: Stage::Booted,
+        };
+        let seen = Observation {
+            at: target("b"),
+            boot_id: "2".to_owned(),
+            journal: Some(journal),
+            held: None,
+        };
+        drive(
+            &mut machine,
+            vec![Event::Desired(target("b")), Event::Observed(seen)],
+        );
+        machine
+    };
+    let plan = |from| Command::Plan {
+        from: target(from),
+        to: target("c"),
+    };
+    assert_eq!(newest(&mut start(), vec![Event::Proved]), [plan("b")]);
+    let mut back = start();
+    let disproved = vec![Event::Disproved("kubelet.service failed".to_owned())];
+    assert_eq!(newest(&mut back, disproved), [Command::Observe]);
+    let held = Event::Observed(Observation {
+        at: target("a"),
+        boot_id: "3".to_owned(),
+        journal: None,
+        held: Some((target("b"), "kubelet.service failed".to_owned())),
+    });
+    assert_eq!(drive(&mut back, vec![held, Event::Proved]), [plan("a")]);
+}
+
+#[test]
 fn a_wrong_event_leaves_the_machine_unchanged() {
     let mut machine = idle();
     let before = machine.clone();

@@ -66,6 +66,13 @@ impl Expectation {
                     other.kind()
                 )],
             },
+            Self::Present { unit } => match seen {
+                Seen::Unit(_) => vec![],
+                other => vec![format!(
+                    "unit \"{unit}\" is not there: found {}",
+                    other.kind()
+                )],
+            },
             Self::Active { unit } => match seen {
                 // A host that has no such unit cannot fail to run it.
                 Seen::Nothing => vec![],
@@ -83,7 +90,10 @@ impl Expectation {
             Self::Record { .. } => "the record of the booted deployment".to_owned(),
             Self::KernelArgument { argument, .. } => format!("kernel argument {argument}"),
             Self::File { path, .. } => format!("file \"{path}\""),
-            Self::Masked { unit } | Self::Enabled { unit, .. } | Self::Active { unit } => {
+            Self::Masked { unit }
+            | Self::Enabled { unit, .. }
+            | Self::Present { unit }
+            | Self::Active { unit } => {
                 format!("unit \"{unit}\"")
             }
         }
@@ -322,6 +332,18 @@ mod tests {
         assert_eq!(
             texts(&expected, &Seen::Unit("failed".to_owned())),
             ["unit \"kubelet.service\" is not active, but failed"]
+        );
+    }
+
+    #[test]
+    fn a_unit_that_a_node_needs_has_to_be_there() {
+        let expected = Expectation::Present {
+            unit: "kubelet.service".to_owned(),
+        };
+        assert!(texts(&expected, &Seen::Unit("present".to_owned())).is_empty());
+        assert_eq!(
+            texts(&expected, &Seen::Nothing),
+            ["unit \"kubelet.service\" is not there: found nothing"]
         );
     }
 }

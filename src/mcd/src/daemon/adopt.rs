@@ -6,7 +6,7 @@ use api::annotation;
 use cluster::node::Node;
 use cluster::node_writer::Change;
 use host::files::{Content, Root};
-use machineconfig::plan::Mode;
+use machineconfig::plan::{Mode, Target};
 
 use super::observe::{self, RECORD};
 
@@ -32,15 +32,44 @@ impl From<host::files::Error> for Error {
     }
 }
 
-/// The annotations that the host has for a Node that is not managed yet; none where it has no such file.
+/// The annotations that the host has for a Node that is not managed yet; none where it has neither such a file nor a record.
+///
+/// Their file stays as the machine was born; a record that names something else has overtaken it, for the Node of a host that went on may
+/// have been deleted and registered anew.
 ///
 /// # Errors
 /// All of [`Error`].
 pub fn first_annotations(root: &Root) -> Result<BTreeMap<String, String>, Error> {
-    match root.read(FIRST_ANNOTATIONS)? {
-        Some(bytes) => serde_json::from_slice(&bytes).map_err(Error::Annotations),
-        None => Ok(BTreeMap::new()),
+    let born = match root.read(FIRST_ANNOTATIONS)? {
+        Some(bytes) => serde_json::from_slice(&bytes).map_err(Error::Annotations)?,
+        None => BTreeMap::new(),
+    };
+    Ok(first(born, observe::record(root)?))
+}
+
+fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap<String, String> {
+    let Some(record) = record else {
+        return born;
+    };
+    if born.get(annotation::CURRENT_CONFIG) == Some(&record.config) {
+        return born;
     }
+    for key in [
+        annotation::CURRENT_IMAGE,
+        annotation::DESIRED_IMAGE,
+        annotation::STATE,
+    ] {
+        born.remove(key);
+    }
+    for key in [annotation::CURRENT_CONFIG, annotation::DESIRED_CONFIG] {
+        born.insert(key.to_owned(), record.config.clone());
+    }
+    if let Some(image) = record.image {
+        for key in [annotation::CURRENT_IMAGE, annotation::DESIRED_IMAGE] {
+            born.insert(key.to_owned(), image.clone());
+        }
+    }
+    born
 }
 
 /// Whether the Node has no configuration in force yet.
@@ -88,7 +117,7 @@ mod tests {
             .unwrap()
     }
 
-    fn first() -> BTreeMap<String, String> {
+    fn born() -> BTreeMap<String, String> {
         [annotation::CURRENT_CONFIG, annotation::DESIRED_CONFIG]
             .map(|key| (key.to_owned(), "rendered-worker-1".to_owned()))
             .into()
@@ -96,15 +125,42 @@ mod tests {
 
     #[test]
     fn a_new_node_gets_what_it_was_born_with() {
-        let change = annotate(&node(&json!({})), &first());
+        let change = annotate(&node(&json!({})), &born());
         assert_eq!(change.annotations.len(), 2);
+    }
+
+    #[test]
+    fn a_host_that_went_on_is_not_born_again() {
+        let born = || {
+            let mut born = born();
+            born.insert(annotation::STATE.to_owned(), "Done".to_owned());
+            born
+        };
+        let record = |config: &str, image: Option<&str>| {
+            Some(Target {
+                config: config.to_owned(),
+                image: image.map(ToOwned::to_owned),
+            })
+        };
+        assert_eq!(first(born(), record("rendered-worker-1", None)), born());
+        assert_eq!(first(born(), None), born());
+
+        let later = first(born(), record("rendered-worker-7", Some("registry/os")));
+        let expected = [
+            (annotation::CURRENT_CONFIG, "rendered-worker-7"),
+            (annotation::DESIRED_CONFIG, "rendered-worker-7"),
+            (annotation::CURRENT_IMAGE, "registry/os"),
+            (annotation::DESIRED_IMAGE, "registry/os"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(later, expected.into());
     }
 
     #[test]
     fn the_controllers_word_stays() {
         let change = annotate(
             &node(&json!({annotation::DESIRED_CONFIG: "rendered-worker-2"})),
-            &first(),
+            &born(),
         );
         let keys: Vec<_> = change.annotations.into_keys().collect();
         assert_eq!(keys, [annotation::CURRENT_CONFIG]);
@@ -113,6 +169,6 @@ mod tests {
     #[test]
     fn a_known_node_is_left_alone() {
         let known = node(&json!({annotation::CURRENT_CONFIG: "rendered-worker-9"}));
-        assert_eq!(annotate(&known, &first()), Change::default());
+        assert_eq!(annotate(&known, &born()), Change::default());
     }
 }

@@ -219,8 +219,7 @@ impl Agent {
         let Some(plan) = self.stored() else {
             return no_plan();
         };
-        let image = plan.image.as_deref();
-        prepare::prepare(&self.helper, &plan.attempt, image, &plan.directory, say).await
+        prepare::prepare(&self.helper, &plan, say).await
     }
 
     async fn drain(&self, say: &Say) -> Event {

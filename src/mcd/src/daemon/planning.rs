@@ -277,6 +277,7 @@ pub async fn facts(
         kernel_arguments: Some(booted.kernel_arguments),
         fips: fips.map(|bytes| bytes.starts_with(b"1")),
         single_replica,
+        is_node: true,
     })
 }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use machineconfig::phase::Event;
-use machineconfig::plan::Attempt;
 use service::backoff::Backoff;
 use service::report::Chain;
 use tokio::time::Instant;
 
 use super::driver::Say;
 use super::helper::{self, Helper, Outcome, Priority, Report};
+use super::planning::Stored;
 
 /// How long a verb that fails is tried again before the node counts as degraded: a registry or a DNS server may be away for a while
 /// (`daemon.md` 8.8 asks for five minutes at least).
@@ -21,28 +21,40 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 /// Verbs that [`prepare`] may have left running when it was given up.
 pub const VERBS: [&str; 2] = ["fetch", "rehearse"];
 
-/// Fetches `image`, where the plan has one, and rehearses the stored plan. Answers `Prepared`, `Refused` or `Failed`, and says
+/// Fetches the image of a stored plan, where it has one, and rehearses it. Answers `Prepared`, `Refused` or `Failed`, and says
 /// `StillTrying` in between.
-pub async fn prepare(
-    helper: &Helper,
-    attempt: &Attempt,
-    image: Option<&str>,
-    directory: &str,
-    say: &Say,
-) -> Event {
-    let fetch = image.map(|image| ("fetch", image));
-    for (verb, argument) in fetch.into_iter().chain([("rehearse", directory)]) {
+pub async fn prepare(helper: &Helper, plan: &Stored, say: &Say) -> Event {
+    let object = object(plan);
+    let fetch = plan.image.as_deref().map(|image| ("fetch", image));
+    for (verb, argument) in fetch
+        .into_iter()
+        .chain([("rehearse", plan.directory.as_str())])
+    {
         let arguments = [argument];
-        let run = || helper.run(verb, attempt, &arguments, Priority::Low);
-        if let Some(end) = persist(run, say).await {
+        let run = || helper.run(verb, &plan.attempt, &arguments, Priority::Low);
+        if let Some(end) = persist(run, &object, say).await {
             return end;
         }
     }
     Event::Prepared
 }
 
+/// What the helper's words are about. It knows paths and images, and no configuration.
+fn object(plan: &Stored) -> String {
+    let config = &plan.to.config;
+    let field = if plan.to.image.is_some() {
+        // The layered image is the Node's.
+        ", desiredImage"
+    } else if plan.image.is_some() {
+        ", spec.osImageURL"
+    } else {
+        ""
+    };
+    format!("MachineConfig {config}{field}")
+}
+
 /// Runs until it is done, which answers nothing, or refused, or has failed for too long.
-async fn persist<F>(mut run: impl FnMut() -> F, say: &Say) -> Option<Event>
+async fn persist<F>(mut run: impl FnMut() -> F, object: &str, say: &Say) -> Option<Event>
 where
     F: Future<Output = Result<Report, helper::Error>>,
 {
@@ -52,11 +64,16 @@ where
         let error = match run().await {
             Ok(report) => match report.outcome {
                 Outcome::Done | Outcome::NeedsReboot => return None,
-                Outcome::Refused => return Some(Event::Refused(report.reasons)),
+                Outcome::Refused => {
+                    let reasons = report.reasons.iter();
+                    let reasons = reasons.map(|reason| format!("{object}: {reason}"));
+                    return Some(Event::Refused(reasons.collect()));
+                }
                 Outcome::Failed => report.because(),
             },
             Err(error) => Chain(&error).to_string(),
         };
+        let error = format!("{object}: {error}");
         if began.elapsed() > PATIENCE {
             return Some(Event::Failed(error));
         }
@@ -88,6 +105,7 @@ mod tests {
                 let report = reports.pop_front().unwrap_or_else(|| last.clone());
                 async { Ok(report) }
             },
+            "MachineConfig new",
             &say,
         )
         .await;
@@ -113,7 +131,9 @@ mod tests {
             end([report(Outcome::Failed, "manifest: connection refused")].into()).await;
         assert_eq!(
             end,
-            Some(Event::Failed("manifest: connection refused".to_owned()))
+            Some(Event::Failed(
+                "MachineConfig new: manifest: connection refused".to_owned()
+            ))
         );
         assert!(began.elapsed() > Duration::from_mins(5) && said > 5);
     }
@@ -122,7 +142,7 @@ mod tests {
     async fn a_final_answer_is_told_at_once() {
         let began = Instant::now();
         let reports = [report(Outcome::Refused, "manifest unknown")];
-        let refused = Event::Refused(vec!["manifest unknown".to_owned()]);
+        let refused = Event::Refused(vec!["MachineConfig new: manifest unknown".to_owned()]);
         assert_eq!(end(reports.into()).await, (Some(refused), 0));
         assert_eq!(began.elapsed(), Duration::ZERO);
     }
