@@ -100,10 +100,11 @@ async fn update(
         last = pid;
         let objects = Objects::new(cluster.control_plane().client().await?);
         let watch = tokio::spawn(end_when_done(objects, target.to_owned(), pid));
-        let (mut points, mut packets) = (0, 0);
+        let (mut all, mut points, mut packets) = (0, 0, 0);
         let mut call = "nothing";
         let ended = tokio::task::block_in_place(|| {
             tracer::attach(pid, &mut |point| {
+                all += 1;
                 if !is_tried(point, &mut packets) {
                     return Ok(Order::GoOn);
                 }
@@ -122,6 +123,7 @@ async fn update(
         }
         let node = cluster.objects().node(NODE).await?;
         let is_done = objects::is_done_in(&node, target);
+        tally.saw(way, all);
         if !ended.is_killed {
             if is_done {
                 return Ok(());

@@ -206,6 +206,10 @@ impl Suite<'_> {
         if let Some(call) = ended.done.last() {
             send(call.name, format!("its end, after {call}"))?;
         }
+        self.tally
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .saw(death.way.name, chooser.seen);
         Ok(())
     }
 

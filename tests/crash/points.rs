@@ -128,35 +128,47 @@ impl Chooser {
     }
 }
 
-/// How many points were tried, by way and call.
+/// How many points were tried, by way and call, and how many there were.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(BTreeMap<&'static str, BTreeMap<&'static str, usize>>);
+pub(crate) struct Tally {
+    tried: BTreeMap<&'static str, BTreeMap<&'static str, usize>>,
+    seen: BTreeMap<&'static str, usize>,
+}
 
 impl Tally {
     /// Counts a point, by the call after which it is.
     pub(crate) fn count(&mut self, way: &'static str, call: &'static str) {
-        *self.0.entry(way).or_default().entry(call).or_default() += 1;
+        *self.tried.entry(way).or_default().entry(call).or_default() += 1;
+    }
+
+    /// A run of a way had so many points; the one that nobody cut had most.
+    pub(crate) fn saw(&mut self, way: &'static str, points: usize) {
+        let seen = self.seen.entry(way).or_default();
+        *seen = points.max(*seen);
     }
 
     /// A line a way, and the sum.
     pub(crate) fn report(&self, what: &str) -> String {
         let mut all: BTreeMap<&str, usize> = BTreeMap::new();
-        for calls in self.0.values() {
+        for calls in self.tried.values() {
             for (call, count) in calls {
                 *all.entry(*call).or_default() += count;
             }
         }
-        let mut lines: Vec<_> = self.0.iter().map(|(way, calls)| line(way, calls)).collect();
-        lines.push(line(what, &all));
+        let of_way = |(way, calls): (&&'static str, _)| {
+            line(way, calls, self.seen.get(way).copied().unwrap_or_default())
+        };
+        let mut lines: Vec<_> = self.tried.iter().map(of_way).collect();
+        lines.push(line(what, &all, self.seen.values().sum()));
         lines.join("\n")
     }
 }
 
-fn line(way: &str, calls: &BTreeMap<&str, usize>) -> String {
+fn line(way: &str, calls: &BTreeMap<&str, usize>, seen: usize) -> String {
     let sum: usize = calls.values().sum();
     let each: Vec<_> = calls
         .iter()
         .map(|(call, count)| format!("{call} {count}"))
         .collect();
-    format!("{way:28} {sum:5} points: {}", each.join(", "))
+    format!("{way:28} {sum:5} of {seen:6} points: {}", each.join(", "))
 }

@@ -301,29 +301,34 @@ impl Suite<'_> {
             way.begin(self.site, self.stages, host)?
         };
         let mut at = String::from("its end");
-        let ended = self.kill_at(number, &verb, host, &mut at)?;
+        let (ended, seen) = self.kill_at(number, &verb, host, &mut at)?;
         *is_over = !ended.is_killed;
-        if let (true, Some(call)) = (ended.is_killed, ended.done.first()) {
-            self.tally
+        {
+            let mut tally = self
+                .tally
                 .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .count(way.name, call.name);
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            tally.saw(way.name, seen);
+            if let (true, Some(call)) = (ended.is_killed, ended.done.first()) {
+                tally.count(way.name, call.name);
+            }
         }
         self.follow(cut, &verb, &ended, host)
             .with_context(|| format!("killed at {at}"))
     }
 
+    /// How it ended, and how many points it had until then.
     fn kill_at(
         &self,
         number: usize,
         verb: &[String],
         host: &Host,
         at: &mut String,
-    ) -> Result<Ended> {
+    ) -> Result<(Ended, usize)> {
         let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
         let mut chooser = Chooser::new(self.density);
         let mut chosen = 0;
-        tracer::run(host, &verb, &mut |point| {
+        let ended = tracer::run(host, &verb, &mut |point| {
             if !chooser.chooses(host, point)? {
                 return Ok(Order::GoOn);
             }
@@ -333,7 +338,8 @@ impl Suite<'_> {
             }
             *at = point.to_string();
             Ok(Order::Kill)
-        })
+        })?;
+        Ok((ended, chooser.seen))
     }
 
     fn follow(&self, cut: &Cut, verb: &[String], ended: &Ended, host: &mut Host) -> Result<()> {

@@ -178,6 +178,11 @@ impl Announcer {
                 last.insert(0, word.clone());
             }
         }
+        let (message_id, message) = (word.reason, &word.message);
+        match word.severity {
+            Severity::Normal => tracing::info!(message_id, message, "event"),
+            Severity::Warning => tracing::warn!(message_id, message, "event"),
+        }
         let uid = self.seen.borrow().as_ref().map(|node| node.uid.clone());
         let subject = Subject {
             api_version: "v1".to_owned(),
