@@ -33,6 +33,32 @@ fn site() -> Site {
 
 #[test]
 #[ignore = "needs the lab"]
+fn what_changes_in_etc_after_the_merge_is_named() {
+    let site = site();
+    let os = site.push(&second_os()).unwrap();
+    let (none, full) = (configs::none().unwrap(), configs::full(&os).unwrap());
+    let plan = configs::plan("a1", &none, &full).unwrap();
+    site.host
+        .run(["sh", "-c", "echo early >/etc/early"])
+        .unwrap();
+    site.switch(&plan).unwrap();
+    site.host.run(["sh", "-c", "echo late >/etc/late"]).unwrap();
+    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+
+    assert_eq!(site.host.run(["cat", "/etc/early"]).unwrap(), "early");
+    assert_ne!(site.host.exec(["cat", "/etc/late"]).unwrap().code, Some(0));
+    let words = ["journalctl", "-b", "-o", "cat", "-u", "slipway-guard"];
+    let said = site.host.run(words).unwrap();
+    let line = said.lines().find(|line| line.contains("LateChanges"));
+    let line = line.unwrap_or_else(|| panic!("nothing of late changes in:\n{said}"));
+    assert!(
+        line.contains("/etc/late") && !line.contains("/etc/early"),
+        "{line}"
+    );
+}
+
+#[test]
+#[ignore = "needs the lab"]
 fn an_update_with_everything_is_in_after_one_reboot_and_proved() {
     let site = site();
     let os = site.push(&second_os()).unwrap();

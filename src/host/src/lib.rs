@@ -8,6 +8,7 @@
 //! - [`execute`]: runs a stored plan, and takes it back
 //! - [`files`]: files below a root, put in place whole or not at all
 //! - [`journal`]: what is under way, stored before its first effect
+//! - [`late`]: what changed too late to come along
 //! - `ostree` (feature): deployments and images, by libostree
 //! - [`observe`]: what is seen for the expectations of a configuration
 //! - [`process`]: the one place that spawns
@@ -18,6 +19,7 @@ pub mod boot_loader;
 pub mod execute;
 pub mod files;
 pub mod journal;
+pub mod late;
 pub mod observe;
 #[cfg(feature = "ostree")]
 pub mod ostree;

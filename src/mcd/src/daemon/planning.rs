@@ -10,7 +10,7 @@ use host::files::Root;
 use host::journal::Store;
 use machineconfig::disruption::Policies;
 use machineconfig::phase::{Event, Outline};
-use machineconfig::plan::{Attempt, Bundle, Plan, Target};
+use machineconfig::plan::{Action, Attempt, Bundle, Plan, Target};
 use machineconfig::planner::{self, Facts, Request, Side};
 use machineconfig::reconcile::Exempt;
 use machineconfig::spec::MachineConfig;
@@ -45,7 +45,22 @@ pub struct Stored {
     pub image: Option<String>,
     /// Where it lies on the host.
     pub directory: String,
+    /// Files that it changes and that say how images are pulled; its own image is pulled by those of the running host.
+    pub pull_settings: Vec<String>,
 }
+
+/// Where it is said how images are pulled.
+///
+/// Source: containers-registries.conf(5), containers-policy.json(5), containers-registries.d(5), containers-certs.d(5); the kubelet's pull
+/// secret.
+const PULL_SETTINGS: [&str; 6] = [
+    "/etc/containers/registries.conf",
+    "/etc/containers/policy.json",
+    "/etc/containers/registries.d/",
+    "/etc/containers/certs.d/",
+    "/etc/docker/certs.d/",
+    "/var/lib/kubelet/config.json",
+];
 
 impl Stored {
     /// Of a plan that is on the host.
@@ -62,8 +77,21 @@ impl Stored {
                 drain: plan.drain,
             },
             image: plan.deploy.as_ref().and_then(|deploy| deploy.image.clone()),
+            pull_settings: pull_settings(plan),
         })
     }
+}
+
+fn pull_settings(plan: &Plan) -> Vec<String> {
+    let mut found = Vec::new();
+    for step in &plan.steps {
+        if let Action::WriteFile { path, .. } | Action::ReleaseFile { path } = &step.action
+            && PULL_SETTINGS.iter().any(|start| path.starts_with(start))
+        {
+            found.push(path.clone());
+        }
+    }
+    found
 }
 
 /// Why there is no plan.

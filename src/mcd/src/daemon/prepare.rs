@@ -25,6 +25,12 @@ pub const VERBS: [&str; 2] = ["fetch", "rehearse"];
 /// `StillTrying` in between.
 pub async fn prepare(helper: &Helper, plan: &Stored, say: &Say) -> Event {
     let object = object(plan);
+    if plan.image.is_some() && !plan.pull_settings.is_empty() {
+        tracing::warn!(
+            files = plan.pull_settings.join(" "),
+            "the image is pulled by the running host's settings, not by those that come with it"
+        );
+    }
     let fetch = plan.image.as_deref().map(|image| ("fetch", image));
     for (verb, argument) in fetch
         .into_iter()
@@ -50,7 +56,14 @@ fn object(plan: &Stored) -> String {
     } else {
         ""
     };
-    format!("MachineConfig {config}{field}")
+    let settings = plan.pull_settings.join(", ");
+    let settings = match (&plan.image, settings.as_str()) {
+        (None, _) | (_, "") => String::new(),
+        (Some(_), settings) => {
+            format!(" (pulled by the running host's settings, not by its own {settings})")
+        }
+    };
+    format!("MachineConfig {config}{field}{settings}")
 }
 
 /// Runs until it is done, which answers nothing, or refused, or has failed for too long.
@@ -87,6 +100,9 @@ where
 mod tests {
     use std::collections::VecDeque;
 
+    use machineconfig::phase::Outline;
+    use machineconfig::plan::{Attempt, Route, Target};
+
     use super::*;
 
     fn report(outcome: Outcome, reason: &str) -> Report {
@@ -115,6 +131,43 @@ mod tests {
             count += 1;
         }
         (end, count)
+    }
+
+    #[test]
+    fn the_words_are_about_a_field_of_a_configuration() {
+        let plan = |image: Option<&str>, layered: Option<&str>, settings: &[&str]| Stored {
+            attempt: Attempt("a".to_owned()),
+            to: Target {
+                config: "rendered-worker-2".to_owned(),
+                image: layered.map(ToOwned::to_owned),
+            },
+            outline: Outline {
+                route: Route::Reboot,
+                drain: true,
+            },
+            image: image.map(ToOwned::to_owned),
+            directory: String::new(),
+            pull_settings: settings.iter().map(ToString::to_string).collect(),
+        };
+        let of = |image, layered, settings: &[&str]| object(&plan(image, layered, settings));
+        let mirrors = ["/etc/containers/registries.conf"];
+        let config = "MachineConfig rendered-worker-2";
+        assert_eq!(of(None, None, &mirrors), config);
+        assert_eq!(
+            of(Some("os"), None, &[]),
+            format!("{config}, spec.osImageURL")
+        );
+        assert_eq!(
+            of(Some("os"), Some("os"), &[]),
+            format!("{config}, desiredImage")
+        );
+        assert_eq!(
+            of(Some("os"), None, &mirrors),
+            format!(
+                "{config}, spec.osImageURL (pulled by the running host's settings, \
+                 not by its own /etc/containers/registries.conf)"
+            )
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,15 +3,20 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use host::execute::boot::{self, Booted};
 use host::execute::{End, Hands, Running, chain};
-use host::journal::Stage;
-use host::observe;
+use host::journal::{DeploymentId, Stage};
+use host::ostree::Deployments;
+use host::{late, observe};
 use machineconfig::plan::Attempt;
 use tracing::{info, warn};
 
 use super::context::{Context, lock_deployments};
 use super::report::{Outcome, Report};
+
+/// How many late changes are named.
+const TOLD_MAX: usize = 20;
 
 /// How long is waited between two looks at a booted target.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -23,7 +28,46 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
         return Ok(Report::done());
     };
     let end = as_booted(context, attempt, boot::guard)?;
+    if let Err(error) = tell_late(context) {
+        warn!(
+            error = chain(&*error),
+            "cannot tell what changed in /etc since the merge"
+        );
+    }
     reboot_if_asked(context, end)
+}
+
+/// Says in the target's first boot what somebody changed in the origin's `/etc` after it was merged: it is not here.
+fn tell_late(context: &Context) -> anyhow::Result<()> {
+    let Some(journal) = context.store().journal()? else {
+        return Ok(());
+    };
+    let is_first_boot = journal.stage == Stage::Booted && journal.boots == 1;
+    let (true, Some(target)) = (is_first_boot, &journal.target) else {
+        return Ok(());
+    };
+    let deployments = Deployments::open()?.list()?;
+    let path_of = |id: &DeploymentId| {
+        let mut all = deployments.iter();
+        let found = all.find(|deployment| deployment.id == *id);
+        found
+            .map(|deployment| deployment.path.clone())
+            .with_context(|| format!("deployment {id} is gone"))
+    };
+    // Checked out right before the merge.
+    let merged = std::fs::metadata(path_of(target)?)?.created()?;
+    let origin = path_of(&journal.origin)?;
+    let paths = late::changed_since(&origin.join("etc"), merged)?;
+    if !paths.is_empty() {
+        warn!(
+            message_id = "LateChanges",
+            count = paths.len(),
+            paths = paths.iter().take(TOLD_MAX).cloned().collect::<Vec<_>>().join(" "),
+            kept_in = %origin.display(),
+            "changed in /etc after it was merged: not carried over"
+        );
+    }
+    Ok(())
 }
 
 /// Proves a booted target by its checks, after the kubelet started; without the cluster's help, and
