@@ -26,13 +26,13 @@ pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppl
 pub const CONTROL_PLANE_TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
 /// On a Node; written by the daemon from the config server's file: the configuration the node was born with.
 pub const FIRST_PIVOT_CONFIG: &str = "machineconfiguration.openshift.io/firstPivotConfig";
-/// On a Node; written by the controller: `""` once the node got the labels of the custom pool it was born in.
+/// On a Node; written by OpenShift's controller, not yet by ours: `""` once the node got the labels of the custom pool it was born in.
 pub const CUSTOM_POOL_LABELS_APPLIED: &str =
     "machineconfiguration.openshift.io/customPoolLabelsApplied";
-/// On a Node; written by the daemon: resource version of the ControllerConfig whose certificates were last written.
+/// On a Node; written by OpenShift's daemon, not yet by ours: resource version of the ControllerConfig whose certificates were last written.
 pub const LAST_SYNCED_CONTROLLER_CONFIG: &str =
     "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion";
-/// On a Node; written by the daemon: last seen `service-ca-rotate` of the ControllerConfig, `"true"` or `"false"`.
+/// On a Node; written by OpenShift's daemon, not yet by ours: last seen `service-ca-rotate` of the ControllerConfig, `"true"` or `"false"`.
 pub const LAST_OBSERVED_SERVER_CA: &str =
     "machineconfiguration.openshift.io/lastObservedServerCAAnnotation";
 
@@ -64,9 +64,9 @@ pub const WAITS_FOR: &str = "slipway.dev/waits-for";
 pub const PHASE: &str = "slipway.dev/phase";
 /// On a Node; written by the daemon: since when it is in that phase, RFC 3339.
 pub const SINCE: &str = "slipway.dev/since";
-/// On a Node; written by an administrator or the controller before the node's turn: configuration whose image may be fetched early.
+/// On a Node; not read yet; to be written by an administrator or the controller before the node's turn: configuration whose image may be fetched early.
 pub const NEXT_CONFIG: &str = "slipway.dev/next-config";
-/// On a Node; written by the daemon: configuration whose image lies ready, in answer to [`NEXT_CONFIG`].
+/// On a Node; not written yet; by the daemon: configuration whose image lies ready, in answer to [`NEXT_CONFIG`].
 pub const FETCHED: &str = "slipway.dev/fetched";
 /// On a MachineConfigPool; written by the controller: the round of assignments under way. Writing it with the pool's
 /// `resourceVersion` claims the round, so that of two controllers only one decides.

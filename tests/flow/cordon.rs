@@ -17,7 +17,7 @@ const UPDATED_WITHIN: Duration = Duration::from_mins(3);
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn an_administrators_cordon_outlives_an_update() -> Result<()> {
-    let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/mcd-cordon"));
+    let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/cordon"));
     let cluster = Cluster::start(&Binaries::built()?, logs, "", &[NodeSpec::new(NODE)]).await?;
     let objects = cluster.objects();
     let before = objects.target("worker").await?;
