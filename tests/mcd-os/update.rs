@@ -33,6 +33,36 @@ fn site() -> Site {
 
 #[test]
 #[ignore = "needs the lab"]
+fn another_os_than_the_configurations_is_found_by_verify() {
+    let site = site();
+    let (first, second) = (
+        site.push(&second_os()).unwrap(),
+        site.push(&Overlay::version("by-hand")).unwrap(),
+    );
+    let (none, full) = (configs::none().unwrap(), configs::full(&first).unwrap());
+    site.switch(&configs::plan("a1", &none, &full).unwrap())
+        .unwrap();
+    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+    site.expect(0, &["verify"]).unwrap();
+
+    // As a tool would that knows nothing of configurations: the record comes along with /etc.
+    let booted = site.host.boots().pop().unwrap().deployment;
+    let origin = site
+        .host
+        .deployment_dir(&booted)
+        .with_file_name(format!("{booted}.origin"));
+    let text = std::fs::read_to_string(&origin).unwrap();
+    assert!(text.contains(&first), "{text}");
+    #[expect(clippy::disallowed_methods, reason = "a tool that is not ours")]
+    std::fs::write(&origin, text.replace(&first, &second)).unwrap();
+
+    let said = site.expect(1, &["verify"]).unwrap().reasons();
+    let expected = format!("expected target osImageURL \"{first}\", have \"{second}\"");
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
+#[ignore = "needs the lab"]
 fn what_changes_in_etc_after_the_merge_is_named() {
     let site = site();
     let os = site.push(&second_os()).unwrap();

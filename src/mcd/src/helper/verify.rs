@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use host::execute::{Running, record};
 use host::observe;
+use host::ostree::Deployments;
 use machineconfig::spec::MachineConfig;
 use machineconfig::verify::expectations;
 use serde_json::json;
@@ -28,10 +29,34 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
     let expected = expectations(&config, at.image.as_deref());
     let mut units = Running::new(&context.runtime);
     let found = observe::mismatches(&context.root, &mut units, &expected);
-    let report = if found.is_empty() {
+    let wanted = at.image.as_deref().unwrap_or(&config.spec.os_image_url);
+    let reasons: Vec<String> = other_os(wanted)?
+        .into_iter()
+        .chain(found.iter().map(ToString::to_string))
+        .collect();
+    let report = if reasons.is_empty() {
         Report::done()
     } else {
-        Report::failed(found.iter().map(ToString::to_string).collect())
+        Report::failed(reasons)
     };
     report.with(&json!({ "at": at }))
+}
+
+/// What runs instead of the OS that the configuration names. Somebody may have deployed another by hand, and the merge of `/etc` carried the
+/// record along. A deployment that did not come as an image names none, and cannot be told apart.
+///
+/// Source of the words: the original's `checkOS`.
+fn other_os(wanted: &str) -> anyhow::Result<Option<String>> {
+    let deployments = Deployments::open()?.list()?;
+    let booted = deployments
+        .into_iter()
+        .find(|deployment| deployment.is_booted);
+    let Some((image, id)) = booted.and_then(|booted| Some((booted.image?, booted.id))) else {
+        return Ok(None);
+    };
+    let is_other = !wanted.is_empty() && image != wanted;
+    Ok(is_other.then(|| {
+        let commit = id.checksum;
+        format!("expected target osImageURL \"{wanted}\", have \"{image}\" (\"{commit}\")")
+    }))
 }
