@@ -266,6 +266,4 @@ fn bundle(request: &Request<'_>, decision: Decision, deploy: Deploy, steps: Step
 }
 
 #[cfg(test)]
-mod model;
-#[cfg(test)]
 mod tests;
