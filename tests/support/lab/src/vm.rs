@@ -189,12 +189,18 @@ impl Vm {
                 Ok(_) => "it is up in the boot before".to_owned(),
                 Err(error) => format!("{error:#}"),
             };
-            if Instant::now() >= deadline || !self.is_on() {
+            let qemu = self.qemu.as_mut().context("it was never started")?;
+            let ended = qemu.check().err();
+            if Instant::now() >= deadline || ended.is_some() {
+                let why = ended.map_or_else(
+                    || format!("it is not up within {within:?}: {last}"),
+                    |error| format!("{error:#}"),
+                );
                 let console = self.console().unwrap_or_default();
                 let end: Vec<_> = console.lines().rev().take(20).collect();
                 let end = end.into_iter().rev().collect::<Vec<_>>().join("\n");
                 bail!(
-                    "machine {} is not up within {within:?}: {last}; its console ends with:\n{end}",
+                    "machine {}: {why}; its console ends with:\n{end}",
                     self.name
                 );
             }
