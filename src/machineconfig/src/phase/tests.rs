@@ -23,6 +23,29 @@ fn observed(at: &str) -> Event {
     })
 }
 
+/// Read in `a`, after `b` failed.
+fn back_in_a() -> Event {
+    Event::Observed(Observation {
+        at: target("a"),
+        boot_id: "3".to_owned(),
+        journal: None,
+        held: Some((target("b"), "kubelet.service failed".to_owned())),
+    })
+}
+
+/// Read in `b`, which nobody has judged yet.
+fn booted_b() -> Event {
+    Event::Observed(Observation {
+        at: target("b"),
+        boot_id: "2".to_owned(),
+        journal: Some(Journal {
+            to: target("b"),
+            stage: Stage::Booted,
+        }),
+        held: None,
+    })
+}
+
 const REBOOT: Outline = Outline {
     route: Route::Reboot,
     drain: true,
@@ -40,6 +63,13 @@ fn idle() -> Machine {
         machine.step(event).unwrap();
     }
     assert_eq!(machine.phase(), &Phase::Idle);
+    machine
+}
+
+/// A machine in `b`, which it does not know to hold yet.
+fn verifying_b() -> Machine {
+    let mut machine = Machine::new();
+    drive(&mut machine, vec![Event::Desired(target("b")), booted_b()]);
     machine
 }
 
@@ -200,12 +230,7 @@ fn a_retry_does_not_flap_the_state() {
 #[test]
 fn a_held_target_waits_for_another() {
     let mut machine = Machine::new();
-    let held = Event::Observed(Observation {
-        at: target("a"),
-        boot_id: "2".to_owned(),
-        journal: None,
-        held: Some((target("b"), "kubelet.service failed".to_owned())),
-    });
+    let held = back_in_a();
     let commands = drive(&mut machine, vec![Event::Desired(target("b")), held]);
     assert_eq!(commands, [Command::Uncordon]);
     assert_eq!(machine.phase().name(), "Held");
@@ -217,12 +242,7 @@ fn a_held_target_waits_for_another() {
 #[test]
 fn what_was_let_go_while_the_daemon_was_away_is_tried_again() {
     let mut machine = Machine::new();
-    let held = Event::Observed(Observation {
-        at: target("a"),
-        boot_id: "2".to_owned(),
-        journal: None,
-        held: Some((target("b"), "kubelet.service failed".to_owned())),
-    });
+    let held = back_in_a();
     let commands = drive(
         &mut machine,
         vec![Event::Desired(target("b")), Event::Release, held],
@@ -240,15 +260,6 @@ fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
     let switched = Event::Switched {
         boot_id: "1".to_owned(),
     };
-    let under_way = Event::Observed(Observation {
-        at: target("b"),
-        boot_id: "2".to_owned(),
-        journal: Some(Journal {
-            to: target("b"),
-            stage: Stage::Booted,
-        }),
-        held: None,
-    });
     let mut rebooting = idle();
     drive(
         &mut rebooting,
@@ -260,8 +271,7 @@ fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
             switched,
         ],
     );
-    let mut verifying = Machine::new();
-    drive(&mut verifying, vec![Event::Desired(target("b")), under_way]);
+    let verifying = verifying_b();
     for (mut machine, phase) in [(rebooting, "Rebooting"), (verifying, "Verifying")] {
         assert_eq!(machine.phase().name(), phase);
         assert_eq!(
@@ -279,38 +289,15 @@ fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
             [vec![Event::Desired(target("c"))], events].concat(),
         )
     };
-    let start = || {
-        let mut machine = Machine::new();
-        let journal = Journal {
-            to: target("b"),
-            stage: Stage::Booted,
-        };
-        let seen = Observation {
-            at: target("b"),
-            boot_id: "2".to_owned(),
-            journal: Some(journal),
-            held: None,
-        };
-        drive(
-            &mut machine,
-            vec![Event::Desired(target("b")), Event::Observed(seen)],
-        );
-        machine
-    };
     let plan = |from| Command::Plan {
         from: target(from),
         to: target("c"),
     };
-    assert_eq!(newest(&mut start(), vec![Event::Proved]), [plan("b")]);
-    let mut back = start();
+    assert_eq!(newest(&mut verifying_b(), vec![Event::Proved]), [plan("b")]);
+    let mut back = verifying_b();
     let disproved = vec![Event::Disproved("kubelet.service failed".to_owned())];
     assert_eq!(newest(&mut back, disproved), [Command::Observe]);
-    let held = Event::Observed(Observation {
-        at: target("a"),
-        boot_id: "3".to_owned(),
-        journal: None,
-        held: Some((target("b"), "kubelet.service failed".to_owned())),
-    });
+    let held = back_in_a();
     assert_eq!(drive(&mut back, vec![held, Event::Proved]), [plan("a")]);
 }
 
