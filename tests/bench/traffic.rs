@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use lab::audit::{Event, Verb};
+use lab::audit::{Event, Stage, Verb};
 
 /// What the daemon calls itself, before the `/` of its user agent: it shares the kubelet's identity.
 const PROGRAM: &str = "mcd";
@@ -88,12 +88,19 @@ pub(crate) fn requests_of_an_hour(events: &[Event], window: &Window) -> f64 {
 }
 
 /// Length of each watch in seconds, as the last request before the end of a stretch of time asked for
-/// it.
+/// it. One that had ended before, such as a drain's, is not renewed.
 fn watches(events: &[Event], window: &Window) -> Vec<f64> {
+    let has_ended = |event: &Event| {
+        events.iter().any(|end| {
+            end.audit_id == event.audit_id
+                && end.stage == Stage::ResponseComplete
+                && end.at < window.from
+        })
+    };
     let mut lengths = BTreeMap::new();
     for event in events
         .iter()
-        .filter(|event| is_of_daemon(event) && event.verb == Verb::Watch)
+        .filter(|event| is_of_daemon(event) && event.verb == Verb::Watch && !has_ended(event))
     {
         if let Some(object) = &event.object
             && let Some(length) = timeout(&event.uri)
@@ -135,13 +142,24 @@ mod tests {
         let eviction = r#"{"resource":"pods","name":"p","subresource":"eviction"}"#;
         let watch = "/api/v1/nodes?watch=true&timeoutSeconds=1800";
         let started = line(1, 10, "mcd/0.1", "watch", watch, node);
+        let ended = Timestamp::from_second(115).unwrap();
+        let ended = started.replace(
+            &format!(
+                r#""stageTimestamp":"{}""#,
+                Timestamp::from_second(10).unwrap()
+            ),
+            &format!(r#""stageTimestamp":"{ended}""#),
+        );
+        let of_a_drain = "/api/v1/pods?watch=true&timeoutSeconds=200";
+        let pods = r#"{"resource":"pods"}"#;
         let text = [
             started.replace("ResponseComplete", "ResponseStarted"),
+            line(7, 15, "mcd/0.1", "watch", of_a_drain, pods),
             line(2, 11, "mcd/0.1", "get", "/x", config),
             line(3, 12, "lab-kubernetes/v1.36", "patch", "/x", node),
             line(4, 13, "mcd/0.1", "create", "/x", eviction),
             line(5, 14, "mcd/0.1", "get", "/x", config),
-            started,
+            ended,
             line(6, 110, "mcd/0.1", "patch", "/x", node),
         ];
         audit::parse(&text.concat()).unwrap()
@@ -159,7 +177,7 @@ mod tests {
     fn the_daemons_own_requests_are_counted_once_each() {
         let events = events();
         let requests = requests(&events, &window(10, 110));
-        assert_eq!(requests.len(), 4);
+        assert_eq!(requests.len(), 5);
         assert_eq!(evictions(&requests), 1);
         assert_eq!(most_reads_of_one_config(&requests), 2);
     }
