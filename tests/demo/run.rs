@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use api::annotation;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -54,11 +54,21 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result
         let image = running.as_ref().context("the first roll brings an image")?;
         let went = one_roll(&cluster, &mut screen, number, &roll, image).await?;
         let took = picture::clock(went.end.duration_since(went.start));
+        let became = if went.doubts.is_empty() {
+            "every node is there"
+        } else {
+            "given up"
+        };
         screen.say(&format!(
-            "roll {number}, {}: every node is there after {took}",
+            "roll {number}, {}: {became} after {took}",
             roll.title
         ))?;
+        let is_over = !went.doubts.is_empty();
         ran.push(went);
+        // What led there is judged all the same.
+        if is_over {
+            break;
+        }
     }
 
     let record = Record {
@@ -77,7 +87,8 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result
     Ok(verdict.breaches.is_empty())
 }
 
-/// Changes the configuration and shows the nodes until all are in it, then looks at the hosts.
+/// Changes the configuration and shows the nodes until all are in it, then looks at the hosts. A roll that
+/// does not come to its end has a doubt.
 async fn one_roll(
     cluster: &Cluster,
     screen: &mut Screen,
@@ -91,6 +102,7 @@ async fn one_roll(
     cluster.configure(CONFIG, "worker", &roll.spec(&image.reference))?;
 
     let deadline = tokio::time::Instant::now() + ROLL_WITHIN;
+    let mut late = None;
     let config = loop {
         let config = cluster.objects().target("worker").await?;
         let nodes = cluster.objects().nodes().await?;
@@ -113,15 +125,20 @@ async fn one_roll(
             let said = nodes
                 .iter()
                 .map(|(name, node)| format!("\n  {name}: {}", objects::says(node)));
-            bail!(
-                "{title}: not every node is there within {} s:{}",
+            late = Some(format!(
+                "not every node is there within {} s:{}",
                 ROLL_WITHIN.as_secs(),
                 said.collect::<String>()
-            );
+            ));
+            break config;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     };
-    wait_for_pods(cluster.objects()).await?;
+    if late.is_none()
+        && let Err(error) = wait_for_pods(cluster.objects()).await
+    {
+        late = Some(format!("{error:#}"));
+    }
     let end = Timestamp::now();
 
     let mut facts = roll.facts.clone();
@@ -134,7 +151,10 @@ async fn one_roll(
         reboots: roll.os.is_some(),
         start,
         end,
-        doubts: doubts(cluster, &facts)?,
+        doubts: match late {
+            Some(late) => vec![late],
+            None => doubts(cluster, &facts)?,
+        },
     })
 }
 
