@@ -48,7 +48,8 @@ pub fn first_annotations(root: &Root) -> Result<BTreeMap<String, String>, Error>
 }
 
 fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap<String, String> {
-    let Some(record) = record else {
+    // A host that only was pivoted has a record that names nothing.
+    let Some(record) = record.filter(|record| !record.config.is_empty()) else {
         return born;
     };
     if born.get(annotation::CURRENT_CONFIG) == Some(&record.config) {
@@ -144,6 +145,7 @@ mod tests {
         };
         assert_eq!(first(born(), record("rendered-worker-1", None)), born());
         assert_eq!(first(born(), None), born());
+        assert_eq!(first(born(), record("", Some("registry/os"))), born());
 
         let later = first(born(), record("rendered-worker-7", Some("registry/os")));
         let expected = [

@@ -8,9 +8,10 @@ use cluster::access::Access;
 use cluster::wire;
 use host::files::Root;
 use host::journal::Store;
+use machineconfig::diff::Changes;
 use machineconfig::disruption::Policies;
 use machineconfig::phase::{Event, Outline};
-use machineconfig::plan::{Action, Attempt, Bundle, Plan, Target};
+use machineconfig::plan::{Attempt, Bundle, Plan, Target};
 use machineconfig::planner::{self, Facts, Request, Side};
 use machineconfig::reconcile::Exempt;
 use machineconfig::spec::MachineConfig;
@@ -77,21 +78,20 @@ impl Stored {
                 drain: plan.drain,
             },
             image: plan.deploy.as_ref().and_then(|deploy| deploy.image.clone()),
-            pull_settings: pull_settings(plan),
+            // Of a plan that is being carried out nothing is pulled any more.
+            pull_settings: Vec::new(),
         })
     }
 }
 
-fn pull_settings(plan: &Plan) -> Vec<String> {
-    let mut found = Vec::new();
-    for step in &plan.steps {
-        if let Action::WriteFile { path, .. } | Action::ReleaseFile { path } = &step.action
-            && PULL_SETTINGS.iter().any(|start| path.starts_with(start))
-        {
-            found.push(path.clone());
-        }
-    }
-    found
+/// Files among these changes that say how images are pulled. Of the changes, not of the plan: one with a reboot writes every file.
+fn pull_settings(files: &Changes) -> Vec<String> {
+    let all = files.added.iter().chain(&files.changed);
+    let is_setting = |path: &&String| PULL_SETTINGS.iter().any(|start| path.starts_with(start));
+    all.chain(&files.removed)
+        .filter(is_setting)
+        .cloned()
+        .collect()
 }
 
 /// Why there is no plan.
@@ -175,7 +175,11 @@ impl Planner<'_> {
             steps = plan.steps.len(),
             "planned"
         );
-        self.store(&outcome.bundle).map_err(|error| failed(&error))
+        let mut stored = self
+            .store(&outcome.bundle)
+            .map_err(|error| failed(&error))?;
+        stored.pull_settings = pull_settings(&outcome.diff.files);
+        Ok(stored)
     }
 
     /// The origin as the host's record has it.
