@@ -101,7 +101,13 @@ impl Pod {
     /// Process id of the program on this machine, while it runs.
     pub fn pid(&self) -> Option<Pid> {
         // The outermost process is the one that entered; its child the runtime, whose child is it.
-        only_child(only_child(self.shared.runtime()?)?)
+        let pid = only_child(only_child(self.shared.runtime()?)?)?;
+        // Before, there are what tidies up after the last run, and the runtime that will become it.
+        let arguments: Vec<u8> = (self.shared.spec.arguments.iter())
+            .flat_map(|argument| [argument.as_bytes(), b"\0"].concat())
+            .collect();
+        let found = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()?;
+        (found == arguments).then_some(pid)
     }
 
     /// Waits until the program runs.
