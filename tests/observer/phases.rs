@@ -80,10 +80,7 @@ pub fn spans(history: &[NodeState], host_came_up: &[Timestamp]) -> Vec<Span> {
     let mut steps = Vec::<(Timestamp, Option<Phase>)>::new();
     for state in history {
         let current = steps.last().and_then(|(_, phase)| *phase);
-        let said = state
-            .annotations
-            .get(annotation::PHASE)
-            .map_or("", String::as_str);
+        let said = said(state);
         let phase = match Phase::of(said) {
             // The daemon is back and reads the host: the phase it was stopped in goes on.
             None if said == "Starting" => current,
@@ -120,18 +117,26 @@ pub fn spans(history: &[NodeState], host_came_up: &[Timestamp]) -> Vec<Span> {
         });
     }
     for span in &mut spans {
-        span.waits_for = waited_longest(history, span.start, span.end);
+        span.waits_for = waited_longest(history, span);
     }
     spans
 }
 
-/// What stood longest in the annotation between two times.
-fn waited_longest(history: &[NodeState], start: Timestamp, end: Timestamp) -> String {
+/// The daemon's phase.
+fn said(state: &NodeState) -> &str {
+    let phase = state.annotations.get(annotation::PHASE);
+    phase.map_or("", String::as_str)
+}
+
+/// What the node said longest in a phase that it waited for. What still stands there from the one before does not count.
+fn waited_longest(history: &[NodeState], span: &Span) -> String {
+    let (start, end) = (span.start, span.end);
     let mut stood = BTreeMap::<&str, SignedDuration>::new();
     let ends = history.iter().skip(1).map(|next| next.at).chain([end]);
     for (state, until) in history.iter().zip(ends) {
         let for_how_long = until.min(end).duration_since(state.at.max(start));
-        if let Some(what) = state.annotations.get(annotation::WAITS_FOR)
+        if Phase::of(said(state)) == Some(span.phase)
+            && let Some(what) = state.annotations.get(annotation::WAITS_FOR)
             && !what.is_empty()
             && for_how_long.is_positive()
         {
@@ -205,7 +210,7 @@ mod tests {
             ("drain", 20, 30, "pod a: budget b"),
             ("apply", 30, 31, ""),
             ("reboot", 31, 34, "the host to come back"),
-            ("verify", 34, 39, "the host to come back"),
+            ("verify", 34, 39, "uncordon"),
         ];
         assert_eq!(brief(&spans(&history, &[at(2), at(34)])), expected);
     }

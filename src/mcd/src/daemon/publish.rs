@@ -83,13 +83,22 @@ impl Shown {
         } else if node.annotation(annotation::POST_CONFIG_ACTION) == Some(annotation::REBOOTING) {
             change = change.set(annotation::POST_CONFIG_ACTION, "");
         }
-        let Some(state) = self.state else {
-            return change;
-        };
-        change = change
-            .set(annotation::STATE, state.as_str())
-            .set(annotation::REASON, self.reason.as_str())
-            .set(annotation::PHASE, self.phase);
+        match self.state {
+            Some(state) => {
+                change = change
+                    .set(annotation::STATE, state.as_str())
+                    .set(annotation::REASON, self.reason.as_str());
+            }
+            // A daemon that has just started only checks its host. A node at rest is left as it stands; one that a reboot has brought
+            // back is shown being checked.
+            None if is_under_way(node) => {
+                if !self.reason.is_empty() {
+                    change = change.set(annotation::REASON, self.reason.as_str());
+                }
+            }
+            None => return change,
+        }
+        change = change.set(annotation::PHASE, self.phase);
         change = if self.waits_for.is_empty() {
             change.remove(annotation::WAITS_FOR)
         } else {
@@ -130,6 +139,19 @@ impl Shown {
         }
         change
     }
+}
+
+/// Whether a node shows that an update of it is being carried out, by a daemon before this one.
+fn is_under_way(node: &Node) -> bool {
+    let phases = [
+        "Applying",
+        "Rebooting",
+        "Verifying",
+        "Finishing",
+        "RollingBack",
+    ];
+    node.annotation(annotation::PHASE)
+        .is_some_and(|phase| phases.contains(&phase))
 }
 
 /// What was shown, and what is shown now.
