@@ -2,6 +2,7 @@
 
 use lab::image::Image;
 use lab::tree::Overlay;
+use tests::observer::host;
 
 use super::configs;
 use super::site::Site;
@@ -11,7 +12,7 @@ const MCD: &str = "/run/lab/bin/mcd";
 #[test]
 #[ignore = "needs the lab"]
 fn a_host_is_pivoted_to_either_form_of_image() {
-    let site = Site::new().unwrap();
+    let site = Site::untouched().unwrap();
     let native = site.push(&Overlay::version("second")).unwrap();
     let output = site.host.exec([MCD, "pivot", &native]).unwrap();
     assert_eq!(output.code, Some(4), "{output:?}");
@@ -80,18 +81,19 @@ fn a_pivoted_host_keeps_its_configuration() {
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_pivot_to_nothing_is_refused() {
-    let site = Site::new().unwrap();
-    let entries = site.entries().unwrap();
-    let image = format!("{}/nobody:1", site.registry.location());
-    let output = site.host.exec([MCD, "pivot", &image]).unwrap();
-    assert_eq!(output.code, Some(3), "{output:?}");
-    assert!(output.stderr.contains("manifest unknown"), "{output:?}");
-    assert_eq!(site.entries().unwrap(), entries);
-    assert_eq!(
-        site.host
-            .run(["ls", "/var/lib/slipway/plans"])
-            .unwrap_or_default(),
-        ""
-    );
+fn a_pivot_that_is_refused_changes_nothing() {
+    let site = Site::untouched().unwrap();
+    let nothing = format!("{}/nobody:1", site.registry.location());
+    let no_kernel = Overlay::version("no-kernel").without_kernel();
+    let no_kernel = site.push(&no_kernel).unwrap();
+    let before = host::snapshot(&site.host).unwrap();
+    for (image, why) in [(nothing, "manifest unknown"), (no_kernel, "kernel")] {
+        let output = site.host.exec([MCD, "pivot", &image]).unwrap();
+        assert_eq!(output.code, Some(3), "{output:?}");
+        assert!(output.stderr.contains(why), "{output:?}");
+        let after = host::snapshot(&site.host).unwrap();
+        assert_eq!(host::differences(&before, &after), [""; 0]);
+        let plans = site.host.run(["ls", "/var/lib/slipway/plans"]);
+        assert_eq!(plans.unwrap_or_default(), "");
+    }
 }

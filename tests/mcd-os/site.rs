@@ -70,6 +70,24 @@ impl Site {
         os: &Commit,
         change: impl FnOnce(HostSpec, &Registry) -> HostSpec,
     ) -> Result<Self> {
+        let site = Self::boot(tree, os, change)?;
+        site.host
+            .run([bare::MCD_OS_BROUGHT, "guard", "--install"])?;
+        Ok(site)
+    }
+
+    /// A booted host of the base OS, on which nothing was ever done.
+    pub(crate) fn untouched() -> Result<Self> {
+        let tree = Tree::ready()?;
+        let base = tree.base().clone();
+        Self::boot(tree, &base, |spec, _| spec)
+    }
+
+    fn boot(
+        tree: Tree,
+        os: &Commit,
+        change: impl FnOnce(HostSpec, &Registry) -> HostSpec,
+    ) -> Result<Self> {
         let lab = Lab::create()?;
         let registry = Registry::start(&lab)?;
         let bin = bare::programs(&lab.dir().join("bin"))?;
@@ -80,15 +98,12 @@ impl Site {
         let mut host = Host::create(&lab, change(spec, &registry))?;
         host.start()?;
         host.wait_booted(BOOTED_WITHIN)?;
-        let site = Self {
+        Ok(Self {
             host,
             registry,
             tree,
             _lab: lab,
-        };
-        site.host
-            .run([bare::MCD_OS_BROUGHT, "guard", "--install"])?;
-        Ok(site)
+        })
     }
 
     /// Puts an OS into the registry, as a native container image; its pull spec.

@@ -44,20 +44,26 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let root = Root::open(Path::new("/"), None)?;
     let bundle = plan(&root, &args.image, Timestamp::now())?;
     let directory = Store::plan_directory(&bundle.plan.attempt)?;
+    let store = Store::new(&root);
+    // What may be refused comes first, and leaves nothing behind then.
     for step in [
-        ["guard", "--install"],
         ["fetch", args.image.as_str()],
         ["rehearse", directory.as_str()],
+        ["guard", "--install"],
         ["apply", directory.as_str()],
     ] {
-        if step == ["rehearse", directory.as_str()] {
-            // Not before: a fetch that is refused leaves nothing behind.
-            Store::new(&root).put_plan(&bundle)?;
+        if step[0] == "rehearse" {
+            store.put_plan(&bundle)?;
         }
         match helper.act(&step)?.code {
             Some(0) => {}
             Some(NEEDS_REBOOT) if args.reboot => return reboot(),
-            Some(code) => return exit_code(code),
+            Some(code) => {
+                if step[0] == "rehearse" {
+                    store.discard_plan(&bundle.plan.attempt)?;
+                }
+                return exit_code(code);
+            }
             None => bail!("mcd-os {} was killed", step.join(" ")),
         }
     }
