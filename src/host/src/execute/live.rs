@@ -44,8 +44,8 @@ pub fn apply(
     }
     match carry_through(store, hands, &journal, prove) {
         Ok(()) => {
-            store.close(&journal.end(Outcome::Proved, None, moment))?;
             store.clear_held()?;
+            store.close(&journal.end(Outcome::Proved, None, moment))?;
             info!(
                 attempt = journal.plan.attempt.0,
                 config = journal.plan.to.config,
