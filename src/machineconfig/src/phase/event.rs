@@ -3,12 +3,14 @@
 use crate::plan::{Route, Target};
 
 /// What of a plan the machine needs to know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
     /// Live or through a reboot.
     pub route: Route,
     /// Whether pods must leave first.
     pub drain: bool,
+    /// Pull spec of the OS image that is deployed, if another than the booted one.
+    pub image: Option<String>,
 }
 
 /// What the journal on the host says.

@@ -51,7 +51,7 @@ impl Phase {
 }
 
 impl Machine {
-    /// The `state` annotation; `None` while the host has not been read yet: what stands there stays.
+    /// The `state` annotation; `None` while a daemon that has just started reads and checks its host: what stands there stays.
     ///
     /// Once something failed, it stays visible until the node is well or gets another target, so that a retry does not flap.
     pub fn state(&self) -> Option<State> {
@@ -123,7 +123,10 @@ impl Machine {
                 ..
             } => format!("a retry: {error}"),
             Phase::Fetching { outline: None, .. } => "the plan".to_owned(),
-            Phase::Fetching { to, .. } => match &to.image {
+            Phase::Fetching {
+                outline: Some(outline),
+                ..
+            } => match &outline.image {
                 Some(image) => format!("image {image} and rehearsal"),
                 None => "rehearsal".to_owned(),
             },

@@ -183,7 +183,9 @@ impl Machine {
             }
             (phase @ P::RollingBack { .. }, E::Retry) => (phase, vec![Command::Observe]),
 
-            (P::Held { .. }, E::Desired(_)) => self.head_for_desired(),
+            // A target that is left is tried again when it is wanted again.
+            (P::Held { target, .. }, E::Desired(to)) if to != target => self.let_go(),
+            (phase @ P::Held { .. }, E::Desired(_)) => (phase, vec![]),
             (P::Held { .. }, E::Release) => self.let_go(),
 
             (P::Degraded { .. }, E::Desired(_) | E::Retry) => (P::Starting, vec![Command::Observe]),
@@ -252,22 +254,20 @@ impl Machine {
                 ),
             };
         }
-        if let Some((target, cause)) = seen.held
-            && self.wants(&target)
-            && target != seen.at
-        {
-            if released {
-                return self.let_go();
+        let mut commands = vec![];
+        if let Some((target, cause)) = seen.held {
+            if self.wants(&target) && target != seen.at {
+                if released {
+                    return self.let_go();
+                }
+                return self.hold(target, cause);
             }
-            return self.hold(target, cause);
+            // It was left while no daemon ran.
+            commands.push(Command::Forget);
         }
-        (
-            Phase::Verifying {
-                to: seen.at.clone(),
-                unmet: None,
-            },
-            vec![Command::Prove { to: seen.at }],
-        )
+        let to = seen.at;
+        commands.push(Command::Prove { to: to.clone() });
+        (Phase::Verifying { to, unmet: None }, commands)
     }
 
     /// Sets out from where the host is to the newest target; there already, it is given back.

@@ -49,6 +49,7 @@ fn booted_b() -> Event {
 const REBOOT: Outline = Outline {
     route: Route::Reboot,
     drain: true,
+    image: None,
 };
 
 /// A machine that is Idle in `a`.
@@ -129,6 +130,7 @@ fn a_new_target_while_draining_cancels_and_plans_from_current() {
     let live = Outline {
         route: Route::Live,
         drain: false,
+        image: None,
     };
     let commands = drive(&mut machine, vec![Event::Planned(live)]);
     assert_eq!(commands, [Command::Uncordon, Command::Prepare]);
@@ -237,6 +239,20 @@ fn a_held_target_waits_for_another() {
     assert!(machine.reason().contains("kubelet.service failed"));
     let commands = drive(&mut machine, vec![Event::Release]);
     assert_eq!(commands.first(), Some(&Command::Forget));
+}
+
+#[test]
+fn a_held_target_is_forgotten_when_it_is_left() {
+    let mut machine = Machine::new();
+    drive(&mut machine, vec![Event::Desired(target("b")), back_in_a()]);
+    let commands = drive(&mut machine, vec![Event::Desired(target("a"))]);
+    let prove = Command::Prove { to: target("a") };
+    assert_eq!(commands, [Command::Forget, prove.clone()]);
+
+    // Nobody was there when it was left.
+    let mut machine = Machine::new();
+    let commands = drive(&mut machine, vec![Event::Desired(target("a")), back_in_a()]);
+    assert_eq!(commands, [Command::Forget, prove]);
 }
 
 #[test]
@@ -396,6 +412,7 @@ impl World {
                     Outline {
                         route: Route::Live,
                         drain: false,
+                        image: None,
                     }
                 } else {
                     REBOOT

@@ -204,10 +204,10 @@ impl Agent {
         // Two parsed configurations are large.
         match Box::pin(planner.plan(&attempt, (from, to), facts, say)).await {
             Ok(stored) => {
-                if let Some(image) = &stored.image {
+                let outline = stored.outline.clone();
+                if let Some(image) = &outline.image {
                     self.announcer.say(&Word::os_update_started(image));
                 }
-                let outline = stored.outline;
                 self.known.facts().plan = Some(stored);
                 Event::Planned(outline)
             }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use api::machine_configuration;
+use api::{annotation, machine_configuration};
 use cluster::access::Access;
 use cluster::wire;
 use host::files::Root;
@@ -42,8 +42,6 @@ pub struct Stored {
     pub to: Target,
     /// What the state machine needs of it.
     pub outline: Outline,
-    /// The OS image that it deploys, if another than the booted one.
-    pub image: Option<String>,
     /// Where it lies on the host.
     pub directory: String,
     /// Files that it changes and that say how images are pulled; its own image is pulled by those of the running host.
@@ -76,8 +74,8 @@ impl Stored {
             outline: Outline {
                 route: plan.route,
                 drain: plan.drain,
+                image: plan.deploy.as_ref().and_then(|deploy| deploy.image.clone()),
             },
-            image: plan.deploy.as_ref().and_then(|deploy| deploy.image.clone()),
             // Of a plan that is being carried out nothing is pulled any more.
             pull_settings: Vec::new(),
         })
@@ -144,12 +142,13 @@ impl Planner<'_> {
         say: &Say,
     ) -> Result<Stored, NoPlan> {
         let origin = async {
-            match self.recorded(from)? {
-                Some(config) => Ok(config),
-                None => self.read_config(&from.config, say).await,
+            if let Some(config) = self.recorded(from)? {
+                return Ok(config);
             }
+            self.read_config(annotation::CURRENT_CONFIG, &from.config, say)
+                .await
         };
-        let target = self.read_config(&to.config, say);
+        let target = self.read_config(annotation::DESIRED_CONFIG, &to.config, say);
         let (origin, target, settings, facts) =
             tokio::try_join!(origin, target, self.read_settings(say), facts)?;
         let side = |target, config| Side { target, config };
@@ -196,18 +195,18 @@ impl Planner<'_> {
         Ok(config.filter(|config| config.name == from.config))
     }
 
-    async fn read_config(&self, name: &str, say: &Say) -> Result<MachineConfig, NoPlan> {
+    /// The MachineConfig that the annotation `key` names.
+    async fn read_config(&self, key: &str, name: &str, say: &Say) -> Result<MachineConfig, NoPlan> {
         let path = config_path(name).ok_or_else(|| {
             NoPlan::Refused(vec![format!(
-                "annotation {}: {name:?} is no name of a MachineConfig",
-                api::annotation::DESIRED_CONFIG
+                "annotation {key}: {name:?} is no name of a MachineConfig"
             )])
         })?;
         let value = match self.read(&path, say).await {
             Ok(value) => value,
             Err(error) if error.code() == Some(404) => {
                 return Err(NoPlan::Failed(format!(
-                    "machineconfig.machineconfiguration.openshift.io {name:?} not found"
+                    "annotation {key}: machineconfig.machineconfiguration.openshift.io {name:?} not found"
                 )));
             }
             Err(error) => return Err(failed(&error)),

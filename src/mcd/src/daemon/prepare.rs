@@ -25,13 +25,13 @@ pub const VERBS: [&str; 2] = ["fetch", "rehearse"];
 /// `StillTrying` in between.
 pub async fn prepare(helper: &Helper, plan: &Stored, say: &Say) -> Event {
     let object = object(plan);
-    if plan.image.is_some() && !plan.pull_settings.is_empty() {
+    if plan.outline.image.is_some() && !plan.pull_settings.is_empty() {
         tracing::warn!(
             files = plan.pull_settings.join(" "),
             "the image is pulled by the running host's settings, not by those that come with it"
         );
     }
-    let fetch = plan.image.as_deref().map(|image| ("fetch", image));
+    let fetch = plan.outline.image.as_deref().map(|image| ("fetch", image));
     for (verb, argument) in fetch
         .into_iter()
         .chain([("rehearse", plan.directory.as_str())])
@@ -51,13 +51,13 @@ fn object(plan: &Stored) -> String {
     let field = if plan.to.image.is_some() {
         // The layered image is the Node's.
         ", desiredImage"
-    } else if plan.image.is_some() {
+    } else if plan.outline.image.is_some() {
         ", spec.osImageURL"
     } else {
         ""
     };
     let settings = plan.pull_settings.join(", ");
-    let settings = match (&plan.image, settings.as_str()) {
+    let settings = match (&plan.outline.image, settings.as_str()) {
         (None, _) | (_, "") => String::new(),
         (Some(_), settings) => {
             format!(" (pulled by the running host's settings, not by its own {settings})")
@@ -144,8 +144,8 @@ mod tests {
             outline: Outline {
                 route: Route::Reboot,
                 drain: true,
+                image: image.map(ToOwned::to_owned),
             },
-            image: image.map(ToOwned::to_owned),
             directory: String::new(),
             pull_settings: settings.iter().map(ToString::to_string).collect(),
         };

@@ -136,8 +136,9 @@ impl Hands for Fake {
                     let outline = Outline {
                         route: if reboots { Route::Reboot } else { Route::Live },
                         drain: reboots,
+                        image: None,
                     };
-                    *self.planned.borrow_mut() = Some((to, outline));
+                    *self.planned.borrow_mut() = Some((to, outline.clone()));
                     Event::Planned(outline)
                 }
             }
@@ -224,6 +225,7 @@ impl Fake {
                 Outline {
                     route: Route::Reboot,
                     drain: true,
+                    image: None,
                 },
             ),
             (None, Some(planned)) => planned,

@@ -121,7 +121,8 @@ async fn an_api_server_that_is_away_is_waited_for() {
 async fn a_config_that_does_not_exist_is_named() {
     let host = Host::in_a();
     let calls = vec![Call::get(&config_url("b"), not_found())];
-    let expected = "machineconfig.machineconfiguration.openshift.io \"b\" not found";
+    let expected = "annotation machineconfiguration.openshift.io/desiredConfig: \
+                    machineconfig.machineconfiguration.openshift.io \"b\" not found";
     let result = host.plan("b", calls).await;
     assert_eq!(result, Err(NoPlan::Failed(expected.to_owned())));
     assert!(host.stored().is_empty());

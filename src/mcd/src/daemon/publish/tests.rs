@@ -56,6 +56,7 @@ fn to_reboot() -> Vec<Event> {
     let outline = Outline {
         route: Route::Reboot,
         drain: true,
+        image: None,
     };
     let mut events = idle("a");
     events.extend([
@@ -156,11 +157,34 @@ fn after_the_boot_the_reboot_is_over_and_the_target_not_yet_in_force() {
     let events = vec![Event::Desired(target("b")), observed("b", Some(journal))];
     let before = json!({
         annotation::CURRENT_CONFIG: "a", annotation::STATE: "Working", annotation::POST_CONFIG_ACTION: "Rebooting",
+        annotation::PHASE: "Rebooting", annotation::WAITS_FOR: "the host to come back",
     });
-    let after = shown(events, &before);
+    let after = shown(events.clone(), &before);
     assert_eq!(after[annotation::POST_CONFIG_ACTION], "");
     assert_eq!(after[annotation::CURRENT_CONFIG], "a");
     assert_eq!(after[annotation::STATE], "Working");
+    assert_eq!(after[annotation::PHASE], "Verifying");
+    assert_eq!(after[annotation::WAITS_FOR], "checks");
+
+    let unmet = Event::Unmet("unit kubelet.service is activating".to_owned());
+    let after = shown([events, vec![unmet]].concat(), &before);
+    assert_eq!(
+        after[annotation::REASON],
+        "unit kubelet.service is activating"
+    );
+    assert_eq!(
+        after[annotation::WAITS_FOR],
+        "checks: unit kubelet.service is activating"
+    );
+}
+
+#[test]
+fn a_restarted_daemon_checks_a_node_at_rest_without_a_word() {
+    let before = shown(idle("a"), &json!({annotation::DESIRED_CONFIG: "a"}));
+    let checks = vec![Event::Desired(target("a")), observed("a", None)];
+    assert_eq!(shown(checks.clone(), &before), before);
+    let unmet = Event::Unmet("unit kubelet.service is activating".to_owned());
+    assert_eq!(shown([checks, vec![unmet]].concat(), &before), before);
 }
 
 #[test]
