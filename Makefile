@@ -67,7 +67,7 @@ test: lint unit
 # What takes longer than CI may. Each says how many points it tried.
 proof: setup
 	$(MAKE) binaries PROFILE=lab
-	cargo test --locked -p tests --test crash --no-fail-fast -- --ignored --test-threads=1 --nocapture
+	cargo test --locked -p tests --test crash -- --ignored --test-threads=1 --nocapture --skip a_killed_daemon_goes_on_where_it_was
 	cargo test --locked -p lab --test vm -- --ignored --test-threads=1
 	cargo test --locked -p tests --test vm -- --ignored --test-threads=1 --nocapture
 

@@ -219,6 +219,20 @@ impl Cluster {
         found.with_context(|| format!("there is no host {node}"))
     }
 
+    /// Kills a node's host with everything on it, turns it on again, and waits until it is up.
+    ///
+    /// # Errors
+    ///
+    /// There is none, it does not die, or it does not boot.
+    pub fn kill(&mut self, node: &str) -> Result<()> {
+        let found = self.hosts.iter_mut().find(|host| host.name() == node);
+        let host = found.with_context(|| format!("there is no host {node}"))?;
+        host.kill()?;
+        host.start()?;
+        host.wait_booted(BOOTED_WITHIN)?;
+        Ok(())
+    }
+
     /// The daemon of a node.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The daemon is killed at every point of an update, and started again by its kubelet each time.
+//! The daemon, or its host, is killed at every point of an update, and started again each time.
 //!
 //! Its *n*th life ends at its *n*th point, so that each life comes one point further than the one before;
 //! after a reboot it begins anew. A point is where it changed a file or sent something: to the API server,
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use lab::host::{DeploymentId, Pod};
 use lab::tree::Overlay;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::cluster::objects::{self, Objects};
 use tests::cluster::{Binaries, Cluster, NodeSpec};
 use tests::observer::host::{self, Fact};
@@ -32,85 +32,147 @@ const BORN_WITHIN: Duration = Duration::from_mins(1);
 /// How long a node that is Done is left to what the daemon does after that.
 const REST: Duration = Duration::from_secs(2);
 
-/// Packets in a row are one request, or a few: each so many of them is a point.
-const PACKETS: usize = 4;
+/// What is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victim {
+    Daemon,
+    /// The daemon where it stands, and its host with everything that runs there.
+    Host,
+}
 
-/// Kills the daemon all the way through an update with a reboot and one without; says how often.
-pub(crate) async fn run(logs: &Path) -> Result<String> {
-    let cluster = Cluster::start(&Binaries::built()?, logs, "", &[NodeSpec::new(NODE)]).await?;
-    let mut tally = Tally::default();
+/// Kills all the way through an update with a reboot and one without, of the packets that the daemon
+/// sends at each `packets`th; says how often. Logs are in `target/<logs>`.
+pub(crate) async fn run(logs: &str, victim: Victim, packets: usize) -> Result<String> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let nodes = [NodeSpec::new(NODE)];
+    let cluster = Cluster::start(&Binaries::built()?, &target.join(logs), "", &nodes).await?;
+    let mut suite = Suite {
+        cluster,
+        victim,
+        packets,
+        tally: Tally::default(),
+    };
+    suite.with_a_reboot().await?;
+    suite.without_one().await?;
+    Ok(suite.tally.report("killed daemons"))
+}
 
-    let before = cluster.objects().target(POOL).await?;
-    let image = cluster.image(&Overlay::version("crash-daemon"))?;
-    let file =
-        json!({ "path": "/etc/crash/file", "mode": 0o600, "contents": { "source": "data:,new" } });
-    let spec = json!({
-        "osImageURL": image.reference,
-        "kernelArguments": ["slipway.test=crash"],
-        "config": { "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } },
-    });
-    cluster.configure("50-crash", POOL, &spec)?;
-    let target = cluster.next_target(POOL, &before).await?;
-    update(&cluster, &target, "mcd, with a reboot", &mut tally).await?;
-    let facts = [
-        Fact::Booted {
-            content: image.content.clone(),
-        },
-        Fact::Argument("slipway.test=crash".to_owned()),
-        Fact::File {
-            path: "/etc/crash/file".to_owned(),
-            content: "new".to_owned(),
-            mode: 0o600,
-            owner: "root:root".to_owned(),
-        },
-    ];
-    hold(&cluster, &facts)?;
+struct Suite {
+    cluster: Cluster,
+    victim: Victim,
+    packets: usize,
+    tally: Tally,
+}
 
-    let users =
-        json!({ "users": [{ "name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA crash"] }] });
-    let spec = json!({ "config": { "ignition": { "version": "3.4.0" }, "passwd": users } });
-    cluster.configure("60-keys", POOL, &spec)?;
-    let live = cluster.next_target(POOL, &target).await?;
-    update(&cluster, &live, "mcd, without a reboot", &mut tally).await?;
-    hold(
-        &cluster,
-        &[Fact::File {
+impl Suite {
+    async fn with_a_reboot(&mut self) -> Result<()> {
+        let image = self.cluster.image(&Overlay::version("crash-daemon"))?;
+        let file = json!({ "path": "/etc/crash/file", "mode": 0o600, "contents": { "source": "data:,new" } });
+        let spec = json!({
+            "osImageURL": image.reference,
+            "kernelArguments": ["slipway.test=crash"],
+            "config": { "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } },
+        });
+        let target = self.ask("50-crash", &spec).await?;
+        self.update(&target, "mcd, with a reboot", true).await?;
+        self.hold(&[
+            Fact::Booted {
+                content: image.content.clone(),
+            },
+            Fact::Argument("slipway.test=crash".to_owned()),
+            Fact::File {
+                path: "/etc/crash/file".to_owned(),
+                content: "new".to_owned(),
+                mode: 0o600,
+                owner: "root:root".to_owned(),
+            },
+        ])
+    }
+
+    async fn without_one(&mut self) -> Result<()> {
+        let users = json!({ "users": [{ "name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA crash"] }] });
+        let spec = json!({ "config": { "ignition": { "version": "3.4.0" }, "passwd": users } });
+        let target = self.ask("60-keys", &spec).await?;
+        self.update(&target, "mcd, without a reboot", false).await?;
+        self.hold(&[Fact::File {
             path: "/home/core/.ssh/authorized_keys.d/ignition".to_owned(),
             content: "ssh-ed25519 AAAA crash\n".to_owned(),
             mode: 0o600,
             owner: "core:core".to_owned(),
-        }],
-    )?;
-    Ok(tally.report("killed daemons"))
-}
+        }])
+    }
 
-async fn update(
-    cluster: &Cluster,
-    target: &str,
-    way: &'static str,
-    tally: &mut Tally,
-) -> Result<()> {
-    let origin = booted(cluster)?;
-    let reboots = way.contains("with a");
-    let before = etc(cluster)?;
-    let (mut last, mut lives) = (0, 0);
-    loop {
-        lives += 1;
-        let pid = born(cluster.daemon(NODE)?, last).await?;
-        last = pid;
-        let objects = Objects::new(cluster.control_plane().client().await?);
+    /// Changes the configuration; the new target.
+    async fn ask(&self, name: &str, spec: &Value) -> Result<String> {
+        let before = self.cluster.objects().target(POOL).await?;
+        self.cluster.configure(name, POOL, spec)?;
+        self.cluster.next_target(POOL, &before).await
+    }
+
+    async fn update(&mut self, target: &str, way: &'static str, reboots: bool) -> Result<()> {
+        let origin = booted(&self.cluster)?;
+        let mut at = Some(origin.clone());
+        let before = etc(&self.cluster)?;
+        let (mut last, mut lives) = (0, 0);
+        loop {
+            lives += 1;
+            let life = self.live(last, lives, target).await?;
+            last = life.pid;
+            self.tally.saw(way, life.points);
+            let node = self.cluster.objects().node(NODE).await?;
+            let is_done = objects::is_done_in(&node, target);
+            let Some(call) = life.killed_after else {
+                if is_done {
+                    return Ok(());
+                }
+                // The host went down, and took it along.
+                (at, lives) = (None, 0);
+                continue;
+            };
+            self.tally.count(way, call);
+            if self.victim == Victim::Host {
+                self.cluster.kill(NODE)?;
+            }
+            // A host on its way down is neither here nor there.
+            let Ok(now) = booted(&self.cluster) else {
+                continue;
+            };
+            if at.replace(now.clone()).is_some_and(|at| at != now) {
+                // Killed after its switch, the host booted the other one.
+                lives = 0;
+            }
+            if reboots && now == origin {
+                ensure!(
+                    !is_done,
+                    "it says that it is done, and has not booted the target"
+                );
+                let differences = host::differences(&before, &etc(&self.cluster)?);
+                ensure!(
+                    differences.is_empty(),
+                    "killed after {call}, the origin changed:\n  {}",
+                    differences.join("\n  ")
+                );
+            }
+        }
+    }
+
+    /// One life of the daemon, until its point of that number or until the node is Done; `last` was the
+    /// process of the one before.
+    async fn live(&self, last: i32, number: usize, target: &str) -> Result<Life> {
+        let pid = born(self.cluster.daemon(NODE)?, last).await?;
+        let objects = Objects::new(self.cluster.control_plane().client().await?);
         let watch = tokio::spawn(end_when_done(objects, target.to_owned(), pid));
-        let (mut all, mut points, mut packets) = (0, 0, 0);
+        let (mut all, mut tried, mut packets) = (0, 0, 0);
         let mut call = "nothing";
         let ended = tokio::task::block_in_place(|| {
             tracer::attach(pid, &mut |point| {
                 all += 1;
-                if !is_tried(point, &mut packets) {
+                if !self.is_tried(point, &mut packets) {
                     return Ok(Order::GoOn);
                 }
-                points += 1;
+                tried += 1;
                 call = point.done.last().map_or("nothing", |call| call.name);
-                Ok(if points == lives {
+                Ok(if tried == number {
                     Order::Kill
                 } else {
                     Order::GoOn
@@ -121,43 +183,39 @@ async fn update(
         if let Ok(end) = watch.await {
             end?;
         }
-        let node = cluster.objects().node(NODE).await?;
-        let is_done = objects::is_done_in(&node, target);
-        tally.saw(way, all);
-        if !ended.is_killed {
-            if is_done {
-                return Ok(());
-            }
-            // The host went down, and took it along.
-            lives = 0;
-            continue;
+        Ok(Life {
+            pid,
+            points: all,
+            killed_after: ended.is_killed.then_some(call),
+        })
+    }
+
+    /// Whether a point is one of those that are tried, `packets` being how many were sent in a row.
+    fn is_tried(&self, point: &Point<'_>, packets: &mut usize) -> bool {
+        if point.done.iter().any(|call| !call.name.starts_with("send")) {
+            *packets = 0;
+            return true;
         }
-        tally.count(way, call);
-        // A host on its way down is neither here nor there.
-        let Ok(now) = booted(cluster) else { continue };
-        if reboots && now == origin {
-            ensure!(
-                !is_done,
-                "it says that it is done, and has not booted the target"
-            );
-            let differences = host::differences(&before, &etc(cluster)?);
-            ensure!(
-                differences.is_empty(),
-                "killed after {call}, the origin changed:\n  {}",
-                differences.join("\n  ")
-            );
+        *packets += 1;
+        *packets % self.packets == 1 % self.packets
+    }
+
+    fn hold(&self, facts: &[Fact]) -> Result<()> {
+        for fact in facts {
+            let doubt = fact.doubt(self.cluster.host(NODE)?)?;
+            ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
         }
+        Ok(())
     }
 }
 
-/// Whether a point is one of those that are tried.
-fn is_tried(point: &Point<'_>, packets: &mut usize) -> bool {
-    if point.done.iter().any(|call| !call.name.starts_with("send")) {
-        *packets = 0;
-        return true;
-    }
-    *packets += 1;
-    *packets % PACKETS == 1
+/// What a daemon came to.
+struct Life {
+    pid: i32,
+    /// Points that it had, tried or not.
+    points: usize,
+    /// Its last call, if it was killed at its point.
+    killed_after: Option<&'static str>,
 }
 
 /// Waits for the next life of the daemon; its process.
@@ -208,12 +266,4 @@ fn booted(cluster: &Cluster) -> Result<DeploymentId> {
     let last = boots.last().context("the host was never booted")?;
     ensure!(last.ended.is_none(), "the host is down");
     Ok(last.deployment.clone())
-}
-
-fn hold(cluster: &Cluster, facts: &[Fact]) -> Result<()> {
-    for fact in facts {
-        let doubt = fact.doubt(cluster.host(NODE)?)?;
-        ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
-    }
-    Ok(())
 }

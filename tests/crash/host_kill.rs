@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
 use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
 
-use super::points::{Chooser, Density, Tally};
+use super::points::{Chooser, Tally};
 use super::site::{Site, boot, expect, settle};
 use super::stage::Stages;
 use super::state::{Kept, State, strays};
@@ -124,7 +124,6 @@ struct Dead {
 struct Suite<'a> {
     site: &'a Site,
     stages: &'a Stages,
-    density: Density,
     tally: Mutex<Tally>,
     failures: Mutex<Vec<String>>,
 }
@@ -132,16 +131,10 @@ struct Suite<'a> {
 /// Kills a host at every point of every way; says how many, and what was found.
 ///
 /// The first host goes the ways; it and the others boot what was copied.
-pub(crate) fn run(
-    site: &Site,
-    stages: &Stages,
-    density: Density,
-    hosts: &mut [Host],
-) -> Result<String> {
+pub(crate) fn run(site: &Site, stages: &Stages, hosts: &mut [Host]) -> Result<String> {
     let suite = Suite {
         site,
         stages,
-        density,
         tally: Mutex::default(),
         failures: Mutex::default(),
     };
@@ -186,7 +179,7 @@ impl Suite<'_> {
     fn go(&self, death: Death, host: &mut Host, dead: &Sender<Dead>) -> Result<()> {
         let verb = death.way.begin(self.site, self.stages, host)?;
         let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
-        let mut chooser = Chooser::new(self.density);
+        let mut chooser = Chooser::default();
         let send = |call: &'static str, at: String| -> Result<()> {
             let disks = host.snapshot()?;
             Ok(dead.send(Dead {

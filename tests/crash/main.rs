@@ -35,39 +35,22 @@ mod tracer;
 mod tree;
 mod way;
 
-use std::path::Path;
-
 use anyhow::Result;
 
-use points::Density;
+use daemon::Victim;
 use site::Site;
 use stage::Stages;
+
+/// Hosts that are at work at once. They wait for disks and boots more than for processors.
+const HOSTS: usize = 4;
 
 #[test]
 #[ignore = "needs the lab"]
 fn a_killed_program_leaves_its_host_whole() -> Result<()> {
     let site = Site::new()?;
-    let mut hosts = [site.host()?, site.host()?];
+    let mut hosts = site.hosts(HOSTS)?;
     let stages = Stages::prepare(&site, &mut hosts[0])?;
-    let density = Density {
-        hidden: 5,
-        bulk: 20,
-    };
-    println!(
-        "{}",
-        process_kill::run(&site, &stages, density, &mut hosts)?
-    );
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the lab"]
-async fn a_killed_daemon_goes_on_where_it_was() -> Result<()> {
-    let logs = Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../target/crash-daemon"
-    ));
-    println!("{}", daemon::run(logs).await?);
+    println!("{}", process_kill::run(&site, &stages, &mut hosts)?);
     Ok(())
 }
 
@@ -75,12 +58,36 @@ async fn a_killed_daemon_goes_on_where_it_was() -> Result<()> {
 #[ignore = "needs the lab"]
 fn a_killed_host_boots_into_the_old_state_or_the_new() -> Result<()> {
     let site = Site::new()?;
-    let mut hosts = [site.host()?, site.host()?];
+    let mut hosts = site.hosts(HOSTS)?;
     let stages = Stages::prepare(&site, &mut hosts[0])?;
-    let density = Density {
-        hidden: 20,
-        bulk: 2000,
-    };
-    println!("{}", host_kill::run(&site, &stages, density, &mut hosts)?);
+    println!("{}", host_kill::run(&site, &stages, &mut hosts)?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn a_killed_daemon_goes_on_where_it_was() -> Result<()> {
+    // Packets in a row are one request, or a few.
+    println!("{}", daemon::run("crash-daemon", Victim::Daemon, 4).await?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn a_daemon_killed_at_every_point_goes_on_where_it_was() -> Result<()> {
+    println!(
+        "{}",
+        daemon::run("crash-daemon-all", Victim::Daemon, 1).await?
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn a_daemon_whose_host_is_killed_goes_on_where_it_was() -> Result<()> {
+    println!(
+        "{}",
+        daemon::run("crash-daemon-host", Victim::Host, 4).await?
+    );
     Ok(())
 }

@@ -14,24 +14,15 @@ const TEMPORARY: &str = ".slipway-new";
 /// Where deployments are, in whatever mount namespace.
 const DEPLOYMENTS: &str = "/ostree/deploy/slipway/deploy/";
 
-/// How dense points are tried.
-///
-/// What everybody can see is tried at every point. Of what nobody reads yet (a temporary file, a
-/// deployment that no boot entry names) each `hidden`th, and of what libostree does there in bulk
-/// (thousands of links, made and removed) each `bulk`th.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Density {
-    /// Of what the program itself does.
-    pub(crate) hidden: usize,
-    /// Of libostree's.
-    pub(crate) bulk: usize,
-}
+/// How many points of libostree's bulk there are to one that is tried.
+const BULK: usize = 2000;
 
-/// Picks the points of one run that are tried.
-#[derive(Debug)]
+/// Picks the points of one run that are tried, where each costs a boot.
+///
+/// That is every point but for those in libostree's bulk: thousands of objects and links that it makes and
+/// removes in its repository, and in a deployment that no boot entry names. Of these, each [`BULK`]th.
+#[derive(Debug, Default)]
 pub(crate) struct Chooser {
-    density: Density,
-    hidden: usize,
     bulk: usize,
     /// Deployments that boot entries name; read anew when they change.
     named: Option<Vec<String>>,
@@ -41,42 +32,19 @@ pub(crate) struct Chooser {
     pub(crate) seen: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Bulk,
-    Hidden,
-    Seen,
-}
-
 impl Chooser {
-    pub(crate) fn new(density: Density) -> Self {
-        Self {
-            density,
-            hidden: 0,
-            bulk: 0,
-            named: None,
-            steps: false,
-            seen: 0,
-        }
-    }
-
     /// Whether a point is tried.
     pub(crate) fn chooses(&mut self, host: &Host, point: &Point<'_>) -> Result<bool> {
         self.seen += 1;
-        let mut kind = Kind::Bulk;
+        let mut is_bulk = true;
         for call in point.done {
-            kind = kind.max(self.kind(host, call)?);
+            is_bulk &= self.is_bulk(host, call)?;
         }
-        let (count, every) = match kind {
-            Kind::Seen => return Ok(true),
-            Kind::Hidden => (&mut self.hidden, self.density.hidden),
-            Kind::Bulk => (&mut self.bulk, self.density.bulk),
-        };
-        *count += 1;
-        Ok(*count % every == 1 % every)
+        self.bulk += usize::from(is_bulk);
+        Ok(!is_bulk || self.bulk % BULK == 1)
     }
 
-    fn kind(&mut self, host: &Host, call: &Call) -> Result<Kind> {
+    fn is_bulk(&mut self, host: &Host, call: &Call) -> Result<bool> {
         let path = call.path.as_str();
         if path.contains("/loader") || path.contains("/ostree/boot.") {
             self.named = None;
@@ -84,15 +52,11 @@ impl Chooser {
         if path.ends_with("/journal.json") {
             self.steps = false;
         }
-        if path.contains("/ostree/repo/") && !path.contains("/refs/") {
-            return Ok(Kind::Bulk);
+        if path.contains("/ostree/repo/") {
+            return Ok(!path.contains("/refs/"));
         }
         let Some((_, below)) = path.split_once(DEPLOYMENTS) else {
-            return Ok(if path.ends_with(TEMPORARY) {
-                Kind::Hidden
-            } else {
-                Kind::Seen
-            });
+            return Ok(false);
         };
         if path.ends_with(TEMPORARY) {
             self.steps = true;
@@ -101,14 +65,7 @@ impl Chooser {
             self.steps = false;
         }
         let (id, inside) = below.split_once('/').unwrap_or((below, ""));
-        if inside.is_empty() || self.is_named(host, id)? {
-            return Ok(if path.ends_with(TEMPORARY) {
-                Kind::Hidden
-            } else {
-                Kind::Seen
-            });
-        }
-        Ok(if self.steps { Kind::Hidden } else { Kind::Bulk })
+        Ok(!self.steps && !inside.is_empty() && !self.is_named(host, id)?)
     }
 
     fn is_named(&mut self, host: &Host, id: &str) -> Result<bool> {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use lab::host::Host;
 use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
 
-use super::points::{Chooser, Density, Tally};
+use super::points::Tally;
 use super::site::{Site, expect, settle};
 use super::stage::{Change, Stages};
 use super::state::{Kept, State, strays};
@@ -201,7 +201,6 @@ fn returns(cut: &Cut) -> bool {
 struct Suite<'a> {
     site: &'a Site,
     stages: &'a Stages,
-    density: Density,
     /// By cut: whether somebody has it, how many were begun, whether there are no more.
     progress: Vec<Progress>,
     tally: Mutex<Tally>,
@@ -217,16 +216,10 @@ struct Progress {
 }
 
 /// Kills the program at every point of every way; says how many, and what was found.
-pub(crate) fn run(
-    site: &Site,
-    stages: &Stages,
-    density: Density,
-    hosts: &mut [Host],
-) -> Result<String> {
+pub(crate) fn run(site: &Site, stages: &Stages, hosts: &mut [Host]) -> Result<String> {
     let suite = Suite {
         site,
         stages,
-        density,
         progress: CUTS.iter().map(|_| Progress::default()).collect(),
         tally: Mutex::default(),
         failures: Mutex::default(),
@@ -301,7 +294,7 @@ impl Suite<'_> {
             way.begin(self.site, self.stages, host)?
         };
         let mut at = String::from("its end");
-        let (ended, seen) = self.kill_at(number, &verb, host, &mut at)?;
+        let (ended, seen) = kill_at(number, &verb, host, &mut at)?;
         *is_over = !ended.is_killed;
         {
             let mut tally = self
@@ -315,31 +308,6 @@ impl Suite<'_> {
         }
         self.follow(cut, &verb, &ended, host)
             .with_context(|| format!("killed at {at}"))
-    }
-
-    /// How it ended, and how many points it had until then.
-    fn kill_at(
-        &self,
-        number: usize,
-        verb: &[String],
-        host: &Host,
-        at: &mut String,
-    ) -> Result<(Ended, usize)> {
-        let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
-        let mut chooser = Chooser::new(self.density);
-        let mut chosen = 0;
-        let ended = tracer::run(host, &verb, &mut |point| {
-            if !chooser.chooses(host, point)? {
-                return Ok(Order::GoOn);
-            }
-            chosen += 1;
-            if chosen <= number {
-                return Ok(Order::GoOn);
-            }
-            *at = point.to_string();
-            Ok(Order::Kill)
-        })?;
-        Ok((ended, chooser.seen))
     }
 
     fn follow(&self, cut: &Cut, verb: &[String], ended: &Ended, host: &mut Host) -> Result<()> {
@@ -450,4 +418,19 @@ impl Suite<'_> {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .push(text);
     }
+}
+
+/// Kills a verb at the point of that number; how it ended, and how many points it had until then.
+fn kill_at(number: usize, verb: &[String], host: &Host, at: &mut String) -> Result<(Ended, usize)> {
+    let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
+    let mut seen = 0;
+    let ended = tracer::run(host, &verb, &mut |point| {
+        seen += 1;
+        if seen <= number {
+            return Ok(Order::GoOn);
+        }
+        *at = point.to_string();
+        Ok(Order::Kill)
+    })?;
+    Ok((ended, seen))
 }

@@ -60,8 +60,12 @@ impl Site {
         })
     }
 
-    /// A new host of the old OS, which is off.
-    pub(crate) fn host(&self) -> Result<Host> {
+    /// New hosts of the old OS, which are off.
+    pub(crate) fn hosts(&self, count: usize) -> Result<Vec<Host>> {
+        (0..count).map(|_| self.host()).collect()
+    }
+
+    fn host(&self) -> Result<Host> {
         let name = format!("crash-{}", self.hosts.fetch_add(1, Ordering::Relaxed));
         let spec = HostSpec::new(&name, &self.old_os)
             .on(&self.shelf)

@@ -146,7 +146,7 @@ fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
         case(
             "no-such-config",
             Bad::Target("rendered-edge-none"),
-            &["rendered-edge-none"],
+            &[annotation::DESIRED_CONFIG, "rendered-edge-none"],
         ),
         case(
             "minus-one",
@@ -181,6 +181,7 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
         .run(["sh", "-c", "echo mine >/etc/conflict"])?;
 
     let target = cluster.objects().target("edge").await?;
+    an_unknown_field_only_warns(&cluster, &target).await?;
     let mut failures = Vec::new();
     for (number, case) in (1..).zip(cases(&cluster)?) {
         let outcome = try_case(&cluster, number, &case).await;
@@ -201,22 +202,41 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
     Ok(())
 }
 
+/// What is known of it is carried out.
+async fn an_unknown_field_only_warns(cluster: &Cluster, target: &str) -> Result<()> {
+    let user = json!({ "name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA unknown"] });
+    let passwd = json!({ "users": [user], "colour": "red" });
+    cluster.configure("60-unknown", "edge", &ignition("passwd", &passwd))?;
+    let warned = cluster.next_target("edge", target).await?;
+    cluster.all_done("edge", &warned, LIVE_WITHIN).await?;
+    let says = [
+        "60-unknown".to_owned(),
+        "passwd.colour: is not known".to_owned(),
+    ];
+    is_said(cluster, &says).await?;
+    cluster.remove_config("60-unknown")?;
+    cluster.all_done("edge", target, LIVE_WITHIN).await
+}
+
+/// Waits until one text says all of that; the text.
+async fn is_said(cluster: &Cluster, says: &[String]) -> Result<String> {
+    until("what is wrong to be said", SAID_WITHIN, async || {
+        let texts = texts(cluster).await?;
+        let holds = |text: &&String| says.iter().all(|part| text.contains(part.as_str()));
+        Ok(texts
+            .iter()
+            .find(holds)
+            .cloned()
+            .ok_or_else(|| format!("nothing names {says:?} among\n  {}", texts.join("\n  "))))
+    })
+    .await
+}
+
 async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
     let since = Timestamp::now();
     let before = host::snapshot(cluster.host(NODE)?)?;
     give(cluster, case).await?;
-    let said = until("what is wrong to be said", SAID_WITHIN, async || {
-        let texts = texts(cluster).await?;
-        let holds = |text: &&String| case.says.iter().all(|part| text.contains(part.as_str()));
-        Ok(texts.iter().find(holds).cloned().ok_or_else(|| {
-            format!(
-                "nothing names {:?} among\n  {}",
-                case.says,
-                texts.join("\n  ")
-            )
-        }))
-    })
-    .await?;
+    let said = is_said(cluster, &case.says).await?;
     ensure!(!said.contains('\n'), "it takes more than a line: {said}");
     good_goes_on(cluster, number).await?;
 

@@ -101,6 +101,14 @@ async fn what_comes_between_is_borne() -> Result<()> {
         .await
         .context("newest target")?;
     scene
+        .the_last_word_holds_from_the_switch_on()
+        .await
+        .context("another target from the switch on")?;
+    scene
+        .a_paused_pool_lets_a_told_node_finish()
+        .await
+        .context("paused pool")?;
+    scene
         .a_target_that_fails_is_held_until_another_comes()
         .await
         .context("failing target")
@@ -186,6 +194,76 @@ impl Scene {
         self.back_to_origin().await
     }
 
+    /// In a paused pool, the node is told another target by hand at exactly the phase that is meant.
+    async fn the_last_word_holds_from_the_switch_on(&self) -> Result<()> {
+        let objects = self.cluster.objects();
+        self.pause(true).await?;
+        let one = self.os("one")?;
+        let first = &self.ask(&json!({ "osImageURL": one.reference })).await?;
+        let other = self.os("other")?;
+        let last = &self.ask(&json!({ "osImageURL": other.reference })).await?;
+        let cases = [
+            // What is only switched to is taken back, and never booted.
+            ("Applying", 1),
+            // What is being booted is proved first: from there, the way leads on.
+            ("Rebooting", 2),
+            ("Verifying", 2),
+        ];
+        for (phase, boots) in cases {
+            let before = self.boots()?.len();
+            objects.patch_node(NODE, &told(first)).await?;
+            self.phase(phase).await?;
+            objects.patch_node(NODE, &told(last)).await?;
+            self.cluster.all_done(POOL, last, DONE_WITHIN).await?;
+            self.runs(&other)?;
+            let booted = self.boots()?.len() - before;
+            ensure!(
+                booted == boots,
+                "{phase}: the host was booted {booted} times"
+            );
+        }
+        self.pause(false).await?;
+        self.back_to_origin().await
+    }
+
+    async fn a_paused_pool_lets_a_told_node_finish(&self) -> Result<()> {
+        let image = self.os("told")?;
+        let told = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let is_told = |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == told;
+        self.node_is("told", PHASE_WITHIN, is_told).await?;
+        self.pause(true).await?;
+        let later = self
+            .ask(&json!({ "kernelArguments": ["slipway.test=later"] }))
+            .await?;
+        self.cluster.all_done(POOL, &told, DONE_WITHIN).await?;
+        self.runs(&image)?;
+
+        // The controller has seen both, and tells nobody.
+        until("the pool to wait", PHASE_WITHIN, async || {
+            let status = self
+                .cluster
+                .objects()
+                .pool(POOL)
+                .await?
+                .status
+                .unwrap_or_default();
+            let waits = format!("Pool is paused; will not update to MachineConfig {later}");
+            let is_said = status
+                .conditions
+                .iter()
+                .any(|condition| condition.message == waits);
+            Ok(if is_said {
+                Ok(())
+            } else {
+                Err(format!("{:?}", status.conditions))
+            })
+        })
+        .await?;
+        self.node_is("left alone", PHASE_WITHIN, is_told).await?;
+        self.pause(false).await?;
+        self.back_to_origin().await
+    }
+
     async fn a_target_that_fails_is_held_until_another_comes(&self) -> Result<()> {
         let boots = self.boots()?.len();
         let image = self
@@ -220,6 +298,11 @@ impl Scene {
         let before = self.cluster.objects().target(POOL).await?;
         self.cluster.configure(CONFIG, POOL, spec)?;
         self.cluster.next_target(POOL, &before).await
+    }
+
+    async fn pause(&self, paused: bool) -> Result<()> {
+        let patch = json!({ "spec": { "paused": paused } });
+        self.cluster.objects().patch_pool(POOL, &patch).await
     }
 
     /// Asks for what the node was born in, and waits until it is Done in that.
@@ -330,4 +413,9 @@ impl Scene {
     fn boots(&self) -> Result<Vec<Boot>> {
         Ok(self.host()?.boots())
     }
+}
+
+/// A node with this target.
+fn told(config: &str) -> Value {
+    json!({ "metadata": { "annotations": { (annotation::DESIRED_CONFIG): config } } })
 }
