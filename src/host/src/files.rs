@@ -3,6 +3,7 @@
 //! Every write is beside the target, synced, renamed and its directory synced, with owner, mode and
 //! label set before the rename: at any point the path holds its old content or its new one, whole.
 
+mod labels;
 mod path;
 mod prior;
 mod root;
@@ -12,8 +13,9 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use labels::Labels;
 pub use path::{Location, Place};
-pub use root::{Found, Labels, Root};
+pub use root::{Found, Root};
 pub use write::Content;
 
 use std::io;

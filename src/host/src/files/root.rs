@@ -1,6 +1,5 @@
 //! A handle on a root directory, and what is found below it.
 
-use std::fmt;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -9,20 +8,9 @@ use machineconfig::plan::Mode;
 use rustix::fs::{self, AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::labels::{Labels, Like};
 use super::path::{Last, Location, resolve};
 use super::{Error, Result};
-
-/// Tells the SELinux label of a path, by the policy of the root that is written to.
-///
-/// Without one (a host that has no policy) files get no label of ours: the kernel's default stands.
-pub trait Labels: fmt::Debug {
-    /// The label of `path` (absolute, as the booted system sees it), for `st_mode`; none where the
-    /// policy has no word on it.
-    ///
-    /// # Errors
-    /// The policy's own message.
-    fn label(&self, path: &str, st_mode: u32) -> std::result::Result<Option<String>, String>;
-}
 
 /// A root directory, the live system's or a deployment's.
 ///
@@ -85,6 +73,15 @@ impl Root {
     pub fn with_labels(mut self, labels: Option<Box<dyn Labels>>) -> Self {
         self.labels = labels;
         self
+    }
+
+    /// The same root, whose new files are labelled as the one at `path` is. Where that has no label, the kernel's default stands.
+    ///
+    /// # Errors
+    /// Those of [`Self::locate`], and [`Error::Read`].
+    pub fn labelled_like(self, path: &str) -> Result<Self> {
+        let like = Like::of(&self, path)?;
+        Ok(self.with_labels(like.map(|like| Box::new(like) as Box<dyn Labels>)))
     }
 
     /// Where it was opened.

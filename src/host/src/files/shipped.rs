@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::path::{Location, Place};
 use super::root::{Found, Root};
-use super::write::Content;
+use super::write::{Content, LABEL};
 use super::{Error, Result};
 
 impl Root {
@@ -106,9 +106,7 @@ impl Root {
             let mut changed = false;
             for name in attribute_names(&source)? {
                 let value = attribute(&source, &name)?;
-                if name == "security.selinux"
-                    || attribute(&target, &name).ok().as_ref() == Some(&value)
-                {
+                if name == LABEL || attribute(&target, &name).ok().as_ref() == Some(&value) {
                     continue;
                 }
                 fs::fsetxattr(&target, name.as_str(), &value, XattrFlags::empty())?;
@@ -150,7 +148,7 @@ fn attribute(file: &std::os::fd::OwnedFd, name: &str) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-fn read_error(at: &Location, source: io::Error) -> Error {
+pub(super) fn read_error(at: &Location, source: io::Error) -> Error {
     Error::Read {
         path: at.to_string(),
         source,

@@ -247,6 +247,37 @@ fn labels_are_asked_with_the_path_of_the_booted_system() {
     );
 }
 
+#[test]
+fn a_file_is_labelled_like_another() {
+    const LABEL: &str = "security.selinux";
+    let (dir, root) = deployment();
+    put(dir.path(), "tree/usr/bin/true", b"");
+    let (like, ours) = ("/usr/bin/true", "/etc/ours");
+    let get = || {
+        let mut value = [0; 64];
+        let path = dir.path().join("tree/etc/ours");
+        let length = rustix::fs::getxattr(path, LABEL, &mut value)?;
+        Ok::<_, rustix::io::Errno>(value[..length].to_vec())
+    };
+    let root = root.labelled_like(like).unwrap();
+    root.replace(&root.locate(ours).unwrap(), content(b"1", 0o755))
+        .unwrap();
+    assert!(get().is_err(), "without a label there, none is made up");
+
+    let label = b"system_u:object_r:bin_t:s0\0";
+    let path = dir.path().join("tree/usr/bin/true");
+    let flags = rustix::fs::XattrFlags::empty();
+    if rustix::fs::setxattr(path, LABEL, label, flags) == Err(rustix::io::Errno::PERM) {
+        println!("skipped: labels are root's to set");
+        return;
+    }
+    let root = root.labelled_like(like).unwrap();
+    root.replace(&root.locate(ours).unwrap(), content(b"2", 0o755))
+        .unwrap();
+    assert_eq!(get().unwrap(), label);
+    root.labelled_like("/usr/bin/none").unwrap();
+}
+
 /// What can be done to a path.
 #[derive(Debug, Clone)]
 enum Deed {

@@ -282,10 +282,11 @@ impl Root {
 }
 
 /// Where SELinux keeps a label.
-const LABEL: &str = "security.selinux";
+pub(super) const LABEL: &str = "security.selinux";
 
-/// `S_IFREG`, `S_IFDIR` and `S_IFLNK`: a label depends on what is labelled.
-const FILE_TYPE: u32 = 0o100_000;
+/// `S_IFMT`, `S_IFREG`, `S_IFDIR` and `S_IFLNK`: a label depends on what is labelled.
+pub(super) const KIND: u32 = 0o170_000;
+pub(super) const FILE_TYPE: u32 = 0o100_000;
 const DIRECTORY_TYPE: u32 = 0o040_000;
 const LINK_TYPE: u32 = 0o120_000;
 

@@ -17,6 +17,9 @@ use crate::deployments::Deployment;
 /// Where helpers lie on the host, one directory a digest.
 const BINARIES: &str = "/var/lib/slipway/bin";
 
+/// As what the helper is labelled, so that systemd may run it.
+const PROGRAM: &str = "/usr/bin/true";
+
 /// Where the helper leaves its reports; gone with the boot.
 const REPORTS: &str = "/run/slipway";
 
@@ -134,7 +137,7 @@ impl Helper {
         })?;
         let directory = format!("{BINARIES}/{digest}");
         let binary = format!("{directory}/mcd-os");
-        let host = Root::open(root, None)?;
+        let host = Root::open(root, None)?.labelled_like(PROGRAM)?;
         // Whole or not at all, as it is put in place by a rename; looked for without reading its megabytes.
         let names = host.list(&host.locate(&directory)?)?;
         if !names.iter().any(|name| name == "mcd-os") {

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use host::execute::{Running, Units as _};
 use host::files::{Content, Found, Root};
+use host::ostree::live_root;
 use host::systemd::{Enablement, links};
 use machineconfig::plan::{Digest, Mode};
 use tracing::info;
@@ -29,6 +30,9 @@ const BINARIES: &str = "/var/lib/slipway/bin";
 
 /// What the units run: a link to the program that installed them last.
 const CURRENT: &str = "/var/lib/slipway/bin/mcd-os";
+
+/// As what a program is labelled, so that systemd may run it.
+const PROGRAM: &str = "/usr/bin/true";
 
 /// This program.
 const SELF: &str = "/proc/self/exe";
@@ -73,12 +77,13 @@ fn place_program(root: &Root) -> anyhow::Result<()> {
             .to_str()
             .context("this program's path is not UTF-8")?
             .to_owned(),
-        Ok(_) | Err(_) => copy_program(root)?,
+        Ok(_) | Err(_) => copy_program()?,
     };
     Ok(root.symlink(&root.locate(CURRENT)?, &target)?)
 }
 
-fn copy_program(root: &Root) -> anyhow::Result<String> {
+fn copy_program() -> anyhow::Result<String> {
+    let root = live_root()?.labelled_like(PROGRAM)?;
     let bytes = std::fs::read(Path::new(SELF)).context("cannot read this program")?;
     let target = format!("{}/mcd-os", Digest::of(&bytes).as_str());
     let content = Content {
