@@ -73,3 +73,10 @@ pub enum Error {
     #[error(transparent)]
     Offline(#[from] Box<crate::process::Error>),
 }
+
+impl Error {
+    /// Whether the bus went away after it was asked: what was asked for may have been done.
+    pub fn is_answer_lost(&self) -> bool {
+        matches!(self, Self::Call { source, .. } if matches!(**source, zbus::Error::InputOutput(_)))
+    }
+}

@@ -150,10 +150,13 @@ fn reboot() -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let reboot = async { Systemd::connect(None).await?.reboot().await };
-    runtime
-        .block_on(reboot)
-        .context("the boot loader names the new OS, but the host does not reboot")?;
-    Ok(ExitCode::SUCCESS)
+    match runtime.block_on(reboot) {
+        // The host may go down before the answer is through.
+        Err(error) if !error.is_answer_lost() => {
+            Err(error).context("the boot loader names the new OS, but the host does not reboot")
+        }
+        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn exit_code(code: i32) -> anyhow::Result<ExitCode> {
