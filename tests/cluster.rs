@@ -308,7 +308,8 @@ impl Cluster {
         .await
     }
 
-    /// Waits until all nodes with the role of a pool are Done in `config`, and take pods.
+    /// Waits until all nodes with the role of a pool are Done in `config`, take pods, and have nothing
+    /// under way.
     ///
     /// # Errors
     ///
@@ -326,9 +327,14 @@ impl Cluster {
                         .as_ref()
                         .is_some_and(|labels| labels.contains_key(&role))
                 };
+                let is_late = |node: &Node| {
+                    // A node is born Done, before its daemon has looked at it.
+                    let is_idle = objects::annotation(node, annotation::PHASE) == "Idle";
+                    !is_idle || !objects::is_done_in(node, config)
+                };
                 let late = nodes
                     .iter()
-                    .find(|(_, node)| in_pool(node) && !objects::is_done_in(node, config));
+                    .find(|(_, node)| in_pool(node) && is_late(node));
                 Ok(late.map_or(Ok(()), |(name, node)| {
                     Err(format!("{name} says {}", objects::says(node)))
                 }))

@@ -159,8 +159,8 @@ impl Suite {
     /// One life of the daemon, until its point of that number or until the node is Done; `last` was the
     /// process of the one before.
     async fn live(&self, last: i32, number: usize, target: &str) -> Result<Life> {
-        let pid = born(self.cluster.daemon(NODE)?, last).await?;
         let objects = Objects::new(self.cluster.control_plane().client().await?);
+        let pid = born(self.cluster.daemon(NODE)?, last).await?;
         let watch = tokio::spawn(end_when_done(objects, target.to_owned(), pid));
         let (mut all, mut tried, mut packets) = (0, 0, 0);
         let mut call = "nothing";

@@ -80,17 +80,16 @@ pub(crate) fn listen(pid: pid_t) -> Result<()> {
 }
 
 /// Where a thread stands that was stopped at a call: before it, or after it with what it returned, of
-/// which a negative one is an error.
-pub(crate) fn call(pid: pid_t) -> Result<std::result::Result<Entry, i64>> {
+/// which a negative one is an error. One that was killed meanwhile stands nowhere, and is reported gone.
+pub(crate) fn call(pid: pid_t) -> Result<Option<std::result::Result<Entry, i64>>> {
     // SAFETY: all zeros is a value of this structure of integers.
     let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
     let size = size_of_val(&info);
-    request(
-        libc::PTRACE_GET_SYSCALL_INFO,
-        pid,
-        size,
-        &raw mut info as usize,
-    )?;
+    let address = &raw mut info as usize;
+    match request(libc::PTRACE_GET_SYSCALL_INFO, pid, size, address) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+        asked => asked.context("cannot ask where the program stands")?,
+    }
     let entry = |number: u64, arguments| Entry {
         number: number.cast_signed(),
         arguments,
@@ -99,15 +98,15 @@ pub(crate) fn call(pid: pid_t) -> Result<std::result::Result<Entry, i64>> {
         libc::PTRACE_SYSCALL_INFO_SECCOMP => {
             // SAFETY: at this stop the kernel has filled in this member.
             let seccomp = unsafe { info.u.seccomp };
-            Ok(Ok(entry(seccomp.nr, seccomp.args)))
+            Ok(Some(Ok(entry(seccomp.nr, seccomp.args))))
         }
         libc::PTRACE_SYSCALL_INFO_ENTRY => {
             // SAFETY: as above.
             let before = unsafe { info.u.entry };
-            Ok(Ok(entry(before.nr, before.args)))
+            Ok(Some(Ok(entry(before.nr, before.args))))
         }
         // SAFETY: as above.
-        libc::PTRACE_SYSCALL_INFO_EXIT => Ok(Err(unsafe { info.u.exit }.sval)),
+        libc::PTRACE_SYSCALL_INFO_EXIT => Ok(Some(Err(unsafe { info.u.exit }.sval))),
         other => bail!("the program stands at no call: {other}"),
     }
 }

@@ -155,8 +155,10 @@ impl Run {
         loop {
             // A thread that is seized has those that it starts traced; one that is not may start another.
             let mut is_all = true;
-            for task in fs::read_dir(format!("/proc/{leader}/task"))? {
-                let pid = task?.file_name().to_string_lossy().parse()?;
+            // One that has ended meanwhile has none, and nothing more is to be followed.
+            let tasks = fs::read_dir(format!("/proc/{leader}/task"));
+            for task in tasks.into_iter().flatten().flatten() {
+                let pid = task.file_name().to_string_lossy().parse()?;
                 if alive.insert(pid) && ptrace::seize(pid).is_ok() {
                     is_all = false;
                     ptrace::interrupt(pid)?;
@@ -196,10 +198,10 @@ impl Run {
         };
         self.alive.insert(pid);
         match stop {
-            // One that was killed meanwhile stands nowhere, and is reported gone.
             Stop::Before | Stop::Call => match ptrace::call(pid) {
-                Ok(Ok(entry)) => self.before(pid, &entry, decide),
-                Ok(Err(returned)) => self.after(pid, returned),
+                Ok(Some(Ok(entry))) => self.before(pid, &entry, decide),
+                Ok(Some(Err(returned))) => self.after(pid, returned),
+                Ok(None) => Ok(()),
                 Err(_) if self.is_killed => Ok(()),
                 Err(error) => Err(error),
             },

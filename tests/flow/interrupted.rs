@@ -133,7 +133,7 @@ impl Scene {
             })
         })
         .await?;
-        self.reboots_into_the_same(&before)?;
+        self.reboots_into_the_same(&before).await?;
         self.phase("Fetching").await?;
         self.host()?.limit(None)?;
         self.back_to_origin().await
@@ -145,7 +145,7 @@ impl Scene {
         let image = self.os("drained")?;
         let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
         self.draining_names_what_blocks().await?;
-        self.reboots_into_the_same(&before)?;
+        self.reboots_into_the_same(&before).await?;
         self.draining_names_what_blocks().await?;
 
         self.no_budget()?;
@@ -342,7 +342,7 @@ impl Scene {
     }
 
     /// Reboots the host as somebody else would; it comes back as it was.
-    fn reboots_into_the_same(&self, before: &BTreeMap<String, String>) -> Result<()> {
+    async fn reboots_into_the_same(&self, before: &BTreeMap<String, String>) -> Result<()> {
         let booted = self.boots()?.pop().context("the host was never booted")?;
         let again = self.host()?.reboot()?;
         ensure!(
@@ -351,13 +351,16 @@ impl Scene {
             again.deployment,
             booted.deployment
         );
-        let differences = host::differences(before, &host::snapshot(self.host()?)?);
-        ensure!(
-            differences.is_empty(),
-            "the host changed:\n  {}",
-            differences.join("\n  ")
-        );
-        Ok(())
+        // What is rehearsed again is there for a moment.
+        until("the host to be what it was", PHASE_WITHIN, async || {
+            let differences = host::differences(before, &host::snapshot(self.host()?)?);
+            Ok(if differences.is_empty() {
+                Ok(())
+            } else {
+                Err(differences.join("\n  "))
+            })
+        })
+        .await
     }
 
     async fn draining_names_what_blocks(&self) -> Result<()> {

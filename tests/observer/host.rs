@@ -149,16 +149,18 @@ pub fn snapshot(host: &impl Host) -> Result<BTreeMap<String, String>> {
 /// What programs keep for themselves is left out; in `/var/lib/containers`, skopeo what it knows of registries.
 ///
 /// Prints lines of path, tab and what is there; files have a second line with their digest.
+///
+/// What is there for a moment only, such as what is being rehearsed, may go while it is listed.
 const SNAPSHOT: &str = r"set -e
 list() {
-    find /etc /boot /var \
+    find /etc /boot /var -ignore_readdir_race \
         \( -path /var/log -o -path /var/tmp -o -path /var/cache -o -path /var/lib/containers \
            -o -path /var/lib/systemd -o -path /var/lib/kubelet -o -path /var/lib/slipway \) -prune \
-        -o \( $1 \) -print0
-    find /sysroot/ostree/deploy/*/deploy -maxdepth 1 \( $1 \) -print0
+        -o $1 $2 $3
+    find /sysroot/ostree/deploy/*/deploy -ignore_readdir_race -maxdepth 1 $1 $2 $3
 }
-list -true | xargs -0 stat --printf '%n\t%F %a %u:%g %N\n'
-list '-type f' | xargs -0 sha256sum | sed 's/^\([0-9a-f]*\)  \(.*\)/\2\t \1/'
+list -printf '%p\t%y\040%m\040%U:%G\040%l\n'
+list -type f -print0 | xargs -0 sha256sum | sed 's/^\([0-9a-f]*\)  \(.*\)/\2\t \1/'
 ";
 
 /// What differs between two snapshots, for people.

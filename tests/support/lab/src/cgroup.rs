@@ -80,9 +80,17 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Removes the group and what is below, all without processes.
-    pub(crate) fn remove(&self) -> Result<()> {
-        self.dirs.iter().try_for_each(|dir| remove(dir))
+    /// Kills what is in it and removes it. What somebody is just putting there is killed, too.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let deadline = Instant::now() + GONE_WITHIN;
+        loop {
+            self.kill()?;
+            let removed = self.dirs.iter().try_for_each(|dir| remove(dir));
+            if removed.is_ok() || Instant::now() >= deadline {
+                return removed;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 

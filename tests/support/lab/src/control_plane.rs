@@ -120,12 +120,15 @@ impl ControlPlane {
             (dir.path().to_path_buf(), Some(dir))
         };
         let files = Files::new(dir.canonicalize()?);
+        let loopback = Ipv4Addr::LOCALHOST.into();
+        let [port, etcd_port, etcd_peer_port] = free_ports([options.bind, loopback, loopback])?;
         let listen = Listen {
             bind: options.bind,
             address: options.address,
-            port: free_port(options.bind)?,
+            port,
             also: options.also.clone(),
-            etcd_port: free_port(Ipv4Addr::LOCALHOST.into())?,
+            etcd_port,
+            etcd_peer_port,
         };
         run(
             &programs.path(Program::Pki),
@@ -380,12 +383,19 @@ async fn is_ready(client: kube::Client) -> bool {
     client.request_text(request).await.is_ok()
 }
 
-/// A port that nobody listens on now. Another process could take it before its user does; the
-/// kernel hands out numbers at random from thousands, so that two labs hardly meet.
-fn free_port(bind: IpAddr) -> Result<u16> {
-    let listener =
-        TcpListener::bind((bind, 0)).with_context(|| format!("cannot listen on {bind}"))?;
-    Ok(listener.local_addr()?.port())
+/// Ports that nobody listens on now, no two alike. Another process could take one before its user
+/// does; the kernel hands out numbers at random from thousands, so that two labs hardly meet.
+fn free_ports<const N: usize>(binds: [IpAddr; N]) -> Result<[u16; N]> {
+    let mut ports = [0; N];
+    // All are held until each is known: one that is given back may be handed out again at once.
+    let mut held = Vec::new();
+    for (port, bind) in ports.iter_mut().zip(binds) {
+        let listener =
+            TcpListener::bind((bind, 0)).with_context(|| format!("cannot listen on {bind}"))?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
 }
 
 fn run(program: &Path, arguments: &[String]) -> Result<String> {

@@ -144,8 +144,7 @@ fn sweep(id: &str, dir: &Path) -> Result<()> {
 }
 
 fn remove(dir: &Path, cgroup: &Cgroup) -> Result<()> {
-    cgroup.kill()?;
-    cgroup.remove()?;
+    cgroup.clear()?;
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     // The last is the innermost.
     for line in mounts.lines().rev() {

@@ -163,7 +163,14 @@ async fn an_eviction_waits_for_its_budget_and_the_observer_sees_it() -> Result<(
     own.evict(&victim.name_any(), &evict).await?;
     ready_pods(&client, 2).await?;
 
-    let events = audit::load(&control_plane.audit_log())?;
+    // What is seen already may be written down a little later.
+    let events = until("the log to have it", async || {
+        let events = audit::load(&control_plane.audit_log())?;
+        let counts = pods::ready(&events, "default", ("app", "web"));
+        let is_there = counts.last().is_some_and(|(_, count)| *count == 2);
+        Ok(is_there.then_some(events))
+    })
+    .await?;
     let evictions = pods::evictions(&events);
     let codes: Vec<_> = evictions.iter().map(|eviction| eviction.code).collect();
     assert_eq!(codes, [429, 201]);

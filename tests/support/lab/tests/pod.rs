@@ -51,7 +51,7 @@ fn a_container_sees_the_host_only_where_it_is_mounted() {
     let spec = shell(
         "/bin/ls / /secret; /bin/cat /proc/1/comm /proc/sys/kernel/random/boot_id; \
          /bin/touch /rootfs/etc/from-container /tmp/x; /bin/touch /x || echo read-only; \
-         /bin/touch /rootfs/usr/x || echo also; echo written >/mine/x",
+         echo written >/mine/x; /bin/touch /rootfs/usr/x || echo also",
     )
     .host_path("/", "/rootfs", Propagation::HostToContainer)
     .host_path("/var/opt", "/mine", Propagation::None)

@@ -53,6 +53,8 @@ pub(super) struct Listen {
     pub(super) also: Vec<IpAddr>,
     /// etcd's port, on loopback. Not a socket: etcd before 3.6 takes no path for one.
     pub(super) etcd_port: u16,
+    /// etcd's port for peers, which it has none of.
+    pub(super) etcd_peer_port: u16,
 }
 
 impl Listen {
@@ -100,8 +102,11 @@ pub(super) fn etcd(files: &Files, listen: &Listen) -> Vec<String> {
         files.flag("data-dir", "etcd"),
         format!("--listen-client-urls={}", listen.etcd_url()),
         format!("--advertise-client-urls={}", listen.etcd_url()),
-        // It has no peers; the port is whichever is free, and the advertised one is not used.
-        "--listen-peer-urls=http://127.0.0.1:0".into(),
+        // The advertised one is not used.
+        format!(
+            "--listen-peer-urls=http://127.0.0.1:{}",
+            listen.etcd_peer_port
+        ),
         // What is in it lasts as long as the run.
         "--unsafe-no-fsync=true".into(),
         "--log-level=warn".into(),
@@ -177,6 +182,7 @@ mod tests {
             port: 6443,
             also: vec![Ipv4Addr::new(10, 0, 2, 2).into()],
             etcd_port: 2379,
+            etcd_peer_port: 2380,
         };
         assert_eq!(listen.url(), "https://10.88.0.1:6443");
         assert_eq!(listen.local_url(), "https://127.0.0.1:6443");

@@ -7,7 +7,7 @@ use anyhow::Result;
 use tempfile::TempDir;
 
 use super::process::Process;
-use super::{ControlPlane, Program, free_port};
+use super::{ControlPlane, Program, free_ports};
 
 /// A running kubelet whose containers are pretended. Killed when dropped, its containers with it, as
 /// by a power cut.
@@ -33,14 +33,14 @@ impl LocalKubelet {
             this("kubeconfig"),
             control_plane.local_kubeconfig(control_plane.node(node)?),
         )?;
-        let loopback = Ipv4Addr::LOCALHOST.into();
+        let [port, healthz_port] = free_ports([Ipv4Addr::LOCALHOST.into(); 2])?;
         let arguments = [
             format!("--kubeconfig={}", this("kubeconfig")),
             format!("--node-name={node}"),
             format!("--root-dir={}", this("root")),
             format!("--static-pod-dir={}", this("static")),
-            format!("--port={}", free_port(loopback)?),
-            format!("--healthz-port={}", free_port(loopback)?),
+            format!("--port={port}"),
+            format!("--healthz-port={healthz_port}"),
         ];
         let program = control_plane.programs().path(Program::Kubelet);
         let process = Process::start("kubelet", &program, arguments, dir.path())?;

@@ -149,6 +149,15 @@ impl Power {
         self.lock().stopping = true;
     }
 
+    /// Kills the program that runs it, and what it runs with it: one that was just started has not
+    /// entered its control group yet.
+    pub(super) fn kill(&self) {
+        if let Some(nspawn) = self.lock().nspawn {
+            // It may have ended since.
+            kill_process(nspawn, Signal::KILL).ok();
+        }
+    }
+
     /// Asks the running system to power off.
     pub(super) fn power_off(&self) -> Result<()> {
         match self.lock().nspawn {
@@ -235,7 +244,8 @@ fn boot(machine: &Machine) -> Result<Option<End>> {
     let run = machine.run_dir();
     write(&run.join("cmdline"), &format!("{}\n", boot.options))?;
     write(&run.join("boot_id"), &format!("{}\n", boot.id))?;
-    machine.cgroup.remove()?;
+    // Who just starts a pod there may not know yet that the host was down.
+    machine.cgroup.clear()?;
     machine.cgroup.make()?;
     let socket_path = machine.dir.join("notify");
     drop(fs::remove_file(&socket_path));
