@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use ::tests::observer::laws::{self, Breach, Law};
+use ::tests::observer::{phases, pods, traffic};
 use jiff::Timestamp;
 use lab::audit::nodes::Interval;
 use lab::audit::pods::{evictions, ready};
 use lab::audit::{Event, nodes};
 use lab::host::Boot;
 use lab::registry::Request;
-use tests::observer::laws::{self, Breach, Law};
-use tests::observer::{phases, pods};
 
 use crate::picture::{Outage, Picture};
 use crate::timeline::{Lane, Timeline};
@@ -80,6 +80,9 @@ impl Record {
         breaches.extend(laws::readiness(&ready, start, NEEDED));
         breaches.extend(laws::drained(&pods, &self.went_down(start)));
         breaches.extend(laws::spared(&evictions(&self.audit), &pods));
+        breaches.extend(traffic::modest(&self.audit));
+        breaches.extend(traffic::kept(&self.audit));
+        breaches.extend(self.without_an_image());
         let fetched_while_out_bytes = self.fetched_while_out(&outages, &mut breaches);
         for (node, history) in &histories {
             breaches.extend(
@@ -187,6 +190,29 @@ impl Record {
         total
     }
 
+    /// Every node fetched something for each roll with another OS: else what it fetched while it was out
+    /// would not be seen either.
+    fn without_an_image(&self) -> Vec<Breach> {
+        let mut breaches = Vec::new();
+        for roll in self.rolls.iter().filter(|roll| roll.reboots) {
+            for node in self.boots.keys() {
+                let fetches = self.fetches.get(node).into_iter().flatten();
+                let bytes = fetches
+                    .filter(|request| request.is_blob_fetch())
+                    .filter(|request| (roll.start..=roll.end).contains(&request.started))
+                    .map(|request| request.bytes)
+                    .sum::<u64>();
+                if bytes == 0 {
+                    breaches.push(Breach {
+                        law: Law::Proven,
+                        what: format!("{node} fetched no image for the roll {}", roll.title),
+                    });
+                }
+            }
+        }
+        breaches
+    }
+
     /// A roll without reboot has no node out, and no host that boots.
     fn undisturbed(&self, outages: &BTreeMap<String, Vec<Interval>>) -> Vec<Breach> {
         let mut breaches = Vec::new();
@@ -217,5 +243,76 @@ impl Record {
             }
         }
         breaches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::audit::Version;
+
+    use super::*;
+
+    fn at(second: u64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + i64::try_from(second).unwrap()).unwrap()
+    }
+
+    /// Node `a` fetches a blob between these seconds, in a roll that lasts from 0 to 100.
+    fn record(from: u64, to: u64) -> Record {
+        let fetch = Request {
+            started: at(from),
+            finished: at(to),
+            method: "GET".to_owned(),
+            path: "/v2/os/blobs/sha256:0".to_owned(),
+            status: 200,
+            bytes: 5,
+            remote: "10.0.0.10".parse().unwrap(),
+            user_agent: "skopeo".to_owned(),
+        };
+        let roll = Roll {
+            title: "one".to_owned(),
+            config: "rendered-worker-1".to_owned(),
+            reboots: true,
+            start: at(0),
+            end: at(100),
+            doubts: Vec::new(),
+        };
+        Record {
+            rolls: vec![roll],
+            audit: Vec::new(),
+            boots: BTreeMap::from([("a".to_owned(), Vec::new())]),
+            fetches: BTreeMap::from([("a".to_owned(), vec![fetch])]),
+        }
+    }
+
+    #[test]
+    fn what_is_fetched_while_a_node_is_out_is_found() {
+        let out = Interval {
+            from: (Version(1), at(20)),
+            until: Some((Version(2), at(30))),
+        };
+        let outages = BTreeMap::from([("a".to_owned(), vec![out])]);
+        for (from, to, bytes) in [
+            (5, 19, 0),
+            (31, 32, 0),
+            (22, 23, 5),
+            (19, 21, 5),
+            (29, 31, 5),
+            (5, 60, 5),
+        ] {
+            let mut breaches = Vec::new();
+            let found = record(from, to).fetched_while_out(&outages, &mut breaches);
+            assert_eq!(
+                (found, breaches.len()),
+                (bytes, usize::from(bytes > 0)),
+                "{from} to {to}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_roll_for_which_nothing_was_fetched_is_found() {
+        assert_eq!(record(5, 6).without_an_image(), []);
+        let breaches = record(105, 106).without_an_image();
+        assert_eq!(breaches[0].what, "a fetched no image for the roll one");
     }
 }

@@ -180,9 +180,14 @@ fn row(name: &str, node: &Node) -> Row {
     }
 }
 
-/// Waits until all replicas are there, and the pods of each node.
+/// Waits until all replicas are there, and the pods of each node: of the DaemonSet, with an emptyDir, and static.
 async fn wait_for_pods(objects: &Objects) -> Result<()> {
-    let wanted = [("web", workload::REPLICAS), ("agent", 3), ("scratch", 3)];
+    let wanted = [
+        ("web", workload::REPLICAS),
+        ("agent", 3),
+        ("scratch", 3),
+        ("static", 3),
+    ];
     until("all pods", SOON, async || {
         for (app, wanted) in wanted {
             let pods = objects.pods(("app", app)).await?;

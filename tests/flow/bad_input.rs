@@ -52,6 +52,21 @@ spec:
       - { key: machineconfiguration.openshift.io/role, operator: In, values: [worker, good] }
   nodeSelector:
     matchLabels: { node-role.kubernetes.io/good: '' }
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: evictable
+spec:
+  selector:
+    matchLabels: { app: evictable }
+  template:
+    metadata:
+      labels: { app: evictable }
+    spec:
+      nodeSelector: { node-role.kubernetes.io/edge: '' }
+      containers:
+        - { name: evictable, image: lab/evictable }
 ";
 
 /// What is wrong.
@@ -175,6 +190,16 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
     ];
     let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bad-input"));
     let cluster = Cluster::start(&Binaries::built()?, logs, POOLS, &nodes).await?;
+    until("a pod that could be evicted", SAID_WITHIN, async || {
+        let pods = cluster.objects().pods(("app", "evictable")).await?;
+        let is_there = pods.iter().any(objects::is_ready);
+        Ok(if is_there {
+            Ok(())
+        } else {
+            Err("it is not ready".to_owned())
+        })
+    })
+    .await?;
     // What the OS of one case has a directory for.
     cluster
         .host(NODE)?

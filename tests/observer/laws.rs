@@ -28,6 +28,10 @@ pub enum Law {
     Truthful,
     /// What needs no reboot takes no node out of service.
     Undisturbed,
+    /// A daemon asks the API server for what it needs, of its own node, and for nothing else.
+    Modest,
+    /// The API server keeps every field that is written.
+    Kept,
     /// In the end every node is what it was to be.
     Proven,
 }
@@ -43,6 +47,8 @@ impl Law {
             Self::FetchBefore => "nothing is fetched while a node is out",
             Self::Truthful => "no node says Done before its host booted what it says",
             Self::Undisturbed => "what needs no reboot takes no node out",
+            Self::Modest => "nobody asks the API server for more than is theirs",
+            Self::Kept => "every field that is written is kept",
             Self::Proven => "every node is proven to be what it was to be",
         }
     }
@@ -64,7 +70,7 @@ impl fmt::Display for Breach {
 }
 
 impl Law {
-    fn broken(self, what: String) -> Breach {
+    pub(super) fn broken(self, what: String) -> Breach {
         Breach { law: self, what }
     }
 }

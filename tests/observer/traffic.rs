@@ -1,0 +1,259 @@
+//! What the programs under test asked of the API server.
+
+use std::collections::BTreeMap;
+
+use lab::audit::{Event, ObjectRef, Verb};
+use serde_json::Value;
+
+use super::laws::{Breach, Law};
+
+/// The daemon's name in its user agent.
+const DAEMON: &str = "mcd/";
+
+/// Its namespace's service accounts, the controller's among them.
+const ACCOUNTS: &str = "system:serviceaccount:openshift-machine-config-operator:";
+
+/// [`Law::Modest`]: each daemon asks for what `deploy/daemon/README.md` lists, of its own node alone, and reads each of the MachineConfigs
+/// once; nobody asks for what is not granted.
+pub fn modest(events: &[Event]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    let mut reads = BTreeMap::<&str, usize>::new();
+    let mut nodes = Vec::new();
+    for event in events {
+        let name = &event.user.username;
+        let is_daemon = event.user_agent.starts_with(DAEMON);
+        if !is_daemon && !name.starts_with(ACCOUNTS) {
+            continue;
+        }
+        let code = event.status.as_ref().map_or(0, |status| status.code);
+        if code == 403 || is_daemon && !is_the_daemons(event) {
+            let what = format!(
+                "{name}, {}: {:?} {}, {code}",
+                event.user_agent, event.verb, event.uri
+            );
+            breaches.push(Law::Modest.broken(what));
+        }
+        if let Some(node) = name.strip_prefix("system:node:")
+            && !nodes.contains(&node)
+        {
+            nodes.push(node);
+        }
+        if let Some(config) = object(event, "machineconfigs").filter(|_| is_daemon && code == 200) {
+            *reads.entry(&config.name).or_default() += 1;
+        }
+    }
+    let often = reads.into_iter().filter(|(_, times)| *times > nodes.len());
+    breaches.extend(often.map(|(config, times)| {
+        let what = format!("{} daemons read {config} {times} times", nodes.len());
+        Law::Modest.broken(what)
+    }));
+    breaches
+}
+
+/// Whether a request is one of the daemon's.
+fn is_the_daemons(event: &Event) -> bool {
+    let subresource = event
+        .object
+        .as_ref()
+        .map_or("", |object| object.subresource.as_str());
+    let is_of = |field: &str, node: &str| {
+        let wanted = [format!("{field}%3D{node}"), format!("{field}={node}")];
+        event.uri.split(['?', '&']).any(|part| {
+            part.strip_prefix("fieldSelector=")
+                .is_some_and(|selector| wanted.iter().any(|wanted| wanted == selector))
+        })
+    };
+    match (
+        event.user.username.strip_prefix("system:node:"),
+        &event.verb,
+    ) {
+        (Some(node), Verb::Watch) if object(event, "nodes").is_some() => {
+            is_of("metadata.name", node)
+        }
+        (Some(node), Verb::Patch) => {
+            subresource.is_empty()
+                && object(event, "nodes").is_some_and(|object| object.name == node)
+        }
+        (Some(node), Verb::List | Verb::Watch) => {
+            object(event, "pods").is_some() && is_of("spec.nodeName", node)
+        }
+        (Some(_), Verb::Create) => object(event, "pods").is_some() && subresource == "eviction",
+        (None, Verb::Get) => ["machineconfigs", "machineconfigurations"]
+            .into_iter()
+            .any(|resource| object(event, resource).is_some_and(|object| !object.name.is_empty())),
+        (None, Verb::Create) => object(event, "events").is_some(),
+        _ => false,
+    }
+}
+
+fn object<'a>(event: &'a Event, resource: &str) -> Option<&'a ObjectRef> {
+    event
+        .object
+        .as_ref()
+        .filter(|object| object.resource == resource)
+}
+
+/// [`Law::Kept`]: the API server keeps every field that is written to Nodes and pools. One that a definition does not know is dropped in
+/// silence.
+pub fn kept(events: &[Event]) -> Vec<Breach> {
+    let is_ours = |event: &&Event| {
+        event.user_agent.starts_with(DAEMON) || event.user.username.starts_with(ACCOUNTS)
+    };
+    let mut breaches = Vec::new();
+    for event in events
+        .iter()
+        .filter(is_ours)
+        .filter(|event| event.verb == Verb::Patch)
+    {
+        let is_done = event
+            .status
+            .as_ref()
+            .is_some_and(|status| status.code == 200);
+        if let (true, Some(request), Some(response)) = (is_done, &event.request, &event.response) {
+            let mut lost = Vec::new();
+            compare(request, response, "", &mut lost);
+            breaches.extend(
+                lost.into_iter()
+                    .map(|field| Law::Kept.broken(format!("{} of {}", field, event.uri))),
+            );
+        }
+    }
+    breaches
+}
+
+/// Fields of a merge patch that are not in what came of it.
+fn compare(patch: &Value, stored: &Value, at: &str, lost: &mut Vec<String>) {
+    match (patch, stored) {
+        (Value::Object(patch), Value::Object(stored)) => {
+            for (key, value) in patch {
+                let at = format!("{at}.{key}");
+                // Its value is what was there before.
+                if at == ".metadata.resourceVersion" {
+                    continue;
+                }
+                match stored.get(key) {
+                    Some(stored) => compare(value, stored, &at, lost),
+                    None if is_nothing(value) => {}
+                    None => lost.push(at),
+                }
+            }
+        }
+        (Value::Array(patch), Value::Array(stored)) if patch.len() == stored.len() => {
+            for (index, (value, stored)) in patch.iter().zip(stored).enumerate() {
+                compare(value, stored, &format!("{at}[{index}]"), lost);
+            }
+        }
+        (patch, stored) if patch == stored => {}
+        _ => lost.push(at.to_owned()),
+    }
+}
+
+/// What an object without the field means, too.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Object(members) => members.values().all(is_nothing),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Bool(true) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A request of the daemon on node `a`.
+    fn asked(user: &str, verb: &str, uri: &str, object: &Value, code: u16) -> Event {
+        serde_json::from_value(json!({
+            "auditID": "1",
+            "stage": "ResponseComplete",
+            "verb": verb,
+            "requestURI": uri,
+            "user": { "username": user },
+            "userAgent": "mcd/0.1.0",
+            "objectRef": object,
+            "responseStatus": { "code": code },
+            "requestReceivedTimestamp": "2026-11-21T20:05:00Z",
+            "stageTimestamp": "2026-11-21T20:05:00Z",
+        }))
+        .unwrap()
+    }
+
+    const NODE: &str = "system:node:a";
+    const ACCOUNT: &str =
+        "system:serviceaccount:openshift-machine-config-operator:machine-config-daemon";
+
+    fn is_fine(event: Event) -> bool {
+        modest(&[event]).is_empty()
+    }
+
+    #[test]
+    fn a_daemon_asks_of_its_own_node_only() {
+        let nodes = json!({ "resource": "nodes" });
+        let watch = |selector: &str| {
+            let uri = format!("/api/v1/nodes?fieldSelector={selector}&watch=true");
+            is_fine(asked(NODE, "watch", &uri, &nodes, 200))
+        };
+        assert!(watch("metadata.name%3Da"));
+        assert!(!watch("metadata.name%3Dab") && !watch(""));
+        assert!(!is_fine(asked(NODE, "list", "/api/v1/nodes", &nodes, 200)));
+        let patch = |name: &str, subresource: &str| {
+            let object = json!({ "resource": "nodes", "name": name, "subresource": subresource });
+            is_fine(asked(NODE, "patch", "/api/v1/nodes/x", &object, 200))
+        };
+        assert!(patch("a", ""));
+        assert!(!patch("b", "") && !patch("a", "status"));
+        let pods = json!({ "resource": "pods" });
+        assert!(!is_fine(asked(NODE, "list", "/api/v1/pods", &pods, 200)));
+        let eviction = json!({ "resource": "pods", "subresource": "eviction" });
+        assert!(is_fine(asked(NODE, "create", "/x", &eviction, 429)));
+        assert!(!is_fine(asked(NODE, "delete", "/x", &pods, 200)));
+    }
+
+    #[test]
+    fn a_configuration_is_read_by_name_and_once() {
+        let config = json!({ "resource": "machineconfigs", "name": "rendered-worker-1" });
+        let read = || asked(ACCOUNT, "get", "/x", &config, 200);
+        let patch = asked(
+            NODE,
+            "patch",
+            "/x",
+            &json!({ "resource": "nodes", "name": "a" }),
+            200,
+        );
+        assert!(modest(&[read(), patch.clone()]).is_empty());
+        let breaches = modest(&[read(), patch, read()]);
+        assert_eq!(breaches[0].what, "1 daemons read rendered-worker-1 2 times");
+        let list = json!({ "resource": "machineconfigs" });
+        assert!(!is_fine(asked(ACCOUNT, "list", "/x", &list, 200)));
+    }
+
+    #[test]
+    fn what_is_not_granted_is_found() {
+        let events = json!({ "resource": "events" });
+        assert!(is_fine(asked(ACCOUNT, "create", "/x", &events, 201)));
+        assert!(!is_fine(asked(ACCOUNT, "create", "/x", &events, 403)));
+    }
+
+    #[test]
+    fn a_field_that_is_dropped_is_found() {
+        let lost = |patch: Value, stored: Value| {
+            let mut lost = Vec::new();
+            compare(&patch, &stored, "", &mut lost);
+            lost
+        };
+        let stored = json!({ "metadata": { "resourceVersion": "2" }, "status": { "conditions": [{ "type": "A" }] } });
+        let patch = json!({ "metadata": { "resourceVersion": "1", "annotations": null },
+                            "status": { "conditions": [{ "type": "A" }], "unavailable": 0 } });
+        assert_eq!(lost(patch, stored.clone()), [""; 0]);
+        let patch = json!({ "status": { "conditions": [{ "type": "A", "why": "b" }], "new": 1 } });
+        assert_eq!(
+            lost(patch, stored),
+            [".status.conditions[0].why", ".status.new"]
+        );
+    }
+}
