@@ -36,6 +36,11 @@ pub const LAST_SYNCED_CONTROLLER_CONFIG: &str =
 pub const LAST_OBSERVED_SERVER_CA: &str =
     "machineconfiguration.openshift.io/lastObservedServerCAAnnotation";
 
+/// On a Node; written by OpenShift's daemon: what a staged deployment failed with at the last shutdown, `""` once the node is well. Ours stages
+/// nothing, and only clears it.
+pub const OSTREE_FINALIZE_STAGED_FAILURE: &str =
+    "machineconfiguration.openshift.io/ostree-finalize-staged-failure";
+
 /// Value of [`POST_CONFIG_ACTION`] while a reboot is under way.
 pub const REBOOTING: &str = "Rebooting";
 

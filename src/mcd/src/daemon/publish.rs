@@ -133,9 +133,17 @@ impl Shown {
             Some(image) => change.set(annotation::CURRENT_IMAGE, image.as_str()),
             None => change.remove(annotation::CURRENT_IMAGE),
         };
-        if self.state == Some(State::Done) && node.annotation(annotation::DESIRED_IMAGE) == Some("")
-        {
-            change = change.remove(annotation::DESIRED_IMAGE);
+        if self.state == Some(State::Done) {
+            if node.annotation(annotation::DESIRED_IMAGE) == Some("") {
+                change = change.remove(annotation::DESIRED_IMAGE);
+            }
+            let staged = annotation::OSTREE_FINALIZE_STAGED_FAILURE;
+            if node
+                .annotation(staged)
+                .is_some_and(|failure| !failure.is_empty())
+            {
+                change = change.set(staged, "");
+            }
         }
         change
     }

@@ -112,6 +112,17 @@ fn done_shows_what_is_in_force() {
 }
 
 #[test]
+fn a_failure_that_the_daemon_before_left_is_cleared() {
+    let staged = annotation::OSTREE_FINALIZE_STAGED_FAILURE;
+    let after = shown(idle("a"), &json!({staged: "error: no space"}));
+    assert_eq!(after[staged], "");
+    assert_eq!(
+        shown(to_reboot(), &json!({staged: "error"}))[staged],
+        "error"
+    );
+}
+
+#[test]
 fn nothing_changes_on_a_node_that_shows_it_already() {
     let first = shown(idle("a"), &json!({annotation::DESIRED_CONFIG: "a"}));
     let again = Shown::of(&machine(idle("a")), at(500)).change(&node(&first));
