@@ -198,18 +198,23 @@ impl Scene {
     async fn the_last_word_holds_from_the_switch_on(&self) -> Result<()> {
         let objects = self.cluster.objects();
         self.pause(true).await?;
-        let one = self.os("one")?;
-        let first = &self.ask(&json!({ "osImageURL": one.reference })).await?;
+        let ask = async |image: &Image| self.ask(&json!({ "osImageURL": image.reference })).await;
+        let one = ask(&self.os("one")?).await?;
+        let failing = self
+            .cluster
+            .image(&Overlay::version("passed-failing").failing_kubelet())?;
+        let failing = ask(&failing).await?;
         let other = self.os("other")?;
-        let last = &self.ask(&json!({ "osImageURL": other.reference })).await?;
+        let last = &ask(&other).await?;
         let cases = [
             // What is only switched to is taken back, and never booted.
-            ("Applying", 1),
+            ("Applying", &one, 1),
             // What is being booted is proved first: from there, the way leads on.
-            ("Rebooting", 2),
-            ("Verifying", 2),
+            ("Rebooting", &one, 2),
+            // Or it is rolled back first, which is where the way leads here.
+            ("Verifying", &failing, 2),
         ];
-        for (phase, boots) in cases {
+        for (phase, first, boots) in cases {
             let before = self.boots()?.len();
             objects.patch_node(NODE, &told(first)).await?;
             self.phase(phase).await?;
@@ -270,6 +275,13 @@ impl Scene {
             .cluster
             .image(&Overlay::version("failing").failing_kubelet())?;
         self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let unmet = |node: &Node| {
+            let says = |key| objects::annotation(node, key);
+            says(annotation::PHASE) == "Verifying"
+                && says(annotation::REASON).contains("kubelet.service")
+        };
+        self.node_is("Verifying, with what does not hold", DONE_WITHIN, unmet)
+            .await?;
         let held = |node: &Node| {
             let says = |key| objects::annotation(node, key);
             says(annotation::PHASE) == "Held"
