@@ -1,6 +1,7 @@
 //! Events: what operators search for, said once each.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::Method;
@@ -61,6 +62,8 @@ pub struct Speaker {
 pub struct Recorder {
     speaker: Arc<Speaker>,
     queue: mpsc::Sender<Message>,
+    /// How many events were said. Several may be said of one object at one time, and each needs a name.
+    said: Arc<AtomicU32>,
 }
 
 #[derive(Debug)]
@@ -80,6 +83,7 @@ impl Recorder {
         let recorder = Self {
             speaker: Arc::new(speaker),
             queue,
+            said: Arc::default(),
         };
         (recorder, send_all(access, path, messages))
     }
@@ -125,13 +129,14 @@ impl Recorder {
             host,
             namespace,
         } = self.speaker.as_ref();
+        let moment = at.as_nanosecond() + i128::from(self.said.fetch_add(1, Ordering::Relaxed));
         let message: String = message.chars().take(MESSAGE_CHARS).collect();
         // Kubernetes keeps these two to the second.
         let time = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         json!({
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": format!("{}.{:x}", subject.name, at.as_nanosecond()), "namespace": namespace},
+            "metadata": {"name": format!("{}.{moment:x}", subject.name), "namespace": namespace},
             "involvedObject": {
                 "apiVersion": subject.api_version,
                 "kind": subject.kind,
@@ -215,18 +220,33 @@ mod tests {
         Call::post("/api/v1/namespaces/mco/events", event, reply)
     }
 
-    async fn say(replies: Vec<Reply>) {
-        let (script, client) = Script::start(replies.into_iter().map(expected).collect());
-        let speaker = Speaker {
+    fn speaker() -> Speaker {
+        Speaker {
             component: "machineconfigdaemon".to_owned(),
             host: "n".to_owned(),
             namespace: "mco".to_owned(),
-        };
-        let (recorder, sending) = Recorder::new(Arc::new(Access::of_client(client)), speaker);
+        }
+    }
+
+    async fn say(replies: Vec<Reply>) {
+        let (script, client) = Script::start(replies.into_iter().map(expected).collect());
+        let (recorder, sending) = Recorder::new(Arc::new(Access::of_client(client)), speaker());
         tokio::spawn(sending);
         let at = "2025-11-21T19:17:00.5Z".parse().unwrap();
         recorder.say(&subject(), Severity::Warning, "FailedToDrain", "no", at);
         script.drive(recorder.flush()).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_said_at_one_time_has_names_of_its_own() {
+        let (_script, client) = Script::start(vec![]);
+        let (recorder, _sending) = Recorder::new(Arc::new(Access::of_client(client)), speaker());
+        let name = |message| {
+            let at = "2025-11-21T19:17:00.5Z".parse().unwrap();
+            let event = recorder.event(&subject(), Severity::Normal, "R", message, at);
+            event["metadata"]["name"].clone()
+        };
+        assert_ne!(name("one"), name("other"));
     }
 
     #[tokio::test(start_paused = true)]
