@@ -18,7 +18,7 @@ use tests::cluster::{Binaries, Cluster, NodeSpec};
 use tests::observer::host::{self, Fact};
 
 use super::points::Tally;
-use super::tracer::{self, Order, Point};
+use super::tracer::{self, Order};
 
 const NODE: &str = "worker-0";
 const POOL: &str = "worker";
@@ -40,16 +40,15 @@ pub(crate) enum Victim {
     Host,
 }
 
-/// Kills all the way through an update with a reboot and one without, of the packets that the daemon
-/// sends at each `packets`th; says how often. Logs are in `target/<logs>`.
-pub(crate) async fn run(logs: &str, victim: Victim, packets: usize) -> Result<String> {
+/// Kills all the way through an update with a reboot and one without; says how often. Logs are in
+/// `target/<logs>`.
+pub(crate) async fn run(logs: &str, victim: Victim) -> Result<String> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
     let nodes = [NodeSpec::new(NODE)];
     let cluster = Cluster::start(&Binaries::built()?, &target.join(logs), "", &nodes).await?;
     let mut suite = Suite {
         cluster,
         victim,
-        packets,
         tally: Tally::default(),
     };
     suite.with_a_reboot().await?;
@@ -60,7 +59,6 @@ pub(crate) async fn run(logs: &str, victim: Victim, packets: usize) -> Result<St
 struct Suite {
     cluster: Cluster,
     victim: Victim,
-    packets: usize,
     tally: Tally,
 }
 
@@ -162,17 +160,13 @@ impl Suite {
         let objects = Objects::new(self.cluster.control_plane().client().await?);
         let pid = born(self.cluster.daemon(NODE)?, last).await?;
         let watch = tokio::spawn(end_when_done(objects, target.to_owned(), pid));
-        let (mut all, mut tried, mut packets) = (0, 0, 0);
+        let mut points = 0;
         let mut call = "nothing";
         let ended = tokio::task::block_in_place(|| {
             tracer::attach(pid, &mut |point| {
-                all += 1;
-                if !self.is_tried(point, &mut packets) {
-                    return Ok(Order::GoOn);
-                }
-                tried += 1;
+                points += 1;
                 call = point.done.last().map_or("nothing", |call| call.name);
-                Ok(if tried == number {
+                Ok(if points == number {
                     Order::Kill
                 } else {
                     Order::GoOn
@@ -185,19 +179,9 @@ impl Suite {
         }
         Ok(Life {
             pid,
-            points: all,
+            points,
             killed_after: ended.is_killed.then_some(call),
         })
-    }
-
-    /// Whether a point is one of those that are tried, `packets` being how many were sent in a row.
-    fn is_tried(&self, point: &Point<'_>, packets: &mut usize) -> bool {
-        if point.done.iter().any(|call| !call.name.starts_with("send")) {
-            *packets = 0;
-            return true;
-        }
-        *packets += 1;
-        *packets % self.packets == 1 % self.packets
     }
 
     fn hold(&self, facts: &[Fact]) -> Result<()> {
@@ -212,7 +196,7 @@ impl Suite {
 /// What a daemon came to.
 struct Life {
     pid: i32,
-    /// Points that it had, tried or not.
+    /// Points that it had.
     points: usize,
     /// Its last call, if it was killed at its point.
     killed_after: Option<&'static str>,
