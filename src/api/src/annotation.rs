@@ -26,7 +26,7 @@ pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppl
 pub const CONTROL_PLANE_TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
 /// On a Node; written by the daemon from the config server's file: the configuration the node was born with.
 pub const FIRST_PIVOT_CONFIG: &str = "machineconfiguration.openshift.io/firstPivotConfig";
-/// On a Node; written by OpenShift's controller, not yet by ours: `""` once the node got the labels of the custom pool it was born in.
+/// On a Node; written by the controller: `""` once the node got the labels of the custom pool it was born in.
 pub const CUSTOM_POOL_LABELS_APPLIED: &str =
     "machineconfiguration.openshift.io/customPoolLabelsApplied";
 /// On a Node; written by OpenShift's daemon, not yet by ours: resource version of the ControllerConfig whose certificates were last written.

@@ -27,6 +27,8 @@ pub struct ConfigMeta {
     pub generated_by: Option<String>,
     /// Release it was rendered for.
     pub release_version: Option<String>,
+    /// Uid of the pool that it was rendered for; absent on what a person wrote.
+    pub pool: Option<String>,
     /// Whether it says that a user replaced the OS image.
     pub is_image_overridden: bool,
 }
@@ -42,6 +44,12 @@ impl ConfigMeta {
             release_version: take(annotation::RELEASE_IMAGE_VERSION),
             is_image_overridden: take(annotation::OS_IMAGE_URL_OVERRIDDEN).as_deref()
                 == Some("true"),
+            pool: metadata
+                .owner_references
+                .into_iter()
+                .flatten()
+                .find(|owner| owner.controller == Some(true) && owner.kind == "MachineConfigPool")
+                .map(|owner| owner.uid),
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),

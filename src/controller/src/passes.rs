@@ -8,7 +8,7 @@ use cluster::collection::News;
 use cluster::events::Recorder;
 use cluster::wire;
 use jiff::Timestamp;
-use pool::membership::{Conflict, Membership};
+use pool::membership::{Conflict, Membership, born_in};
 use pool::node::NodeView;
 use pool::rollout::{Decision, decide};
 use pool::status::{Report, status};
@@ -117,6 +117,10 @@ impl Controller {
         }
         self.figures.know();
         self.figures.progress();
+        if self.label_the_new(&snapshot).await {
+            // They may be of another pool now.
+            return RETRY.0;
+        }
         let views: Vec<PoolView> = snapshot
             .pools
             .values()
@@ -158,6 +162,39 @@ impl Controller {
             .retain(|name| snapshot.pools.get(name).is_some());
         let again = self.pools.values().filter_map(|memory| memory.again).min();
         again.map_or(RESYNC, |at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Gives nodes that were born in a custom pool its labels. True if there was one.
+    async fn label_the_new(&self, snapshot: &Snapshot) -> bool {
+        let owner = |config: &str| snapshot.configs.get(config)?.pool.clone();
+        let mut is_any = false;
+        for node in snapshot.nodes.values() {
+            let pools = snapshot.pools.values().map(|pool| &pool.view);
+            let Some(pool) = born_in(node, pools, owner) else {
+                continue;
+            };
+            match self
+                .requests
+                .write_node(&NodeWrite::of_birth(node, pool))
+                .await
+            {
+                Ok(written) => {
+                    tracing::info!(
+                        node = node.name,
+                        pool = pool.name,
+                        "labelled a node that was born in a pool"
+                    );
+                    self.store.learn_nodes(News::Present(written));
+                    is_any = true;
+                }
+                // It has changed: there will be news of it.
+                Err(error) if matches!(error.code(), Some(404 | 409)) => {}
+                Err(error) => {
+                    tracing::warn!(node = node.name, pool = pool.name, error = %Chain(&error), "cannot label a node that was born in a pool");
+                }
+            }
+        }
+        is_any
     }
 
     /// Looks at one pool: renders, tells, reports. False when it should be looked at again soon.

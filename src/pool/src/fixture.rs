@@ -90,7 +90,7 @@ pub(crate) fn parse_pool(pool: Value) -> (MachineConfigPool, PoolView) {
 /// A pool of nodes of its own role, to be rolled to [`NEW`], with additional fields of `spec`.
 pub(crate) fn pool_object(name: &str, spec: Value) -> Value {
     let mut pool = json!({
-        "metadata": { "name": name, "resourceVersion": "1", "generation": 3 },
+        "metadata": { "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1", "generation": 3 },
         "spec": {
             "configuration": { "name": NEW },
             "nodeSelector": { "matchLabels": { format!("node-role.kubernetes.io/{name}"): "" } },

@@ -82,6 +82,24 @@ pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>)
     }
 }
 
+/// The custom pool that a node was born in and whose labels it was never given.
+///
+/// A machine joins with the configuration of a custom pool before anybody can have labelled its Node. `owner` tells the uid of the pool
+/// that a rendered configuration was made for.
+///
+/// Source: `controller.md` 3.10.
+pub fn born_in<'a>(
+    node: &NodeView,
+    pools: impl IntoIterator<Item = &'a PoolView>,
+    owner: impl Fn(&str) -> Option<String>,
+) -> Option<&'a PoolView> {
+    let uid = owner(node.born_with.as_deref()?)?;
+    pools
+        .into_iter()
+        .filter(|pool| pool.name != MASTER && pool.name != WORKER && !pool.is_deleted)
+        .find(|pool| pool.uid == uid)
+}
+
 /// All nodes, sorted into their pools.
 #[derive(Debug, Default)]
 pub struct Membership<'a> {

@@ -41,6 +41,8 @@ pub struct NodeView {
     pub waits_for: Option<String>,
     /// Topology of the control plane as the daemon reads it.
     pub topology: Option<String>,
+    /// The configuration that it was born with, as long as it was not given the labels of a custom pool for that.
+    pub born_with: Option<String>,
     /// Why it cannot take work; empty when it is ready.
     pub unready: Vec<Unready>,
 }
@@ -76,6 +78,7 @@ impl NodeView {
     pub fn parse(node: Node) -> Self {
         let metadata = node.metadata;
         let mut annotations = metadata.annotations.unwrap_or_default();
+        let is_labelled = annotations.contains_key(annotation::CUSTOM_POOL_LABELS_APPLIED);
         let mut take = |key: &str| annotations.remove(key).filter(|value| !value.is_empty());
         let state = take(annotation::STATE);
         Self {
@@ -87,6 +90,7 @@ impl NodeView {
             reason: take(annotation::REASON).unwrap_or_default(),
             waits_for: take(annotation::WAITS_FOR),
             topology: take(annotation::CONTROL_PLANE_TOPOLOGY),
+            born_with: take(annotation::FIRST_PIVOT_CONFIG).filter(|_| !is_labelled),
             unready: unready(node.spec.as_ref(), node.status.as_ref()),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),

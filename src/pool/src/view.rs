@@ -1,6 +1,9 @@
 //! A pool as this crate sees it, parsed once.
 
+use std::collections::BTreeMap;
+
 use api::{IntOrString, MachineConfigPool};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::budget::budget;
 use crate::round::Round;
@@ -29,6 +32,8 @@ pub struct PoolView {
     pub max_unavailable: Option<IntOrString>,
     /// Nodes of the pool.
     pub node_selector: Result<Selector, Refusal>,
+    /// Labels with which a node is of the pool, as far as its selector names them.
+    pub node_labels: BTreeMap<String, String>,
     /// Configurations that are rendered for the pool.
     pub config_selector: Result<Selector, Refusal>,
     /// Assignments that were claimed.
@@ -50,6 +55,7 @@ impl PoolView {
             target: spec.configuration.name().map(ToOwned::to_owned),
             max_unavailable: spec.max_unavailable.clone(),
             node_selector: Selector::parse("spec.nodeSelector", spec.node_selector.as_ref()),
+            node_labels: labels(spec.node_selector.as_ref()),
             config_selector: Selector::parse(
                 "spec.machineConfigSelector",
                 spec.machine_config_selector.as_ref(),
@@ -70,4 +76,26 @@ impl PoolView {
             .as_ref()
             .is_ok_and(|selector| selector.matches(&node.labels))
     }
+}
+
+/// The labels that a selector asks for: those it names, those of which it takes one value, those that only have to be there.
+fn labels(selector: Option<&LabelSelector>) -> BTreeMap<String, String> {
+    let Some(selector) = selector else {
+        return BTreeMap::new();
+    };
+    let asked = selector
+        .match_expressions
+        .iter()
+        .flatten()
+        .filter_map(|asked| {
+            let values = asked.values.as_deref().unwrap_or_default();
+            match (asked.operator.as_str(), values) {
+                ("In", [value]) => Some((asked.key.clone(), value.clone())),
+                ("Exists", _) => Some((asked.key.clone(), String::new())),
+                _ => None,
+            }
+        });
+    asked
+        .chain(selector.match_labels.clone().unwrap_or_default())
+        .collect()
 }

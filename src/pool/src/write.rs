@@ -20,6 +20,8 @@ pub struct NodeWrite {
     pub node: String,
     /// Version of the object that was read.
     pub resource_version: String,
+    /// Labels to set.
+    pub labels: BTreeMap<String, String>,
     /// Annotations to set, or with `None` to remove.
     pub annotations: BTreeMap<&'static str, Option<String>>,
     /// All taints, where they change.
@@ -57,15 +59,32 @@ impl NodeWrite {
         (!annotations.is_empty() || taints.is_some()).then(|| Self {
             node: node.name.clone(),
             resource_version: node.resource_version.clone(),
+            labels: BTreeMap::new(),
             annotations,
             taints,
         })
+    }
+
+    /// The labels of the pool that a node was born in, once.
+    pub fn of_birth(node: &NodeView, pool: &PoolView) -> Self {
+        let annotations =
+            BTreeMap::from([(annotation::CUSTOM_POOL_LABELS_APPLIED, Some(String::new()))]);
+        Self {
+            node: node.name.clone(),
+            resource_version: node.resource_version.clone(),
+            labels: pool.node_labels.clone(),
+            annotations,
+            taints: None,
+        }
     }
 
     /// The body of the merge patch.
     pub fn to_patch(&self) -> Value {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), json!(self.resource_version));
+        if !self.labels.is_empty() {
+            metadata.insert("labels".to_owned(), json!(self.labels));
+        }
         if !self.annotations.is_empty() {
             metadata.insert("annotations".to_owned(), json!(self.annotations));
         }

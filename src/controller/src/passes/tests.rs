@@ -171,6 +171,36 @@ async fn a_new_pool_is_rendered_then_its_first_node_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_was_born_in_a_custom_pool_gets_its_labels_first() {
+    let (mut cluster, _, _) = settled();
+    let mut edge = pool(None);
+    edge["metadata"]["name"] = json!("edge");
+    edge["metadata"]["uid"] = json!("uid-edge");
+    edge["spec"]["nodeSelector"] = json!({ "matchLabels": { "node-role.kubernetes.io/edge": "" } });
+    cluster.pools.push(edge);
+    let first = "rendered-edge-first";
+    cluster.configs.push(json!({ "metadata": {
+        "name": first, "uid": "f", "resourceVersion": "2",
+        "ownerReferences": [{
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+            "name": "edge", "uid": "uid-edge", "controller": true
+        }]
+    } }));
+    let mut born = node("n1", first);
+    born["metadata"]["annotations"]["machineconfiguration.openshift.io/firstPivotConfig"] =
+        json!(first);
+    cluster.nodes = vec![born.clone()];
+    let body = json!({ "metadata": {
+        "resourceVersion": "5",
+        "labels": { "node-role.kubernetes.io/edge": "" },
+        "annotations": { "machineconfiguration.openshift.io/customPoolLabelsApplied": "" }
+    } });
+    let calls = vec![patch("/api/v1/nodes/n1", &mut born, body, "6")];
+    let (said, delay) = passes(&cluster, calls, 1).await;
+    assert_eq!((said, delay), (vec![], RETRY.0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_finished_pool_costs_nothing() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", &target)];

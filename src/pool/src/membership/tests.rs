@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{pool, roles};
+use crate::fixture::{parse_node, pool, roles};
 
 fn pools() -> Vec<PoolView> {
     ["master", "worker", "infra", "gpu", "arbiter"]
@@ -87,4 +87,30 @@ fn node_that_lost_its_pool_is_reported() {
     let pools = pools();
     let sorted = Membership::sort(&nodes, &pools);
     assert_eq!(sorted.orphans, ["a"]);
+}
+
+#[test]
+fn a_node_is_born_in_the_custom_pool_that_its_first_configuration_is_of() {
+    let pools = [pool("worker", json!({})), pool("edge", json!({}))];
+    let born = |annotations: Value, of: &str| {
+        let node = json!({ "metadata": { "name": "a", "annotations": annotations } });
+        let uid = pools
+            .iter()
+            .find(|pool| pool.name == of)
+            .map(|pool| pool.uid.clone());
+        let owner = |config: &str| uid.clone().filter(|_| config == "rendered-1");
+        born_in(&parse_node(node), &pools, owner).map(|pool| pool.name.clone())
+    };
+    let first = "machineconfiguration.openshift.io/firstPivotConfig";
+    let applied = "machineconfiguration.openshift.io/customPoolLabelsApplied";
+    let edge = Some("edge".to_owned());
+    assert_eq!(born(json!({ first: "rendered-1" }), "edge"), edge);
+    assert_eq!(born(json!({ first: "rendered-1" }), "worker"), None);
+    assert_eq!(born(json!({ first: "rendered-1" }), "gone"), None);
+    assert_eq!(born(json!({ first: "rendered-0" }), "edge"), None);
+    assert_eq!(
+        born(json!({ first: "rendered-1", applied: "" }), "edge"),
+        None
+    );
+    assert_eq!(born(json!({}), "edge"), None);
 }

@@ -30,6 +30,28 @@ fn told_node_gets_its_target_and_nothing_else() {
 }
 
 #[test]
+fn a_node_gets_the_labels_of_the_pool_it_was_born_in_once() {
+    let selector = json!({ "nodeSelector": {
+        "matchLabels": { "a": "1" },
+        "matchExpressions": [
+            { "key": "b", "operator": "In", "values": ["2"] },
+            { "key": "c", "operator": "In", "values": ["3", "4"] },
+            { "key": "d", "operator": "Exists" },
+            { "key": "e", "operator": "NotIn", "values": ["5"] },
+        ]
+    } });
+    let patch = NodeWrite::of_birth(&node("a"), &pool("edge", selector)).to_patch();
+    assert_eq!(
+        patch["metadata"],
+        json!({
+            "resourceVersion": "1",
+            "labels": { "a": "1", "b": "2", "d": "" },
+            "annotations": { "machineconfiguration.openshift.io/customPoolLabelsApplied": "" }
+        })
+    );
+}
+
+#[test]
 fn leftover_image_is_removed_with_the_target() {
     let mut layered = node("a");
     layered.desired_image = Some("image".to_owned());
