@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use lab::audit::nodes::{NodeState, intervals};
@@ -144,6 +144,10 @@ fn update_figures(events: &[Event], updates: &[Cost], rebootless: &Cost) -> Resu
         evictions.push(count(traffic::evictions(&seen)));
         reads = reads.max(traffic::most_reads_of_one_config(&seen));
     }
+    ensure!(
+        reads <= 1,
+        "a MachineConfig was read {reads} times in one update"
+    );
     let bytes: Vec<_> = updates.iter().map(|cost| float(cost.bytes)).collect();
     let evictions = middle(&evictions)?;
     let without_reboot = count(traffic::requests(events, &rebootless.window).len());
