@@ -2,83 +2,29 @@
 //!
 //! One node, one pod that a budget holds on to: while that is there, the node stays in Draining.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
+mod scene;
 
 use anyhow::{Context as _, Result, ensure};
 use api::{NodeState, annotation};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use lab::host::{Boot, Host};
+use lab::audit;
 use lab::tree::Overlay;
-use serde_json::{Value, json};
+use serde_json::json;
+use tests::cluster::Image;
 use tests::cluster::objects::{self, until};
-use tests::cluster::{Binaries, Cluster, Image, NodeSpec};
-use tests::observer::host::{self, Fact};
+use tests::observer::host;
 
-const NODE: &str = "worker-0";
-const POOL: &str = "worker";
-
-/// Name of the MachineConfig that is changed.
-const CONFIG: &str = "60-change";
+use scene::{DONE_WITHIN, NODE, PHASE_WITHIN, POOL, Scene, told};
 
 /// Size of an image, and the speed at which it takes a minute to fetch.
 const BALLAST_BYTES: u64 = 30 << 20;
 const SLOW_KBIT: u32 = 4_000;
 
-/// How long a change may take, a reboot included.
-const DONE_WITHIN: Duration = Duration::from_mins(3);
-
-/// How long a node may take to get into a phase.
-const PHASE_WITHIN: Duration = Duration::from_mins(1);
-
-const OBJECTS: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: held
-spec:
-  replicas: 1
-  selector:
-    matchLabels: { app: held }
-  template:
-    metadata:
-      labels: { app: held }
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers:
-        - { name: held, image: lab/held }
-";
-
-const BUDGET: &str = "
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata:
-  name: held
-spec:
-  minAvailable: 1
-  selector:
-    matchLabels: { app: held }
-";
-
-/// A cluster of one node, and where that started.
-struct Scene {
-    cluster: Cluster,
-    /// The configuration that the node was born in.
-    origin: String,
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn what_comes_between_is_borne() -> Result<()> {
-    let logs = Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../target/interrupted"
-    ));
-    let node = NodeSpec::new(NODE).proved_within_secs(15);
-    let cluster = Cluster::start(&Binaries::built()?, logs, OBJECTS, &[node]).await?;
-    let origin = cluster.objects().target(POOL).await?;
-    let scene = Scene { cluster, origin };
+    let scene = Scene::start().await?;
 
     scene
         .a_reboot_while_fetching_changes_nothing()
@@ -96,6 +42,10 @@ async fn what_comes_between_is_borne() -> Result<()> {
         .a_live_target_while_draining_uncordons()
         .await
         .context("live while draining")?;
+    scene
+        .a_cluster_of_one_node_is_not_drained()
+        .await
+        .context("one node")?;
     scene
         .only_the_newest_target_is_booted()
         .await
@@ -177,6 +127,24 @@ impl Scene {
         let target = self.ask(&live).await?;
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
         ensure!(self.boots()?.len() == boots, "the host was rebooted");
+        self.no_budget()?;
+        self.back_to_origin().await
+    }
+
+    /// Its pods would have nowhere to go; what `oc adm drain` would be refused is not even asked for.
+    async fn a_cluster_of_one_node_is_not_drained(&self) -> Result<()> {
+        let since = Timestamp::now();
+        self.hold_on().await?;
+        self.of_topology(Some("SingleReplica")).await?;
+        let image = self.os("alone")?;
+        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.runs(&image)?;
+        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        let evictions = audit::pods::evictions(&events);
+        let evicted = evictions.iter().find(|eviction| eviction.received > since);
+        ensure!(evicted.is_none(), "a pod was to be evicted: {evicted:?}");
+        self.of_topology(None).await?;
         self.no_budget()?;
         self.back_to_origin().await
     }
@@ -304,133 +272,4 @@ impl Scene {
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
         self.runs(&image)
     }
-
-    /// Changes the configuration; the new target.
-    async fn ask(&self, spec: &Value) -> Result<String> {
-        let before = self.cluster.objects().target(POOL).await?;
-        self.cluster.configure(CONFIG, POOL, spec)?;
-        self.cluster.next_target(POOL, &before).await
-    }
-
-    async fn pause(&self, paused: bool) -> Result<()> {
-        let patch = json!({ "spec": { "paused": paused } });
-        self.cluster.objects().patch_pool(POOL, &patch).await
-    }
-
-    /// Asks for what the node was born in, and waits until it is Done in that.
-    async fn back_to_origin(&self) -> Result<()> {
-        self.cluster.remove_config(CONFIG)?;
-        self.cluster.all_done(POOL, &self.origin, DONE_WITHIN).await
-    }
-
-    fn os(&self, version: &str) -> Result<Image> {
-        self.cluster.image(&Overlay::version(version))
-    }
-
-    /// Waits for the pod, and forbids that it is evicted.
-    async fn hold_on(&self) -> Result<()> {
-        until("the pod", PHASE_WITHIN, async || {
-            let pods = self.cluster.objects().pods(("app", "held")).await?;
-            let is_there = pods.iter().any(objects::is_ready);
-            Ok(if is_there {
-                Ok(())
-            } else {
-                Err("it is not ready".to_owned())
-            })
-        })
-        .await?;
-        self.cluster.apply(BUDGET)
-    }
-
-    fn no_budget(&self) -> Result<()> {
-        let delete = [
-            "delete",
-            "poddisruptionbudget",
-            "held",
-            "--ignore-not-found",
-        ];
-        self.cluster.control_plane().kubectl(&delete)?;
-        Ok(())
-    }
-
-    /// Reboots the host as somebody else would; it comes back as it was.
-    async fn reboots_into_the_same(&self, before: &BTreeMap<String, String>) -> Result<()> {
-        let booted = self.boots()?.pop().context("the host was never booted")?;
-        let again = self.host()?.reboot()?;
-        ensure!(
-            again.deployment == booted.deployment && again.options == booted.options,
-            "the host booted {} instead of {}",
-            again.deployment,
-            booted.deployment
-        );
-        // What is rehearsed again is there for a moment.
-        until("the host to be what it was", PHASE_WITHIN, async || {
-            let differences = host::differences(before, &host::snapshot(self.host()?)?);
-            Ok(if differences.is_empty() {
-                Ok(())
-            } else {
-                Err(differences.join("\n  "))
-            })
-        })
-        .await
-    }
-
-    async fn draining_names_what_blocks(&self) -> Result<()> {
-        let blocked = |node: &Node| {
-            let reason = objects::annotation(node, annotation::REASON);
-            objects::annotation(node, annotation::PHASE) == "Draining"
-                && reason.contains("default/held-")
-                && reason.to_lowercase().contains("disruption")
-        };
-        self.node_is(
-            "Draining, with the pod and its budget named",
-            PHASE_WITHIN,
-            blocked,
-        )
-        .await
-    }
-
-    async fn phase(&self, name: &str) -> Result<()> {
-        let is_in = |node: &Node| objects::annotation(node, annotation::PHASE) == name;
-        self.node_is(name, PHASE_WITHIN, is_in).await
-    }
-
-    async fn node_is(
-        &self,
-        what: &str,
-        within: Duration,
-        holds: impl Fn(&Node) -> bool,
-    ) -> Result<()> {
-        until(&format!("the node to be {what}"), within, async || {
-            let node = self.cluster.objects().node(NODE).await?;
-            Ok(if holds(&node) {
-                Ok(())
-            } else {
-                Err(objects::says(&node))
-            })
-        })
-        .await
-    }
-
-    fn runs(&self, image: &Image) -> Result<()> {
-        let doubt = Fact::Booted {
-            content: image.content.clone(),
-        }
-        .doubt(self.host()?)?;
-        ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
-        Ok(())
-    }
-
-    fn host(&self) -> Result<&Host> {
-        self.cluster.host(NODE)
-    }
-
-    fn boots(&self) -> Result<Vec<Boot>> {
-        Ok(self.host()?.boots())
-    }
-}
-
-/// A node with this target.
-fn told(config: &str) -> Value {
-    json!({ "metadata": { "annotations": { (annotation::DESIRED_CONFIG): config } } })
 }
