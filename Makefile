@@ -62,12 +62,14 @@ test: lint unit
 	cargo test --locked -p tests --test two-controllers --test cordon --test mcd-os -- --ignored --test-threads=1
 	cargo test --locked -p tests --test bad-input --test interrupted -- --ignored --test-threads=1
 	cargo test --locked -p tests --test mutants -- --ignored --test-threads=1
-	cargo test --locked -p tests --test crash -- --ignored --test-threads=1 --nocapture a_killed_daemon_goes_on_where_it_was
+	cargo test --locked -p tests --test crash -- --ignored --test-threads=1 --nocapture \
+		a_killed_daemon_goes_on_where_it_was some_killed_programs_leave_their_host_whole
 
 # What takes longer than CI may. Each says how many points it tried.
 proof: setup
 	$(MAKE) binaries PROFILE=lab
-	cargo test --locked -p tests --test crash -- --ignored --test-threads=1 --nocapture --skip a_killed_daemon_goes_on_where_it_was
+	cargo test --locked -p tests --test crash -- --ignored --test-threads=1 --nocapture \
+		a_killed_program_leaves a_killed_host_boots a_daemon_whose_host_is_killed
 	cargo test --locked -p lab --test vm -- --ignored --test-threads=1
 	cargo test --locked -p tests --test vm -- --ignored --test-threads=1 --nocapture
 

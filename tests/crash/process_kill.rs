@@ -201,6 +201,7 @@ fn returns(cut: &Cut) -> bool {
 struct Suite<'a> {
     site: &'a Site,
     stages: &'a Stages,
+    stride: usize,
     /// By cut: whether somebody has it, how many were begun, whether there are no more.
     progress: Vec<Progress>,
     tally: Mutex<Tally>,
@@ -215,11 +216,17 @@ struct Progress {
     failures: AtomicUsize,
 }
 
-/// Kills the program at every point of every way; says how many, and what was found.
-pub(crate) fn run(site: &Site, stages: &Stages, hosts: &mut [Host]) -> Result<String> {
+/// Kills the program at each `stride`th point of every way; says how many, and what was found.
+pub(crate) fn run(
+    site: &Site,
+    stages: &Stages,
+    stride: usize,
+    hosts: &mut [Host],
+) -> Result<String> {
     let suite = Suite {
         site,
         stages,
+        stride,
         progress: CUTS.iter().map(|_| Progress::default()).collect(),
         tally: Mutex::default(),
         failures: Mutex::default(),
@@ -294,7 +301,7 @@ impl Suite<'_> {
             way.begin(self.site, self.stages, host)?
         };
         let mut at = String::from("its end");
-        let (ended, seen) = kill_at(number, &verb, host, &mut at)?;
+        let (ended, seen) = kill_at(number * self.stride, &verb, host, &mut at)?;
         *is_over = !ended.is_killed;
         {
             let mut tally = self
