@@ -2,6 +2,13 @@
 //!
 //! Nothing is decided here but what the journal says comes next. Every function may be killed at any
 //! point and run again.
+//!
+//! | where the host is | forwards | back |
+//! |---|---|---|
+//! | in the origin, before the reboot | [`reboot::apply`]: makes the deployment, switches the boot loader | [`reboot::take_back`]: switches it back, throws the deployment away |
+//! | booted in the target | [`boot::guard`]: writes what lies outside `/etc`; [`boot::proved`] | [`boot::failed`], [`boot::roll_back`]: have the origin booted |
+//! | booted in the origin again | | [`boot::guard`]: undoes what lies outside `/etc` |
+//! | without a reboot | [`live::apply`] | [`live::undo`] |
 
 pub mod boot;
 pub mod live;

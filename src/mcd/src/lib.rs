@@ -1,12 +1,13 @@
 //! The node daemon and its helper on the host.
 //!
-//! `mcd` watches, decides, drains and publishes ([`daemon`]); it never links libostree. `mcd-os` acts on the host, one shot at a time.
+//! `mcd` watches, decides, drains and publishes ([`daemon`]); it never links libostree. `mcd-os` ([`os`]) acts on the host, one shot at a
+//! time: the daemon runs it in units of the host, `mcd pivot` and `mcd status` beside themselves.
 
 mod beside;
 #[cfg(feature = "node-daemon")]
 pub mod daemon;
 pub mod deployments;
 #[cfg(feature = "host-helper")]
-pub mod helper;
+pub mod os;
 pub mod pivot;
 pub mod status;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use mcd::helper::{Cli, run};
+use mcd::os::{Cli, run};
 
 fn main() -> ExitCode {
     run(&Cli::parse())
