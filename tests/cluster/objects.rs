@@ -10,6 +10,8 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::Value;
 
+use super::SOON;
+
 /// Time between two looks while something is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -134,6 +136,23 @@ impl Objects {
             .list(&params)
             .await?
             .items)
+    }
+
+    /// Waits until a pod with the label is Ready.
+    ///
+    /// # Errors
+    ///
+    /// None is in time, or the API server says no.
+    pub async fn ready_pod(&self, label: (&str, &str)) -> Result<()> {
+        until(&format!("a pod of {}", label.1), SOON, async || {
+            let is_there = self.pods(label).await?.iter().any(is_ready);
+            Ok(if is_there {
+                Ok(())
+            } else {
+                Err("none is Ready".to_owned())
+            })
+        })
+        .await
     }
 
     /// All events of the cluster, oldest first as the API server lists them.

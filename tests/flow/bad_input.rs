@@ -190,16 +190,7 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
     ];
     let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bad-input"));
     let cluster = Cluster::start(&Binaries::built()?, logs, POOLS, &nodes).await?;
-    until("a pod that could be evicted", SAID_WITHIN, async || {
-        let pods = cluster.objects().pods(("app", "evictable")).await?;
-        let is_there = pods.iter().any(objects::is_ready);
-        Ok(if is_there {
-            Ok(())
-        } else {
-            Err("it is not ready".to_owned())
-        })
-    })
-    .await?;
+    cluster.objects().ready_pod(("app", "evictable")).await?;
     // What the OS of one case has a directory for.
     cluster
         .host(NODE)?

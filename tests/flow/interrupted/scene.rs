@@ -105,16 +105,7 @@ impl Scene {
 
     /// Waits for the pod, and forbids that it is evicted.
     pub(crate) async fn hold_on(&self) -> Result<()> {
-        until("the pod", PHASE_WITHIN, async || {
-            let pods = self.cluster.objects().pods(("app", "held")).await?;
-            let is_there = pods.iter().any(objects::is_ready);
-            Ok(if is_there {
-                Ok(())
-            } else {
-                Err("it is not ready".to_owned())
-            })
-        })
-        .await?;
+        self.cluster.objects().ready_pod(("app", "held")).await?;
         self.cluster.apply(BUDGET)
     }
 

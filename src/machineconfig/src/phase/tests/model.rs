@@ -1,0 +1,294 @@
+//! A simulated host on which every sequence of targets, failures and restarts must end well.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A host and its cluster side, as far as the machine can see them.
+#[derive(Debug)]
+struct World {
+    booted: Target,
+    boot: u32,
+    journal: Option<Journal>,
+    held: Option<(Target, String)>,
+    planned: Option<Target>,
+    cordoned: bool,
+    drained: bool,
+    /// The newest target, as the Node's annotation says.
+    wanted: Target,
+    /// Reboots into targets that fail their checks.
+    bad_boots: u32,
+}
+
+/// How the world answers a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Luck {
+    Good,
+    Fails,
+    DaemonDies,
+    HostReboots,
+    Retargeted(u8),
+}
+
+fn is_bad(target: &Target) -> bool {
+    target.config == "bad"
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "bad"];
+
+impl World {
+    fn new() -> Self {
+        Self {
+            booted: target("a"),
+            boot: 1,
+            journal: None,
+            held: None,
+            planned: None,
+            cordoned: false,
+            drained: false,
+            wanted: target("a"),
+            bad_boots: 0,
+        }
+    }
+
+    fn observation(&self) -> Observation {
+        Observation {
+            at: self.booted.clone(),
+            boot_id: self.boot.to_string(),
+            journal: self.journal.clone(),
+            held: self.held.clone(),
+        }
+    }
+
+    /// The host goes down and comes back: the guard and the verify unit do their part.
+    fn reboot(&mut self, origin: &Target) {
+        self.boot += 1;
+        let Some(journal) = self.journal.take() else {
+            return;
+        };
+        if matches!(journal.stage, Stage::Switched { .. }) {
+            if is_bad(&journal.to) {
+                self.bad_boots += 1;
+                self.boot += 1;
+                self.held = Some((journal.to, "checks".to_owned()));
+                self.booted = origin.clone();
+            } else {
+                self.booted = journal.to;
+            }
+        }
+        // An unswitched plan is undone by the guard: the record is the origin's.
+    }
+
+    /// Runs one command to its answer.
+    fn run(&mut self, command: &Command, good: bool) -> Option<Event> {
+        let fails = || Event::Failed("bad luck".to_owned());
+        Some(match command {
+            Command::Observe if good => Event::Observed(self.observation()),
+            Command::Plan { to, .. } if good => {
+                self.planned = Some(to.clone());
+                Event::Planned(if to.config == "c" {
+                    Outline {
+                        route: Route::Live,
+                        drain: false,
+                        image: None,
+                    }
+                } else {
+                    REBOOT
+                })
+            }
+            Command::Prepare if good => Event::Prepared,
+            Command::Drain if good => {
+                self.cordoned = true;
+                self.drained = true;
+                Event::Drained
+            }
+            Command::Apply if good => {
+                let to = self.journal.as_ref().map_or_else(
+                    || self.planned.clone().unwrap(),
+                    |journal| journal.to.clone(),
+                );
+                if to.config == "c" {
+                    self.booted = to;
+                    self.journal = None;
+                    Event::Applied
+                } else {
+                    assert!(self.cordoned && self.drained, "applied without a drain");
+                    let boot_id = self.boot.to_string();
+                    self.journal = Some(Journal {
+                        to,
+                        stage: Stage::Switched {
+                            boot_id: boot_id.clone(),
+                        },
+                    });
+                    Event::Switched { boot_id }
+                }
+            }
+            Command::TakeBack if good => {
+                self.journal = None;
+                Event::TakenBack
+            }
+            Command::Prove { to } if good => {
+                assert_eq!(to, &self.booted, "proved something else than what runs");
+                Event::Proved
+            }
+            Command::GiveBack if good => {
+                self.cordoned = false;
+                self.drained = false;
+                Event::GivenBack
+            }
+            Command::Uncordon => {
+                self.cordoned = false;
+                self.drained = false;
+                return None;
+            }
+            Command::Forget => {
+                self.held = None;
+                return None;
+            }
+            Command::Cancel | Command::Reboot => return None,
+            Command::RetryAfter(_) => Event::Retry,
+            Command::Observe
+            | Command::Plan { .. }
+            | Command::Prepare
+            | Command::Drain
+            | Command::TakeBack
+            | Command::Prove { .. }
+            | Command::GiveBack => fails(),
+            Command::Apply => {
+                // Died in the middle: the journal is open, or everything was undone.
+                if self.planned.as_ref().is_some_and(|to| to.config != "c")
+                    && self.boot.is_multiple_of(2)
+                {
+                    self.journal = self.planned.clone().map(|to| Journal {
+                        to,
+                        stage: Stage::Applying,
+                    });
+                }
+                fails()
+            }
+        })
+    }
+}
+
+/// Runs the machine until nothing is left to do, with `luck` for the first answers and good luck after.
+fn play(luck: &[Luck]) -> (Machine, World) {
+    let (mut machine, mut world) = (Machine::new(), World::new());
+    let rests = run(
+        &mut machine,
+        &mut world,
+        &[luck, &[Luck::Good; 2000]].concat(),
+    );
+    assert!(rests, "never comes to rest: {machine:?} {world:?}");
+    (machine, world)
+}
+
+/// Answers one command a turn; tells whether nothing was left to do in the end.
+fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
+    let mut todo = vec![Command::Observe];
+    machine.step(Event::Desired(world.wanted.clone())).unwrap();
+    for &chance in luck {
+        let origin = world.booted.clone();
+        let mut event = None;
+        let mut restart = false;
+        match chance {
+            Luck::DaemonDies => restart = true,
+            Luck::HostReboots => {
+                world.reboot(&origin);
+                restart = true;
+            }
+            Luck::Retargeted(n) => {
+                world.wanted = target(NAMES[usize::from(n) % NAMES.len()]);
+                event = Some(Event::Desired(world.wanted.clone()));
+            }
+            Luck::Good | Luck::Fails => {
+                if todo.is_empty() {
+                    continue;
+                }
+                let command = todo.remove(0);
+                if command == Command::Reboot {
+                    world.reboot(&origin);
+                    restart = true;
+                } else {
+                    event = world.run(&command, chance != Luck::Fails);
+                }
+            }
+        }
+        if restart {
+            *machine = Machine::new();
+            machine.step(Event::Desired(world.wanted.clone())).unwrap();
+            todo = vec![Command::Observe];
+        }
+        if let Some(event) = event {
+            let cancels = matches!(event, Event::Desired(_));
+            let commands = machine.step(event).unwrap();
+            if cancels && commands.first() == Some(&Command::Cancel) {
+                todo.clear();
+            }
+            todo.extend(commands);
+        }
+        if machine.state() == Some(State::Done) {
+            assert_eq!(
+                machine.desired(),
+                Some(&world.booted),
+                "Done on something else"
+            );
+            assert_eq!(
+                machine.current(),
+                Some(&world.booted),
+                "Done without a proof"
+            );
+            assert!(world.journal.is_none(), "Done with an open journal");
+        }
+    }
+    todo.is_empty()
+}
+
+fn luck() -> impl Strategy<Value = Luck> {
+    prop_oneof![
+        6 => Just(Luck::Good),
+        1 => Just(Luck::Fails),
+        1 => Just(Luck::DaemonDies),
+        1 => Just(Luck::HostReboots),
+        2 => (0u8..4).prop_map(Luck::Retargeted),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_sequence_ends_in_the_last_target_or_held(lucks in prop::collection::vec(luck(), 0..60)) {
+        let (machine, world) = play(&lucks);
+        if is_bad(&world.wanted) {
+            prop_assert_eq!(machine.phase().name(), "Held");
+            prop_assert!(!is_bad(&world.booted));
+        } else {
+            prop_assert_eq!(machine.phase(), &Phase::Idle);
+            prop_assert_eq!(&world.booted, &world.wanted);
+        }
+        prop_assert!(!world.cordoned, "left cordoned");
+        prop_assert!(world.journal.is_none());
+    }
+
+    #[test]
+    fn a_failed_target_is_booted_once(more in prop::collection::vec(
+        prop_oneof![Just(Luck::Good), Just(Luck::DaemonDies), Just(Luck::HostReboots)], 0..40)) {
+        let mut lucks = vec![Luck::Good, Luck::Good, Luck::Good, Luck::Retargeted(3)];
+        lucks.extend(more);
+        let (_, world) = play(&lucks);
+        prop_assert_eq!(world.bad_boots, 1);
+    }
+
+    #[test]
+    fn a_reboot_while_fetching_or_draining_changes_nothing(steps in 0usize..3) {
+        // Observed, proved, given back; then a new target: planned, prepared, and the host goes down before anything was applied.
+        let mut lucks = vec![Luck::Good, Luck::Good, Luck::Good, Luck::Retargeted(1)];
+        lucks.extend(vec![Luck::Good; steps]);
+        lucks.push(Luck::HostReboots);
+        // Observed and proved again, before it sets out anew.
+        lucks.extend([Luck::Good, Luck::Good]);
+        let (mut machine, mut world) = (Machine::new(), World::new());
+        run(&mut machine, &mut world, &lucks);
+        prop_assert_eq!(&world.booted, &target("a"));
+        prop_assert!(world.journal.is_none());
+        prop_assert_eq!(machine.phase().name(), "Fetching");
+    }
+}
