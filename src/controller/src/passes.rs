@@ -68,6 +68,17 @@ impl Default for Memory {
     }
 }
 
+/// What came of nodes that were born in a custom pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Born {
+    /// There were none, or there will be news of them.
+    Nothing,
+    /// At least one was labelled.
+    Labelled,
+    /// None was, and the API server said why.
+    Failed,
+}
+
 /// What a pass looks at.
 struct Sight<'a> {
     snapshot: &'a Snapshot,
@@ -117,7 +128,8 @@ impl Controller {
         }
         self.figures.know();
         self.figures.progress();
-        if self.label_the_new(&snapshot).await {
+        let born = self.label_the_new(&snapshot).await;
+        if born == Born::Labelled {
             // They may be of another pool now.
             return RETRY.0;
         }
@@ -161,13 +173,18 @@ impl Controller {
         self.figures
             .retain(|name| snapshot.pools.get(name).is_some());
         let again = self.pools.values().filter_map(|memory| memory.again).min();
-        again.map_or(RESYNC, |at| at.saturating_duration_since(Instant::now()))
+        let delay = again.map_or(RESYNC, |at| at.saturating_duration_since(Instant::now()));
+        if born == Born::Failed {
+            delay.min(RETRY.1)
+        } else {
+            delay
+        }
     }
 
-    /// Gives nodes that were born in a custom pool its labels. True if there was one.
-    async fn label_the_new(&self, snapshot: &Snapshot) -> bool {
+    /// Gives nodes that were born in a custom pool its labels.
+    async fn label_the_new(&self, snapshot: &Snapshot) -> Born {
         let owner = |config: &str| snapshot.configs.get(config)?.pool.clone();
-        let mut is_any = false;
+        let mut born = Born::Nothing;
         for node in snapshot.nodes.values() {
             let pools = snapshot.pools.values().map(|pool| &pool.view);
             let Some(pool) = born_in(node, pools, owner) else {
@@ -185,16 +202,19 @@ impl Controller {
                         "labelled a node that was born in a pool"
                     );
                     self.store.learn_nodes(News::Present(written));
-                    is_any = true;
+                    born = Born::Labelled;
                 }
                 // It has changed: there will be news of it.
                 Err(error) if matches!(error.code(), Some(404 | 409)) => {}
                 Err(error) => {
                     tracing::warn!(node = node.name, pool = pool.name, error = %Chain(&error), "cannot label a node that was born in a pool");
+                    if born == Born::Nothing {
+                        born = Born::Failed;
+                    }
                 }
             }
         }
-        is_any
+        born
     }
 
     /// Looks at one pool: renders, tells, reports. False when it should be looked at again soon.
