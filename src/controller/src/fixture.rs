@@ -75,8 +75,13 @@ pub(crate) fn spec_with(argument: &str) -> Value {
     json!({ "kernelArguments": [argument] })
 }
 
-/// Name and spec that sources of role `worker` render to.
+/// Name and spec that sources of role `worker` render to for the pool `worker`.
 pub(crate) fn rendered(sources: &[Value]) -> (String, Value) {
+    rendered_for("worker", sources)
+}
+
+/// The same for any pool.
+pub(crate) fn rendered_for(pool: &str, sources: &[Value]) -> (String, Value) {
     let sources: Vec<Source> = sources
         .iter()
         .map(|source| Source {
@@ -86,7 +91,7 @@ pub(crate) fn rendered(sources: &[Value]) -> (String, Value) {
             spec: serde_json::to_value(read::<MachineConfig>(source).spec).unwrap(),
         })
         .collect();
-    let rendered = render("worker", &sources, &Base::default()).unwrap();
+    let rendered = render(pool, &sources, &Base::default()).unwrap();
     (rendered.name, rendered.spec.to_value())
 }
 

@@ -107,8 +107,9 @@ pub(super) fn status(conditions: &[Value], counts: [u32; 5]) -> Value {
 
 pub(super) fn set_status(pool: &mut Value, changes: &Value, version: &str) -> Call {
     let body = json!({ "metadata": { "resourceVersion": pool["metadata"]["resourceVersion"] }, "status": changes });
+    let name = pool["metadata"]["name"].as_str().unwrap();
     patch(
-        &format!("{GROUP}/machineconfigpools/worker/status"),
+        &format!("{GROUP}/machineconfigpools/{name}/status"),
         pool,
         body,
         version,
