@@ -3,113 +3,25 @@
 //! A killed host leaves what its file systems hold at that moment, and nothing else. So each way is
 //! gone once, standing still at every point for a copy of the disks; each copy is then booted on
 //! another host, as after the kill, and has to come to rest in one of the states that may be.
+//!
+//! Where an OS is deployed, a way is gone twice: with a whole one, which the host may boot; and with the
+//! small one, whose bulk is small enough to try each of its points.
+
+mod deaths;
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
-use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
 
+use self::deaths::{DEATHS, Death};
 use super::points::{Chooser, Tally};
 use super::site::{Site, boot, expect, settle};
 use super::stage::Stages;
 use super::state::{Kept, State, strays};
 use super::tracer::{self, Order};
-use super::way::{self, Before, End, IMAGE, Start, Way, words};
-
-/// A way, and what may be found after a kill on it.
-#[derive(Clone, Copy, Debug)]
-struct Death {
-    way: Way,
-    /// What the daemon does again when it is back.
-    again: &'static [&'static str],
-    /// What the host may be when it has come to rest.
-    ends: &'static [End],
-    /// Whether a deployment may be left that nothing names, for the next attempt to throw away.
-    leaves_strays: bool,
-}
-
-const DEATHS: &[Death] = &[
-    Death {
-        way: Way {
-            name: "fetch",
-            start: Start::Unfetched,
-            plan: None,
-            before: Before::Nothing,
-            verb: &[MCD_OS, "fetch", IMAGE],
-        },
-        again: &[MCD_OS, "fetch", IMAGE],
-        ends: &[End::Old],
-        leaves_strays: false,
-    },
-    Death {
-        way: way::REHEARSE,
-        again: &[],
-        ends: &[End::Old],
-        leaves_strays: true,
-    },
-    Death {
-        way: way::APPLY,
-        again: &[],
-        ends: &[End::Old, End::New],
-        leaves_strays: false,
-    },
-    Death {
-        way: way::TAKE_BACK,
-        again: &[],
-        ends: &[End::Old, End::New],
-        leaves_strays: false,
-    },
-    Death {
-        way: way::FINISH,
-        again: &[],
-        ends: &[End::New],
-        leaves_strays: false,
-    },
-    Death {
-        way: way::PROVE,
-        again: &[],
-        ends: &[End::New],
-        leaves_strays: true,
-    },
-    Death {
-        way: way::GIVE_UP,
-        again: &[],
-        ends: &[End::Old],
-        leaves_strays: false,
-    },
-    Death {
-        way: way::UNDO,
-        again: &[],
-        ends: &[End::Old],
-        leaves_strays: false,
-    },
-    Death {
-        way: way::GO_BACK,
-        again: &[],
-        ends: &[End::Old, End::New],
-        leaves_strays: false,
-    },
-    Death {
-        way: way::LIVE,
-        again: &[],
-        ends: &[End::Old, End::Live],
-        leaves_strays: false,
-    },
-    Death {
-        way: way::LIVE_BACK,
-        again: &[],
-        ends: &[End::Old],
-        leaves_strays: false,
-    },
-    Death {
-        way: way::INSTALL,
-        again: &[MCD_OS_BROUGHT, "guard", "--install"],
-        ends: &[End::Installed],
-        leaves_strays: false,
-    },
-];
+use super::way::{End, words};
 
 /// A host at the moment of its death.
 struct Dead {
@@ -179,7 +91,7 @@ impl Suite<'_> {
     fn go(&self, death: Death, host: &mut Host, dead: &Sender<Dead>) -> Result<()> {
         let verb = death.way.begin(self.site, self.stages, host)?;
         let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
-        let mut chooser = Chooser::default();
+        let mut chooser = Chooser::new(death.tried);
         let send = |call: &'static str, at: String| -> Result<()> {
             let disks = host.snapshot()?;
             Ok(dead.send(Dead {

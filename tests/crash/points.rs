@@ -17,12 +17,24 @@ const DEPLOYMENTS: &str = "/ostree/deploy/slipway/deploy/";
 /// How many points of libostree's bulk there are to one that is tried.
 const BULK: usize = 2000;
 
-/// Picks the points of one run that are tried, where each costs a boot.
+/// Which points of a run are tried, where each costs a boot.
 ///
-/// That is every point but for those in libostree's bulk: thousands of objects and links that it makes and
-/// removes in its repository, and in a deployment that no boot entry names. Of these, each [`BULK`]th.
-#[derive(Debug, Default)]
+/// libostree's bulk are the objects and links that it makes and removes in its repository, and in a deployment
+/// that no boot entry names: tens of thousands of a whole OS, a few hundred of the small one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Each one.
+    Every,
+    /// Each that is not of the bulk, and of the bulk each [`BULK`]th.
+    Sampled,
+    /// Each that is of the bulk, and no other.
+    Bulk,
+}
+
+/// Picks the points of one run that are tried.
+#[derive(Debug)]
 pub(crate) struct Chooser {
+    choice: Choice,
     bulk: usize,
     /// Deployments that boot entries name; read anew when they change.
     named: Option<Vec<String>>,
@@ -33,6 +45,16 @@ pub(crate) struct Chooser {
 }
 
 impl Chooser {
+    pub(crate) const fn new(choice: Choice) -> Self {
+        Self {
+            choice,
+            bulk: 0,
+            named: None,
+            steps: false,
+            seen: 0,
+        }
+    }
+
     /// Whether a point is tried.
     pub(crate) fn chooses(&mut self, host: &Host, point: &Point<'_>) -> Result<bool> {
         self.seen += 1;
@@ -41,7 +63,11 @@ impl Chooser {
             is_bulk &= self.is_bulk(host, call)?;
         }
         self.bulk += usize::from(is_bulk);
-        Ok(!is_bulk || self.bulk % BULK == 1)
+        Ok(match self.choice {
+            Choice::Every => true,
+            Choice::Sampled => !is_bulk || self.bulk % BULK == 1,
+            Choice::Bulk => is_bulk,
+        })
     }
 
     fn is_bulk(&mut self, host: &Host, call: &Call) -> Result<bool> {

@@ -1,0 +1,183 @@
+//! Where the program is killed, what is there right after, and what comes next.
+
+use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
+
+use crate::stage::Change;
+use crate::way::{self, Before, End, IMAGE, PLAN, Start, Way};
+
+/// What comes after a kill.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    /// A verb, with its exit code.
+    Run(&'static [&'static str], i32),
+    /// A verb of another plan.
+    RunPlan(Change, &'static [&'static str], i32),
+    /// A verb that has the host reboot, which comes to rest then.
+    Reboots(&'static [&'static str]),
+    /// The host is rebooted, and comes to rest.
+    Reboot,
+}
+
+/// What is there right after the kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Between {
+    /// What boots next is whole, and what deployments share is as at the start.
+    Untouched,
+    /// What boots next is whole.
+    Whole,
+    /// The running system may be half changed, and the journal says so.
+    Open,
+    /// Files of the program's own come, one after the other.
+    Own,
+}
+
+/// A way, and what follows when it is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) way: Way,
+    pub(super) between: Between,
+    pub(super) next: &'static [Next],
+    /// What the host may be then.
+    pub(super) ends: &'static [End],
+    /// What brings the host back to the start of the way, from the first of the ends. It is put back by
+    /// its disks where this does not.
+    pub(super) back: &'static [Next],
+}
+
+const PROVE_AGAIN: &[&str] = &[MCD_OS, "guard", "--prove"];
+
+pub(super) const CUTS: &[Cut] = &[
+    Cut {
+        way: Way {
+            name: "fetch",
+            start: Start::Unfetched,
+            plan: None,
+            before: Before::Nothing,
+            verb: &[MCD_OS, "fetch", IMAGE],
+        },
+        between: Between::Untouched,
+        next: &[
+            Next::Run(&[MCD_OS, "fetch", IMAGE], 0),
+            Next::RunPlan(Change::Small, &[MCD_OS, "rehearse", PLAN], 0),
+        ],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: Way {
+            plan: Some(Change::Small),
+            ..way::REHEARSE
+        },
+        between: Between::Untouched,
+        next: &[Next::Run(way::REHEARSE.verb, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: Way {
+            name: "apply, and again",
+            plan: Some(Change::Small),
+            ..way::APPLY
+        },
+        between: Between::Untouched,
+        next: &[Next::Run(way::APPLY.verb, 4)],
+        ends: &[End::SwitchedSmall],
+        back: &[Next::Run(way::TAKE_BACK.verb, 0)],
+    },
+    Cut {
+        way: Way {
+            name: "apply, and back",
+            plan: Some(Change::Small),
+            ..way::APPLY
+        },
+        between: Between::Untouched,
+        next: &[Next::Run(way::TAKE_BACK.verb, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: Way {
+            plan: Some(Change::Small),
+            ..way::TAKE_BACK
+        },
+        between: Between::Untouched,
+        next: &[Next::Run(way::TAKE_BACK.verb, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: Way {
+            name: "live apply, and again",
+            ..way::LIVE
+        },
+        between: Between::Open,
+        next: &[Next::Run(way::LIVE.verb, 0)],
+        ends: &[End::Live],
+        back: &[Next::RunPlan(Change::BackFromLive, way::LIVE.verb, 0)],
+    },
+    Cut {
+        way: Way {
+            name: "live apply, and back",
+            ..way::LIVE
+        },
+        between: Between::Open,
+        next: &[Next::Run(way::LIVE_BACK.verb, 0)],
+        // What was at its end already is not taken back.
+        ends: &[End::Old, End::Live],
+        back: &[],
+    },
+    Cut {
+        way: way::LIVE_BACK,
+        between: Between::Open,
+        next: &[Next::Run(way::LIVE_BACK.verb, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: way::FINISH,
+        between: Between::Whole,
+        next: &[Next::Run(PROVE_AGAIN, 0)],
+        ends: &[End::New],
+        back: &[],
+    },
+    Cut {
+        way: way::PROVE,
+        between: Between::Whole,
+        next: &[Next::Run(PROVE_AGAIN, 0)],
+        ends: &[End::New],
+        back: &[],
+    },
+    Cut {
+        way: way::GIVE_UP,
+        between: Between::Whole,
+        next: &[Next::Reboots(way::GIVE_UP.verb)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: way::UNDO,
+        between: Between::Whole,
+        next: &[Next::Run(PROVE_AGAIN, 0)],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: way::GO_BACK,
+        between: Between::Whole,
+        next: &[Next::Run(way::GO_BACK.verb, 4), Next::Reboot],
+        ends: &[End::Old],
+        back: &[],
+    },
+    Cut {
+        way: way::INSTALL,
+        between: Between::Own,
+        next: &[Next::Run(&[MCD_OS_BROUGHT, "guard", "--install"], 0)],
+        ends: &[End::Installed],
+        back: &[],
+    },
+];
+
+/// Whether the end of a cut is the start of its way, so that one host can take one after the other.
+pub(super) fn returns(cut: &Cut) -> bool {
+    cut.way.start == Start::Old
+}
