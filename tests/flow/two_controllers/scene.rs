@@ -1,7 +1,4 @@
-//! Two controllers on a real control plane: one leads, and where for once both decide, the budget holds nevertheless.
-//!
-//! The nodes are objects without hosts. What their daemons would write is written here, so that many rounds take seconds; who told whom, and
-//! how many were out at once, is read from the API server's audit log.
+//! A pool of nodes without hosts, and what their daemons would write.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,21 +11,20 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use lab::audit::{self, nodes};
-use lab::control_plane::{ControlPlane, Options, Process, definitions};
+use lab::control_plane::{ControlPlane, Options, Process};
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, Objects, until};
 use tests::cluster::{Binaries, account};
 
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 const POOL: &str = "worker";
-const ACCOUNT: &str = "machine-config-controller";
+pub(crate) const ACCOUNT: &str = "machine-config-controller";
 
 /// Folder of each component's objects.
-const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
+pub(crate) const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
 
 /// How many nodes may be out at once.
-const BUDGET: usize = 2;
+pub(crate) const BUDGET: usize = 2;
 
 /// How long an update takes here.
 const UPDATE: Duration = Duration::from_millis(200);
@@ -38,14 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(30);
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a rollout of all nodes may take; and with a leader's lease to run out.
-const WITHIN: Duration = Duration::from_mins(2);
-
-/// A lease that runs out soon.
-const SHORT_LEASE: [&str; 3] = [
-    "--lease-secs=5",
-    "--renew-deadline-secs=3",
-    "--lease-retry-secs=1",
-];
+pub(crate) const WITHIN: Duration = Duration::from_mins(2);
 
 /// What a leader logs first.
 const WORKS: &str = "this replica works";
@@ -53,86 +42,16 @@ const WORKS: &str = "this replica works";
 /// What a controller logs that is about to claim a round.
 const DECIDED: &str = "nodes to tell";
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the control plane"]
-async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> {
-    // On our own definitions, which elsewhere are only compared with upstream's.
-    let scene = Scene::start("killed-leader", &Path::new(DEPLOY).join("crds")).await?;
-    let mut replicas = scene.controllers(&SHORT_LEASE)?;
-    let first = scene.born().await?;
-    scene.configure("50-change", "a=1")?;
-    let leader = until("a leader", WITHIN, async || {
-        Ok(scene
-            .working()?
-            .pop()
-            .context("nobody leads")
-            .map_err(|error| error.to_string()))
-    })
-    .await?;
-    until("the first node is told", WITHIN, async || {
-        let nodes = scene.objects.nodes().await?;
-        let is_told = |node: &Node| {
-            let desired = objects::annotation(node, annotation::DESIRED_CONFIG);
-            !desired.is_empty() && desired != first
-        };
-        Ok(if nodes.values().any(is_told) {
-            Ok(())
-        } else {
-            Err("nobody is".to_owned())
-        })
-    })
-    .await?;
-    ensure!(scene.working()? == [leader.clone()], "more than one leads");
-    replicas
-        .remove(&leader)
-        .context("the leader is none of ours")?;
-    let target = scene.rolled(&first).await?;
-    ensure!(
-        scene.working()?.len() == 2,
-        "the other replica did not take over"
-    );
-    drop(replicas);
-    scene.judge(&[first, target])
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the control plane"]
-async fn two_that_decide_at_once_keep_the_budget() -> Result<()> {
-    let scene = Scene::start("both-decide", &definitions()).await?;
-    let replicas = scene.controllers(&["--leader-elect=false", "--v=4"])?;
-    let mut known = scene.born().await?;
-    let mut targets = vec![known.clone()];
-    // Each change comes while nodes are on their way to the one before. Who decides is whoever looks
-    // first, so there are as many as it takes for both to have done so.
-    for change in 0..CHANGES_MAX {
-        scene.configure("50-change", &format!("a={change}"))?;
-        known = scene.retargeted(&known).await?;
-        targets.push(known.clone());
-        if change >= CHANGES_MIN && scene.idle(&replicas)?.is_empty() {
-            break;
-        }
-    }
-    scene.all_done(&known).await?;
-    let idle = scene.idle(&replicas)?;
-    ensure!(idle.is_empty(), "{idle:?} never decided anything");
-    drop(replicas);
-    scene.judge(&targets)
-}
-
-/// How many changes there are at least, and at most.
-const CHANGES_MIN: usize = 3;
-const CHANGES_MAX: usize = 40;
-
 /// A control plane with a pool of nodes.
-struct Scene {
-    control_plane: ControlPlane,
-    objects: Objects,
+pub(crate) struct Scene {
+    pub(crate) control_plane: ControlPlane,
+    pub(crate) objects: Objects,
     nodes: Api<Node>,
     dir: PathBuf,
 }
 
 impl Scene {
-    async fn start(name: &str, definitions: &Path) -> Result<Self> {
+    pub(crate) async fn start(name: &str, definitions: &Path) -> Result<Self> {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../target/two-controllers")
             .join(name);
@@ -209,7 +128,10 @@ impl Scene {
     }
 
     /// Replicas that have not decided anything so far.
-    fn idle<'a>(&self, replicas: &'a BTreeMap<String, Process>) -> Result<Vec<&'a String>> {
+    pub(crate) fn idle<'a>(
+        &self,
+        replicas: &'a BTreeMap<String, Process>,
+    ) -> Result<Vec<&'a String>> {
         let mut idle = Vec::new();
         for name in replicas.keys() {
             if !self.log_of(name)?.contains(DECIDED) {
@@ -220,7 +142,7 @@ impl Scene {
     }
 
     /// Starts both replicas; their logs are in the run's folder.
-    fn controllers(&self, arguments: &[&str]) -> Result<BTreeMap<String, Process>> {
+    pub(crate) fn controllers(&self, arguments: &[&str]) -> Result<BTreeMap<String, Process>> {
         let program = Binaries::built()?.mcc;
         let kubeconfig = self.dir.join("kubeconfig");
         account::write_kubeconfig(&self.control_plane, ACCOUNT, &kubeconfig)?;
@@ -250,7 +172,7 @@ impl Scene {
     }
 
     /// Which replicas have ever worked.
-    fn working(&self) -> Result<Vec<String>> {
+    pub(crate) fn working(&self) -> Result<Vec<String>> {
         let mut working = Vec::new();
         for name in ["mcc-0", "mcc-1"] {
             if self.log_of(name)?.contains(WORKS) {
@@ -260,7 +182,7 @@ impl Scene {
         Ok(working)
     }
 
-    fn configure(&self, name: &str, argument: &str) -> Result<()> {
+    pub(crate) fn configure(&self, name: &str, argument: &str) -> Result<()> {
         self.apply(
             name,
             &json!({
@@ -283,7 +205,7 @@ impl Scene {
     }
 
     /// Gives the nodes the pool's first configuration, as if they were born in it. That configuration.
-    async fn born(&self) -> Result<String> {
+    pub(crate) async fn born(&self) -> Result<String> {
         let first = until("the first configuration", WITHIN, async || {
             let target = self.objects.target(POOL).await?;
             Ok(if target.is_empty() {
@@ -306,14 +228,14 @@ impl Scene {
     }
 
     /// Updates nodes until the pool has another target and all of them are done in it. That target.
-    async fn rolled(&self, before: &str) -> Result<String> {
+    pub(crate) async fn rolled(&self, before: &str) -> Result<String> {
         let target = self.retargeted(before).await?;
         self.all_done(&target).await?;
         Ok(target)
     }
 
     /// Updates nodes until the pool has another target, and somebody was told it.
-    async fn retargeted(&self, before: &str) -> Result<String> {
+    pub(crate) async fn retargeted(&self, before: &str) -> Result<String> {
         let mut daemons = Daemons::default();
         let deadline = Instant::now() + WITHIN;
         loop {
@@ -333,7 +255,7 @@ impl Scene {
     }
 
     /// Updates nodes until all are done in `target`, and the pool says so.
-    async fn all_done(&self, target: &str) -> Result<()> {
+    pub(crate) async fn all_done(&self, target: &str) -> Result<()> {
         let mut daemons = Daemons::default();
         let deadline = Instant::now() + WITHIN;
         loop {
@@ -353,80 +275,6 @@ impl Scene {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-    }
-
-    /// Reads the audit log and says whether the laws held.
-    fn judge(self, targets: &[String]) -> Result<()> {
-        let events = audit::load(&self.control_plane.audit_log())?;
-        let account = format!("system:serviceaccount:{}:{ACCOUNT}", api::NAMESPACE);
-        let refused: Vec<_> = events
-            .iter()
-            .filter(|event| event.user.username == account)
-            .filter(|event| {
-                event
-                    .status
-                    .as_ref()
-                    .is_some_and(|status| status.code == 403)
-            })
-            .map(|event| &event.uri)
-            .collect();
-        ensure!(
-            refused.is_empty(),
-            "deploy/controller grants too little: {refused:#?}"
-        );
-
-        // What the budget rests on when both decide: no write of one goes over a write of the other.
-        let unguarded = events
-            .iter()
-            .filter(|event| event.user.username == account && event.verb == audit::Verb::Patch)
-            .filter(|event| {
-                event.concerns("", "nodes")
-                    || event.concerns("machineconfiguration.openshift.io", "machineconfigpools")
-            })
-            .filter_map(|event| event.request.as_ref())
-            .find(|request| request.pointer("/metadata/resourceVersion").is_none());
-        ensure!(
-            unguarded.is_none(),
-            "a write without the version that was read: {unguarded:?}"
-        );
-
-        let histories = nodes::histories(&events);
-        let is_out = |state: &nodes::NodeState| {
-            let of = |key| state.annotations.get(key);
-            let current = of(annotation::CURRENT_CONFIG);
-            current.is_some()
-                && (current != of(annotation::DESIRED_CONFIG)
-                    || of(annotation::STATE).map(String::as_str) != Some("Done"))
-        };
-        let intervals: Vec<_> = histories
-            .values()
-            .flat_map(|history| nodes::intervals(history, is_out))
-            .collect();
-        let most = nodes::max_overlap(&intervals);
-        ensure!(
-            most <= BUDGET,
-            "{most} nodes were out at once, of at most {BUDGET}"
-        );
-        ensure!(
-            most == BUDGET,
-            "the budget was never used up, so nothing is proven"
-        );
-        for (node, history) in &histories {
-            for (before, after) in history.iter().zip(history.iter().skip(1)) {
-                let told = |state: &nodes::NodeState| {
-                    state.annotations.get(annotation::DESIRED_CONFIG).cloned()
-                };
-                if told(before).is_some() && told(before) != told(after) {
-                    let target = told(after).unwrap_or_default();
-                    ensure!(after.user == account, "{} told {node} {target}", after.user);
-                    ensure!(
-                        targets.contains(&target),
-                        "{node} was told {target}, which no pool asked for"
-                    );
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,83 @@
+//! What the API server's audit log says of a run.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use api::annotation;
+use lab::audit::{self, nodes};
+
+use crate::scene::{ACCOUNT, BUDGET};
+
+/// Reads the audit log and says whether the laws held.
+pub(crate) fn judge(log: &Path, targets: &[String]) -> Result<()> {
+    let events = audit::load(log)?;
+    let account = format!("system:serviceaccount:{}:{ACCOUNT}", api::NAMESPACE);
+    let refused: Vec<_> = events
+        .iter()
+        .filter(|event| event.user.username == account)
+        .filter(|event| {
+            event
+                .status
+                .as_ref()
+                .is_some_and(|status| status.code == 403)
+        })
+        .map(|event| &event.uri)
+        .collect();
+    ensure!(
+        refused.is_empty(),
+        "deploy/controller grants too little: {refused:#?}"
+    );
+
+    // What the budget rests on when both decide: no write of one goes over a write of the other.
+    let unguarded = events
+        .iter()
+        .filter(|event| event.user.username == account && event.verb == audit::Verb::Patch)
+        .filter(|event| {
+            event.concerns("", "nodes")
+                || event.concerns("machineconfiguration.openshift.io", "machineconfigpools")
+        })
+        .filter_map(|event| event.request.as_ref())
+        .find(|request| request.pointer("/metadata/resourceVersion").is_none());
+    ensure!(
+        unguarded.is_none(),
+        "a write without the version that was read: {unguarded:?}"
+    );
+
+    let histories = nodes::histories(&events);
+    let is_out = |state: &nodes::NodeState| {
+        let of = |key| state.annotations.get(key);
+        let current = of(annotation::CURRENT_CONFIG);
+        current.is_some()
+            && (current != of(annotation::DESIRED_CONFIG)
+                || of(annotation::STATE).map(String::as_str) != Some("Done"))
+    };
+    let intervals: Vec<_> = histories
+        .values()
+        .flat_map(|history| nodes::intervals(history, is_out))
+        .collect();
+    let most = nodes::max_overlap(&intervals);
+    ensure!(
+        most <= BUDGET,
+        "{most} nodes were out at once, of at most {BUDGET}"
+    );
+    ensure!(
+        most == BUDGET,
+        "the budget was never used up, so nothing is proven"
+    );
+    for (node, history) in &histories {
+        for (before, after) in history.iter().zip(history.iter().skip(1)) {
+            let told = |state: &nodes::NodeState| {
+                state.annotations.get(annotation::DESIRED_CONFIG).cloned()
+            };
+            if told(before).is_some() && told(before) != told(after) {
+                let target = told(after).unwrap_or_default();
+                ensure!(after.user == account, "{} told {node} {target}", after.user);
+                ensure!(
+                    targets.contains(&target),
+                    "{node} was told {target}, which no pool asked for"
+                );
+            }
+        }
+    }
+    Ok(())
+}
