@@ -1,11 +1,13 @@
 //! The journal and its companions on disk, `/var/lib/slipway`.
 
+mod plans;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use machineconfig::plan::{Action, Attempt, Bundle, Digest, Mode, Plan, Prior, Undo};
+use machineconfig::plan::Mode;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -60,7 +62,6 @@ const JOURNAL: &str = "/var/lib/slipway/journal.json";
 const LAST: &str = "/var/lib/slipway/last.json";
 const HELD: &str = "/var/lib/slipway/held.json";
 const LOCK: &str = "/var/lib/slipway/lock";
-const PLANS: &str = "/var/lib/slipway/plans";
 
 /// How often a held lock is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -185,136 +186,6 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// The directory of a plan on this host.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`] for a name that is no name of an attempt.
-    pub fn plan_directory(attempt: &Attempt) -> Result<String> {
-        let name = attempt.0.as_str();
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if name.is_empty() || name.len() > 128 || !name.bytes().all(plain) {
-            return Err(Error::Damaged {
-                path: format!("{name:?}"),
-                why: "is no attempt's name",
-            });
-        }
-        Ok(format!("{PLANS}/{name}"))
-    }
-
-    /// Stores a plan with its contents; the plan itself last, so that a directory with a plan in it
-    /// is whole.
-    ///
-    /// # Errors
-    /// [`Error::Files`], [`Error::Damaged`].
-    pub fn put_plan(&self, bundle: &Bundle) -> Result<()> {
-        let attempt = &bundle.plan.attempt;
-        let plans = self.root.locate(PLANS)?;
-        for name in self.root.list(&plans)? {
-            // Of a run that was killed before it had a plan.
-            if is_temporary(&name) {
-                self.root.remove_empty_directory(&plans.below(&name))?;
-            }
-        }
-        for (digest, bytes) in &bundle.blobs {
-            self.put_blob(attempt, digest, bytes)?;
-        }
-        self.save(
-            &format!("{}/plan.json", Self::plan_directory(attempt)?),
-            &bundle.plan,
-        )
-    }
-
-    /// Reads a plan from any directory of the host, and holds every content against its digest.
-    ///
-    /// # Errors
-    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`], [`Error::Damaged`].
-    pub fn read_plan(&self, directory: &str) -> Result<Bundle> {
-        let directory = directory.trim_end_matches('/');
-        let path = format!("{directory}/plan.json");
-        let Some(plan) = self.load::<Plan>(&path)? else {
-            return Err(Error::Damaged {
-                path,
-                why: "is not there",
-            });
-        };
-        Self::plan_directory(&plan.attempt)?;
-        let mut bundle = Bundle {
-            plan,
-            blobs: std::collections::BTreeMap::new(),
-        };
-        for digest in blobs_of(&bundle.plan) {
-            let bytes = self.read_blob(directory, &digest)?;
-            bundle.blobs.insert(digest, bytes);
-        }
-        Ok(bundle)
-    }
-
-    /// A content of a stored plan.
-    ///
-    /// # Errors
-    /// [`Error::Files`], [`Error::Damaged`].
-    pub fn blob(&self, attempt: &Attempt, digest: &Digest) -> Result<Vec<u8>> {
-        self.read_blob(&Self::plan_directory(attempt)?, digest)
-    }
-
-    /// Stores a content beside a plan.
-    ///
-    /// # Errors
-    /// [`Error::Files`], [`Error::Damaged`].
-    pub fn put_blob(&self, attempt: &Attempt, digest: &Digest, bytes: &[u8]) -> Result<()> {
-        let path = format!(
-            "{}/blobs/{}",
-            Self::plan_directory(attempt)?,
-            digest.as_str()
-        );
-        self.write(&path, bytes)
-    }
-
-    /// Removes a plan and its contents.
-    ///
-    /// # Errors
-    /// [`Error::Files`], [`Error::Damaged`].
-    pub fn discard_plan(&self, attempt: &Attempt) -> Result<()> {
-        let directory = Self::plan_directory(attempt)?;
-        self.root
-            .remove(&self.root.locate(&format!("{directory}/plan.json"))?)?;
-        let blobs = self.root.locate(&format!("{directory}/blobs"))?;
-        for name in self.root.list(&blobs)? {
-            self.root.remove(&blobs.below(&name))?;
-        }
-        self.root.remove_empty_directory(&blobs)?;
-        self.root
-            .remove_empty_directory(&self.root.locate(&directory)?)?;
-        Ok(())
-    }
-
-    /// Attempts whose plans are stored.
-    ///
-    /// # Errors
-    /// [`Error::Files`].
-    pub fn plans(&self) -> Result<Vec<Attempt>> {
-        let names = self.root.list(&self.root.locate(PLANS)?)?;
-        let attempts = names.into_iter().filter(|name| !is_temporary(name));
-        Ok(attempts.map(Attempt).collect())
-    }
-
-    fn read_blob(&self, directory: &str, digest: &Digest) -> Result<Vec<u8>> {
-        let path = format!("{directory}/blobs/{}", digest.as_str());
-        let Found::File { bytes, .. } = self.root.look_at(&path)? else {
-            return Err(Error::Damaged {
-                path,
-                why: "is not there",
-            });
-        };
-        if Digest::of(&bytes) != *digest {
-            return Err(Error::Damaged {
-                path,
-                why: "is not what its name says",
-            });
-        }
-        Ok(bytes)
-    }
-
     fn load<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
         let Found::File { bytes, .. } = self.root.look_at(path)? else {
             return Ok(None);
@@ -360,11 +231,6 @@ impl<'a> Store<'a> {
     }
 }
 
-/// Whether a directory of plans is still about to be made. No attempt's name begins like this.
-fn is_temporary(name: &str) -> bool {
-    name.starts_with('.')
-}
-
 fn parse<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T> {
     let error = |source| Error::Parse {
         path: path.to_owned(),
@@ -382,32 +248,4 @@ fn parse<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T> {
             "it has no schema version",
         )))),
     }
-}
-
-/// Every content a plan names.
-fn blobs_of(plan: &Plan) -> Vec<Digest> {
-    let mut blobs = vec![plan.record.clone()];
-    for step in &plan.steps {
-        match &step.action {
-            Action::WriteFile { blob, .. }
-            | Action::WriteAuthorizedKeys { blob, .. }
-            | Action::SetPassword { blob, .. } => blobs.push(blob.clone()),
-            Action::ReleaseFile { .. }
-            | Action::MaskUnit { .. }
-            | Action::UnmaskUnit { .. }
-            | Action::EnableUnit { .. }
-            | Action::DisableUnit { .. }
-            | Action::PresetUnit { .. }
-            | Action::DaemonReload
-            | Action::RestartUnit { .. }
-            | Action::ReloadUnit { .. } => {}
-        }
-        if let Undo::Restore { paths } = &step.undo {
-            blobs.extend(paths.values().filter_map(|prior| match prior {
-                Prior::File { blob, .. } => Some(blob.clone()),
-                Prior::Absent | Prior::Link { .. } | Prior::Directory { .. } => None,
-            }));
-        }
-    }
-    blobs
 }
