@@ -114,7 +114,10 @@ fn a_boot_without_room_is_refused_at_the_fetch() {
 fn a_plan_that_cannot_be_carried_out_is_refused_by_the_rehearsal() {
     let site = Site::new().unwrap();
     site.host.run(["mkdir", "-p", "/etc/directory"]).unwrap();
-    site.host.run(["sh", "-c", "echo x >/etc/plain"]).unwrap();
+    for plain in ["/etc/plain", "/var/lib/plain", "/home/core/plain"] {
+        let write = format!("echo x >{plain}");
+        site.host.run(["sh", "-c", &write]).unwrap();
+    }
     for (attempt, path, owner, expected) in [
         (
             "b1",
@@ -139,6 +142,18 @@ fn a_plan_that_cannot_be_carried_out_is_refused_by_the_rehearsal() {
             "/etc/plain/below",
             "root",
             "cannot apply file /etc/plain/below: ",
+        ),
+        (
+            "b5",
+            "/var/lib/plain/below",
+            "root",
+            "cannot apply file /var/lib/plain/below: /var/lib/plain is not a directory",
+        ),
+        (
+            "b6",
+            "/home/core/plain/far/below",
+            "root",
+            "cannot apply file /home/core/plain/far/below: /var/home/core/plain is not a directory",
         ),
     ] {
         unchanged(&site, || {

@@ -80,6 +80,33 @@ fn a_target_whose_checks_fail_goes_back_by_itself_and_is_held() {
 
 #[test]
 #[ignore = "needs the lab"]
+fn a_target_whose_first_boot_cannot_be_finished_goes_back_by_itself_and_is_held() {
+    let site = hasty();
+    let booted = site.host.boots().pop().unwrap().deployment;
+    site.switch(&plan(&site, &Overlay::version("second")))
+        .unwrap();
+    // Since the rehearsal somebody put something into the way of a file outside of the deployment.
+    site.host
+        .run(["mkdir", "-p", "/home/core/notes/x"])
+        .unwrap();
+    let before = site.snapshot().unwrap();
+    let seen = site.host.boots().len();
+    site.host.reboot().unwrap();
+    // The second boot after this is one that the host asked for itself.
+    site.host
+        .wait_booted_after(seen + 1, BOOTED_WITHIN)
+        .unwrap();
+    let last = site.wait_ended().unwrap();
+    assert_eq!(last["outcome"], "rolled-back", "{last}");
+    let cause = last["cause"].as_str().unwrap();
+    assert!(cause.contains("file /home/core/notes"), "{last}");
+    assert_eq!(site.host.boots().pop().unwrap().deployment, booted);
+    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
+    assert_eq!(site.view().unwrap()["held"]["config"], "rendered-full");
+}
+
+#[test]
+#[ignore = "needs the lab"]
 fn a_target_that_is_to_stay_is_held_and_stays_booted() {
     let site = hasty();
     let mut plan = plan(&site, &Overlay::version("second").failing_kubelet());

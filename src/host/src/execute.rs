@@ -24,7 +24,7 @@ use machineconfig::plan::{Action, Deploy, Undo};
 #[cfg(test)]
 mod tests;
 
-pub use steps::{Hands, describe};
+pub use steps::{Foreseen, Hands, describe};
 pub use units::Running;
 
 use crate::accounts::Lost;
@@ -124,6 +124,12 @@ pub enum StepError {
     /// A directory is where a file should be.
     #[error("{path} is a directory")]
     Directory {
+        /// The path, resolved.
+        path: String,
+    },
+    /// Something else is where a directory should be.
+    #[error("{path} is not a directory")]
+    NotDirectory {
         /// The path, resolved.
         path: String,
     },

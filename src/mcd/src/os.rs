@@ -68,7 +68,7 @@ fn act(verb: &Verb) -> anyhow::Result<Report> {
         Verb::Rollback => apply::roll_back(&context),
         Verb::Deployments { json } => listing::run(&context, *json),
         Verb::Guard(guard) if guard.install => install::run(&context),
-        Verb::Guard(guard) if guard.prove => guard::prove(&context, guard.deadline()),
+        Verb::Guard(guard) if guard.prove => Ok(guard::prove(&context, guard.deadline())),
         Verb::Guard(_) => guard::run(&context),
         Verb::Verify => verify::run(&context),
     }

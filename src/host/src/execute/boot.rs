@@ -90,6 +90,31 @@ pub fn failed(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<En
     go_back(host, journal, cause)
 }
 
+/// Ends an attempt whose booted target does not hold, or cannot even be finished or looked at, as [`failed`]
+/// does. None where no target is booted: in the origin there is nothing to go back from.
+///
+/// # Errors
+/// What keeps it from going back.
+pub fn give_up(host: &mut Booted<'_>, cause: &str) -> Result<Option<End>, Error> {
+    let Some(journal) = host.store.settle()? else {
+        return Ok(None);
+    };
+    let booted = host.sysroot.booted()?;
+    if journal.plan.route == Route::Live || journal.target.as_ref() != Some(&booted) {
+        return Ok(None);
+    }
+    match &journal.stage {
+        Stage::Failed { .. } => Ok(Some(End::Done)),
+        Stage::RollingBack { cause } => {
+            let cause = cause.clone();
+            go_back(host, journal, &cause).map(Some)
+        }
+        Stage::Applying | Stage::Switching | Stage::Switched | Stage::Booted => {
+            failed(host, journal, cause).map(Some)
+        }
+    }
+}
+
 /// Takes back whatever is under way, from wherever it is.
 ///
 /// # Errors

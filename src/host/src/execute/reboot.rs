@@ -3,7 +3,7 @@
 use machineconfig::plan::{Attempt, Plan};
 use tracing::{info, warn};
 
-use super::{End, Error, Hands, Made, Perform as _, Sysroot, Units, chain, record};
+use super::{End, Error, Foreseen, Hands, Made, Perform as _, Sysroot, Units, chain, record};
 use crate::journal::{DeploymentId, Journal, Moment, Outcome, Stage, Store, UNPROVEN_BOOTS_MAX};
 use crate::systemd::Job;
 
@@ -145,12 +145,13 @@ pub fn write_into(
         made.lost.append(&made.root).map_err(Error::Accounts)?;
     }
     let mut hands = Hands::new(&made.root, units, store, plan.attempt.clone());
+    let mut foreseen = Foreseen::default();
     for step in &plan.steps {
         if hands.is_of_deployment(&step.action)? {
             hands.perform(&step.action)?;
         } else {
             // Done at the first boot of the target; whether it could be is known now.
-            hands.check(&step.action)?;
+            hands.check(&step.action, &mut foreseen)?;
         }
     }
     let config = store.blob(&plan.attempt, &plan.record)?;

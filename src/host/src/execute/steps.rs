@@ -1,10 +1,13 @@
 //! One step on one root: done, observed, put back.
 
+mod check;
+
 use std::collections::BTreeMap;
 
 use machineconfig::plan::{Action, Attempt, Digest, Mode, Owner, Prior, Undo};
 use tracing::warn;
 
+pub use self::check::Foreseen;
 use super::{Error, Perform, StepError, Units};
 use crate::accounts::{self, Accounts};
 use crate::files::{Content, Found, Location, Place, Root};
@@ -61,48 +64,6 @@ impl<'a> Hands<'a> {
             store,
             attempt,
         }
-    }
-
-    /// Looks whether a step could be done, without keeping anything.
-    ///
-    /// # Errors
-    /// [`Error::Step`].
-    pub fn check(&mut self, action: &Action) -> Result<(), Error> {
-        let check = || -> Result<(), StepError> {
-            match action {
-                Action::WriteFile {
-                    path, user, group, ..
-                } => {
-                    let at = self.writable(path)?;
-                    self.uid(user)?;
-                    self.gid(group)?;
-                    if let Found::Directory { .. } = self.root.look(&at)? {
-                        return Err(StepError::Directory {
-                            path: at.to_string(),
-                        });
-                    }
-                }
-                Action::ReleaseFile { path } => drop(self.writable(path)?),
-                Action::WriteAuthorizedKeys { user, .. } => drop(self.keys_of(user)?),
-                Action::SetPassword { user, .. } => {
-                    Accounts::read(self.root)?.user(user)?;
-                }
-                Action::MaskUnit { unit } | Action::UnmaskUnit { unit } => {
-                    drop(links::unit_path(self.root, unit)?);
-                }
-                Action::EnableUnit { .. }
-                | Action::DisableUnit { .. }
-                | Action::PresetUnit { .. }
-                | Action::DaemonReload
-                | Action::RestartUnit { .. }
-                | Action::ReloadUnit { .. } => {}
-            }
-            Ok(())
-        };
-        check().map_err(|source| Error::Step {
-            object: describe(action),
-            source,
-        })
     }
 
     fn blob(&self, digest: &Digest) -> Result<Vec<u8>, StepError> {

@@ -330,6 +330,52 @@ fn a_first_boot_killed_anywhere_reaches_the_target_at_the_next() {
 }
 
 #[test]
+fn a_first_boot_that_fails_anywhere_reaches_the_target_when_tried_again_or_goes_back_to_the_byte() {
+    let target = undisturbed(Route::Reboot);
+    for is_given_up in [false, true] {
+        let points = for_every_point(|n| {
+            let mut host = Host::new(&plan(Route::Reboot));
+            let before = host.snapshot();
+            host.apply().unwrap();
+            host.reboot();
+            let mut is_failed = false;
+            let met = fails_at(&mut host, Fault::Error, n, |host| {
+                is_failed = host.guard().is_err();
+            });
+            assert!(is_failed || !met, "point {n}: the error was swallowed");
+            if is_given_up && met {
+                assert_eq!(
+                    host.give_up("no room").unwrap(),
+                    Some(End::NeedsReboot),
+                    "point {n}"
+                );
+                boot_to_the_end(&mut host);
+                assert_eq!(host.last(), Some(Outcome::RolledBack), "point {n}");
+                assert_eq!(host.snapshot(), before, "point {n}");
+                assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
+            } else {
+                assert_eq!(host.guard().unwrap(), End::Done, "point {n}");
+                assert_eq!(host.prove().unwrap(), End::Done, "point {n}");
+                assert_eq!(host.last(), Some(Outcome::Proved), "point {n}");
+                assert_eq!(host.snapshot(), target, "point {n}");
+            }
+            met
+        });
+        assert!(points > 3, "{points}");
+    }
+}
+
+#[test]
+fn giving_up_where_there_is_nothing_to_go_back_from_changes_nothing() {
+    let mut host = Host::new(&plan(Route::Reboot));
+    assert_eq!(host.give_up("a fault").unwrap(), None);
+    host.apply().unwrap();
+    assert_eq!(host.give_up("a fault").unwrap(), None);
+    assert!(host.target_is_first());
+    assert_eq!(host.held(), None);
+}
+
+#[test]
 fn a_target_that_is_not_proved_goes_back_to_the_byte_wherever_it_is_killed() {
     let points = for_every_point(|n| {
         let mut host = Host::new(&plan(Route::Reboot));

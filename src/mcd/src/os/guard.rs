@@ -72,46 +72,93 @@ fn tell_late(context: &Context) -> anyhow::Result<()> {
 
 /// Proves a booted target by its checks, after the kubelet started; without the cluster's help, and
 /// without asking it: an API server, registry or name server out of reach is no failure of the host.
-pub(super) fn prove(context: &Context, deadline: Duration) -> anyhow::Result<Report> {
+///
+/// A target that cannot be finished or looked at holds as little as one whose checks fail: what keeps it
+/// from that is tried again until the deadline, and then the host goes back.
+pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
     let until = Instant::now() + deadline;
+    let mut proof = Proof::default();
     let mut said = String::new();
-    // The guard may have been killed before it had done its part; what it did it does not do again.
-    let guarded = run(context)?;
-    if guarded.outcome != Outcome::Done {
-        return Ok(guarded);
-    }
     loop {
-        // Given back between two looks, so that a rollback by hand has not to wait.
-        let lock = context.lock()?;
-        let store = context.store();
-        let journal = match store.settle()? {
-            Some(journal) if journal.stage == Stage::Booted => journal,
-            Some(_) | None => return Ok(Report::done()),
+        let reasons = match proof.look(context) {
+            Ok(Word::Over(report)) => return report,
+            Ok(Word::NotYet(reasons)) => reasons,
+            Err(error) => vec![chain(&*error)],
         };
-        let mut units = Running::new(&context.runtime);
-        let found = observe::mismatches(&context.root, &mut units, &journal.plan.expect);
-        let attempt = journal.plan.attempt.clone();
-        if found.is_empty() {
-            let end = as_booted(context, attempt, |host| boot::proved(host, &journal))?;
-            prune();
-            return Ok(end.into());
-        }
-        let reasons: Vec<String> = found.iter().map(ToString::to_string).collect();
         let cause = reasons.join("; ");
-        if Instant::now() >= until {
-            let end = as_booted(context, attempt, |host| boot::failed(host, journal, &cause))?;
-            let mut report = reboot_if_asked(context, end)?;
-            report.outcome = Outcome::Failed;
-            report.reasons = reasons;
-            return Ok(report);
-        }
-        drop(lock);
         if cause != said {
             info!(reason = cause, "target is not proved yet");
-            said = cause;
+            said.clone_from(&cause);
+        }
+        if Instant::now() >= until {
+            match give_up(context, &cause) {
+                Ok(true) => return Report::failed(reasons),
+                // The origin is booted: what is left to undo is tried again.
+                Ok(false) => {}
+                Err(error) => warn!(error = chain(&*error), "cannot go back yet"),
+            }
+            proof = Proof::default();
         }
         thread::sleep(PAUSE);
     }
+}
+
+/// How far the proof of a booted target came.
+#[derive(Default)]
+struct Proof {
+    /// Whether the guard's part is done: it may have been killed before, or met a fault.
+    is_guarded: bool,
+}
+
+/// What a look at a booted target leads to.
+enum Word {
+    /// It is judged, or there is nothing to judge.
+    Over(Report),
+    /// It does not hold yet, and why.
+    NotYet(Vec<String>),
+}
+
+impl Proof {
+    fn look(&mut self, context: &Context) -> anyhow::Result<Word> {
+        if !self.is_guarded {
+            let guarded = run(context)?;
+            if guarded.outcome != Outcome::Done {
+                return Ok(Word::Over(guarded));
+            }
+            self.is_guarded = true;
+        }
+        // Given back between two looks, so that a rollback by hand has not to wait.
+        let _lock = context.lock()?;
+        let store = context.store();
+        let journal = match store.settle()? {
+            Some(journal) if journal.stage == Stage::Booted => journal,
+            Some(_) | None => return Ok(Word::Over(Report::done())),
+        };
+        let mut units = Running::new(&context.runtime);
+        let found = observe::mismatches(&context.root, &mut units, &journal.plan.expect);
+        if !found.is_empty() {
+            return Ok(Word::NotYet(
+                found.iter().map(ToString::to_string).collect(),
+            ));
+        }
+        let attempt = journal.plan.attempt.clone();
+        let end = as_booted(context, attempt, |host| boot::proved(host, &journal))?;
+        prune();
+        Ok(Word::Over(end.into()))
+    }
+}
+
+/// Has the host leave a booted target, or hold it where it is to stay. False where none is booted.
+fn give_up(context: &Context, cause: &str) -> anyhow::Result<bool> {
+    let _lock = context.lock()?;
+    let Some(attempt) = attempt(context)? else {
+        return Ok(false);
+    };
+    let Some(end) = as_booted(context, attempt, |host| boot::give_up(host, cause))? else {
+        return Ok(false);
+    };
+    reboot_if_asked(context, end)?;
+    Ok(true)
 }
 
 fn attempt(context: &Context) -> anyhow::Result<Option<Attempt>> {

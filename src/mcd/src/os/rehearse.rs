@@ -1,7 +1,7 @@
 //! `rehearse`: everything that can be known before the node is out of service.
 
 use anyhow::Context as _;
-use host::execute::{self, Hands, Running, Sysroot as _, describe, reboot};
+use host::execute::{self, Foreseen, Hands, Running, Sysroot as _, describe, reboot};
 use host::journal::Store;
 use host::systemd::{Offline, links};
 use machineconfig::plan::{Action, Bundle, Plan, Route};
@@ -52,6 +52,7 @@ pub(super) fn take(store: &Store<'_>, directory: &str) -> anyhow::Result<Bundle>
 fn rehearse_live(context: &Context, store: &Store<'_>, plan: &Plan) -> anyhow::Result<Vec<String>> {
     let mut units = Running::new(&context.runtime);
     let mut reasons = Vec::new();
+    let mut foreseen = Foreseen::default();
     let written: Vec<&str> = plan
         .steps
         .iter()
@@ -59,7 +60,7 @@ fn rehearse_live(context: &Context, store: &Store<'_>, plan: &Plan) -> anyhow::R
         .collect();
     for step in &plan.steps {
         let mut hands = Hands::new(&context.root, &mut units, store, plan.attempt.clone());
-        if let Err(error) = hands.check(&step.action) {
+        if let Err(error) = hands.check(&step.action, &mut foreseen) {
             reasons.push(execute::chain(&error));
         }
         if let Action::RestartUnit { unit } | Action::ReloadUnit { unit } = &step.action

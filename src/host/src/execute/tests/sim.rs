@@ -177,6 +177,11 @@ impl Host {
         self.as_booted(boot::guard)
     }
 
+    /// What ends a target that cannot be looked at.
+    pub(super) fn give_up(&mut self, cause: &str) -> Result<Option<End>, Error> {
+        self.as_booted(|host| boot::give_up(host, cause))
+    }
+
     /// The checks, as the verify unit runs them.
     pub(super) fn prove(&mut self) -> Result<End, Error> {
         let refuse = self.refuse_proof;

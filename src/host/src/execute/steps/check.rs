@@ -1,0 +1,184 @@
+//! Whether steps could be done, without doing any.
+
+use std::collections::BTreeSet;
+
+use machineconfig::plan::Action;
+
+use super::{Error, Hands, StepError, describe};
+use crate::accounts::Accounts;
+use crate::files::{Found, Location};
+use crate::systemd::links;
+
+/// What the steps that were looked at leave: those after them are judged by it.
+#[derive(Debug, Default)]
+pub struct Foreseen {
+    /// Paths that are given back.
+    gone: BTreeSet<String>,
+    /// Paths at which a file is then.
+    files: BTreeSet<String>,
+}
+
+impl Hands<'_> {
+    /// Looks whether a step could be done after those that were looked at before, without keeping anything.
+    ///
+    /// # Errors
+    /// [`Error::Step`].
+    pub fn check(&mut self, action: &Action, foreseen: &mut Foreseen) -> Result<(), Error> {
+        self.look_ahead(action, foreseen)
+            .map_err(|source| Error::Step {
+                object: describe(action),
+                source,
+            })
+    }
+
+    fn look_ahead(&self, action: &Action, foreseen: &mut Foreseen) -> Result<(), StepError> {
+        match action {
+            Action::WriteFile {
+                path, user, group, ..
+            } => {
+                let at = self.writable(path)?;
+                self.uid(user)?;
+                self.gid(group)?;
+                if let Found::Directory { .. } = self.root.look(&at)? {
+                    return Err(StepError::Directory {
+                        path: at.to_string(),
+                    });
+                }
+                self.has_directory(&at, foreseen)?;
+                foreseen.files.insert(at.to_string());
+            }
+            Action::ReleaseFile { path } => {
+                foreseen.gone.insert(self.writable(path)?.to_string());
+            }
+            Action::WriteAuthorizedKeys { user, .. } => {
+                self.has_directory(&self.keys_of(user)?.1, foreseen)?;
+            }
+            Action::SetPassword { user, .. } => {
+                Accounts::read(self.root)?.user(user)?;
+            }
+            Action::MaskUnit { unit } | Action::UnmaskUnit { unit } => {
+                drop(links::unit_path(self.root, unit)?);
+            }
+            Action::EnableUnit { .. }
+            | Action::DisableUnit { .. }
+            | Action::PresetUnit { .. }
+            | Action::DaemonReload
+            | Action::RestartUnit { .. }
+            | Action::ReloadUnit { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// The first parent that is there has to be a directory: those that lack are made in it.
+    fn has_directory(&self, at: &Location, foreseen: &Foreseen) -> Result<(), StepError> {
+        let mut parent = at.parent();
+        while let Some(directory) = parent {
+            let path = directory.as_str();
+            let found = self.root.look(&directory)?;
+            if foreseen.files.contains(path) {
+                return Err(StepError::NotDirectory {
+                    path: directory.to_string(),
+                });
+            }
+            match found {
+                Found::Directory { .. } => return Ok(()),
+                Found::Nothing => {}
+                Found::File { .. } | Found::Link(_) | Found::Other
+                    if foreseen.gone.contains(path) => {}
+                Found::File { .. } | Found::Link(_) | Found::Other => {
+                    return Err(StepError::NotDirectory {
+                        path: directory.to_string(),
+                    });
+                }
+            }
+            parent = directory.parent();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use machineconfig::plan::{Attempt, Digest, Mode, Owner};
+
+    use super::*;
+    use crate::execute::{Units, chain};
+    use crate::files::Root;
+    use crate::journal::Store;
+    use crate::systemd::{Enablement, Job};
+
+    /// A check asks no unit anything.
+    struct NoUnits;
+
+    impl Units for NoUnits {
+        fn set_enablement(&mut self, _: Enablement, _: &str) -> Result<(), StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn file_state(&mut self, _: &str) -> Result<String, StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn reload_manager(&mut self) -> Result<(), StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn run(&mut self, _: Job, _: &str) -> Result<(), StepError> {
+            Err(StepError::NotRunning)
+        }
+        fn active_state(&mut self, _: &str) -> Result<Option<String>, StepError> {
+            Err(StepError::NotRunning)
+        }
+    }
+
+    fn write(path: &str) -> Action {
+        Action::WriteFile {
+            path: path.to_owned(),
+            blob: Digest::of(b""),
+            mode: Mode(0o644),
+            user: Owner::ROOT,
+            group: Owner::ROOT,
+        }
+    }
+
+    fn release(path: &str) -> Action {
+        let path = path.to_owned();
+        Action::ReleaseFile { path }
+    }
+
+    #[test]
+    fn a_file_needs_a_directory_when_its_step_comes() {
+        let host = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(host.path().join("var/there")).unwrap();
+        std::fs::File::create(host.path().join("var/plain")).unwrap();
+        let no_directory = |path: &str, parent: &str| {
+            Some(format!(
+                "cannot apply file {path}: {parent} is not a directory"
+            ))
+        };
+        for (actions, refusal) in [
+            (vec![write("/var/there/x")], None),
+            (vec![write("/var/not/yet/there")], None),
+            (
+                vec![write("/var/there")],
+                Some("cannot apply file /var/there: /var/there is a directory".to_owned()),
+            ),
+            (
+                vec![write("/var/plain/far/below")],
+                no_directory("/var/plain/far/below", "/var/plain"),
+            ),
+            (vec![release("/var/plain"), write("/var/plain/below")], None),
+            (
+                vec![write("/var/new"), write("/var/new/below")],
+                no_directory("/var/new/below", "/var/new"),
+            ),
+        ] {
+            let root = Root::open(host.path(), None).unwrap();
+            let store = Store::new(&root);
+            let mut units = NoUnits;
+            let mut hands = Hands::new(&root, &mut units, &store, Attempt("a".to_owned()));
+            let mut foreseen = Foreseen::default();
+            let refused = actions
+                .iter()
+                .find_map(|action| hands.check(action, &mut foreseen).err());
+            assert_eq!(refused.map(|error| chain(&error)), refusal, "{actions:?}");
+        }
+    }
+}
