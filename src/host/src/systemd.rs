@@ -10,6 +10,9 @@ pub use manager::Systemd;
 pub use offline::Offline;
 pub use zbus::Variant;
 
+/// Active states of a unit that runs, or is about to start or stop.
+pub const RUNNING: &[&str] = &["active", "activating", "deactivating", "reloading"];
+
 /// What is done to a unit's links in `/etc/systemd/system`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enablement {

@@ -8,8 +8,9 @@ use anyhow::{Context as _, Result, ensure};
 use api::{NodeState, annotation};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use lab::audit;
+use lab::audit::{self, nodes};
 use lab::tree::Overlay;
+use rustix::process::Signal;
 use serde_json::json;
 use tests::cluster::Image;
 use tests::cluster::objects::{self, until};
@@ -30,6 +31,10 @@ async fn what_comes_between_is_borne() -> Result<()> {
         .a_reboot_while_fetching_changes_nothing()
         .await
         .context("reboot while fetching")?;
+    scene
+        .a_daemon_killed_while_fetching_fetches_again()
+        .await
+        .context("daemon killed while fetching")?;
     scene
         .a_reboot_while_draining_changes_nothing()
         .await
@@ -87,6 +92,48 @@ impl Scene {
         self.phase("Fetching").await?;
         self.host()?.limit(None)?;
         self.back_to_origin().await
+    }
+
+    /// What its last life left running neither keeps it from the host nor fetches beside it.
+    async fn a_daemon_killed_while_fetching_fetches_again(&self) -> Result<()> {
+        let since = Timestamp::now();
+        let fetching = || -> Result<Vec<String>> {
+            let list = ["systemctl", "list-units", "--plain", "--no-legend"];
+            let list = list.into_iter().chain(["slipway-fetch-*"]);
+            let units = self.host()?.run(list)?;
+            let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
+            Ok(units.lines().filter_map(name).collect())
+        };
+        let one_unit = async |but: Option<&String>| {
+            until("one fetch", PHASE_WITHIN, async || {
+                Ok(match fetching()?.as_slice() {
+                    [unit] if Some(unit) != but => Ok(unit.clone()),
+                    units => Err(format!("there are {units:?}")),
+                })
+            })
+            .await
+        };
+        let image = self
+            .cluster
+            .image(&Overlay::version("slower").ballast(BALLAST_BYTES, 8))?;
+        self.host()?.limit(Some(SLOW_KBIT))?;
+        self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let left = one_unit(None).await?;
+        self.cluster.daemon(NODE)?.signal(Signal::KILL)?;
+        one_unit(Some(&left)).await?;
+        self.phase("Fetching").await?;
+        self.host()?.limit(None)?;
+        self.back_to_origin().await?;
+
+        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        let histories = nodes::histories(&events);
+        let history = histories.get(NODE).context("the node has no history")?;
+        let degraded = history.iter().find(|state| {
+            let shown = state.annotations.get(annotation::STATE);
+            state.at > since && shown.map(String::as_str) == Some("Degraded")
+        });
+        ensure!(degraded.is_none(), "it was degraded: {degraded:?}");
+        Ok(())
     }
 
     async fn a_reboot_while_draining_changes_nothing(&self) -> Result<()> {

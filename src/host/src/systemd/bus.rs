@@ -33,6 +33,20 @@ impl Job {
 /// An additional unit of a transient one; none are used, but the signature asks for the list.
 pub(super) type Auxiliary<'a> = (&'a str, Vec<Property<'a>>);
 
+/// A loaded unit: its name; description; load, active and sub state; what it follows; its object; its job's number, type and object.
+pub(super) type Listed = (
+    String,
+    String,
+    String,
+    String,
+    String,
+    String,
+    OwnedObjectPath,
+    u32,
+    String,
+    OwnedObjectPath,
+);
+
 /// A change made to unit files: type, path, target.
 pub(super) type FileChange = (String, String, String);
 
@@ -58,6 +72,11 @@ pub(super) trait Manager {
         properties: &[Property<'_>],
         aux: &[Auxiliary<'_>],
     ) -> zbus::Result<OwnedObjectPath>;
+    async fn list_units_by_patterns(
+        &self,
+        states: &[&str],
+        patterns: &[&str],
+    ) -> zbus::Result<Vec<Listed>>;
     async fn list_unit_files(&self) -> zbus::Result<Vec<(String, String)>>;
     async fn get_unit_file_state(&self, file: &str) -> zbus::Result<String>;
     async fn enable_unit_files(

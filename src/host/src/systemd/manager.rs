@@ -8,7 +8,7 @@ use zbus::proxy::CacheProperties;
 use zbus::{Connection, connection};
 
 use super::bus::{Job, LoginProxy, ManagerProxy, PropertiesProxy, Property};
-use super::{Enablement, Error};
+use super::{Enablement, Error, RUNNING};
 
 /// What a job of a unit is allowed. systemd's own default for starting and stopping is 90 s; a
 /// container engine that takes leave of its containers has been seen to take three times that.
@@ -128,6 +128,19 @@ impl Systemd {
             .start_transient_unit(unit, "fail", properties, &[])
             .await;
         started.map(drop).map_err(call("start", unit))
+    }
+
+    /// Names of the units that run, or are about to start or stop, whose names match a shell pattern.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub async fn running(&self, pattern: &str) -> Result<Vec<String>, Error> {
+        let listed = self
+            .manager
+            .list_units_by_patterns(RUNNING, &[pattern])
+            .await;
+        let listed = listed.map_err(call("list", pattern))?;
+        Ok(listed.into_iter().map(|(name, ..)| name).collect())
     }
 
     /// Forgets that a unit failed, so that its name can be used again.

@@ -35,7 +35,7 @@ pub enum Command {
     },
     /// Uncordon if the cordon is ours. → `GivenBack`, `Failed`
     GiveBack,
-    /// The same, while another command answers.
+    /// The same, while another command answers. → nothing, `StillCordoned`
     Uncordon,
     /// Forget that a target failed.
     Forget,

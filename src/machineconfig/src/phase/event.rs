@@ -92,6 +92,8 @@ pub enum Event {
     Disproved(String),
     /// The node is in service again.
     GivenBack,
+    /// Uncordoning beside another command failed.
+    StillCordoned(String),
     /// The command under way failed; the host is in its old state or its journal says otherwise.
     Failed(String),
     /// It is time to try again.

@@ -184,9 +184,14 @@ impl Machine {
             (phase @ P::RollingBack { .. }, E::Retry) => (phase, vec![Command::Observe]),
 
             // A target that is left is tried again when it is wanted again.
-            (P::Held { target, .. }, E::Desired(to)) if to != target => self.let_go(),
+            (P::Held { target, .. }, E::Desired(to)) if to != target => self.leave_held(),
             (phase @ P::Held { .. }, E::Desired(_)) => (phase, vec![]),
-            (P::Held { .. }, E::Release) => self.let_go(),
+            (P::Held { .. }, E::Release) => self.leave_held(),
+            // Nothing comes after it that would give the node back.
+            (phase @ P::Held { .. }, E::StillCordoned(_)) => {
+                (phase, vec![Command::RetryAfter(LAST_RETRY)])
+            }
+            (phase @ P::Held { .. }, E::Retry) => (phase, vec![Command::Uncordon]),
 
             (P::Degraded { .. }, E::Desired(_) | E::Retry) => (P::Starting, vec![Command::Observe]),
             (P::Unreconcilable { .. }, E::Desired(_)) => self.head_for_desired(),
@@ -203,8 +208,9 @@ impl Machine {
                 E::Failed(cause),
             ) => self.degrade(cause, &[]),
 
-            // A timer that outlived its phase; uncordoning beside another command, which answers too; nothing held to release.
-            (phase, E::Retry | E::GivenBack | E::Release) => (phase, vec![]),
+            // A timer that outlived its phase; uncordoning beside another command, which answers too, and after which the node is given
+            // back or drained; nothing held to release.
+            (phase, E::Retry | E::GivenBack | E::StillCordoned(_) | E::Release) => (phase, vec![]),
             (phase, event) => {
                 return Err(Unexpected {
                     phase: phase.name(),
@@ -318,6 +324,13 @@ impl Machine {
             refused: false,
         });
         (Phase::Held { target, cause }, vec![Command::Uncordon])
+    }
+
+    /// What still waits to uncordon is given up: the node may be on its way to what lets it be Ready.
+    fn leave_held(&mut self) -> Step {
+        let (phase, mut commands) = self.let_go();
+        commands.insert(0, Command::Cancel);
+        (phase, commands)
     }
 
     fn let_go(&mut self) -> Step {

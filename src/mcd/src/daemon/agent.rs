@@ -103,18 +103,12 @@ impl Hands for Agent {
             Command::Prove { to } => self.prove(&to, &say).await,
             Command::GiveBack => match self.give_back().await {
                 Ok(()) => Event::GivenBack,
-                Err(error) => {
-                    let text = Chain(&error).to_string();
-                    self.announcer.say(&Word::failed_to_uncordon(&text));
-                    Event::Failed(text)
-                }
+                Err(text) => Event::Failed(text),
             },
-            Command::Uncordon => {
-                if let Err(error) = self.give_back().await {
-                    tracing::warn!(error = %Chain(&error), "cannot uncordon the node");
-                }
-                return None;
-            }
+            Command::Uncordon => match self.give_back().await {
+                Ok(()) => return None,
+                Err(text) => Event::StillCordoned(text),
+            },
             Command::Forget => {
                 let forget = || Store::new(&Root::open(&self.root, None)?).clear_held();
                 if let Err(error) = forget() {
@@ -309,7 +303,8 @@ impl Agent {
         event
     }
 
-    async fn give_back(&self) -> Result<(), give_back::Error> {
+    /// Says so where the node cannot be given back; the text.
+    async fn give_back(&self) -> Result<(), String> {
         let at = self.known.facts().at.clone();
         let config = at.map(|at| at.config).unwrap_or_default();
         let root = Root::open(&self.root, None);
@@ -319,12 +314,20 @@ impl Agent {
             .and_then(|root| observe::seconds_up(&root).ok())
             .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok())
             .map_or(Timestamp::UNIX_EPOCH, |up| (self.now)() - up);
-        give_back::give_back(&self.writer, &self.seen, &self.node, &config, up_since).await
+        let given =
+            give_back::give_back(&self.writer, &self.seen, &self.node, &config, up_since).await;
+        given.map_err(|error| {
+            let text = Chain(&error).to_string();
+            self.announcer.say(&Word::failed_to_uncordon(&text));
+            text
+        })
     }
 
     /// Makes the host and the Node known to each other, once: the guard on the host, the first annotations, the first record.
     async fn adopt(&self) -> Result<(), String> {
         if !self.known.facts().is_guarded {
+            let left = self.helper.stop_left(&prepare::VERBS).await;
+            left.map_err(|error| Chain(&error).to_string())?;
             let name = self.name_attempt();
             let installed = self
                 .helper

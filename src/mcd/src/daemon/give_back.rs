@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::publish::{drain_value, uncordon_value};
+use super::publish::uncordon_value;
 
 /// How long the kubelet may take to say Ready: `daemon.md` 3.11.
 const READY_LIMIT: Duration = Duration::from_mins(10);
@@ -33,8 +33,8 @@ pub enum Error {
     Write(#[from] node_writer::Error),
 }
 
-/// Uncordons if the cordon is ours, and says in `desiredDrain` and `lastAppliedDrain` that it is done. A node that was not drained is
-/// left as it is, and an administrator's own cordon stays.
+/// Uncordons if the cordon is ours, and says in `desiredDrain` and `lastAppliedDrain` that the node is in service in what it runs, whether
+/// it had been drained or not. An administrator's own cordon stays.
 ///
 /// Shape: `up_since` is when this boot began: an older word of the kubelet is not waited for but overlooked.
 ///
@@ -80,14 +80,14 @@ fn change(node: &Node, config: &str) -> Change {
     if is_ours(node) {
         change = change.unschedulable(false).remove(annotation::CORDONED_BY);
     }
-    let drains = node
-        .annotation(annotation::DESIRED_DRAIN)
-        .is_some_and(|value| value.starts_with(&drain_value("")));
-    if is_ours(node) || drains {
-        change = change
-            .set(annotation::DESIRED_DRAIN, uncordon_value(config))
-            .set(annotation::LAST_APPLIED_DRAIN, uncordon_value(config))
-            .remove(annotation::DRAIN_SINCE);
+    let value = uncordon_value(config);
+    for key in [annotation::DESIRED_DRAIN, annotation::LAST_APPLIED_DRAIN] {
+        if node.annotation(key) != Some(&value) {
+            change = change.set(key, value.clone());
+        }
+    }
+    if node.annotation(annotation::DRAIN_SINCE).is_some() {
+        change = change.remove(annotation::DRAIN_SINCE);
     }
     change
 }
@@ -105,30 +105,34 @@ mod tests {
         .unwrap()
     }
 
+    fn in_service() -> Change {
+        Change::default()
+            .set(annotation::DESIRED_DRAIN, "uncordon-b")
+            .set(annotation::LAST_APPLIED_DRAIN, "uncordon-b")
+    }
+
     #[test]
     fn only_our_cordon_is_taken_away() {
         let ours = node(
             true,
             &json!({annotation::CORDONED_BY: "1", annotation::DESIRED_DRAIN: "drain-b", annotation::DRAIN_SINCE: "x"}),
         );
-        let given_back = Change::default()
-            .set(annotation::DESIRED_DRAIN, "uncordon-b")
-            .set(annotation::LAST_APPLIED_DRAIN, "uncordon-b")
-            .remove(annotation::DRAIN_SINCE);
-        let uncordoned = given_back
-            .clone()
+        let uncordoned = in_service()
+            .remove(annotation::DRAIN_SINCE)
             .unschedulable(false)
             .remove(annotation::CORDONED_BY);
         assert_eq!(change(&ours, "b"), uncordoned);
 
         let admins = node(true, &json!({annotation::DESIRED_DRAIN: "drain-b"}));
-        assert_eq!(change(&admins, "b"), given_back);
+        assert_eq!(change(&admins, "b"), in_service());
     }
 
     #[test]
-    fn a_node_that_was_not_drained_is_left_alone() {
-        let done = json!({annotation::DESIRED_DRAIN: "uncordon-a", annotation::LAST_APPLIED_DRAIN: "uncordon-a"});
-        assert_eq!(change(&node(true, &done), "b"), Change::default());
-        assert_eq!(change(&node(false, &json!({})), "b"), Change::default());
+    fn a_node_that_was_not_drained_says_what_it_runs_and_says_it_once() {
+        let before = json!({annotation::DESIRED_DRAIN: "uncordon-a", annotation::LAST_APPLIED_DRAIN: "uncordon-a"});
+        assert_eq!(change(&node(true, &before), "b"), in_service());
+        assert_eq!(change(&node(false, &json!({})), "b"), in_service());
+        let after = json!({annotation::DESIRED_DRAIN: "uncordon-b", annotation::LAST_APPLIED_DRAIN: "uncordon-b"});
+        assert_eq!(change(&node(false, &after), "b"), Change::default());
     }
 }

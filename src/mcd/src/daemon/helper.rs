@@ -218,6 +218,29 @@ impl Helper {
         })
     }
 
+    /// Stops what a daemon before this one left running of these verbs: nobody waits for it any more, and it keeps others from the host.
+    ///
+    /// # Errors
+    /// [`Error::Unit`].
+    pub async fn stop_left(&self, verbs: &[&str]) -> Result<(), Error> {
+        for verb in verbs {
+            let pattern = unit_name(verb, &Attempt("*".to_owned()));
+            let stop = async {
+                let systemd = self.systemd().await?;
+                for unit in systemd.running(&pattern).await? {
+                    tracing::info!(unit, "stopping what the daemon before left running");
+                    systemd.run(Job::Stop, &unit).await?;
+                }
+                Ok(())
+            };
+            stop.await.map_err(|source| Error::Unit {
+                unit: pattern.clone(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
     /// A connection to the host's systemd. It is opened for each use: an idle daemon holds none.
     ///
     /// # Errors
@@ -312,10 +335,7 @@ fn properties<'a>(
 
 async fn is_running(systemd: &Systemd, unit: &str) -> Result<bool, systemd::Error> {
     let state = systemd.unit_property(unit, "ActiveState").await?;
-    Ok(matches!(
-        state.as_str(),
-        "active" | "activating" | "deactivating" | "reloading"
-    ))
+    Ok(systemd::RUNNING.contains(&state.as_str()))
 }
 
 async fn result(systemd: &Systemd, unit: &str) -> String {

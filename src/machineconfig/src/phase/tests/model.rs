@@ -136,11 +136,12 @@ impl World {
                 self.drained = false;
                 Event::GivenBack
             }
-            Command::Uncordon => {
+            Command::Uncordon if good => {
                 self.cordoned = false;
                 self.drained = false;
                 return None;
             }
+            Command::Uncordon => Event::StillCordoned("bad luck".to_owned()),
             Command::Forget => {
                 self.held = None;
                 return None;

@@ -117,9 +117,13 @@ impl Hands for Fake {
             return std::future::pending().await;
         }
         let mut world = self.world.borrow_mut();
-        let can_fail = !matches!(command, Command::Uncordon | Command::Forget);
-        if can_fail && world.fails() {
-            return Some(Event::Failed("out of luck".to_owned()));
+        if command != Command::Forget && world.fails() {
+            let cause = "out of luck".to_owned();
+            return Some(if command == Command::Uncordon {
+                Event::StillCordoned(cause)
+            } else {
+                Event::Failed(cause)
+            });
         }
         let event = match command {
             Command::Observe => Event::Observed(Observation {
