@@ -1,5 +1,6 @@
 //! The one place that spawns: a fixed program, a list of arguments, a clean environment, a deadline.
 
+use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -24,7 +25,32 @@ pub enum Program<'a> {
     Helper(&'a Path),
 }
 
+/// Names of a proxy's settings, in lower case.
+const PROXY: &[&str] = &["http_proxy", "https_proxy", "no_proxy", "all_proxy"];
+
+/// Settings of a proxy in this program's environment: what pulls images has to have them too.
+pub fn proxy_environment() -> Vec<(String, String)> {
+    proxy_settings(std::env::vars_os())
+}
+
+fn proxy_settings(
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<(String, String)> {
+    environment
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| PROXY.contains(&name.to_ascii_lowercase().as_str()))
+        .collect()
+}
+
 impl Program<'_> {
+    /// What it is given of this program's environment: the helper may pull an image.
+    fn environment(self) -> Vec<(String, String)> {
+        match self {
+            Self::Systemctl => Vec::new(),
+            Self::Helper(_) => proxy_environment(),
+        }
+    }
+
     fn path(self) -> PathBuf {
         match self {
             Self::Systemctl => PathBuf::from("/usr/bin/systemctl"),
@@ -81,6 +107,7 @@ pub fn run(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Resu
         source,
     };
     let mut child = command(&program.path())
+        .envs(program.environment())
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -153,6 +180,7 @@ pub fn show(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Res
         source,
     };
     let mut child = command(&program.path())
+        .envs(program.environment())
         .args(arguments)
         .stdin(Stdio::null())
         .spawn()
@@ -227,6 +255,20 @@ fn keep_end(mut pipe: impl std::io::Read) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_proxys_settings_are_passed_on() {
+        let environment = [
+            ("HTTPS_PROXY", "http://p:3128"),
+            ("no_proxy", ".local"),
+            ("LD_PRELOAD", "x"),
+            ("PROXY", "y"),
+        ];
+        let environment = environment.map(|(name, value)| (name.into(), value.into()));
+        let passed = [("HTTPS_PROXY", "http://p:3128"), ("no_proxy", ".local")];
+        let passed = passed.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(proxy_settings(environment.into_iter()), passed);
+    }
 
     #[test]
     fn a_failed_program_says_what_it_was_given_and_what_it_said() {

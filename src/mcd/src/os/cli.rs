@@ -90,15 +90,6 @@ impl Verb {
     }
 }
 
-/// Settings of a proxy in this program's environment, which are skopeo's too.
-pub(super) fn proxy_environment() -> Vec<(String, String)> {
-    const NAMES: &[&str] = &["http_proxy", "https_proxy", "no_proxy", "all_proxy"];
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| NAMES.contains(&name.to_ascii_lowercase().as_str()))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;

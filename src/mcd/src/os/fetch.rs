@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use host::journal::Store;
 use host::ostree::{Deployments, Fetched, Fetcher};
+use host::process::proxy_environment;
 use serde_json::json;
 use tracing::info;
 
-use super::cli::proxy_environment;
 use super::context::Context;
 use super::report::Report;
 
