@@ -16,10 +16,6 @@ use crate::traffic::{self, Window};
 /// After an update, until the daemon's memory is read.
 const IDLE_AFTER: Duration = Duration::from_mins(1);
 
-/// What an idle hour is reckoned from: two reports of the kubelet on an unchanged Node, which the
-/// daemon watches, are five minutes apart.
-const WINDOW: Duration = Duration::from_mins(10);
-
 /// Rendered configurations in a small cluster, and in one that was updated for years.
 const FEW: usize = 3;
 const MANY: usize = 300;
@@ -97,14 +93,16 @@ async fn rendered(session: &Session) -> Result<Vec<MachineConfig>> {
     Ok(all)
 }
 
-/// What an hour costs the API server in which nothing is asked of the node.
+/// What an hour costs the API server in which nothing is asked of the node. `watched` is how long that
+/// is measured: two reports of the kubelet on an unchanged Node, which the daemon watches, are five
+/// minutes apart, so that less than ten minutes tell little.
 ///
 /// Errors: the node does not come to rest, or the log cannot be read.
-pub(crate) async fn traffic(session: &Session) -> Result<Vec<Figure>> {
+pub(crate) async fn traffic(session: &Session, watched: Duration) -> Result<Vec<Figure>> {
     session.settle().await?;
     let before = session.bytes();
     let from = Timestamp::now();
-    tokio::time::sleep(WINDOW).await;
+    tokio::time::sleep(watched).await;
     let window = Window {
         from,
         until: Timestamp::now(),

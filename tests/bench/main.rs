@@ -27,6 +27,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
@@ -57,6 +58,9 @@ struct Arguments {
     /// How many measurements each median is taken of, in place of each figure's own number.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     samples: Option<u16>,
+    /// Minutes of the idle hour that are measured; 60 for a whole one.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(10..))]
+    idle_minutes: u16,
 }
 
 #[tokio::main]
@@ -81,10 +85,12 @@ async fn measure(arguments: Arguments) -> Result<bool> {
         out,
         only,
         samples,
+        idle_minutes,
     } = arguments;
     empty(&out)?;
     let binaries = Binaries { mcd, mcd_os, mcc };
-    let wanted = Wanted::new(&only, samples.map(usize::from));
+    let idle = Duration::from_mins(u64::from(idle_minutes));
+    let wanted = Wanted::new(&only, samples.map(usize::from), idle);
     let report = run::run(&binaries, &out, &wanted).await;
     report.write(&out)?;
     report.show()?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tests::cluster::Binaries;
@@ -44,17 +45,23 @@ const OUTAGES: usize = 3;
 pub(crate) struct Wanted {
     names: Vec<&'static str>,
     samples: Option<usize>,
+    idle: Duration,
 }
 
 impl Wanted {
-    /// These figures, or all if none is named. `samples` takes the place of each median's own number.
-    pub(crate) fn new(only: &[&'static Spec], samples: Option<usize>) -> Self {
+    /// These figures, or all if none is named. `samples` takes the place of each median's own number;
+    /// `idle` is how long the idle hour is watched.
+    pub(crate) fn new(only: &[&'static Spec], samples: Option<usize>, idle: Duration) -> Self {
         let names = if only.is_empty() {
             ALL.iter().map(|spec| spec.name).collect()
         } else {
             only.iter().map(|spec| spec.name).collect()
         };
-        Self { names, samples }
+        Self {
+            names,
+            samples,
+            idle,
+        }
     }
 
     fn any(&self, of: &[&str]) -> bool {
@@ -89,8 +96,11 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, wanted: &Wanted) -> Rep
     let (traffic, fetch) = tokio::join!(
         async {
             let session = session.as_ref().filter(|_| wanted.any(&TRAFFIC))?;
-            say("traffic: ten minutes in which nothing happens on the node");
-            Some(idle::traffic(session).await)
+            let minutes = wanted.idle.as_secs() / 60;
+            say(&format!(
+                "traffic: {minutes} minutes in which nothing happens on the node"
+            ));
+            Some(idle::traffic(session, wanted.idle).await)
         },
         async {
             let samples = wanted.samples.unwrap_or(FETCHES);

@@ -68,13 +68,20 @@ pub(crate) fn evictions(requests: &[&Event]) -> usize {
     requests.iter().filter(is_eviction).count()
 }
 
-/// Requests of an hour, reckoned from a shorter stretch of time in which nothing happened: a watch
-/// counts as often as its own length goes into an hour, whether it was opened in that time or before,
-/// and everything else as often as the stretch does.
+/// Requests of an hour in which nothing happened: of an hour and more, what was seen.
+///
+/// From a shorter stretch of time they are reckoned: a watch counts as often as its own length goes into
+/// an hour, whether it was opened in that time or before, and everything else as often as the stretch
+/// does.
 pub(crate) fn requests_of_an_hour(events: &[Event], window: &Window) -> f64 {
     let hour = SignedDuration::from_hours(1).as_secs_f64();
-    let others = requests(events, window);
-    let others = others
+    let seen = requests(events, window);
+    if window.secs() >= hour {
+        #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+        let seen = seen.len() as f64;
+        return seen * hour / window.secs();
+    }
+    let others = seen
         .iter()
         .filter(|event| event.verb != Verb::Watch)
         .count();
@@ -187,5 +194,12 @@ mod tests {
         // One write in 100 s is 36 an hour; a watch of half an hour is opened twice.
         assert!((requests_of_an_hour(&events(), &window(20, 120)) - 38.0).abs() < 1e-9);
         assert!((requests_of_an_hour(&events(), &window(20, 100)) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_whole_hour_is_what_was_seen() {
+        // Five requests after the tenth second, one of them a watch that another hour would open again.
+        assert!((requests_of_an_hour(&events(), &window(10, 3610)) - 6.0).abs() < 1e-9);
+        assert!((requests_of_an_hour(&events(), &window(10, 7210)) - 3.0).abs() < 1e-9);
     }
 }
