@@ -82,6 +82,7 @@ impl Record {
         breaches.extend(laws::spared(&evictions(&self.audit), &pods));
         breaches.extend(traffic::modest(&self.audit));
         breaches.extend(traffic::kept(&self.audit));
+        breaches.extend(self.without_an_outage(&outages));
         breaches.extend(self.without_an_image());
         let fetched_while_out_bytes = self.fetched_while_out(&outages, &mut breaches);
         for (node, history) in &histories {
@@ -116,7 +117,7 @@ impl Record {
         let timeline = Timeline {
             nodes: self.boots.iter().map(lane).collect(),
             max_out: nodes::max_overlap(outages.values().flatten()),
-            min_ready_replicas: laws::fewest(&ready, start).map_or(0, |(_, count)| count),
+            min_ready_replicas: laws::fewest(&ready, start).1,
             fetched_while_out_bytes,
             proven: breaches.is_empty(),
         };
@@ -188,6 +189,20 @@ impl Record {
             total += bytes;
         }
         total
+    }
+
+    /// Every node was out of service for each roll that reboots: else the record has not what the budget is
+    /// judged by.
+    fn without_an_outage(&self, outages: &BTreeMap<String, Vec<Interval>>) -> Vec<Breach> {
+        let mut breaches = Vec::new();
+        for roll in self.rolls.iter().filter(|roll| roll.reboots) {
+            let unseen = laws::unseen(outages, self.boots.keys(), &(roll.start..=roll.end));
+            breaches.extend(unseen.into_iter().map(|node| Breach {
+                law: Law::Proven,
+                what: format!("{node} was never seen out in the roll {}", roll.title),
+            }));
+        }
+        breaches
     }
 
     /// Every node fetched something for each roll with another OS: else what it fetched while it was out
@@ -307,6 +322,38 @@ mod tests {
                 "{from} to {to}"
             );
         }
+    }
+
+    #[test]
+    fn a_roll_in_which_a_node_was_never_out_is_found() {
+        let out_at = |second| {
+            let out = Interval {
+                from: (Version(1), at(second)),
+                until: None,
+            };
+            BTreeMap::from([("a".to_owned(), vec![out])])
+        };
+        let mut record = record(5, 6);
+        for (outages, found) in [(out_at(20), 0), (out_at(101), 1), (BTreeMap::new(), 1)] {
+            assert_eq!(
+                record.without_an_outage(&outages).len(),
+                found,
+                "{outages:?}"
+            );
+        }
+        let breaches = record.without_an_outage(&BTreeMap::new());
+        assert_eq!(breaches[0].what, "a was never seen out in the roll one");
+        record.rolls[0].reboots = false;
+        assert_eq!(record.without_an_outage(&BTreeMap::new()), []);
+    }
+
+    #[test]
+    fn an_empty_audit_log_proves_nothing() {
+        let verdict = record(5, 6).judge();
+        assert_eq!(verdict.timeline.min_ready_replicas, 0);
+        assert!(!verdict.timeline.proven);
+        let laws: Vec<_> = verdict.breaches.iter().map(|breach| breach.law).collect();
+        assert_eq!(laws, [Law::Readiness, Law::Proven]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use api::annotation;
 use jiff::Timestamp;
@@ -96,25 +97,42 @@ pub fn budget(outages: &BTreeMap<String, Vec<Interval>>, max_out: usize) -> Opti
         .then(|| Law::Budget.broken(format!("{} at {at}, of {max_out}", out.join(", "))))
 }
 
-/// [`Law::Readiness`]: steps of the count in order; those before `since` are the way up.
+/// Nodes that never went out of service in a stretch of time. Where each had to, an outage that is not
+/// in the record cannot be judged by [`budget`].
+pub fn unseen<'a>(
+    outages: &BTreeMap<String, Vec<Interval>>,
+    nodes: impl Iterator<Item = &'a String>,
+    during: &RangeInclusive<Timestamp>,
+) -> Vec<&'a str> {
+    let was_out = |node: &&String| {
+        let mut out = outages.get(*node).into_iter().flatten();
+        out.any(|outage| during.contains(&outage.from.1))
+    };
+    nodes
+        .filter(|node| !was_out(node))
+        .map(String::as_str)
+        .collect()
+}
+
+/// [`Law::Readiness`]: steps of the count in order; those before `since` are the way up, which has to
+/// have an end.
 pub fn readiness(ready: &[(Timestamp, usize)], since: Timestamp, needed: usize) -> Option<Breach> {
-    let (at, count) = fewest(ready, since)?;
+    let (at, count) = fewest(ready, since);
     (count < needed)
         .then(|| Law::Readiness.broken(format!("{count} ready at {at}, of {needed} needed")))
 }
 
-/// The lowest count from a moment on, and when it was first reached.
-pub fn fewest(ready: &[(Timestamp, usize)], since: Timestamp) -> Option<(Timestamp, usize)> {
-    let before = ready
-        .iter()
-        .rev()
-        .find(|(at, _)| *at <= since)
-        .map(|(_, count)| (since, *count));
+/// The lowest count from a moment on, and when it was first reached. It is 0 until the first step.
+pub fn fewest(ready: &[(Timestamp, usize)], since: Timestamp) -> (Timestamp, usize) {
+    let before = ready.iter().rev().find(|(at, _)| *at <= since);
+    let before = (since, before.map_or(0, |(_, count)| *count));
     let after = ready.iter().filter(|(at, _)| *at > since).copied();
-    before
-        .into_iter()
-        .chain(after)
-        .min_by_key(|(at, count)| (*count, *at))
+    after.fold(
+        before,
+        |fewest, step| {
+            if step.1 < fewest.1 { step } else { fewest }
+        },
+    )
 }
 
 /// [`Law::Drained`]: `went_down` is when each node's host ended.

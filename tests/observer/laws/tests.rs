@@ -89,8 +89,46 @@ fn two_nodes_at_once_are_named() {
 fn the_way_up_is_not_judged() {
     let ready = [(at(1), 1), (at(2), 6), (at(10), 5), (at(12), 6)];
     assert_eq!(readiness(&ready, at(3), 5), None);
-    assert_eq!(fewest(&ready, at(3)), Some((at(10), 5)));
-    assert_eq!(fewest(&ready, at(11)), Some((at(11), 5)));
+    assert_eq!(fewest(&ready, at(3)), (at(10), 5));
+    assert_eq!(fewest(&ready, at(11)), (at(11), 5));
+}
+
+#[test]
+fn a_record_without_ready_pods_is_a_breach() {
+    let all_up = [(at(1), 6)];
+    let late = [(at(4), 6), (at(6), 5)];
+    let cases: [(&str, &[_], _); 4] = [
+        ("all are up", &all_up, None),
+        ("nothing was recorded", &[], Some(0)),
+        ("none was ready", &[(at(1), 0)], Some(0)),
+        ("they came later", &late, Some(0)),
+    ];
+    for (name, ready, count) in cases {
+        let expected = count.map(|count: u32| format!("{count} ready at {}, of 5 needed", at(3)));
+        let what = readiness(ready, at(3), 5).map(|breach| breach.what);
+        assert_eq!(what, expected, "{name}");
+    }
+}
+
+#[test]
+fn nodes_that_were_never_out_are_named() {
+    let nodes = ["a", "b", "c"].map(str::to_owned);
+    let all = [("a", 1), ("b", 5), ("c", 9)];
+    let cases: [(&[_], &[&str]); 4] = [
+        (&all, &[]),
+        (&[("a", 1), ("c", 9)], &["b"]),
+        // Before the stretch of time, and after it.
+        (&[("a", 1), ("b", 0), ("c", 10)], &["b", "c"]),
+        (&[], &["a", "b", "c"]),
+    ];
+    for (seen, expected) in cases {
+        let outages = seen
+            .iter()
+            .map(|(node, second)| ((*node).to_owned(), vec![out(*second, Some(20))]))
+            .collect();
+        let unseen = unseen(&outages, nodes.iter(), &(at(1)..=at(9)));
+        assert_eq!(unseen, expected, "{seen:?}");
+    }
 }
 
 #[test]
