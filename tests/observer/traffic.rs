@@ -1,6 +1,7 @@
 //! What the programs under test asked of the API server.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use lab::audit::{Event, ObjectRef, Verb};
 use serde_json::Value;
@@ -15,10 +16,11 @@ const ACCOUNTS: &str = "system:serviceaccount:openshift-machine-config-operator:
 
 /// [`Law::Modest`]: each daemon asks for what `deploy/daemon/README.md` lists, of its own node alone, and reads each of the MachineConfigs
 /// once; nobody asks for what is not granted.
+///
+/// Daemons share an account for their reads, and are told apart by their hosts' addresses.
 pub fn modest(events: &[Event]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    let mut reads = BTreeMap::<&str, usize>::new();
-    let mut nodes = Vec::new();
+    let mut reads = BTreeMap::<(&[IpAddr], &str), usize>::new();
     for event in events {
         let name = &event.user.username;
         let is_daemon = event.user_agent.starts_with(DAEMON);
@@ -33,21 +35,23 @@ pub fn modest(events: &[Event]) -> Vec<Breach> {
             );
             breaches.push(Law::Modest.broken(what));
         }
-        if let Some(node) = name.strip_prefix("system:node:")
-            && !nodes.contains(&node)
+        if let Some(config) = object(event, "machineconfigs").filter(|_| is_daemon)
+            && !is_to_be_tried_again(code)
         {
-            nodes.push(node);
-        }
-        if let Some(config) = object(event, "machineconfigs").filter(|_| is_daemon && code == 200) {
-            *reads.entry(&config.name).or_default() += 1;
+            *reads.entry((&event.sources, &config.name)).or_default() += 1;
         }
     }
-    let often = reads.into_iter().filter(|(_, times)| *times > nodes.len());
-    breaches.extend(often.map(|(config, times)| {
-        let what = format!("{} daemons read {config} {times} times", nodes.len());
+    let often = reads.into_iter().filter(|(_, times)| *times > 1);
+    breaches.extend(often.map(|((sources, config), times)| {
+        let what = format!("the daemon at {sources:?} read {config} {times} times");
         Law::Modest.broken(what)
     }));
     breaches
+}
+
+/// Whether an answer says nothing of what was asked for: none, too many requests, the server's own trouble.
+const fn is_to_be_tried_again(code: u16) -> bool {
+    matches!(code, 0 | 429 | 500..)
 }
 
 /// Whether a request is one of the daemon's.
@@ -214,20 +218,42 @@ mod tests {
         assert!(!is_fine(asked(NODE, "delete", "/x", &pods, 200)));
     }
 
+    /// Host and code of each read; which hosts read too often.
+    type Reads<'a> = (&'a [(u8, u16)], &'a [u8]);
+
     #[test]
     fn a_configuration_is_read_by_name_and_once() {
         let config = json!({ "resource": "machineconfigs", "name": "rendered-worker-1" });
-        let read = || asked(ACCOUNT, "get", "/x", &config, 200);
-        let patch = asked(
-            NODE,
-            "patch",
-            "/x",
-            &json!({ "resource": "nodes", "name": "a" }),
-            200,
-        );
-        assert!(modest(&[read(), patch.clone()]).is_empty());
-        let breaches = modest(&[read(), patch, read()]);
-        assert_eq!(breaches[0].what, "1 daemons read rendered-worker-1 2 times");
+        let read = |host: u8, code| {
+            let mut read = asked(ACCOUNT, "get", "/x", &config, code);
+            read.sources = vec![IpAddr::from([10, 0, 0, host])];
+            read
+        };
+        let cases: [Reads<'_>; 8] = [
+            (&[(1, 200), (2, 200), (3, 200)], &[]),
+            (&[(1, 200), (2, 200), (1, 200)], &[1]),
+            // As many reads as there are daemons.
+            (&[(1, 200), (1, 200), (2, 404)], &[1]),
+            (&[(1, 200), (1, 200), (2, 200), (2, 200)], &[1, 2]),
+            (&[(1, 404), (1, 404)], &[1]),
+            (&[(1, 404), (1, 200)], &[1]),
+            (&[(1, 500), (1, 429), (1, 503), (1, 0), (1, 200)], &[]),
+            (&[(1, 403)], &[]),
+        ];
+        for (reads, often) in cases {
+            let events: Vec<_> = reads
+                .iter()
+                .map(|(host, code)| read(*host, *code))
+                .collect();
+            let mut breaches = modest(&events);
+            breaches.retain(|breach| breach.what.starts_with("the daemon"));
+            let named: Vec<_> = breaches.into_iter().map(|breach| breach.what).collect();
+            let expected: Vec<_> = often
+                .iter()
+                .map(|host| format!("the daemon at [10.0.0.{host}] read rendered-worker-1 2 times"))
+                .collect();
+            assert_eq!(named, expected, "{reads:?}");
+        }
         let list = json!({ "resource": "machineconfigs" });
         assert!(!is_fine(asked(ACCOUNT, "list", "/x", &list, 200)));
     }

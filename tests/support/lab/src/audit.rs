@@ -12,6 +12,7 @@ pub mod pods;
 pub mod requests;
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -41,6 +42,9 @@ pub struct Event {
     /// Which program, as it says itself; empty if it does not.
     #[serde(default)]
     pub user_agent: String,
+    /// From where: the client's address; behind proxies theirs, too.
+    #[serde(default, rename = "sourceIPs")]
+    pub sources: Vec<IpAddr>,
     /// Of what; none for paths that are no resource.
     #[serde(rename = "objectRef")]
     pub object: Option<ObjectRef>,
