@@ -47,7 +47,7 @@ pub(crate) const ALL: [Spec; 18] = [
     spec("mcd_api_update_requests", Unit::Requests, None),
     spec("mcd_api_update_bytes", Unit::Bytes, None),
     spec("mcd_rebootless_ms", Unit::Ms, Some(1000.0)),
-    spec("mcd_rebootless_p95_ms", Unit::Ms, None),
+    spec("mcd_rebootless_p95_ms", Unit::Ms, Some(1000.0)),
     // The floor of the same run, and three seconds.
     spec("mcd_out_of_service_ms", Unit::Ms, None),
     spec("mcd_out_of_service_ratio", Unit::Ratio, Some(1.4)),
@@ -194,9 +194,12 @@ mod tests {
         };
         assert_eq!((at(20.0), at(20.5)), (Some(true), Some(false)));
         assert_eq!(
-            Figure::new("mcd_rebootless_p95_ms", 1.0).unwrap().is_met(),
+            Figure::new("mcd_api_start_bytes", 1.0).unwrap().is_met(),
             None
         );
+        for name in ["mcd_rebootless_ms", "mcd_rebootless_p95_ms"] {
+            assert_eq!(find(name).unwrap().target, Some(1000.0), "{name}");
+        }
     }
 
     #[test]
