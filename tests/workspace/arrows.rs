@@ -8,6 +8,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -92,6 +93,43 @@ fn only_cluster_and_binaries_open_a_client() {
         let may =
             ["cluster", "mcd", "controller", "lab", "tests", "apimock"].contains(&name.as_str());
         assert!(may || !opens, "{name} opens a Kubernetes client");
+    }
+}
+
+/// Release binaries contain nothing of the tests: what pretends to be something else stays with them.
+#[test]
+fn what_ships_depends_on_nothing_below_tests() {
+    let is_of_tests = |package: &&Value| {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .canonicalize()
+            .unwrap();
+        manifest.canonicalize().unwrap().starts_with(root)
+    };
+    let packages = packages();
+    let (of_tests, ships): (Vec<&Value>, Vec<&Value>) = packages.iter().partition(is_of_tests);
+    let name = |package: &&Value| package["name"].as_str().unwrap().to_owned();
+    let of_tests: BTreeSet<_> = of_tests.iter().map(name).collect();
+    for known in ["apimock", "lab", "tests"] {
+        assert!(of_tests.contains(known), "{known} is not below tests/");
+    }
+    assert!(
+        ships.iter().map(name).any(|name| name == "mcd"),
+        "the programs are not among {:?}",
+        ships.iter().map(name).collect::<Vec<_>>()
+    );
+    for package in ships {
+        // A build script's dependencies ship what they write.
+        let into_binary = package["dependencies"].as_array().unwrap().iter();
+        let into_binary = into_binary.filter(|dependency| dependency["kind"] != "dev");
+        for dependency in into_binary {
+            let dependency = dependency["name"].as_str().unwrap();
+            assert!(
+                !of_tests.contains(dependency),
+                "{} depends on {dependency}, which is for tests",
+                name(&package)
+            );
+        }
     }
 }
 
