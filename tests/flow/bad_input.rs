@@ -1,6 +1,7 @@
 //! Input that cannot be followed: it is named, with its field, and nothing else happens.
 //!
-//! Two pools with a node each. Pool `edge` gets the bad input, pool `good` shows that others go on.
+//! Pool `edge` gets the bad input, pool `good` shows that other pools go on. Where the input is one node's
+//! and not the pool's, the other node of `edge` shows that it goes on, too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use lab::audit;
 use lab::tree::Overlay;
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, until};
-use tests::cluster::{Binaries, Cluster, NodeSpec};
+use tests::cluster::{Binaries, Cluster, NodeSpec, SOON};
 use tests::observer::host;
 
 /// Room for one kernel and its initramfs, not for two.
@@ -25,7 +26,12 @@ const SAID_WITHIN: Duration = Duration::from_mins(1);
 /// How long a change without reboot may take.
 const LIVE_WITHIN: Duration = Duration::from_mins(1);
 
+/// Nodes of pool `edge`. What is bad about a node is about the first.
 const NODE: &str = "edge-0";
+const OTHER: &str = "edge-1";
+
+/// Name of the MachineConfig that is good, while something is wrong with one node.
+const OTHERS: &str = "50-other";
 
 /// How the field of an image is named.
 const OS_IMAGE: &str = ", spec.osImageURL: ";
@@ -58,6 +64,7 @@ kind: Deployment
 metadata:
   name: evictable
 spec:
+  replicas: 2
   selector:
     matchLabels: { app: evictable }
   template:
@@ -65,6 +72,12 @@ spec:
       labels: { app: evictable }
     spec:
       nodeSelector: { node-role.kubernetes.io/edge: '' }
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: DoNotSchedule
+          labelSelector:
+            matchLabels: { app: evictable }
       containers:
         - { name: evictable, image: lab/evictable }
 ";
@@ -97,10 +110,24 @@ fn case(name: &'static str, bad: Bad, says: &[&str]) -> Case {
     }
 }
 
-fn file(path: &str, mode: u32, user: &str) -> Bad {
-    let files = json!([
-        { "path": path, "mode": mode, "user": { "name": user }, "contents": { "source": "data:,x" } },
-    ]);
+impl Bad {
+    /// Nodes that are to stay as they are. The others of the pool go on.
+    const fn stays(&self) -> &'static [&'static str] {
+        match self {
+            Self::Config(_) | Self::Budget(_) => &[NODE, OTHER],
+            Self::Target(_) | Self::Role(_) => &[NODE],
+        }
+    }
+}
+
+fn file(path: &str, mode: u32, user: &str, group: &str) -> Bad {
+    let files = json!([{
+        "path": path,
+        "mode": mode,
+        "user": { "name": user },
+        "group": { "name": group },
+        "contents": { "source": "data:,x" },
+    }]);
     Bad::Config(ignition("storage", &json!({ "files": files })))
 }
 
@@ -130,27 +157,37 @@ fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
         ),
         case(
             "60-relative",
-            file("etc/bad", 0o644, "root"),
+            file("etc/bad", 0o644, "root", "root"),
             &["60-relative", "files[0].path", "etc/bad"],
         ),
         case(
             "60-dots",
-            file("/etc/../bad", 0o644, "root"),
+            file("/etc/../bad", 0o644, "root", "root"),
             &["60-dots", "files[0].path", "/etc/../bad"],
         ),
         case(
             "60-mode",
-            file("/etc/bad", 0o1777, "root"),
+            file("/etc/bad", 0o1777, "root", "root"),
             &["60-mode", "files[0].mode"],
         ),
         case(
             "60-owner",
-            file("/etc/bad", 0o644, "nobody-here"),
+            file("/etc/bad", 0o644, "nobody-here", "root"),
             &[
                 "MachineConfig rendered-edge",
                 "/etc/bad",
                 "user",
                 "nobody-here",
+            ],
+        ),
+        case(
+            "60-group",
+            file("/etc/bad", 0o644, "root", "nogroup-here"),
+            &[
+                "MachineConfig rendered-edge",
+                "/etc/bad",
+                "group",
+                "nogroup-here",
             ],
         ),
         image("60-missing", &missing, &[OS_IMAGE, &missing]),
@@ -186,15 +223,27 @@ fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
 async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
     let nodes = [
         NodeSpec::new(NODE).role("edge").boot_bytes(SMALL_BOOT),
+        NodeSpec::new(OTHER).role("edge").boot_bytes(SMALL_BOOT),
         NodeSpec::new("good-0").role("good"),
     ];
     let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bad-input"));
     let cluster = Cluster::start(&Binaries::built()?, logs, POOLS, &nodes).await?;
-    cluster.objects().ready_pod(("app", "evictable")).await?;
+    until("a pod on each node", SOON, async || {
+        let pods = cluster.objects().pods(("app", "evictable")).await?;
+        let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
+        Ok(if ready == 2 {
+            Ok(())
+        } else {
+            Err(format!("{ready} of 2 are ready"))
+        })
+    })
+    .await?;
     // What the OS of one case has a directory for.
-    cluster
-        .host(NODE)?
-        .run(["sh", "-c", "echo mine >/etc/conflict"])?;
+    for node in [NODE, OTHER] {
+        cluster
+            .host(node)?
+            .run(["sh", "-c", "echo mine >/etc/conflict"])?;
+    }
 
     let target = cluster.objects().target("edge").await?;
     an_unknown_field_only_warns(&cluster, &target).await?;
@@ -250,37 +299,46 @@ async fn is_said(cluster: &Cluster, says: &[String]) -> Result<String> {
 
 async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
     let since = Timestamp::now();
-    let before = host::snapshot(cluster.host(NODE)?)?;
+    let stays = case.bad.stays();
+    let snapshot = |node| anyhow::Ok((node, host::snapshot(cluster.host(node)?)?));
+    let before: Vec<(&str, _)> = stays.iter().copied().map(snapshot).collect::<Result<_>>()?;
     give(cluster, case).await?;
     let said = is_said(cluster, &case.says).await?;
     ensure!(!said.contains('\n'), "it takes more than a line: {said}");
     good_goes_on(cluster, number).await?;
+    if !stays.contains(&OTHER) {
+        other_goes_on(cluster, case).await?;
+    }
 
-    // A rehearsal that is tried again has a deployment for a moment, and throws it away.
-    until("the host to be what it was", SAID_WITHIN, async || {
-        let differences = host::differences(&before, &host::snapshot(cluster.host(NODE)?)?);
-        Ok(if differences.is_empty() {
-            Ok(())
-        } else {
-            Err(differences.join("\n  "))
+    for (node, before) in &before {
+        // A rehearsal that is tried again has a deployment for a moment, and throws it away.
+        until("the host to be what it was", SAID_WITHIN, async || {
+            let differences = host::differences(before, &host::snapshot(cluster.host(node)?)?);
+            Ok(if differences.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{node}: {}", differences.join("\n  ")))
+            })
         })
-    })
-    .await?;
+        .await?;
+    }
     let events = audit::load(&cluster.control_plane().audit_log())?;
     let evicted = audit::pods::evictions(&events)
         .into_iter()
         .find(|evicted| evicted.at > since);
     ensure!(evicted.is_none(), "a pod was evicted: {evicted:?}");
     let histories = audit::nodes::histories(&events);
-    let history = histories.get(NODE).context("the node has no history")?;
-    let cordoned = history
-        .iter()
-        .find(|state| state.at > since && state.is_unschedulable);
-    ensure!(
-        cordoned.is_none(),
-        "the node was cordoned at {:?}",
-        cordoned.map(|state| state.at)
-    );
+    for node in [NODE, OTHER] {
+        let history = histories.get(node).context("a node has no history")?;
+        let cordoned = history
+            .iter()
+            .find(|state| state.at > since && state.is_unschedulable);
+        ensure!(
+            cordoned.is_none(),
+            "{node} was cordoned at {:?}",
+            cordoned.map(|state| state.at)
+        );
+    }
     Ok(())
 }
 
@@ -345,6 +403,7 @@ async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
                 .await?;
         }
         Bad::Target(_) => {
+            cluster.remove_config(OTHERS)?;
             objects
                 .patch_node(NODE, &annotated(annotation::DESIRED_CONFIG, target))
                 .await?;
@@ -353,6 +412,7 @@ async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
                 .await?;
         }
         Bad::Role(role) => {
+            cluster.remove_config(OTHERS)?;
             objects
                 .patch_node(NODE, &labelled(role, Value::Null))
                 .await?;
@@ -375,6 +435,33 @@ async fn good_goes_on(cluster: &Cluster, number: u32) -> Result<()> {
             Err(objects::says(&node))
         })
     })
+    .await
+}
+
+/// A change of the pool is carried out by its other node.
+async fn other_goes_on(cluster: &Cluster, case: &Case) -> Result<()> {
+    let objects = cluster.objects();
+    let before = objects.target("edge").await?;
+    cluster.configure(OTHERS, "edge", &ssh_key("other"))?;
+    let target = cluster.next_target("edge", &before).await?;
+    // The controller would put another target right: the pool is paused, and its nodes are told by hand.
+    if let Bad::Target(_) = case.bad {
+        objects
+            .patch_node(OTHER, &annotated(annotation::DESIRED_CONFIG, &target))
+            .await?;
+    }
+    until(
+        "the pool's other node to be changed",
+        LIVE_WITHIN,
+        async || {
+            let node = objects.node(OTHER).await?;
+            Ok(if objects::is_done_in(&node, &target) {
+                Ok(())
+            } else {
+                Err(objects::says(&node))
+            })
+        },
+    )
     .await
 }
 
