@@ -1,4 +1,4 @@
-//! The demo finds what it is there to find: each of three faults makes it fail, and name the law.
+//! The demo finds what it is there to find: each of four faults makes it fail, and name the law.
 
 #![expect(
     clippy::disallowed_methods,
@@ -28,10 +28,15 @@ enum Program {
     Controller,
 }
 
-const MUTANTS: [Mutant; 3] = [
+const MUTANTS: [Mutant; 4] = [
     Mutant {
         feature: "mutant-skip-drain",
         law: Law::Drained,
+        program: Program::Daemon,
+    },
+    Mutant {
+        feature: "mutant-delete-pods",
+        law: Law::Readiness,
         program: Program::Daemon,
     },
     Mutant {

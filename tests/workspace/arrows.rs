@@ -160,7 +160,7 @@ fn faults_are_built_only_by_those_who_ask_for_one() {
             .count();
     }
     assert_eq!(
-        faults, 4,
+        faults, 6,
         "features of that name are what this test is about"
     );
 }

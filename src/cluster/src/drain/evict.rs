@@ -34,15 +34,27 @@ pub(super) enum Answer {
 /// No grace period is sent: the pod's own counts.
 pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> Answer {
     let PodName { namespace, name } = pod;
-    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
-    let eviction = json!({
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"namespace": namespace, "name": name},
-        "deleteOptions": {"preconditions": {"uid": uid}},
-    });
+    let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+    let preconditions = json!({"uid": uid});
+    // The fault that the demo has to find: a delete asks no budget.
+    let (method, path, body) = if cfg!(feature = "mutant-delete-pods") {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": preconditions,
+        });
+        (Method::DELETE, pod, options)
+    } else {
+        let eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": preconditions},
+        });
+        (Method::POST, format!("{pod}/eviction"), eviction)
+    };
     let result = access
-        .send::<IgnoredAny>(Method::POST, &path, Content::Object(&eviction))
+        .send::<IgnoredAny>(method, &path, Content::Object(&body))
         .await;
     match result {
         Ok(_) => Answer::Accepted,
