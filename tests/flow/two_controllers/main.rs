@@ -5,6 +5,7 @@
 
 mod judge;
 mod scene;
+mod strict;
 
 use std::path::Path;
 
@@ -87,7 +88,9 @@ async fn two_that_decide_at_once_keep_the_budget() -> Result<()> {
     let idle = scene.idle(&replicas)?;
     ensure!(idle.is_empty(), "{idle:?} never decided anything");
     drop(replicas);
-    judge(&scene.control_plane.audit_log(), &targets)
+    let log = scene.control_plane.audit_log();
+    strict::accepts_all(scene.objects.client(), &log).await?;
+    judge(&log, &targets)
 }
 
 /// How many changes there are at least, and at most.
