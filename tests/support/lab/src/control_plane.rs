@@ -21,7 +21,9 @@ mod outage;
 pub(crate) mod process;
 mod programs;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -110,6 +112,10 @@ impl ControlPlane {
     /// # Errors
     /// The build fails, or a program ends or is not ready in time; with the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
+        if let Some(notice) = not_used(std::env::var_os("KUBECONFIG").as_deref()) {
+            // Where standard error is closed nobody is looking.
+            drop(writeln!(std::io::stderr(), "{notice}"));
+        }
         let programs = Programs::find()?;
         let (dir, temporary) = if let Some(dir) = &options.dir {
             (dir.clone(), None)
@@ -365,6 +371,16 @@ pub fn definitions() -> PathBuf {
     }
 }
 
+/// What is said of a cluster that is named but not used: the observer judges by the audit log, which only
+/// an API server of the lab's own gives it.
+fn not_used(kubeconfig: Option<&OsStr>) -> Option<String> {
+    let kubeconfig = kubeconfig.filter(|path| !path.is_empty())?;
+    Some(format!(
+        "KUBECONFIG={} is not used: the lab starts a control plane of its own, whose audit log it reads",
+        kubeconfig.display()
+    ))
+}
+
 async fn connect(kubeconfig: &str) -> Result<kube::Client> {
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
     let options = KubeConfigOptions::default();
@@ -412,4 +428,19 @@ fn run(program: &Path, arguments: &[String]) -> Result<String> {
         String::from_utf8_lossy(&output.stderr).trim_end()
     );
     Ok(String::from_utf8(output.stdout)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_is_not_used_is_named() {
+        for nothing in [None, Some("")] {
+            assert_eq!(not_used(nothing.map(OsStr::new)), None);
+        }
+        let notice = not_used(Some(OsStr::new("/root/config"))).unwrap();
+        assert!(notice.starts_with("KUBECONFIG=/root/config is not used"));
+        assert!(!notice.contains('\n'));
+    }
 }

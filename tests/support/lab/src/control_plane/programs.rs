@@ -99,7 +99,8 @@ impl Programs {
     /// cores).
     ///
     /// A folder named by `KUBEBUILDER_ASSETS` goes before ours, program by program: envtest's holds
-    /// `etcd`, `kube-apiserver` and `kubectl`.
+    /// `etcd`, `kube-apiserver` and `kubectl`. It saves no build: the kubelet, its runtime and the
+    /// certificates are of the lab's making, and every run needs them.
     ///
     /// # Errors
     /// No `go`, or the build fails; the message ends with what `go` said.
