@@ -34,7 +34,8 @@ const HELPER: &str = "mcd-os";
 /// With which `mcd pivot` ends when the host boots the image next.
 const NEEDS_REBOOT: i32 = 4;
 
-/// Fetches and deploys so many times by `mcd pivot`, and as many by plain tools, each on a new host.
+/// Fetches and deploys so many times by `mcd pivot`, and as many by plain tools, of the same image and of
+/// one that has the same files and nothing else; each on a new host.
 ///
 /// Errors: a host cannot be had, or does not have the deployment afterwards.
 pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>> {
@@ -54,9 +55,13 @@ pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>
         layers.bytes
     );
     let reference = registry.push(&image, "os:b3")?;
+    let rootfs = Image::rootfs(&commit)?;
+    let rootfs_layers = Layers::of(&rootfs.layout)?;
+    let rootfs = registry.push(&rootfs, "os:b3-rootfs")?;
     let programs = programs(&lab, binaries)?;
 
-    let (mut ours, mut plain, mut peaks) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut peaks) = (Vec::new(), Vec::new());
+    let (mut plain, mut of_rootfs) = (Vec::new(), Vec::new());
     for number in 0..samples {
         let host = |kind: &str| {
             let spec = HostSpec::new(&format!("{kind}-{number}"), tree.base());
@@ -66,14 +71,17 @@ pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>
                     .bind(&programs, "programs"),
             )
         };
-        let plainly = host("plain")?;
-        let mut words = vec![
-            "unshare", "--mount", "bash", "-euc", PLAIN, "plain", &reference,
-        ];
-        words.extend(layers.digests.iter().map(String::as_str));
-        plain.push(timed(&plainly, &words, 0)?);
-        is_deployed(&plainly, &commit)?;
-        drop(plainly);
+        let plainly = |kind, reference: &str, layers: &Layers| {
+            let host = host(kind)?;
+            let mut words = vec!["unshare", "--mount", "bash", "-euc", PLAIN, "plain"];
+            words.push(reference);
+            words.extend(layers.digests.iter().map(String::as_str));
+            let ms = timed(&host, &words, 0)?;
+            is_deployed(&host, &commit)?;
+            anyhow::Ok(ms)
+        };
+        plain.push(plainly("plain", &reference, &layers)?);
+        of_rootfs.push(plainly("rootfs", &rootfs, &rootfs_layers)?);
 
         let host = host("pivot")?;
         let words = ["/run/lab/programs/mcd", "pivot", &reference];
@@ -86,6 +94,7 @@ pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>
 
     let ours = median(&ours).context("nothing was measured")?;
     let plain = median(&plain).context("nothing was measured")?;
+    let of_rootfs = median(&of_rootfs).context("nothing was measured")?;
     let image_bytes = float(layers.bytes);
     Ok(vec![
         Figure::new("mcd_os_peak_rss", peaks.into_iter().fold(0.0, f64::max))?
@@ -96,6 +105,11 @@ pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>
             .beside("mcd", ours, Unit::Ms)
             .beside("skopeo copy, ostree commit and deploy", plain, Unit::Ms)
             .beside("image", image_bytes, Unit::Bytes),
+        Figure::new("mcd_fetch_rootfs_ratio", ours / of_rootfs)?
+            .of(samples)
+            .beside("mcd", ours, Unit::Ms)
+            .beside("the same of a plain root file system", of_rootfs, Unit::Ms)
+            .beside("its image", float(rootfs_layers.bytes), Unit::Bytes),
     ])
 }
 

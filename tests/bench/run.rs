@@ -24,7 +24,11 @@ const MEMORY: [&str; 4] = [
     "mcd_idle_rss_300",
 ];
 const TRAFFIC: [&str; 2] = ["mcd_api_idle_hour_requests", "mcd_api_idle_hour_bytes"];
-const FETCH: [&str; 2] = ["mcd_os_peak_rss", "mcd_fetch_ratio"];
+const FETCH: [&str; 3] = [
+    "mcd_os_peak_rss",
+    "mcd_fetch_ratio",
+    "mcd_fetch_rootfs_ratio",
+];
 const REBOOTLESS: [&str; 2] = ["mcd_rebootless_ms", "mcd_rebootless_p95_ms"];
 const SERVICE: [&str; 6] = [
     "mcd_out_of_service_ms",
@@ -113,7 +117,7 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, wanted: &Wanted) -> Rep
             Some(done.unwrap_or_else(|panic| Err(panic.into())))
         }
     );
-    for (names, outcome) in [(&TRAFFIC, traffic), (&FETCH, fetch)] {
+    for (names, outcome) in [(&TRAFFIC[..], traffic), (&FETCH[..], fetch)] {
         if let Some(outcome) = outcome {
             bench.take(names, outcome);
         }

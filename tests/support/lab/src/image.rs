@@ -1,20 +1,22 @@
-//! Container images of commits, in both forms that a node may be told to run.
+//! Container images of commits: in both forms that a node may be told to run, and as plain as can be.
 //!
 //! Each is an OCI layout in the cache, for [`crate::registry::Registry::push`].
 //!
 //! - `native`: an ostree commit as layers, with `ostree.bootable`
 //! - `repository`: an image with a repository at `/srv/repo`, as before OpenShift 4.12
+//! - `rootfs`: the files alone, which no node takes; what others are measured against
+//! - `layout`: an OCI layout of one layer
 
+mod layout;
 mod native;
 mod repository;
+mod rootfs;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use crate::cache::{self, Recipe};
-use crate::program::{command, run};
 use crate::tree::Commit;
 
 /// Label that names the commit inside.
@@ -47,8 +49,22 @@ impl Image {
     ///
     /// The commit's repository cannot be read.
     pub fn with_repository(commit: &Commit) -> Result<Self> {
-        let recipe = Recipe::default().with("repository", include_str!("image/repository.rs"));
+        let recipe = Recipe::default()
+            .with("repository", include_str!("image/repository.rs"))
+            .with("layout", include_str!("image/layout.rs"));
         Self::make(commit, recipe, repository::write)
+    }
+
+    /// The commit's files as one layer, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// The commit's repository cannot be read.
+    pub fn rootfs(commit: &Commit) -> Result<Self> {
+        let recipe = Recipe::default()
+            .with("rootfs", include_str!("image/rootfs.rs"))
+            .with("layout", include_str!("image/layout.rs"));
+        Self::make(commit, recipe, rootfs::write)
     }
 
     fn make(
@@ -63,20 +79,4 @@ impl Image {
             commit: commit.clone(),
         })
     }
-}
-
-/// Moves a file to where a layout has the blob of its content; its descriptor.
-fn into_blob(layout: &Path, media_type: &str, file: &Path) -> Result<serde_json::Value> {
-    // By a program: ours is ten times slower in a build for tests.
-    let printed = run(command("sha256sum").arg("--binary").arg(file))?;
-    let digest = printed.split(' ').next().unwrap_or_default();
-    let blobs = layout.join("blobs/sha256");
-    fs::create_dir_all(&blobs)?;
-    let size = fs::metadata(file)?.len();
-    fs::rename(file, blobs.join(digest))?;
-    Ok(serde_json::json!({
-        "mediaType": media_type,
-        "digest": format!("sha256:{digest}"),
-        "size": size,
-    }))
 }
