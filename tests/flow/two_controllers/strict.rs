@@ -57,7 +57,7 @@ pub(crate) async fn accepts_all(client: &Client, log: &Path) -> Result<()> {
             let answer =
                 answer.map_or_else(|error| format!("{error:#}"), |()| "nothing".to_owned());
             ensure!(
-                answer.contains("noSuchField"),
+                answer.contains("unknown field"),
                 "to {} with an unknown field it says {answer}",
                 event.uri
             );
