@@ -73,7 +73,8 @@ pub(crate) async fn accepts_all(client: &Client, log: &Path) -> Result<()> {
 
 /// The same request, which changes nothing and refuses what it would else drop.
 async fn again(client: &Client, event: &Event, object: &ObjectRef, body: &Value) -> Result<()> {
-    let request = Request::new("");
+    // Its path is put right below, where there is all of it.
+    let request = Request::new("/again");
     let mut request = if event.verb == Verb::Create {
         // There is one of its name already.
         let name = body.pointer("/metadata/name").and_then(Value::as_str);
