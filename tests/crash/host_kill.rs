@@ -16,7 +16,7 @@ use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
 
 use self::deaths::{DEATHS, Death};
-use super::points::{Chooser, Tally};
+use super::points::{Choice, Chooser, Tally};
 use super::site::{Site, boot, expect, settle};
 use super::stage::Stages;
 use super::state::{Kept, State, strays};
@@ -108,7 +108,10 @@ impl Suite<'_> {
             }
             Ok(Order::GoOn)
         })?;
-        if let Some(call) = ended.done.last() {
+        // The end is no point of the bulk; with the small OS, it could not be booted.
+        if let Some(call) = ended.done.last()
+            && death.tried != Choice::Bulk
+        {
             send(call.name, format!("its end, after {call}"))?;
         }
         self.tally
