@@ -76,3 +76,6 @@ pub const FETCHED: &str = "slipway.dev/fetched";
 /// On a MachineConfigPool; written by the controller: the round of assignments under way. Writing it with the pool's
 /// `resourceVersion` claims the round, so that of two controllers only one decides.
 pub const ROUND: &str = "slipway.dev/round";
+/// On a rendered MachineConfig; written by the controller: `"true"` where the cluster had no ControllerConfig when it was rendered. One
+/// without this that a controller made holds what a ControllerConfig said, such as the release's OS image.
+pub const WITHOUT_CONTROLLER_CONFIG: &str = "slipway.dev/without-controller-config";

@@ -31,6 +31,8 @@ pub struct ConfigMeta {
     pub pool: Option<String>,
     /// Whether it says that a user replaced the OS image.
     pub is_image_overridden: bool,
+    /// Whether it says that it was rendered while there was no ControllerConfig.
+    pub is_without_controller_config: bool,
 }
 
 impl ConfigMeta {
@@ -43,6 +45,8 @@ impl ConfigMeta {
             generated_by: take(annotation::GENERATED_BY_CONTROLLER_VERSION),
             release_version: take(annotation::RELEASE_IMAGE_VERSION),
             is_image_overridden: take(annotation::OS_IMAGE_URL_OVERRIDDEN).as_deref()
+                == Some("true"),
+            is_without_controller_config: take(annotation::WITHOUT_CONTROLLER_CONFIG).as_deref()
                 == Some("true"),
             pool: metadata
                 .owner_references

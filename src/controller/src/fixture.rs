@@ -142,7 +142,8 @@ pub(crate) fn settled() -> (Cluster, Vec<Value>, String) {
             metadata(&sources[0]),
             json!({ "metadata": { "name": target, "uid": "r", "resourceVersion": "3", "annotations": {
                 "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                "machineconfiguration.openshift.io/release-image-version": VERSION
+                "machineconfiguration.openshift.io/release-image-version": VERSION,
+                "slipway.dev/without-controller-config": "true"
             } } }),
         ],
         ..Cluster::default()

@@ -9,7 +9,7 @@ use pool::selector::Selector;
 use service::report::Chain;
 use tokio::time::Instant;
 
-use self::inputs::{Inputs, Preparation, prepare};
+use self::inputs::{Inputs, Preparation, missing, prepare};
 use crate::announce::Announcement;
 use crate::configs::ConfigMeta;
 use crate::requests::Requests;
@@ -91,6 +91,11 @@ pub async fn turn(
             tracing::debug!(pool = turn.pool.view.name, reason = why, "not rendered yet");
             return Ok(turn);
         }
+        Preparation::Impossible(why) => {
+            // Nothing was asked of anybody to find that out, so it needs no remembering.
+            turn.outcome = Some(Err(failed(&turn.pool, &why)));
+            return Ok(turn);
+        }
         Preparation::SelectingAll => {
             turn.said.push(Announcement::SelectingAll {
                 what: "machineconfigs",
@@ -102,8 +107,6 @@ pub async fn turn(
     if last.as_ref().is_some_and(|last| last.stands(&inputs)) {
         return Ok(turn);
     }
-    let name = turn.pool.view.name.clone();
-    let failed = |why: String| format!("Failed to render configuration for pool {name}: {why}");
     let rendered = match make(requests, &turn.pool, &inputs).await? {
         Ok(rendered) => rendered,
         Err(failure) => {
@@ -111,7 +114,7 @@ pub async fn turn(
                 Failure::Sources(why) => (why, None),
                 Failure::Refused(why) => (why, Some(Instant::now() + REFUSED)),
             };
-            let outcome = Err(failed(why));
+            let outcome = Err(failed(&turn.pool, &why));
             turn.outcome = Some(outcome.clone());
             *last = Some(Last {
                 inputs,
@@ -137,11 +140,18 @@ pub async fn turn(
         Err(error) if error.is_transient() => Err(error),
         Err(error) => {
             // Refused for good: what refuses may change without the sources changing, so it is tried again with the next look.
-            turn.outcome = Some(Err(failed(Chain(&error).to_string())));
+            turn.outcome = Some(Err(failed(&turn.pool, &Chain(&error).to_string())));
             *last = None;
             Ok(turn)
         }
     }
+}
+
+fn failed(pool: &Pool, why: &str) -> String {
+    format!(
+        "Failed to render configuration for pool {}: {why}",
+        pool.view.name
+    )
 }
 
 /// Reads the sources and renders them. The inner error is about them.
@@ -181,6 +191,14 @@ async fn make(
             return Ok(Err(Failure::Sources(why)));
         }
     };
+    if let Some((gone, false)) = &inputs.target
+        && inputs.is_without_controller_config
+        && *gone != rendered.name
+    {
+        // Nobody can say what it was made from. Made from the same, it has the same name and is made again.
+        let why = format!("{gone}, which the pool names, is gone and may have been made from it");
+        return Ok(Err(Failure::Sources(missing(&why))));
+    }
     if let Some(why) = refusal::of(requests, pool, &sources, &rendered).await? {
         return Ok(Err(Failure::Refused(why)));
     }

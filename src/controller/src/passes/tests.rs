@@ -108,7 +108,8 @@ async fn a_new_pool_is_rendered_then_its_first_node_is_told() {
                 "name": target,
                 "annotations": {
                     "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                    "machineconfiguration.openshift.io/release-image-version": VERSION
+                    "machineconfiguration.openshift.io/release-image-version": VERSION,
+                    "slipway.dev/without-controller-config": "true"
                 },
                 "ownerReferences": [{
                     "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
@@ -181,7 +182,8 @@ fn born() -> (Cluster, Vec<Value>, Value, Value) {
     edge["spec"]["nodeSelector"] = json!({ "matchLabels": { "node-role.kubernetes.io/edge": "" } });
     let mut config = json!({ "metadata": { "name": target, "uid": "r", "resourceVersion": "3", "annotations": {
         "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-        "machineconfiguration.openshift.io/release-image-version": VERSION
+        "machineconfiguration.openshift.io/release-image-version": VERSION,
+        "slipway.dev/without-controller-config": "true"
     } } });
     config["metadata"]["ownerReferences"] = json!([{
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
@@ -361,6 +363,32 @@ async fn a_paused_pool_is_rendered_and_tells_nobody() {
         set_status(&mut known, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
     ];
     passes(&cluster, calls, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_whose_controller_config_is_gone_is_degraded_and_not_rolled() {
+    let (mut cluster, _, target) = settled();
+    cluster.nodes = vec![node("n1", &target)];
+    let added = source("60-b", &spec_with("b=1"));
+    cluster.configs.push(metadata(&added));
+    let mark =
+        json!({ "metadata": { "annotations": { "slipway.dev/without-controller-config": null } } });
+    cluster.configs[1] = patched(&cluster.configs[1], &mark, "4");
+    let why = format!(
+        "Failed to render configuration for pool worker: ControllerConfig machine-config-controller is missing: {target}, which the pool names, was made from it. Create it again, or remove spec.configuration of the pool to render without it"
+    );
+    let updated = format!("All nodes are updated with MachineConfig {target}");
+    let mut conditions = rolling(&target, &nobody_waits());
+    conditions[0] = condition("Updated", true, "", &updated);
+    conditions[1] = condition("Updating", false, "", "");
+    conditions[2] = condition("RenderDegraded", true, "", &why);
+    conditions[5] = condition("Degraded", true, "", &why);
+    let mut changes = status(&conditions, [1, 1, 1, 0, 0]);
+    changes["configuration"] = cluster.pools[0]["spec"]["configuration"].clone();
+    let mut known = cluster.pools[0].clone();
+    let calls = vec![set_status(&mut known, &changes, "11")];
+    let (said, _) = passes(&cluster, calls, 3).await;
+    assert_eq!(said, []);
 }
 
 #[tokio::test(start_paused = true)]

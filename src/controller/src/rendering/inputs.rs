@@ -13,6 +13,8 @@ pub struct Inputs {
     pub(super) sources: Vec<SourceVersion>,
     pub(super) base: Base,
     pub(super) release: String,
+    /// Whether there is no ControllerConfig, so that base and release are nobody's.
+    pub(super) is_without_controller_config: bool,
     /// What the pool names now, and whether that object is there: a configuration in use that somebody deleted is made again.
     pub(super) target: Option<(String, bool)>,
 }
@@ -30,6 +32,8 @@ pub(super) struct SourceVersion {
 pub enum Preparation {
     /// Nothing can be said yet; what the pool says about its rendering stays.
     Wait(String),
+    /// It must not be rendered, and somebody has to mend that: the text of the pool's condition.
+    Impossible(String),
     /// The pool's selector is `{}`.
     SelectingAll,
     /// To be rendered from these.
@@ -49,6 +53,11 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     let controller_config = snapshot.controller_config();
     if let Some(why) = controller_config.and_then(unsettled) {
         return Preparation::Wait(why);
+    }
+    if controller_config.is_none()
+        && let Some(why) = bereft(pool, snapshot)
+    {
+        return Preparation::Impossible(why);
     }
     let sources = snapshot
         .configs
@@ -70,6 +79,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         sources,
         base: base(controller_config),
         release: release(controller_config),
+        is_without_controller_config: controller_config.is_none(),
         target,
     })
 }
@@ -102,6 +112,29 @@ fn unsettled(config: &ControllerConfig) -> Option<String> {
             controller_config::NAME
         )
     })
+}
+
+/// Why a pool cannot do without a ControllerConfig, if it cannot: what it names was made from one, and what was rendered now would have
+/// neither the OS image nor the extensions of the release, and be rolled at once.
+///
+/// A configuration that no controller made, or one made while there was no ControllerConfig, needs none.
+fn bereft(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
+    let known = snapshot.configs.get(pool.view.target.as_deref()?)?;
+    let needs_one = known.generated_by.is_some() && !known.is_without_controller_config;
+    needs_one.then(|| {
+        missing(&format!(
+            "{}, which the pool names, was made from it",
+            known.name
+        ))
+    })
+}
+
+/// Why nothing is rendered while there is no ControllerConfig, and the ways out.
+pub(super) fn missing(why: &str) -> String {
+    let name = controller_config::NAME;
+    format!(
+        "ControllerConfig {name} is missing: {why}. Create it again, or remove spec.configuration of the pool to render without it"
+    )
 }
 
 fn base(config: Option<&ControllerConfig>) -> Base {
@@ -145,7 +178,9 @@ mod tests {
                 .into_iter()
                 .map(|source| source.name)
                 .collect(),
-            other @ (Preparation::Wait(_) | Preparation::SelectingAll) => panic!("{other:?}"),
+            other @ (Preparation::Wait(_)
+            | Preparation::Impossible(_)
+            | Preparation::SelectingAll) => panic!("{other:?}"),
         }
     }
 
@@ -265,6 +300,46 @@ mod tests {
             ("os", "extensions")
         );
         assert_eq!(inputs.release, "4.19.1");
+    }
+
+    #[test]
+    fn only_a_configuration_made_without_a_controller_config_is_replaced_without_one() {
+        let by = "machineconfiguration.openshift.io/generated-by-controller-version";
+        let without = "slipway.dev/without-controller-config";
+        let table = [
+            ("a person's", json!({}), true),
+            ("ours, without", json!({ by: "x", without: "true" }), true),
+            ("ours, with, or the original's", json!({ by: "x" }), false),
+            ("marked otherwise", json!({ by: "x", without: "no" }), false),
+        ];
+        for (what, annotations, is_rendered) in table {
+            let (mut cluster, _, _) = settled();
+            cluster.configs[1]["metadata"]["annotations"] = annotations;
+            let is_prepared = match prepared(&cluster) {
+                Preparation::Inputs(_) => true,
+                Preparation::Impossible(why) => {
+                    assert!(
+                        why.contains("machine-config-controller is missing"),
+                        "{why}"
+                    );
+                    false
+                }
+                other @ (Preparation::Wait(_) | Preparation::SelectingAll) => panic!("{other:?}"),
+            };
+            assert_eq!(is_prepared, is_rendered, "{what}");
+            // With one, and for a pool that names nothing, it is all the same.
+            let first = Cluster {
+                pools: vec![pool(None)],
+                ..cluster.clone()
+            };
+            assert!(matches!(prepared(&first), Preparation::Inputs(_)), "{what}");
+            let status = status(&[("TemplateControllerCompleted", "True")]);
+            cluster.controller_configs = vec![controller_config(&json!({}), 3, &status)];
+            assert!(
+                matches!(prepared(&cluster), Preparation::Inputs(_)),
+                "{what}"
+            );
+        }
     }
 
     #[test]

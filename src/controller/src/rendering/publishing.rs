@@ -22,11 +22,12 @@ pub(super) async fn publish(
     rendered: &Rendered,
     inputs: &Inputs,
 ) -> Result<(), wire::Error> {
-    let wanted = annotations(rendered, &inputs.release);
+    let wanted = annotations(rendered, inputs);
     if let Some(known) = snapshot.configs.get(&rendered.name) {
         let is_current = known.generated_by.as_deref() == Some(BUILD)
             && known.release_version.as_ref() == Some(&inputs.release)
-            && known.is_image_overridden == rendered.image_overridden_by.is_some();
+            && known.is_image_overridden == rendered.image_overridden_by.is_some()
+            && known.is_without_controller_config == inputs.is_without_controller_config;
         if !is_current {
             requests.annotate_config(&rendered.name, &wanted).await?;
         }
@@ -73,17 +74,25 @@ fn on_creation(rendered: &Rendered, release: &str) -> Vec<Announcement> {
     said
 }
 
-fn annotations(rendered: &Rendered, release: &str) -> Value {
+fn annotations(rendered: &Rendered, inputs: &Inputs) -> Value {
     let mut annotations = Map::new();
     annotations.insert(
         annotation::GENERATED_BY_CONTROLLER_VERSION.to_owned(),
         json!(BUILD),
     );
-    annotations.insert(annotation::RELEASE_IMAGE_VERSION.to_owned(), json!(release));
+    annotations.insert(
+        annotation::RELEASE_IMAGE_VERSION.to_owned(),
+        json!(inputs.release),
+    );
     let overridden = rendered.image_overridden_by.is_some().then_some("true");
     annotations.insert(
         annotation::OS_IMAGE_URL_OVERRIDDEN.to_owned(),
         json!(overridden),
+    );
+    let without = inputs.is_without_controller_config.then_some("true");
+    annotations.insert(
+        annotation::WITHOUT_CONTROLLER_CONFIG.to_owned(),
+        json!(without),
     );
     Value::Object(annotations)
 }

@@ -92,6 +92,7 @@ async fn no_source_is_a_failure_that_names_the_selector() {
 async fn what_nodes_cannot_follow_is_refused_with_its_source() {
     let (mut cluster, mut sources, _) = settled();
     cluster.pools[0]["spec"]["configuration"]["name"] = json!(OLD);
+    cluster.configs[1] = json!({ "metadata": { "name": OLD } });
     sources.push(source("60-fips", &json!({ "fips": true })));
     cluster.configs.push(metadata(&sources[1]));
     let calls = vec![
@@ -110,6 +111,7 @@ async fn what_nodes_cannot_follow_is_refused_with_its_source() {
 async fn a_refusal_is_looked_at_again_after_a_while() {
     let (mut cluster, mut sources, _) = settled();
     cluster.pools[0]["spec"]["configuration"]["name"] = json!(OLD);
+    cluster.configs[1] = json!({ "metadata": { "name": OLD } });
     let disk = json!({ "device": "/dev/vdb", "wipeTable": true });
     let config = json!({ "ignition": { "version": "3.4.0" }, "storage": { "disks": [disk] } });
     sources.push(source("60-disk", &json!({ "config": config })));
@@ -130,7 +132,8 @@ async fn a_refusal_is_looked_at_again_after_a_while() {
             "name": target,
             "annotations": {
                 "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                "machineconfiguration.openshift.io/release-image-version": VERSION
+                "machineconfiguration.openshift.io/release-image-version": VERSION,
+                "slipway.dev/without-controller-config": "true"
             },
             "ownerReferences": [owner]
         },
@@ -182,11 +185,13 @@ async fn annotations_of_a_configuration_in_use_are_refreshed() {
     let (mut cluster, sources, target) = settled();
     cluster.configs[1]["metadata"]["annotations"] = json!({
         "machineconfiguration.openshift.io/generated-by-controller-version": "an older build",
-        "machineconfiguration.openshift.io/os-image-url-overridden": "true"
+        "machineconfiguration.openshift.io/os-image-url-overridden": "true",
+        "slipway.dev/without-controller-config": "true"
     });
     let annotations = json!({
         "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
         "machineconfiguration.openshift.io/release-image-version": VERSION,
+        "slipway.dev/without-controller-config": "true",
         "machineconfiguration.openshift.io/os-image-url-overridden": null
     });
     let calls = vec![
@@ -227,7 +232,8 @@ async fn a_refusal_of_the_api_server_is_the_outcome_and_tried_again() {
             "name": target,
             "annotations": {
                 "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                "machineconfiguration.openshift.io/release-image-version": VERSION
+                "machineconfiguration.openshift.io/release-image-version": VERSION,
+                "slipway.dev/without-controller-config": "true"
             },
             "ownerReferences": [{
                 "apiVersion": API_VERSION, "kind": "MachineConfigPool", "name": "worker", "uid": "uid-worker",
@@ -255,4 +261,112 @@ async fn a_refusal_of_the_api_server_is_the_outcome_and_tried_again() {
         "{}",
         failure(&turn)
     );
+}
+
+/// A ControllerConfig that has completed, with an OS image.
+fn controller_config() -> Value {
+    let completed = json!({ "type": "TemplateControllerCompleted", "status": "True" });
+    json!({
+        "metadata": { "name": "machine-config-controller", "generation": 1 },
+        "spec": { "baseOSContainerImage": "release/os", "baseOSExtensionsContainerImage": "release/extensions" },
+        "status": { "observedGeneration": 1, "conditions": [completed] }
+    })
+}
+
+/// A pool that was rendered from a ControllerConfig which is gone since, and its source.
+fn bereft() -> (Cluster, Vec<Value>, String) {
+    let (mut cluster, sources, without) = settled();
+    let base = machineconfig::render::Base {
+        os_image_url: "release/os".to_owned(),
+        extensions_image: "release/extensions".to_owned(),
+        ..machineconfig::render::Base::default()
+    };
+    let read = serde_json::from_value(sources[0].clone()).unwrap();
+    let target = render("worker", &[super::source(read)], &base)
+        .unwrap()
+        .name;
+    assert_ne!(target, without);
+    cluster.pools[0]["spec"]["configuration"]["name"] = json!(target);
+    cluster.configs[1] = json!({ "metadata": { "name": target, "uid": "r", "resourceVersion": "3", "annotations": {
+        "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+        "machineconfiguration.openshift.io/release-image-version": VERSION
+    } } });
+    (cluster, sources, target)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_config_that_is_gone_is_said_and_waited_for() {
+    let (mut cluster, sources, target) = bereft();
+    let gone = cluster.snapshot();
+    cluster.controller_configs = vec![controller_config()];
+    let back = cluster.snapshot();
+    // Nothing is asked or written before it is back; then the same is rendered, and nothing has to be written.
+    let (script, client) = Script::start(vec![list(&sources)]);
+    let requests = Requests::new(Arc::new(Access::of_client(client)));
+    let pool = gone.pools.get("worker").unwrap().as_ref().clone();
+    let mut last = None;
+    let work = Box::pin(async {
+        for _ in 0..2 {
+            let waits = turn(&requests, &gone, pool.clone(), &mut last).await;
+            let waits = waits.unwrap();
+            assert_eq!(
+                failure(&waits),
+                format!(
+                    "Failed to render configuration for pool worker: ControllerConfig machine-config-controller is missing: {target}, which the pool names, was made from it. Create it again, or remove spec.configuration of the pool to render without it"
+                )
+            );
+            assert_eq!(waits.pool, pool);
+        }
+        let ends = turn(&requests, &back, pool.clone(), &mut last)
+            .await
+            .unwrap();
+        assert_eq!(ends.outcome, Some(Ok(())));
+        assert_eq!(ends.pool, pool);
+        // Gone again after a rendering that went well.
+        let waits = turn(&requests, &gone, pool.clone(), &mut last)
+            .await
+            .unwrap();
+        assert!(failure(&waits).contains("is missing"));
+    });
+    script.drive(work).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_and_its_controller_config_both_gone_are_not_replaced() {
+    let (mut cluster, sources, target) = bereft();
+    cluster.configs.truncate(1);
+    let turn = turns(&cluster, vec![list(&sources)], 2).await.unwrap();
+    let why = format!("{target}, which the pool names, is gone and may have been made from it");
+    assert!(failure(&turn).contains(&why), "{}", failure(&turn));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_in_use_that_is_gone_is_made_again_without_a_controller_config() {
+    let (mut cluster, sources, target) = settled();
+    cluster.configs.truncate(1);
+    let (_, spec) = rendered(&sources);
+    let object = json!({
+        "apiVersion": API_VERSION, "kind": "MachineConfig",
+        "metadata": {
+            "name": target,
+            "annotations": {
+                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+                "machineconfiguration.openshift.io/release-image-version": VERSION,
+                "slipway.dev/without-controller-config": "true"
+            },
+            "ownerReferences": [{
+                "apiVersion": API_VERSION, "kind": "MachineConfigPool", "name": "worker", "uid": "uid-worker",
+                "controller": true, "blockOwnerDeletion": true
+            }]
+        },
+        "spec": spec
+    });
+    let created = json!({ "metadata": { "name": target, "resourceVersion": "9" } });
+    let path = format!("{GROUP}/machineconfigs?{MANAGER}");
+    let calls = vec![
+        list(&sources),
+        Call::post(&path, object, Reply::Object(201, created)),
+    ];
+    let turn = turns(&cluster, calls, 1).await.unwrap();
+    assert_eq!(turn.outcome, Some(Ok(())));
 }
