@@ -233,7 +233,7 @@ impl Controller {
             &mut last,
         )
         .await;
-        self.pools.entry(name).or_default().rendering = last;
+        self.pools.entry(name.clone()).or_default().rendering = last;
         let turn = turn?;
         let mut pool = turn.pool;
         self.store.learn_pools(News::Present(pool.clone()));
@@ -250,13 +250,12 @@ impl Controller {
         let mut is_finished = true;
         if !decide(&pool.view, members).assignments.is_empty() {
             let round =
-                telling::tell(&self.requests, sight.snapshot, &pool.view.name, topology).await?;
+                telling::tell(&self.requests, &self.store, sight.snapshot, &name, topology).await?;
             is_finished = round.missed.is_empty();
             pool = round.pool;
             nodes = self.learn(sight, &pool, round.nodes);
             if !round.told.is_empty() {
-                let config = pool.view.target.clone().unwrap_or_default();
-                let nodes = round.told;
+                let (nodes, config) = (round.told, round.target);
                 self.say(&pool, &[Announcement::Targeted { nodes, config }]);
             }
         }

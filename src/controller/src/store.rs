@@ -221,6 +221,11 @@ impl Store {
         self.lock().clone()
     }
 
+    /// What is known now of one pool.
+    pub fn pool(&self, name: &str) -> Option<Arc<Pool>> {
+        self.lock().pools.get(name).cloned()
+    }
+
     /// Waits for news since the last wait.
     pub async fn changed(&self) {
         self.changed.notified().await;

@@ -1,5 +1,8 @@
 //! A claimed round, and the nodes that are told.
 
+use std::sync::Arc;
+
+use cluster::collection::News;
 use cluster::wire;
 use pool::membership::Membership;
 use pool::node::NodeView;
@@ -10,7 +13,7 @@ use pool::write::NodeWrite;
 use service::report::Chain;
 
 use crate::requests::Requests;
-use crate::store::{Pool, Snapshot};
+use crate::store::{Pool, Snapshot, Store};
 
 /// What came of a round.
 #[derive(Debug)]
@@ -21,7 +24,9 @@ pub struct Round {
     pub nodes: Vec<NodeView>,
     /// Nodes that were told.
     pub told: Vec<String>,
-    /// Nodes that were claimed and not told: they changed in between, or the API server did not take it.
+    /// What they were told.
+    pub target: String,
+    /// Nodes that were claimed and not told: they changed in between, the API server did not take it, or the pool was paused.
     pub missed: Vec<String>,
 }
 
@@ -30,10 +35,14 @@ pub struct Round {
 /// The order of the requests is what the budget rests on: the pool is read before the nodes, the claim carries the pool's version, and
 /// each node is written only in the version that was read (see `pool::round`).
 ///
+/// Before each write the newest that is known of the pool is looked at: once it is paused or being deleted, nobody else is told. Who was
+/// claimed and not told stays claimed: it counts as out, and is told first when the pool goes on.
+///
 /// # Errors
 /// Of the API server: 409 where the pool changed since it was read, for example because another replica claimed a round.
 pub async fn tell(
     requests: &Requests,
+    store: &Store,
     snapshot: &Snapshot,
     name: &str,
     topology: Option<&str>,
@@ -52,6 +61,7 @@ pub async fn tell(
             pool,
             nodes,
             told: Vec::new(),
+            target: String::new(),
             missed: Vec::new(),
         });
     }
@@ -62,14 +72,26 @@ pub async fn tell(
         "nodes to tell"
     );
     let claimed = requests.claim(&pool, &claim).await?;
+    store.learn_pools(News::Present(claimed.clone()));
     let writes = writes(&decision, &pool.view, members, topology);
     let mut round = Round {
         pool: claimed,
         nodes,
         told: Vec::new(),
+        target: claim.target,
         missed: Vec::new(),
     };
     for write in writes {
+        if let Some(stopped) = store.pool(name).filter(|pool| !pool.view.may_tell()) {
+            tracing::info!(
+                node = write.node,
+                pool = name,
+                "not told: the pool was stopped meanwhile"
+            );
+            round.pool = Arc::unwrap_or_clone(stopped);
+            round.missed.push(write.node);
+            continue;
+        }
         carry_out(requests, &mut round, write).await;
     }
     Ok(round)

@@ -10,6 +10,9 @@
 //! A claimed node whose version is still the claimed one may be told at any moment by whoever claimed it, so it counts as out for
 //! everyone. Once its version has changed, either it was told, which its annotation shows, or that write can no longer succeed. So a
 //! later round may drop the node, and nothing depends on a clock.
+//!
+//! A pause stops a round between two of its writes, as soon as the controller knows of it ([`crate::view::PoolView::may_tell`]). Who was
+//! claimed and not told stays claimed.
 
 use std::collections::BTreeMap;
 

@@ -67,7 +67,12 @@ impl PoolView {
     /// Whether nodes are being told, or would be if the budget allowed: there is a target and a budget, and nobody stopped it.
     pub fn is_rolling(&self) -> bool {
         let has_budget = budget(&self.name, self.max_unavailable.as_ref(), 1).is_ok();
-        self.target.is_some() && has_budget && !self.is_paused && !self.is_deleted
+        self.target.is_some() && has_budget && self.may_tell()
+    }
+
+    /// Whether a node may be told at all. A pause, or a deletion, stops a round between two of its writes.
+    pub const fn may_tell(&self) -> bool {
+        !self.is_paused && !self.is_deleted
     }
 
     /// Whether its selector selects the node.

@@ -1,6 +1,6 @@
 //! Two controllers, requests in any order, writes delayed for any time: the budget holds at every moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::NodeState;
 use proptest::prelude::*;
@@ -19,6 +19,8 @@ struct Server {
     pool: PoolView,
     nodes: Vec<NodeView>,
     version: u64,
+    /// What must not have happened.
+    faulty: Vec<String>,
 }
 
 impl Server {
@@ -32,6 +34,7 @@ impl Server {
                 .map(|index| node(&format!("node-{index}")))
                 .collect(),
             version: 1,
+            faulty: Vec::new(),
         }
     }
 
@@ -54,6 +57,9 @@ impl Server {
     fn claim(&mut self, read: &PoolView, round: Round) -> bool {
         let is_current = self.pool.resource_version == read.resource_version;
         if is_current {
+            if self.pool.is_paused {
+                self.faulty.push(format!("claimed while paused: {round:?}"));
+            }
             self.change_pool(|pool| pool.round = round);
         }
         is_current
@@ -82,8 +88,8 @@ enum Controller {
     Idle,
     HasPool(PoolView),
     HasNodes(PoolView, Vec<NodeView>),
-    /// Nodes left to tell, each with the version that was read, and the target.
-    Tells(Vec<(String, String)>, String),
+    /// Nodes left to tell, each with the version that was read; the target; and the pool as the watch last told of it.
+    Tells(Vec<(String, String)>, String, PoolView),
 }
 
 impl Controller {
@@ -107,19 +113,26 @@ impl Controller {
                     Some(target)
                         if !decision.assignments.is_empty() && server.claim(&pool, claim) =>
                     {
-                        Self::Tells(tells, target)
+                        Self::Tells(tells, target, server.pool.clone())
                     }
                     _ => Self::Idle,
                 }
             }
-            Self::Tells(mut left, target) => match left.pop() {
-                Some((node, version)) => {
+            Self::Tells(mut left, target, known) => match left.pop() {
+                Some((node, version)) if known.may_tell() => {
                     server.tell(&node, &version, &target);
-                    Self::Tells(left, target)
+                    Self::Tells(left, target, known)
                 }
-                None => Self::Idle,
+                Some(_) | None => Self::Idle,
             },
         };
+    }
+
+    /// The watch tells of the pool as it is.
+    fn see(&mut self, server: &Server) {
+        if let Self::Tells(_, _, known) = self {
+            known.clone_from(&server.pool);
+        }
     }
 }
 
@@ -128,6 +141,8 @@ impl Controller {
 enum Event {
     /// A controller sends its next request.
     Step(usize),
+    /// A controller's watch catches up.
+    Sees(usize),
     /// A controller is killed and starts anew.
     Kill(usize),
     /// A daemon sees what it was told.
@@ -147,6 +162,7 @@ enum Event {
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         12 => (0..2_usize).prop_map(Event::Step),
+        2 => (0..2_usize).prop_map(Event::Sees),
         1 => (0..2_usize).prop_map(Event::Kill),
         2 => (0..NODES).prop_map(Event::Begins),
         4 => (0..NODES).prop_map(Event::Finishes),
@@ -160,6 +176,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2]) {
     match *event {
         Event::Step(which) => controllers[which].step(server),
+        Event::Sees(which) => controllers[which].see(server),
         Event::Kill(which) => controllers[which] = Controller::Idle,
         Event::Begins(index) if server.nodes[index].is_on_the_way() => {
             server.change_node(index, |node| node.state = NodeState::Working);
@@ -182,6 +199,12 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
     }
 }
 
+/// What each node was told.
+fn desired(server: &Server) -> BTreeMap<String, Option<String>> {
+    let told = |node: &NodeView| (node.name.clone(), node.desired_config.clone());
+    server.nodes.iter().map(told).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -196,6 +219,43 @@ proptest! {
             happen(event, &mut server, &mut controllers);
             prop_assert!(server.out() <= max, "{} out after {:?}", server.out(), &events[..=position]);
         }
+        prop_assert!(server.faulty.is_empty(), "{:?}", server.faulty);
+    }
+
+    #[test]
+    fn a_paused_pool_gives_no_node_a_new_target(
+        max in 1..=NODES,
+        before in prop::collection::vec(any_event(), 0..60),
+        unseen in prop::collection::vec(any_event(), 0..10),
+        after in prop::collection::vec(any_event(), 0..60),
+    ) {
+        let mut server = Server::new(max);
+        let mut controllers = [Controller::Idle, Controller::Idle];
+        for event in &before {
+            happen(event, &mut server, &mut controllers);
+        }
+        happen(&Event::Pauses(true), &mut server, &mut controllers);
+        let claimed: BTreeSet<String> = server.pool.round.nodes.keys().cloned().collect();
+        let told = desired(&server);
+        // Before the watch tells of it, only who was claimed before may still be told.
+        let stays = |event: &&Event| !matches!(event, Event::Pauses(_));
+        for event in unseen.iter().filter(stays) {
+            happen(event, &mut server, &mut controllers);
+        }
+        for (node, target) in desired(&server) {
+            prop_assert!(told.get(&node) == Some(&target) || claimed.contains(&node), "{node}: {target:?}");
+        }
+        // From then on nobody is.
+        for which in 0..2 {
+            happen(&Event::Sees(which), &mut server, &mut controllers);
+        }
+        let told = desired(&server);
+        for event in after.iter().filter(stays) {
+            happen(event, &mut server, &mut controllers);
+        }
+        prop_assert_eq!(desired(&server), told);
+        prop_assert!(server.pool.round.nodes.keys().all(|node| claimed.contains(node)));
+        prop_assert!(server.faulty.is_empty(), "{:?}", server.faulty);
     }
 
     #[test]
@@ -227,7 +287,7 @@ fn a_late_write_fails_once_its_node_has_changed() {
     for _ in 0..3 {
         late.step(&mut server);
     }
-    assert!(matches!(&late, Controller::Tells(left, _) if left.len() == 1));
+    assert!(matches!(&late, Controller::Tells(left, ..) if left.len() == 1));
     // The claimed node changes before it is told: another may go now, and the late write must not succeed.
     server.change_node(0, |_| {});
     let mut other = Controller::Idle;

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,17 @@ pub struct Call {
     path: String,
     body: Option<Value>,
     reply: Reply,
+    meanwhile: Option<Meanwhile>,
+}
+
+/// What happens elsewhere while a call is answered.
+#[derive(Clone)]
+struct Meanwhile(Arc<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meanwhile")
+    }
 }
 
 /// What a call is answered with.
@@ -54,6 +65,7 @@ impl Call {
             path: path.to_owned(),
             body: None,
             reply,
+            meanwhile: None,
         }
     }
 
@@ -70,6 +82,13 @@ impl Call {
     /// A POST with this body.
     pub fn post(path: &str, body: Value, reply: Reply) -> Self {
         Self::new(Method::POST, path, reply).with(body)
+    }
+
+    /// Has something happen elsewhere when the call has come, before it is answered.
+    #[must_use]
+    pub fn meanwhile(mut self, happens: impl Fn() + Send + Sync + 'static) -> Self {
+        self.meanwhile = Some(Meanwhile(Arc::new(happens)));
+        self
     }
 
     fn with(mut self, body: Value) -> Self {
@@ -200,6 +219,9 @@ impl State {
                 }
             }
             return self.reject(fault);
+        }
+        if let Some(Meanwhile(happens)) = call.meanwhile {
+            happens();
         }
         reply(call.reply)
     }
