@@ -2,8 +2,10 @@
 //!
 //! What both leave open stays open; what the child says wins; lists are merged by key, the parent's items in place and the child's new
 //! ones after them. The rules are those of `coreos/ignition`'s `config/merge` (`controller.md` 2.7) with one exception: bytes, compression
-//! and hash of a file belong together. A child that brings bytes does not inherit the parent's compression (it is said to be `""`) nor
-//! its hash: a plain file over a compressed one would be unpacked, and fail (OCPBUGS-55327).
+//! and hash of a file belong together. A child that brings bytes inherits neither the parent's compression nor its hash: a plain file
+//! over a compressed one would be unpacked, and fail (OCPBUGS-55327). What it leaves unset counts as `""` while it is merged, and is
+//! unset in the result, as the original has it: the name of a rendered configuration is a hash of it. A child that brings no bytes, such
+//! as a mode alone, leaves the parent's packed as they are; the original forgets that they are packed.
 //!
 //! Laws: `merge(a, nothing)` is `a`; `merge(nothing, a)` is `a`; and `merge(merge(a, b), c)` is `merge(a, merge(b, c))`, unless a path
 //! changes its kind or a kernel argument its list on the way, or a header is removed: what is removed is forgotten by one grouping and
@@ -154,12 +156,10 @@ impl Merge for KernelArguments {
 }
 
 /// The contents of a file: compression and hash are of the bytes they came with.
-fn contents(mut parent: Resource, mut child: Resource) -> Resource {
+fn contents(mut parent: Resource, child: Resource) -> Resource {
     if child.source.is_some() {
         parent.verification = Verification::default();
-        if parent.compression.is_some() {
-            child.compression.get_or_insert_default();
-        }
+        parent.compression = None;
     }
     parent.merge(child)
 }

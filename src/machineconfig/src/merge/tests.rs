@@ -27,25 +27,41 @@ fn configurations_merge_as_ignition_merges_them() {
 }
 
 #[test]
-fn a_plain_file_over_a_compressed_one_is_not_unpacked() {
-    let gzip = "data:;base64,H4sIAAAAAAAAA8tIzcnJBwCGphA2BQAAAA==";
-    let parent = files(&json!({"path": "/etc/x", "contents": {
-        "source": gzip, "compression": "gzip",
-        "verification": {"hash": "sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"},
-    }}));
-    let child = files(&json!({"path": "/etc/x", "contents": {"source": "data:,plain"}}));
-    let merged = merge(parent.clone(), child);
-    assert_eq!(
-        merged.to_value()["storage"]["files"][0],
-        json!({"contents": {"compression": "", "source": "data:,plain"}, "path": "/etc/x"})
-    );
-    let only_mode = files(&json!({"path": "/etc/x", "mode": 384}));
-    let merged = merge(parent, only_mode);
-    assert_eq!(
-        merged.storage.files[0].contents.compression.as_deref(),
-        Some("gzip")
-    );
-    assert!(merged.storage.files[0].contents.verification.hash.is_some());
+fn compression_and_hash_go_with_the_bytes() {
+    let packed = "data:;base64,H4sIAAAAAAAAA8tIzcnJBwCGphA2BQAAAA==";
+    let hash =
+        json!({"hash": "sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"});
+    let hashed = json!({"source": packed, "compression": "gzip", "verification": hash});
+    let gzip = json!({"source": packed, "compression": "gzip"});
+    let plain = json!({"source": "data:,plain"});
+    let explicit = json!({"source": "data:,plain", "compression": ""});
+    let nothing = json!({});
+    let table = [
+        ("unset over packed", &hashed, &plain, &plain),
+        ("unset over said to be plain", &explicit, &plain, &plain),
+        ("unset over unset", &plain, &plain, &plain),
+        (
+            "said to be plain over packed",
+            &hashed,
+            &explicit,
+            &explicit,
+        ),
+        ("said to be plain over unset", &plain, &explicit, &explicit),
+        ("packed over unset", &plain, &gzip, &gzip),
+        ("packed over packed", &hashed, &gzip, &gzip),
+        ("no bytes over packed", &hashed, &nothing, &hashed),
+        (
+            "no bytes over said to be plain",
+            &explicit,
+            &nothing,
+            &explicit,
+        ),
+        ("packed over no bytes", &nothing, &hashed, &hashed),
+    ];
+    for (what, parent, child, expected) in table {
+        let over = |contents: &Value| files(&json!({"path": "/etc/x", "contents": contents}));
+        assert_eq!(merge(over(parent), over(child)), over(expected), "{what}");
+    }
 }
 
 #[test]

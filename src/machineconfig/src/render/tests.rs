@@ -109,6 +109,18 @@ fn equal_specs_share_the_hash_across_pools_and_a_change_does_not() {
     );
 }
 
+/// The hash in the name is of what nodes get, not of what was written over on the way.
+#[test]
+fn what_a_file_was_written_over_does_not_show_in_the_name() {
+    let packed = json!({"source": "data:;base64,H4sIAAAAAAAAA8tIzcnJBwCGphA2BQAAAA==", "compression": "gzip"});
+    let packed = json!({"config": {"ignition": {"version": "3.2.0"}, "storage": {"files": [
+        {"path": "/etc/x", "contents": packed},
+    ]}}});
+    let plain = source("b", WORKER, file("/etc/x", "b"));
+    let over = rendered(&[source("a", WORKER, packed), plain.clone()]);
+    assert_eq!(over.name, rendered(&[plain]).name);
+}
+
 #[test]
 fn lists_are_concatenated_and_flags_added_up() {
     let sources = [
