@@ -18,6 +18,12 @@ struct World {
     wanted: Target,
     /// Reboots into targets that fail their checks.
     bad_boots: u32,
+    /// The last target that was reached and is not bad.
+    last_good: Target,
+    /// What was booted when the newest plan was refused, until there is another plan.
+    refused_in: Option<Target>,
+    /// A refusal was just answered: only a new target is news.
+    is_refused: bool,
 }
 
 /// How the world answers a command.
@@ -34,7 +40,11 @@ fn is_bad(target: &Target) -> bool {
     target.config == "bad"
 }
 
-const NAMES: [&str; 4] = ["a", "b", "c", "bad"];
+fn is_refused(target: &Target) -> bool {
+    target.config == "refused"
+}
+
+const NAMES: [&str; 5] = ["a", "b", "c", "bad", "refused"];
 
 impl World {
     fn new() -> Self {
@@ -48,6 +58,9 @@ impl World {
             drained: false,
             wanted: target("a"),
             bad_boots: 0,
+            last_good: target("a"),
+            refused_in: None,
+            is_refused: false,
         }
     }
 
@@ -73,10 +86,29 @@ impl World {
                 self.held = Some((journal.to, "checks".to_owned()));
                 self.booted = origin.clone();
             } else {
-                self.booted = journal.to;
+                self.booted = journal.to.clone();
+                self.last_good = journal.to;
             }
         }
         // An unswitched plan is undone by the guard: the record is the origin's.
+    }
+
+    /// Sees a command before it is run: what was refused touches nothing.
+    fn see(&mut self, command: &Command) {
+        let touches = matches!(
+            command,
+            Command::Drain | Command::Apply | Command::TakeBack | Command::Reboot
+        );
+        assert!(
+            !touches || self.refused_in.is_none(),
+            "{command:?} after a refusal: {self:?}"
+        );
+        if let Command::Plan { to, .. } = command {
+            self.refused_in = is_refused(to).then(|| self.booted.clone());
+        }
+        if !matches!(command, Command::Uncordon | Command::RetryAfter(_)) {
+            self.is_refused = false;
+        }
     }
 
     /// Runs one command to its answer.
@@ -84,6 +116,10 @@ impl World {
         let fails = || Event::Failed("bad luck".to_owned());
         Some(match command {
             Command::Observe if good => Event::Observed(self.observation()),
+            Command::Plan { to, .. } if good && is_refused(to) => {
+                self.is_refused = true;
+                Event::Refused(vec!["no".to_owned()])
+            }
             Command::Plan { to, .. } if good => {
                 self.planned = Some(to.clone());
                 Event::Planned(if to.config == "c" {
@@ -108,7 +144,8 @@ impl World {
                     |journal| journal.to.clone(),
                 );
                 if to.config == "c" {
-                    self.booted = to;
+                    self.booted = to.clone();
+                    self.last_good = to;
                     self.journal = None;
                     Event::Applied
                 } else {
@@ -147,6 +184,8 @@ impl World {
                 return None;
             }
             Command::Cancel | Command::Reboot => return None,
+            // It would be refused again for ever; only a new target ends that here.
+            Command::RetryAfter(_) if self.is_refused => return None,
             Command::RetryAfter(_) => Event::Retry,
             Command::Observe
             | Command::Plan { .. }
@@ -206,6 +245,7 @@ fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
                     continue;
                 }
                 let command = todo.remove(0);
+                world.see(&command);
                 if command == Command::Reboot {
                     world.reboot(&origin);
                     restart = true;
@@ -250,7 +290,7 @@ fn luck() -> impl Strategy<Value = Luck> {
         1 => Just(Luck::Fails),
         1 => Just(Luck::DaemonDies),
         1 => Just(Luck::HostReboots),
-        2 => (0u8..4).prop_map(Luck::Retargeted),
+        2 => (0u8..5).prop_map(Luck::Retargeted),
     ]
 }
 
@@ -260,7 +300,11 @@ proptest! {
         let (machine, world) = play(&lucks);
         if is_bad(&world.wanted) {
             prop_assert_eq!(machine.phase().name(), "Held");
-            prop_assert!(!is_bad(&world.booted));
+            prop_assert_eq!(&world.booted, &world.last_good);
+        } else if is_refused(&world.wanted) {
+            prop_assert_eq!(machine.phase().name(), "Unreconcilable");
+            prop_assert_eq!(world.refused_in.as_ref(), Some(&world.booted));
+            prop_assert_eq!(&world.booted, &world.last_good);
         } else {
             prop_assert_eq!(machine.phase(), &Phase::Idle);
             prop_assert_eq!(&world.booted, &world.wanted);

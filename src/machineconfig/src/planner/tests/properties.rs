@@ -156,7 +156,8 @@ proptest! {
         let bundle = next(&host, &a, &b, &policies);
         let mut through = host.clone();
         through.apply(&bundle, &images());
-        // A reboot starts from a new deployment each time; only a running system can be half changed.
+        // A reboot starts from a new deployment each time; only a running system can be half changed. What becomes of a plan that reboots
+        // is a matter of trees, boots and what deployments share: `host::execute` holds it on files, for plans made up at random.
         if bundle.plan.route == Route::Live {
             for count in 0..bundle.plan.steps.len() {
                 let mut stopped = host.clone();
