@@ -34,6 +34,10 @@ struct World {
     drained: bool,
     shown: Option<(Option<State>, Option<Target>)>,
     faulty: Vec<String>,
+    /// The last configuration that was reached and is not bad.
+    last_good: Target,
+    /// What was booted when the newest plan was refused, until there is another plan.
+    refused_in: Option<Target>,
 }
 
 impl World {
@@ -52,6 +56,22 @@ impl World {
             drained: false,
             shown: None,
             faulty: Vec::new(),
+            last_good: target(at),
+            refused_in: None,
+        }
+    }
+
+    /// Sees a command before it is run: what was refused touches nothing.
+    fn see(&mut self, command: &Command) {
+        let touches = matches!(
+            command,
+            Command::Drain | Command::Apply | Command::TakeBack | Command::Reboot
+        );
+        if touches && self.refused_in.is_some() {
+            self.complain(&format!("{command:?} after a refusal"));
+        }
+        if let Command::Plan { to, .. } = command {
+            self.refused_in = (to.config == "refused").then(|| self.at.clone());
         }
     }
 
@@ -81,6 +101,7 @@ impl World {
                     self.held = Some((journal.to, "checks failed".to_owned()));
                     self.at = self.origin.clone();
                 } else {
+                    self.last_good = journal.to.clone();
                     self.proved = Some(journal.to);
                 }
             }
@@ -110,6 +131,7 @@ struct Fake {
 
 impl Hands for Fake {
     async fn run(&self, command: Command, say: Say) -> Option<Event> {
+        self.world.borrow_mut().see(&command);
         tokio::time::sleep(Duration::from_secs(1)).await;
         if let Command::Reboot = command {
             self.world.borrow_mut().reboot();
@@ -250,6 +272,7 @@ impl Fake {
                 Event::Failed("a reload failed".to_owned())
             }
             Route::Live => {
+                world.last_good = to.clone();
                 world.at = to;
                 Event::Applied
             }
@@ -379,10 +402,15 @@ proptest! {
         });
         let state = world.shown.as_ref().and_then(|(state, _)| *state);
         match last {
-            Some("refused") => prop_assert_eq!(state, Some(State::Unreconcilable)),
+            Some("refused") => {
+                prop_assert_eq!(state, Some(State::Unreconcilable));
+                prop_assert_eq!(world.refused_in.as_ref(), Some(&world.at));
+                prop_assert_eq!(&world.at, &world.last_good);
+                prop_assert!(world.journal.is_none(), "{:?}", world.journal);
+            }
             Some("bad") => {
                 prop_assert_eq!(state, Some(State::Degraded));
-                prop_assert_ne!(world.at.config.as_str(), "bad");
+                prop_assert_eq!(&world.at, &world.last_good);
             }
             Some(config) => {
                 prop_assert_eq!(world.at.config.as_str(), config);
