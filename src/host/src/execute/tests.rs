@@ -1,5 +1,6 @@
 //! Stop after step *n*, start again, reach the same end: for every *n*.
 
+mod arbitrary;
 mod sim;
 
 use std::panic::{self, AssertUnwindSafe};
