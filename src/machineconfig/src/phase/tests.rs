@@ -2,6 +2,8 @@
 
 mod model;
 
+use std::time::Duration;
+
 use super::outward::State;
 use super::table::FIRST_RETRY;
 use super::*;
@@ -238,7 +240,19 @@ fn a_held_target_waits_for_another() {
     assert_eq!(machine.phase().name(), "Held");
     assert!(machine.reason().contains("kubelet.service failed"));
     let commands = drive(&mut machine, vec![Event::Release]);
-    assert_eq!(commands.first(), Some(&Command::Forget));
+    assert_eq!(commands[..2], [Command::Cancel, Command::Forget]);
+}
+
+#[test]
+fn a_held_node_is_uncordoned_until_it_is() {
+    let mut machine = Machine::new();
+    drive(&mut machine, vec![Event::Desired(target("b")), back_in_a()]);
+    let still = Event::StillCordoned("its kubelet is not Ready".to_owned());
+    let commands = drive(&mut machine, vec![still]);
+    assert_eq!(commands, [Command::RetryAfter(Duration::from_mins(1))]);
+    assert_eq!(machine.phase().name(), "Held");
+    let commands = drive(&mut machine, vec![Event::Retry]);
+    assert_eq!(commands, [Command::Uncordon]);
 }
 
 #[test]
@@ -247,7 +261,7 @@ fn a_held_target_is_forgotten_when_it_is_left() {
     drive(&mut machine, vec![Event::Desired(target("b")), back_in_a()]);
     let commands = drive(&mut machine, vec![Event::Desired(target("a"))]);
     let prove = Command::Prove { to: target("a") };
-    assert_eq!(commands, [Command::Forget, prove.clone()]);
+    assert_eq!(commands, [Command::Cancel, Command::Forget, prove.clone()]);
 
     // Nobody was there when it was left.
     let mut machine = Machine::new();
