@@ -26,8 +26,10 @@ use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 
+use self::bundle::GATE;
 pub use self::daemon_set::FromCluster;
 pub use self::spec::{PodSpec, Propagation};
+use super::install::write;
 use super::power::ENTER;
 use super::{Host, Machine};
 use crate::program::command;
@@ -35,6 +37,9 @@ use crate::program::command;
 /// Time between an end and the next start. A kubelet begins with ten seconds, which would be most of
 /// what a crash test takes.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// Between an end and the next start of a pod that is held.
+const AT_ONCE: Duration = Duration::from_millis(20);
 
 /// Where the runtime keeps its state on the host; gone at a reboot, as on a node.
 const STATE: &str = "/run/crun";
@@ -58,6 +63,8 @@ struct Shared {
     ending: AtomicBool,
     /// How often it was started.
     starts: AtomicU32,
+    /// Whether it waits before its first instruction.
+    held: AtomicBool,
     /// The runtime's outermost process, while there is one.
     runtime: Mutex<Option<Pid>>,
 }
@@ -76,6 +83,7 @@ impl Pod {
             spec,
             ending: AtomicBool::new(false),
             starts: AtomicU32::new(0),
+            held: AtomicBool::new(false),
             runtime: Mutex::new(None),
         });
         let kept = Arc::clone(&shared);
@@ -108,6 +116,33 @@ impl Pod {
             .collect();
         let found = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()?;
         (found == arguments).then_some(pid)
+    }
+
+    /// From its next start on, it waits each time before its first instruction until it is let go.
+    pub fn hold(&self) {
+        self.shared.held.store(true, Ordering::SeqCst);
+    }
+
+    /// The process that waits to become the program.
+    pub fn held(&self) -> Option<Pid> {
+        let children = children(only_child(self.shared.runtime()?)?);
+        let waits = |pid: &Pid| {
+            fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
+                .is_ok_and(|line| line.windows(GATE.len()).any(|part| part == GATE.as_bytes()))
+        };
+        // The runtime has two: the container, and who holds it up.
+        let is_held = children.iter().any(waits);
+        children.into_iter().find(|pid| is_held && !waits(pid))
+    }
+
+    /// Lets the one that waits go.
+    ///
+    /// # Errors
+    ///
+    /// The host's folder cannot be written.
+    pub fn let_go(&self) -> Result<()> {
+        let dir = dir(&self.shared.machine, &self.shared.spec.name);
+        write(&dir.join(GATE), self.starts().to_string().as_bytes(), 0o644)
     }
 
     /// Waits until the program runs.
@@ -184,7 +219,8 @@ impl Shared {
             {
                 self.note(&format!("cannot run it: {error:#}"));
             }
-            super::wait::pause(RESTART_AFTER, is_ending);
+            let is_held = self.held.load(Ordering::SeqCst);
+            super::wait::pause(if is_held { AT_ONCE } else { RESTART_AFTER }, is_ending);
         }
     }
 
@@ -202,7 +238,9 @@ impl Shared {
     fn run(&self) -> Result<()> {
         let name = &self.spec.name;
         let leader = self.machine.power.leader().context("the host went down")?;
-        bundle::write_config(&self.spec, &dir(&self.machine, name), leader)?;
+        let held = self.held.load(Ordering::SeqCst);
+        let start = held.then(|| self.starts.load(Ordering::SeqCst) + 1);
+        bundle::write_config(&self.spec, &dir(&self.machine, name), leader, start)?;
         let cgroup = self
             .machine
             .cgroup
@@ -301,13 +339,17 @@ fn dir(machine: &Machine, name: &str) -> PathBuf {
 
 /// The one process that a process is the parent of.
 fn only_child(parent: Pid) -> Option<Pid> {
+    children(parent).into_iter().next()
+}
+
+/// Processes that a process is the parent of, oldest first.
+fn children(parent: Pid) -> Vec<Pid> {
     let id = parent.as_raw_nonzero();
     let children = fs::read_to_string(Path::new("/proc").join(format!("{id}/task/{id}/children")));
+    let pid = |word: &str| Pid::from_raw(word.parse().ok()?);
     children
-        .ok()?
+        .unwrap_or_default()
         .split_ascii_whitespace()
-        .next()?
-        .parse()
-        .ok()
-        .and_then(Pid::from_raw)
+        .filter_map(pid)
+        .collect()
 }

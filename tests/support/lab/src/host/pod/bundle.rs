@@ -74,6 +74,12 @@ const DEFAULT_CAPABILITIES: [&str; 9] = [
     "KILL",
 ];
 
+/// File in the bundle with the number of the last start that was let go.
+pub(super) const GATE: &str = "let-go";
+
+/// Waits until start `$1` of the bundle with the file `$0` is let go.
+const WAIT: &str = r#"until [ "$(cat "$0" 2>/dev/null)" = "$1" ]; do sleep 0.01; done"#;
+
 /// Makes the root directory in the bundle `dir`: programs with their libraries, and the places of
 /// the mounts.
 pub(super) fn make_root(spec: &PodSpec, dir: &Path) -> Result<()> {
@@ -106,8 +112,14 @@ pub(super) fn make_root(spec: &PodSpec, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes `config.json` into the bundle `dir`, for the host whose first process is `leader`.
-pub(super) fn write_config(spec: &PodSpec, dir: &Path, leader: Pid) -> Result<()> {
+/// Writes `config.json` into the bundle `dir`, for the host whose first process is `leader`. A start with a
+/// number waits, before the program begins, until it is let go.
+pub(super) fn write_config(
+    spec: &PodSpec,
+    dir: &Path,
+    leader: Pid,
+    start: Option<u32>,
+) -> Result<()> {
     let status = fs::read_to_string(format!("/proc/{}/status", leader.as_raw_nonzero()))
         .context("the host went down")?;
     let of_host = capabilities(&status)?;
@@ -141,6 +153,11 @@ pub(super) fn write_config(spec: &PodSpec, dir: &Path, leader: Pid) -> Result<()
             .enumerate()
             .map(|(index, mount)| entry(mount, index, &bundle)),
     );
+    let hook = |start: u32| {
+        let (gate, start) = (format!("{bundle}/{GATE}"), start.to_string());
+        json!({ "path": "/bin/sh", "args": ["sh", "-c", WAIT, gate, start], "env": ["PATH=/usr/bin:/bin"] })
+    };
+    let hooks: Vec<_> = start.map(hook).into_iter().collect();
     let config = json!({
         "ociVersion": "1.0.2",
         "process": {
@@ -156,6 +173,7 @@ pub(super) fn write_config(spec: &PodSpec, dir: &Path, leader: Pid) -> Result<()
         },
         "root": { "path": "rootfs", "readonly": spec.is_root_read_only },
         "mounts": mounts,
+        "hooks": { "createRuntime": hooks },
         "linux": {
             "namespaces": [{ "type": "mount" }, { "type": "ipc" }],
             "rootfsPropagation": "rslave",
