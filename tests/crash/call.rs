@@ -1,4 +1,8 @@
 //! System calls that change a host, and one of them as it is made.
+//!
+//! - `socket`: whom a socket leads to
+
+mod socket;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -8,7 +12,13 @@ use std::path::PathBuf;
 use super::ptrace::Entry;
 
 /// Longest path that Linux takes, with its end.
-const PATH_MAX: usize = 4096;
+const PATH_MAX: u64 = 4096;
+
+/// Most parts that Linux takes in one call.
+const PARTS_MAX: u64 = 1024;
+
+/// As much of a line as tells which one it is.
+const SAID_MAX: u64 = 200;
 
 /// Flags of `open` that make or empty a file. The last is what `O_TMPFILE` has of its own.
 pub(crate) const CREATING: u32 = 0o100 | 0o1000 | 0o20_000_000;
@@ -44,6 +54,8 @@ pub(crate) struct Call {
     pub(crate) path: String,
     /// What it changes that from, if it has two paths.
     from: String,
+    /// The start of what it writes to standard output or standard error.
+    pub(crate) says: String,
 }
 
 impl fmt::Display for Call {
@@ -73,14 +85,21 @@ enum Form {
     Link,
     /// A file's descriptor.
     File,
+    /// A file's descriptor or a socket's, an address and a length.
+    Bytes,
+    /// A file's descriptor or a socket's, an address of parts and their number.
+    Parts,
     /// A file's descriptor, third.
     FileThird,
     /// A file's descriptor and a request.
     Request,
     /// `struct open_how` third.
     How,
-    /// A socket's descriptor: by what is said over one, others are told to change something.
-    Socket,
+    /// A socket's descriptor, an address and a length: by what is said over one, others are told to change
+    /// something.
+    Send,
+    /// A socket's descriptor and a message or messages.
+    Message,
 }
 
 /// Calls that may change something.
@@ -102,8 +121,8 @@ const CALLS: &[(i64, &str, Form, Pick)] = &[
     ),
     (libc::SYS_openat2, "openat2", Form::How, Pick::Always),
     (libc::SYS_creat, "creat", Form::Path, Pick::Always),
-    (libc::SYS_write, "write", Form::File, Pick::Always),
-    (libc::SYS_writev, "writev", Form::File, Pick::Always),
+    (libc::SYS_write, "write", Form::Bytes, Pick::Always),
+    (libc::SYS_writev, "writev", Form::Parts, Pick::Always),
     (libc::SYS_pwrite64, "pwrite64", Form::File, Pick::Always),
     (libc::SYS_pwritev, "pwritev", Form::File, Pick::Always),
     (libc::SYS_pwritev2, "pwritev2", Form::File, Pick::Always),
@@ -162,9 +181,9 @@ const CALLS: &[(i64, &str, Form, Pick)] = &[
         Pick::Always,
     ),
     (libc::SYS_ioctl, "ioctl", Form::Request, Pick::Always),
-    (libc::SYS_sendto, "sendto", Form::Socket, Pick::Always),
-    (libc::SYS_sendmsg, "sendmsg", Form::Socket, Pick::Always),
-    (libc::SYS_sendmmsg, "sendmmsg", Form::Socket, Pick::Always),
+    (libc::SYS_sendto, "sendto", Form::Send, Pick::Always),
+    (libc::SYS_sendmsg, "sendmsg", Form::Message, Pick::Always),
+    (libc::SYS_sendmmsg, "sendmmsg", Form::Message, Pick::Always),
 ];
 
 /// What the filter stops at.
@@ -183,7 +202,7 @@ impl Call {
             }
         }
         let [a, b, c, d, ..] = entry.arguments;
-        let mut from = String::new();
+        let (mut from, mut says) = (String::new(), String::new());
         let path = match form {
             Form::Path => path(pid, a),
             Form::Paths => {
@@ -198,6 +217,13 @@ impl Call {
             Form::LinkAt => at(pid, b, c),
             Form::Link => path(pid, b),
             Form::File => file(pid, a)?,
+            Form::Bytes => {
+                if matches!(a, 1 | 2) {
+                    says = String::from_utf8_lossy(&bytes(pid, b, c.min(SAID_MAX))).into_owned();
+                }
+                file(pid, a).or_else(|| socket::to(pid, a, c))?
+            }
+            Form::Parts => file(pid, a).or_else(|| socket::to(pid, a, length(pid, b, c)))?,
             Form::FileThird => file(pid, c)?,
             Form::Request => {
                 let (_, request) = IOCTLS.iter().find(|(number, _)| *number == b)?;
@@ -211,10 +237,37 @@ impl Call {
                 }
                 at(pid, a, b)
             }
-            Form::Socket => descriptor(pid, a),
+            Form::Send => socket::to(pid, a, c).unwrap_or_else(|| descriptor(pid, a)),
+            Form::Message => {
+                // Parts and their number come third and fourth of a `struct msghdr`.
+                let parts = word(pid, b + 16).zip(word(pid, b + 24));
+                let length = parts.map_or(0, |(parts, count)| length(pid, parts, count));
+                socket::to(pid, a, length).unwrap_or_else(|| descriptor(pid, a))
+            }
         };
-        Some(Self { name, path, from })
+        Some(Self {
+            name,
+            path,
+            from,
+            says,
+        })
     }
+
+    /// Whether it sends something.
+    pub(crate) fn is_to_socket(&self) -> bool {
+        self.is_to_network() || self.path.starts_with(socket::LOCAL)
+    }
+
+    /// Whether it sends something by an address of the network, as to the API server.
+    pub(crate) fn is_to_network(&self) -> bool {
+        self.path.starts_with(socket::TCP)
+    }
+}
+
+/// Bytes in the parts that an array of `struct iovec` names.
+fn length(pid: i32, parts: u64, count: u64) -> u64 {
+    let lengths = (0..count.min(PARTS_MAX)).filter_map(|part| word(pid, parts + 16 * part + 8));
+    lengths.sum()
 }
 
 /// A path argument; what cannot be read is shown as that.
@@ -248,13 +301,19 @@ fn file(pid: i32, number: u64) -> Option<String> {
 }
 
 fn text(pid: i32, address: u64) -> Option<String> {
-    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
-    let mut bytes = vec![0; PATH_MAX];
-    // What is read may end with the mapping before the path does.
-    let length = memory.read_at(&mut bytes, address).ok()?;
-    let end = bytes.iter().take(length).position(|byte| *byte == 0)?;
+    let mut bytes = bytes(pid, address, PATH_MAX);
+    let end = bytes.iter().position(|byte| *byte == 0)?;
     bytes.truncate(end);
     String::from_utf8(bytes).ok()
+}
+
+/// At most so many bytes of the program's memory: what is read may end with the mapping.
+fn bytes(pid: i32, address: u64, max: u64) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(max).unwrap_or_default()];
+    let read = File::open(format!("/proc/{pid}/mem"))
+        .and_then(|memory| memory.read_at(&mut bytes, address));
+    bytes.truncate(read.unwrap_or_default());
+    bytes
 }
 
 fn word(pid: i32, address: u64) -> Option<u64> {

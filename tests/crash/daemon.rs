@@ -1,23 +1,31 @@
 //! The daemon, or its host, is killed at every point of an update, and started again each time.
 //!
-//! Its *n*th life ends at its *n*th point, so that each life comes one point further than the one before;
-//! after a reboot it begins anew. A point is where it changed a file or sent something: to the API server,
-//! or to systemd, which runs `mcd-os`.
+//! A point is where it changed a file or sent something: to the API server, or to systemd, which runs
+//! `mcd-os`. Each life is followed from its first instruction and ends at the first point where nobody was
+//! killed yet; so an update goes on in many lives. Then comes another one, from the start, until one goes
+//! through uncut: at each of its points somebody was killed before. Before each life the host is looked at.
+//!
+//! - `ledger`: points, and at which of them somebody was killed
+//! - `look`: what the host and its Node are between two lives
 
-use std::collections::BTreeMap;
+mod ledger;
+mod look;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use lab::host::{DeploymentId, Pod};
+use api::annotation;
+use lab::host::Pod;
 use lab::tree::Overlay;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tests::cluster::objects::{self, Objects};
-use tests::cluster::{Binaries, Cluster, NodeSpec};
-use tests::observer::host::{self, Fact};
+use tests::cluster::objects::{self, Objects, until};
+use tests::cluster::{Binaries, Cluster, Image, NodeSpec, SOON};
+use tests::observer::host::Fact;
 
-use super::points::Tally;
+use self::ledger::{Course, Ledger};
+use self::look::Looks;
 use super::tracer::{self, Order};
 
 const NODE: &str = "worker-0";
@@ -32,6 +40,44 @@ const BORN_WITHIN: Duration = Duration::from_mins(1);
 /// How long a node that is Done is left to what the daemon does after that.
 const REST: Duration = Duration::from_secs(2);
 
+/// So many updates of a way are cut at most. Another one goes through uncut, and what it has of points at
+/// which nobody was killed is printed.
+const CUT_MAX: usize = 8;
+
+/// So many kills a way has at most; the rest as above.
+const KILLS_MAX: usize = 300;
+
+/// Pods that a drain evicts.
+const PODS: usize = 3;
+
+/// A budget that lets all of them go.
+const OBJECTS: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: evictable
+spec:
+  replicas: 3
+  selector:
+    matchLabels: { app: evictable }
+  template:
+    metadata:
+      labels: { app: evictable }
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+        - { name: evictable, image: lab/evictable }
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: evictable
+spec:
+  maxUnavailable: 3
+  selector:
+    matchLabels: { app: evictable }
+";
+
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
@@ -40,178 +86,214 @@ pub(crate) enum Victim {
     Host,
 }
 
-/// Kills all the way through an update with a reboot and one without; says how often. Logs are in
+/// An update from one configuration to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    WithReboot,
+    Live,
+}
+
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::WithReboot => "mcd, with a reboot",
+            Self::Live => "mcd, without a reboot",
+        }
+    }
+}
+
+/// Kills all the way through updates with a reboot and without; says how often. Logs are in
 /// `target/<logs>`.
 pub(crate) async fn run(logs: &str, victim: Victim) -> Result<String> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
     let nodes = [NodeSpec::new(NODE)];
-    let cluster = Cluster::start(&Binaries::built()?, &target.join(logs), "", &nodes).await?;
+    let cluster = Cluster::start(&Binaries::built()?, &target.join(logs), OBJECTS, &nodes).await?;
+    let image = |version: &str| cluster.image(&Overlay::version(version));
+    let images = [image("crash-daemon-0")?, image("crash-daemon-1")?];
+    let daemon = cluster.daemon(NODE)?;
+    daemon.hold();
+    daemon.signal(Signal::TERM)?;
     let mut suite = Suite {
         cluster,
+        images,
         victim,
-        tally: Tally::default(),
+        ledger: Ledger::default(),
     };
-    suite.with_a_reboot().await?;
-    suite.without_one().await?;
-    Ok(suite.tally.report("killed daemons"))
+    for way in [Way::WithReboot, Way::Live] {
+        suite.way(way).await?;
+    }
+    Ok(suite.ledger.report())
 }
 
 struct Suite {
     cluster: Cluster,
+    images: [Image; 2],
     victim: Victim,
-    tally: Tally,
+    ledger: Ledger,
 }
 
 impl Suite {
-    async fn with_a_reboot(&mut self) -> Result<()> {
-        let image = self.cluster.image(&Overlay::version("crash-daemon"))?;
-        let file = json!({ "path": "/etc/crash/file", "mode": 0o600, "contents": { "source": "data:,new" } });
-        let spec = json!({
-            "osImageURL": image.reference,
-            "kernelArguments": ["slipway.test=crash"],
-            "config": { "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } },
-        });
-        let target = self.ask("50-crash", &spec).await?;
-        self.update(&target, "mcd, with a reboot", true).await?;
-        self.hold(&[
-            Fact::Booted {
-                content: image.content.clone(),
-            },
-            Fact::Argument("slipway.test=crash".to_owned()),
-            Fact::File {
-                path: "/etc/crash/file".to_owned(),
-                content: "new".to_owned(),
-                mode: 0o600,
-                owner: "root:root".to_owned(),
-            },
-        ])
+    /// Updates until one goes through uncut.
+    async fn way(&mut self, way: Way) -> Result<()> {
+        let name = way.name();
+        for round in 0..=CUT_MAX {
+            self.update(way, round, round < CUT_MAX).await?;
+            let (cuts, kills) = self.ledger.kills(name);
+            eprintln!("{name}: update {round} was cut {cuts} times");
+            if cuts == 0 {
+                break;
+            }
+            ensure!(kills < 2 * KILLS_MAX, "{kills} kills, and no end");
+        }
+        let (requests, evictions) = self.ledger.requests(name);
+        ensure!(requests > 0, "{name}: no point before a request");
+        ensure!(
+            way == Way::Live || evictions > 0,
+            "{name}: no pod was evicted"
+        );
+        Ok(())
     }
 
-    async fn without_one(&mut self) -> Result<()> {
-        let users = json!({ "users": [{ "name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA crash"] }] });
-        let spec = json!({ "config": { "ignition": { "version": "3.4.0" }, "passwd": users } });
-        let target = self.ask("60-keys", &spec).await?;
-        self.update(&target, "mcd, without a reboot", false).await?;
-        self.hold(&[Fact::File {
-            path: "/home/core/.ssh/authorized_keys.d/ignition".to_owned(),
-            content: "ssh-ed25519 AAAA crash\n".to_owned(),
-            mode: 0o600,
-            owner: "core:core".to_owned(),
-        }])
-    }
-
-    /// Changes the configuration; the new target.
-    async fn ask(&self, name: &str, spec: &Value) -> Result<String> {
-        let before = self.cluster.objects().target(POOL).await?;
-        self.cluster.configure(name, POOL, spec)?;
-        self.cluster.next_target(POOL, &before).await
-    }
-
-    async fn update(&mut self, target: &str, way: &'static str, reboots: bool) -> Result<()> {
-        let origin = booted(&self.cluster)?;
-        let mut at = Some(origin.clone());
-        let before = etc(&self.cluster)?;
-        let (mut last, mut lives) = (0, 0);
-        loop {
-            lives += 1;
-            let life = self.live(last, lives, target).await?;
-            last = life.pid;
-            self.tally.saw(way, life.points);
-            let node = self.cluster.objects().node(NODE).await?;
-            let is_done = objects::is_done_in(&node, target);
-            let Some(call) = life.killed_after else {
-                if is_done {
-                    return Ok(());
-                }
-                // The host went down, and took it along.
-                (at, lives) = (None, 0);
-                continue;
-            };
-            self.tally.count(way, call);
+    async fn update(&mut self, way: Way, round: usize, is_cut: bool) -> Result<()> {
+        self.ledger.begin(way.name());
+        let (config, spec, facts) = self.change(way, round)?;
+        self.pods_ready().await?;
+        held(self.cluster.daemon(NODE)?).await?;
+        let node = self.cluster.objects().node(NODE).await?;
+        let from = objects::annotation(&node, annotation::CURRENT_CONFIG).to_owned();
+        let target = self.ask(config, &spec).await?;
+        let reboots = way == Way::WithReboot;
+        let host = self.cluster.host(NODE)?;
+        let mut looks = Looks::begin(host, from, target.clone(), reboots)?;
+        while let Some(killed) = self.live(way, &target, is_cut).await? {
             if self.victim == Victim::Host {
                 self.cluster.kill(NODE)?;
             }
-            // A host on its way down is neither here nor there.
-            let Ok(now) = booted(&self.cluster) else {
-                continue;
-            };
-            if at.replace(now.clone()).is_some_and(|at| at != now) {
-                // Killed after its switch, the host booted the other one.
-                lives = 0;
-            }
-            if reboots && now == origin {
-                ensure!(
-                    !is_done,
-                    "it says that it is done, and has not booted the target"
-                );
-                let differences = host::differences(&before, &etc(&self.cluster)?);
-                ensure!(
-                    differences.is_empty(),
-                    "killed after {call}, the origin changed:\n  {}",
-                    differences.join("\n  ")
-                );
-            }
+            let pod = self.cluster.daemon(NODE)?;
+            let node = self.cluster.objects().node(NODE).await?;
+            let host = self.cluster.host(NODE)?;
+            looks
+                .look(host, &node, &killed)
+                .with_context(|| format!("killed at {killed}: {}", objects::says(&node)))?;
+            held(pod).await?;
         }
-    }
-
-    /// One life of the daemon, until its point of that number or until the node is Done; `last` was the
-    /// process of the one before.
-    async fn live(&self, last: i32, number: usize, target: &str) -> Result<Life> {
-        let objects = Objects::new(self.cluster.control_plane().client().await?);
-        let pid = born(self.cluster.daemon(NODE)?, last).await?;
-        let watch = tokio::spawn(end_when_done(objects, target.to_owned(), pid));
-        let mut points = 0;
-        let mut call = "nothing";
-        let ended = tokio::task::block_in_place(|| {
-            tracer::attach(pid, &mut |point| {
-                points += 1;
-                call = point.done.last().map_or("nothing", |call| call.name);
-                Ok(if points == number {
-                    Order::Kill
-                } else {
-                    Order::GoOn
-                })
-            })
-        })?;
-        watch.abort();
-        if let Ok(end) = watch.await {
-            end?;
-        }
-        Ok(Life {
-            pid,
-            points,
-            killed_after: ended.is_killed.then_some(call),
-        })
-    }
-
-    fn hold(&self, facts: &[Fact]) -> Result<()> {
+        let host = self.cluster.host(NODE)?;
+        looks.end(host)?;
         for fact in facts {
-            let doubt = fact.doubt(self.cluster.host(NODE)?)?;
+            let doubt = fact.doubt(host)?;
             ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
         }
         Ok(())
     }
+
+    /// The MachineConfig of an update, its content, and what holds then.
+    fn change(&self, way: Way, round: usize) -> Result<(&'static str, Value, Vec<Fact>)> {
+        let word = format!("crash-{}", round % 2);
+        if way == Way::Live {
+            let key = format!("ssh-ed25519 AAAA {word}");
+            let users = json!({ "users": [{ "name": "core", "sshAuthorizedKeys": [key] }] });
+            let spec = json!({ "config": { "ignition": { "version": "3.4.0" }, "passwd": users } });
+            let fact = Fact::File {
+                path: "/home/core/.ssh/authorized_keys.d/ignition".to_owned(),
+                content: format!("{key}\n"),
+                mode: 0o600,
+                owner: "core:core".to_owned(),
+            };
+            return Ok(("60-keys", spec, vec![fact]));
+        }
+        let image = self.images.get(round % 2).context("no image")?;
+        let file = json!({ "path": "/etc/crash/file", "mode": 0o600, "contents": { "source": format!("data:,{word}") } });
+        let spec = json!({
+            "osImageURL": image.reference,
+            "kernelArguments": [format!("slipway.test={word}")],
+            "config": { "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } },
+        });
+        let facts = vec![
+            Fact::Booted {
+                content: image.content.clone(),
+            },
+            Fact::Argument(format!("slipway.test={word}")),
+            Fact::File {
+                path: "/etc/crash/file".to_owned(),
+                content: word,
+                mode: 0o600,
+                owner: "root:root".to_owned(),
+            },
+        ];
+        Ok(("50-crash", spec, facts))
+    }
+
+    /// Waits until there are all pods to evict.
+    async fn pods_ready(&self) -> Result<()> {
+        until("the pods to be Ready", SOON, async || {
+            let pods = self.cluster.objects().pods(("app", "evictable")).await?;
+            let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
+            Ok(if ready == PODS {
+                Ok(())
+            } else {
+                Err(format!("{ready} are"))
+            })
+        })
+        .await
+    }
+
+    /// Changes the configuration, and waits until the node is told; the new target.
+    async fn ask(&self, name: &str, spec: &Value) -> Result<String> {
+        let before = self.cluster.objects().target(POOL).await?;
+        self.cluster.configure(name, POOL, spec)?;
+        let target = self.cluster.next_target(POOL, &before).await?;
+        until("the node to be told", SOON, async || {
+            let node = self.cluster.objects().node(NODE).await?;
+            let is_told = objects::annotation(&node, annotation::DESIRED_CONFIG) == target;
+            Ok(is_told.then_some(()).ok_or_else(|| objects::says(&node)))
+        })
+        .await?;
+        Ok(target)
+    }
+
+    /// Lives of the daemon until one is killed, and where; none if the node is Done in the end.
+    async fn live(&mut self, way: Way, target: &str, is_cut: bool) -> Result<Option<String>> {
+        loop {
+            let objects = Objects::new(self.cluster.control_plane().client().await?);
+            let pod = self.cluster.daemon(NODE)?;
+            let pid = held(pod).await?;
+            let watch = tokio::spawn(end_when_done(objects, target.to_owned(), pid));
+            let is_cut = is_cut && self.ledger.kills(way.name()).1 < KILLS_MAX;
+            let (mut course, mut killed) = (Course::default(), None);
+            let ledger = &mut self.ledger;
+            tokio::task::block_in_place(|| {
+                tracer::attach(pid, || pod.let_go(), &mut |point| {
+                    let name = course.meets(point);
+                    if !ledger.is_new(way.name(), &name) || !is_cut {
+                        return Ok(Order::GoOn);
+                    }
+                    ledger.killed(way.name(), name.clone(), point.next);
+                    killed = Some(name);
+                    Ok(Order::Kill)
+                })
+            })?;
+            watch.abort();
+            if let Ok(end) = watch.await {
+                end?;
+            }
+            if killed.is_some() {
+                return Ok(killed);
+            }
+            let node = self.cluster.objects().node(NODE).await?;
+            if objects::is_done_in(&node, target) {
+                return Ok(None);
+            }
+            // The host went down, and took it along.
+        }
+    }
 }
 
-/// What a daemon came to.
-struct Life {
-    pid: i32,
-    /// Points that it had.
-    points: usize,
-    /// Its last call, if it was killed at its point.
-    killed_after: Option<&'static str>,
-}
-
-/// Waits for the next life of the daemon; its process.
-async fn born(pod: &Pod, last: i32) -> Result<i32> {
+/// Waits for the next life of the daemon; the process that waits to begin it.
+async fn held(pod: &Pod) -> Result<i32> {
     let until = Instant::now() + BORN_WITHIN;
     loop {
-        if let Some(pid) = pod.pid() {
-            let pid = pid.as_raw_nonzero().get();
-            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            if pid != last && name.trim_end() == "mcd" {
-                return Ok(pid);
-            }
+        if let Some(pid) = pod.held() {
+            return Ok(pid.as_raw_nonzero().get());
         }
         ensure!(Instant::now() < until, "the daemon does not come back");
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -236,18 +318,4 @@ async fn end_when_done(objects: Objects, target: String, pid: i32) -> Result<()>
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-}
-
-/// The running system's `/etc`: what `mcd-os` does meanwhile is elsewhere.
-fn etc(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
-    let mut found = host::snapshot(cluster.host(NODE)?)?;
-    found.retain(|path, _| path.starts_with("/etc"));
-    Ok(found)
-}
-
-fn booted(cluster: &Cluster) -> Result<DeploymentId> {
-    let boots = cluster.host(NODE)?.boots();
-    let last = boots.last().context("the host was never booted")?;
-    ensure!(last.ended.is_none(), "the host is down");
-    Ok(last.deployment.clone())
 }

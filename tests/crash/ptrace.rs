@@ -38,6 +38,8 @@ pub(crate) enum Stop {
     Signal(c_int),
     /// It was stopped as a job is.
     Job,
+    /// It became another program.
+    Exec,
     /// Something else that ptrace reports, such as a new thread.
     Event,
 }
@@ -138,6 +140,7 @@ fn understand(status: c_int) -> Status {
         0 if signal == libc::SIGTRAP | 0x80 => Stop::Call,
         0 => Stop::Signal(signal),
         libc::PTRACE_EVENT_SECCOMP => Stop::Before,
+        libc::PTRACE_EVENT_EXEC => Stop::Exec,
         libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => Stop::Job,
         _ => Stop::Event,
     })

@@ -63,10 +63,8 @@ pub(crate) struct Kept {
 impl State {
     /// What a host is now, up or down.
     pub(crate) fn of(host: &Host) -> Result<Self> {
-        let entries = host.entries()?;
-        let first = entries.first().context("nothing boots")?;
         Ok(Self {
-            first: Deployment::of(first, host)?,
+            first: Deployment::next(host)?,
             shared: tree::read(&host.var(), Files::Whole, OF_THE_HOST)?,
         })
     }
@@ -80,6 +78,12 @@ impl State {
 }
 
 impl Deployment {
+    /// What a host boots next.
+    pub(crate) fn next(host: &Host) -> Result<Self> {
+        let entries = host.entries()?;
+        Self::of(entries.first().context("nothing boots")?, host)
+    }
+
     fn of(entry: &Entry, host: &Host) -> Result<Self> {
         let sysroot = host.sysroot();
         let dir = entry.deployment(sysroot)?;

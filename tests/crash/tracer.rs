@@ -2,8 +2,8 @@
 //!
 //! A filter of the kernel's stops the program, its threads and its children at the calls of
 //! [`super::call`] only; all others cost nothing. What a stop is for is up to the caller: it looks at
-//! the host, and has the call done or everything killed there. A program that runs already has no filter:
-//! it is stopped at every call, and goes on at once from those that change nothing.
+//! the host, and has the call done or everything killed there. A program that somebody else starts has no
+//! filter: it is stopped at every call, and goes on at once from those that change nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -96,14 +96,25 @@ pub(crate) fn run(host: &Host, words: &[&str], decide: &mut Decide<'_>) -> Resul
     })
 }
 
-/// Follows a program that runs already to its end, or until `decide` has it killed.
+/// Follows a process that is about to become the program, from where it does to its end, or until `decide`
+/// has it killed. It waits for something that `let_go` brings about.
+///
+/// What it sends over the network counts, too: it asks others for what changes.
 ///
 /// # Errors
 ///
 /// As those of [`run`].
-pub(crate) fn attach(leader: i32, decide: &mut Decide<'_>) -> Result<Ended> {
+pub(crate) fn attach(
+    leader: i32,
+    let_go: impl FnOnce() -> Result<()> + Send,
+    decide: &mut Decide<'_>,
+) -> Result<Ended> {
     let run = std::thread::scope(|scope| {
-        let tracer = scope.spawn(|| Run::join(leader)?.carry(decide));
+        let tracer = scope.spawn(|| {
+            let run = Run::join(leader)?;
+            let_go()?;
+            run.carry(decide)
+        });
         tracer
             .join()
             .map_err(|_| anyhow::anyhow!("the tracer panicked"))?
@@ -127,10 +138,20 @@ fn start(host: &Host, words: &[&str]) -> Result<Child> {
     command.spawn().context("cannot start the program")
 }
 
+/// Who started the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// We did, with the filter.
+    Ours,
+    /// Somebody else.
+    Others,
+}
+
 struct Run {
     leader: i32,
-    /// How a thread goes on to where it is stopped next, with a signal or 0.
-    resume: fn(i32, i32) -> Result<()>,
+    origin: Origin,
+    /// Whether the process is the program yet.
+    has_begun: bool,
     /// All processes and threads.
     alive: BTreeSet<i32>,
     /// Calls that are being done, by thread.
@@ -147,7 +168,7 @@ impl Run {
         ptrace::seize(leader)?;
         let mut stdin = outer.stdin.take().context("no way to say go")?;
         stdin.write_all(b"\n")?;
-        Ok(Self::of(leader, BTreeSet::from([leader]), ptrace::go_on))
+        Ok(Self::of(leader, BTreeSet::from([leader]), Origin::Ours))
     }
 
     fn join(leader: i32) -> Result<Self> {
@@ -165,15 +186,16 @@ impl Run {
                 }
             }
             if is_all {
-                return Ok(Self::of(leader, alive, ptrace::go_to_call));
+                return Ok(Self::of(leader, alive, Origin::Others));
             }
         }
     }
 
-    fn of(leader: i32, alive: BTreeSet<i32>, resume: fn(i32, i32) -> Result<()>) -> Self {
+    fn of(leader: i32, alive: BTreeSet<i32>, origin: Origin) -> Self {
         Self {
             leader,
-            resume,
+            origin,
+            has_begun: origin == Origin::Ours,
             alive,
             under_way: BTreeMap::new(),
             done: Vec::new(),
@@ -205,15 +227,35 @@ impl Run {
                 Err(_) if self.is_killed => Ok(()),
                 Err(error) => Err(error),
             },
-            Stop::Signal(signal) => (self.resume)(pid, signal),
+            Stop::Signal(signal) => self.resume(pid, signal),
             Stop::Job => ptrace::listen(pid),
-            Stop::Event => (self.resume)(pid, 0),
+            Stop::Exec => {
+                self.has_begun = true;
+                self.resume(pid, 0)
+            }
+            Stop::Event => self.resume(pid, 0),
         }
     }
 
+    /// Lets a thread go on to where it is stopped next, with a signal or 0.
+    fn resume(&self, pid: i32, signal: i32) -> Result<()> {
+        match self.origin {
+            Origin::Ours => ptrace::go_on(pid, signal),
+            Origin::Others => ptrace::go_to_call(pid, signal),
+        }
+    }
+
+    /// The call that a thread stands before, if it counts.
+    fn counted(&self, pid: i32, entry: &Entry) -> Option<Call> {
+        let call = self.has_begun.then(|| Call::of(pid, entry)).flatten()?;
+        // What `mcd-os` and its children write there are requests for an image, which change nothing.
+        let only_reads = self.origin == Origin::Ours && call.name.starts_with("write");
+        (!only_reads || !call.is_to_socket()).then_some(call)
+    }
+
     fn before(&mut self, pid: i32, entry: &Entry, decide: &mut Decide<'_>) -> Result<()> {
-        let Some(call) = Call::of(pid, entry) else {
-            return (self.resume)(pid, 0);
+        let Some(call) = self.counted(pid, entry) else {
+            return self.resume(pid, 0);
         };
         // A point is where something was changed since the last one.
         if !self.done.is_empty() && !self.is_killed {
@@ -240,7 +282,7 @@ impl Run {
         {
             self.done.push(call);
         }
-        (self.resume)(pid, 0)
+        self.resume(pid, 0)
     }
 
     fn kill(&mut self) {

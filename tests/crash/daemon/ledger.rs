@@ -1,0 +1,228 @@
+//! Which points there are in an update, and at which of them somebody was killed.
+//!
+//! Lives are not alike: one that goes on where another was killed has less to do. A point is therefore not
+//! known by its number, but by what the program said last, how often it had said so, the call that comes
+//! next with its path or peer and length, and how many such there were since.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::super::call::Call;
+use super::super::tracer::Point;
+
+/// What the program says of each pod that it evicts.
+const EVICTS: &str = "evicting pod";
+
+/// So many digits or more of a name are another each time: attempts, digests.
+const RANDOM: usize = 8;
+
+/// One life's way from point to point.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    /// What it said last, and how often it had.
+    landmark: String,
+    landmarks: BTreeMap<String, usize>,
+    calls: BTreeMap<String, usize>,
+}
+
+/// All ways.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    ways: BTreeMap<&'static str, Way>,
+}
+
+#[derive(Debug, Default)]
+struct Way {
+    tried: BTreeSet<String>,
+    kills: BTreeMap<String, usize>,
+    updates: usize,
+    /// Points of the last update, in order.
+    last: Vec<String>,
+    /// Kills in the last update.
+    cuts: usize,
+}
+
+impl Course {
+    /// The name of the point where this life is now.
+    pub(super) fn meets(&mut self, point: &Point<'_>) -> String {
+        for call in point.done {
+            if let Some(said) = landmark(&call.says) {
+                let count = self.landmarks.entry(said.clone()).or_default();
+                *count += 1;
+                self.landmark = format!("{said} {count}");
+            }
+        }
+        let Call { name, path, .. } = point.next;
+        let call = format!("{}: {name} {}", self.landmark, without_random(path));
+        let count = self.calls.entry(call.clone()).or_default();
+        *count += 1;
+        format!("{call} {count}")
+    }
+}
+
+impl Ledger {
+    /// Another update of this way begins.
+    pub(super) fn begin(&mut self, way: &'static str) {
+        let way = self.ways.entry(way).or_default();
+        way.updates += 1;
+        way.last.clear();
+        way.cuts = 0;
+    }
+
+    /// A life comes to this point; whether nobody was killed there yet.
+    pub(super) fn is_new(&mut self, way: &'static str, name: &str) -> bool {
+        let way = self.ways.entry(way).or_default();
+        way.last.push(name.to_owned());
+        !way.tried.contains(name)
+    }
+
+    /// A life ends there, before this call.
+    pub(super) fn killed(&mut self, way: &'static str, name: String, next: &Call) {
+        let way = self.ways.entry(way).or_default();
+        way.tried.insert(name);
+        way.cuts += 1;
+        let network = if next.is_to_network() {
+            " (network)"
+        } else {
+            ""
+        };
+        *way.kills
+            .entry(format!("{}{network}", next.name))
+            .or_default() += 1;
+    }
+
+    /// Kills in the last update of a way, and in all.
+    pub(super) fn kills(&self, way: &str) -> (usize, usize) {
+        self.ways
+            .get(way)
+            .map_or((0, 0), |way| (way.cuts, way.kills.values().sum()))
+    }
+
+    /// Points of the last update of a way at which nobody was ever killed.
+    pub(super) fn missed(&self, way: &str) -> Vec<&str> {
+        let Some(way) = self.ways.get(way) else {
+            return Vec::new();
+        };
+        let missed = way.last.iter().filter(|name| !way.tried.contains(*name));
+        missed.map(String::as_str).collect()
+    }
+
+    /// How many points of the last update are before something is sent over the network, and how many are
+    /// between or after evictions.
+    pub(super) fn requests(&self, way: &str) -> (usize, usize) {
+        let count = |part: &str| {
+            let last = self.ways.get(way).into_iter().flat_map(|way| &way.last);
+            last.filter(|name| name.contains(part)).count()
+        };
+        (count(" tcp "), count(EVICTS))
+    }
+
+    /// A line a way, and each point that was missed.
+    pub(super) fn report(&self) -> String {
+        let mut report = String::new();
+        for (name, way) in &self.ways {
+            let missed = self.missed(name);
+            let kills: usize = way.kills.values().sum();
+            let each: Vec<_> = way
+                .kills
+                .iter()
+                .map(|(call, count)| format!("{call} {count}"))
+                .collect();
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                report,
+                "{name:28} {:5} of {:6} points of an uncut update; {kills} kills in {} updates: {}",
+                way.last.len() - missed.len(),
+                way.last.len(),
+                way.updates,
+                each.join(", ")
+            );
+            for point in missed {
+                let _ = writeln!(report, "  not tried: {point}");
+            }
+        }
+        report
+    }
+}
+
+/// What a line of the log is about: its first words without values, and the phase or the verb. None if it is
+/// no line of the log.
+fn landmark(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace().skip(1);
+    let level = words.next()?;
+    if !matches!(level, "INFO" | "WARN" | "ERROR") {
+        return None;
+    }
+    let (first, second) = (words.next()?, words.next().unwrap_or_default());
+    let (key, value) = second.split_once('=').unwrap_or((second, ""));
+    let value = value.trim_matches('"');
+    Some(match (first, key) {
+        ("phase", _) => format!("phase {value}"),
+        // The unit is `slipway-<verb>-<attempt>.service`.
+        ("started", _) => format!("started {}", value.split('-').nth(1).unwrap_or_default()),
+        _ => format!("{first} {key}"),
+    })
+}
+
+/// A path with each long run of hexadecimal digits as one star.
+fn without_random(path: &str) -> String {
+    let mut plain = String::new();
+    let mut run = String::new();
+    for char in path.chars().chain(['\0']) {
+        if char.is_ascii_hexdigit() && !char.is_ascii_uppercase() {
+            run.push(char);
+            continue;
+        }
+        let is_random = run.len() >= RANDOM && run.contains(|char: char| char.is_ascii_digit());
+        plain.push_str(if is_random { "*" } else { &run });
+        run.clear();
+        if char != '\0' {
+            plain.push(char);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_is_a_landmark_without_its_values() {
+        let of = |line| landmark(line).unwrap_or_default();
+        assert_eq!(
+            of("2026-11-22T08:04:41.754100Z INFO phase phase=\"Verifying\" waits_for=\"checks\"\n"),
+            "phase Verifying"
+        );
+        assert_eq!(
+            of("2026-11-22T08:04:42.1Z INFO started unit=\"slipway-apply-1a2-2.service\"\n"),
+            "started apply"
+        );
+        assert_eq!(
+            of("2026-11-22T08:04:42.1Z INFO evicting pod pod=default/a\n"),
+            "evicting pod"
+        );
+        assert_eq!(
+            of("2026-11-22T08:04:42.1Z WARN planned attempt=\"1\"\n"),
+            "planned attempt"
+        );
+        assert_eq!(of(""), "");
+        assert_eq!(of("a panic of the program\n"), "");
+    }
+
+    #[test]
+    fn names_that_are_another_each_time_are_alike() {
+        assert_eq!(
+            without_random("/var/plans/1a20249349d-2/plan.json"),
+            "/var/plans/*-2/plan.json"
+        );
+        assert_eq!(
+            without_random("tcp 10.88.0.1:6443, 512 bytes"),
+            "tcp 10.88.0.1:6443, 512 bytes"
+        );
+        assert_eq!(
+            without_random("/a/deadbeeffeed/1234567"),
+            "/a/deadbeeffeed/1234567"
+        );
+    }
+}
