@@ -5,7 +5,6 @@
 //! next with its path or peer and length, and how many such there were since.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use super::super::call::Call;
 use super::super::tracer::Point;
@@ -119,33 +118,27 @@ impl Ledger {
 
     /// A line a way, and each point that was missed.
     pub(super) fn report(&self) -> String {
-        let mut report = String::new();
+        let mut lines = Vec::new();
         for (name, way) in &self.ways {
             let missed = self.missed(name);
             let kills: usize = way.kills.values().sum();
-            let each: Vec<_> = way
-                .kills
-                .iter()
+            let each: Vec<_> = (way.kills.iter())
                 .map(|(call, count)| format!("{call} {count}"))
                 .collect();
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                report,
+            lines.push(format!(
                 "{name:28} {:5} of {:6} points of an uncut update; {kills} kills in {} updates: {}",
                 way.last.len() - missed.len(),
                 way.last.len(),
                 way.updates,
                 each.join(", ")
-            );
-            for point in missed {
-                let _ = writeln!(report, "  not tried: {point}");
-            }
+            ));
+            lines.extend(missed.iter().map(|point| format!("  not tried: {point}")));
         }
-        report
+        lines.join("\n")
     }
 }
 
-/// What a line of the log is about: its first words without values, and the phase or the verb. None if it is
+/// What a line of the log is about: its first words without values, and the phase, event or verb. None if it is
 /// no line of the log.
 fn landmark(line: &str) -> Option<String> {
     let mut words = line.split_whitespace().skip(1);
@@ -157,7 +150,7 @@ fn landmark(line: &str) -> Option<String> {
     let (key, value) = second.split_once('=').unwrap_or((second, ""));
     let value = value.trim_matches('"');
     Some(match (first, key) {
-        ("phase", _) => format!("phase {value}"),
+        ("phase" | "event", _) => format!("{first} {value}"),
         // The unit is `slipway-<verb>-<attempt>.service`.
         ("started", _) => format!("started {}", value.split('-').nth(1).unwrap_or_default()),
         _ => format!("{first} {key}"),
@@ -205,6 +198,10 @@ mod tests {
         assert_eq!(
             of("2026-11-22T08:04:42.1Z WARN planned attempt=\"1\"\n"),
             "planned attempt"
+        );
+        assert_eq!(
+            of("2026-11-22T08:04:42.1Z INFO event message_id=\"Drain\" Draining node\n"),
+            "event Drain"
         );
         assert_eq!(of(""), "");
         assert_eq!(of("a panic of the program\n"), "");
