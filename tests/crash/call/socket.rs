@@ -21,7 +21,7 @@ pub(super) fn to(pid: i32, descriptor: u64, length: u64) -> Option<String> {
         peer(&table, number)
     };
     let peer = connections("tcp").or_else(|| connections("tcp6"));
-    let peer = peer.map_or(LOCAL.to_owned(), |peer| format!("{TCP}{peer}"));
+    let peer = peer.map_or_else(|| LOCAL.to_owned(), |peer| format!("{TCP}{peer}"));
     Some(format!("{peer}, {length} bytes"))
 }
 

@@ -52,13 +52,11 @@ fn any_bundle() -> impl Strategy<Value = Bundle> {
 }
 
 fn file((path, content): (&str, Option<(&'static [u8], u32)>)) -> Effect {
-    match content {
-        Some((bytes, mode)) => (write_file(path, bytes, mode), Some(bytes)),
-        None => {
-            let path = path.to_owned();
-            (Action::ReleaseFile { path }, None)
-        }
+    if let Some((bytes, mode)) = content {
+        return (write_file(path, bytes, mode), Some(bytes));
     }
+    let path = path.to_owned();
+    (Action::ReleaseFile { path }, None)
 }
 
 fn others() -> Vec<Effect> {
