@@ -1,0 +1,216 @@
+//! What an update asks of the API server, from the first word to the last: verbs, paths and bodies, and nothing else.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use jiff::Timestamp;
+use lab::audit::{self, Event, Stage, Verb};
+use lab::tree::Overlay;
+use serde_json::{Value, json};
+use tests::cluster::{Binaries, Cluster, NodeSpec};
+
+const NODE: &str = "worker-0";
+const POOL: &str = "worker";
+
+/// How long an update may take.
+const DONE_WITHIN: Duration = Duration::from_mins(3);
+
+/// A pod that a drain evicts.
+const OBJECTS: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: evictable
+spec:
+  replicas: 1
+  selector:
+    matchLabels: { app: evictable }
+  template:
+    metadata:
+      labels: { app: evictable }
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+        - { name: evictable, image: lab/evictable }
+";
+
+/// Annotations for people, whose words and times are the machine's. What they say is tested with the state machine.
+const FOR_PEOPLE: [&str; 4] = [
+    "machineconfiguration.openshift.io/reason",
+    "slipway.dev/phase",
+    "slipway.dev/since",
+    "slipway.dev/waits-for",
+];
+
+/// Annotations whose values are new each time.
+const NEW_EACH_TIME: [&str; 2] = ["slipway.dev/cordoned-by", "slipway.dev/drain-since"];
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/traffic");
+    let nodes = [NodeSpec::new(NODE)];
+    let cluster = Cluster::start(&Binaries::built()?, &logs, OBJECTS, &nodes).await?;
+    let label = ("app", "evictable");
+    cluster.objects().ready_pod(label).await?;
+    let pods = cluster.objects().pods(label).await?;
+    let pod = &pods.first().context("no pod")?.metadata;
+    let (pod, uid) = (pod.name.as_deref(), pod.uid.as_deref());
+    let (pod, uid) = pod.zip(uid).context("a pod without a name")?;
+
+    let image = cluster.image(&Overlay::version("second"))?;
+    let (target, asked) = update(&cluster, &json!({ "osImageURL": image.reference })).await?;
+    let drain = json!([format!("drain-{target}"), format!("uncordon-{target}")]);
+    assert_eq!(
+        asked.node,
+        fields(json!({
+            "machineconfiguration.openshift.io/currentConfig": [target],
+            "machineconfiguration.openshift.io/desiredDrain": drain,
+            "machineconfiguration.openshift.io/lastAppliedDrain": drain,
+            "machineconfiguration.openshift.io/post-config-action": ["Rebooting", ""],
+            "machineconfiguration.openshift.io/state": ["Working", "Done"],
+            "slipway.dev/cordoned-by": ["new", null],
+            "slipway.dev/drain-since": ["new", null],
+            "unschedulable": [true, null],
+        }))
+    );
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": { "name": pod, "namespace": "default" },
+        "deleteOptions": { "preconditions": { "uid": uid } },
+    });
+    let evict = format!("create /api/v1/namespaces/default/pods/{pod}/eviction");
+    let pods = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{NODE}");
+    let expected = [
+        (evict, eviction),
+        (format!("get {CONFIGS}/{target}"), Value::Null),
+        (format!("get {OPERATOR}"), Value::Null),
+        (format!("list {pods}"), Value::Null),
+        (format!("watch {pods}"), Value::Null),
+    ];
+    assert_eq!(asked.others, once(expected));
+
+    let users = json!([{ "name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAA traffic"] }]);
+    let live = json!({
+        "osImageURL": image.reference,
+        "config": { "ignition": { "version": "3.4.0" }, "passwd": { "users": users } },
+    });
+    let (target, asked) = update(&cluster, &live).await?;
+    let in_service = json!([format!("uncordon-{target}")]);
+    assert_eq!(
+        asked.node,
+        fields(json!({
+            "machineconfiguration.openshift.io/currentConfig": [target],
+            "machineconfiguration.openshift.io/desiredDrain": in_service,
+            "machineconfiguration.openshift.io/lastAppliedDrain": in_service,
+            "machineconfiguration.openshift.io/state": ["Working", "Done"],
+        }))
+    );
+    let expected = [
+        (format!("get {CONFIGS}/{target}"), Value::Null),
+        (format!("get {OPERATOR}"), Value::Null),
+    ];
+    assert_eq!(asked.others, once(expected));
+    Ok(())
+}
+
+const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
+const OPERATOR: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
+
+/// Has the node updated; the target, and what its daemon asked for meanwhile.
+async fn update(cluster: &Cluster, spec: &Value) -> Result<(String, Asked)> {
+    let since = Timestamp::now();
+    let before = cluster.objects().target(POOL).await?;
+    cluster.configure("60-change", POOL, spec)?;
+    let target = cluster.next_target(POOL, &before).await?;
+    cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+    let events = audit::load(&cluster.control_plane().audit_log())?;
+    let mut asked = Asked::default();
+    for event in &events {
+        if event.user_agent.starts_with("mcd/") && event.received > since {
+            asked.add(event)?;
+        }
+    }
+    Ok((target, asked))
+}
+
+/// What a daemon asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Values that were written to fields of the Node, in order, each once in a row.
+    node: BTreeMap<String, Vec<Value>>,
+    /// All other requests, with the body each time. Events are left out, whose bodies the audit log does not keep, and the watch on
+    /// the Node, which begins again when it likes.
+    others: BTreeMap<String, Vec<Value>>,
+}
+
+impl Asked {
+    fn add(&mut self, event: &Event) -> Result<()> {
+        let path = event.uri.split('&').next().unwrap_or_default();
+        let node = format!("/api/v1/nodes/{NODE}");
+        let watched = format!("/api/v1/nodes?fieldSelector=metadata.name%3D{NODE}");
+        let is_watch = event.verb == Verb::Watch;
+        let is_event = event.verb == Verb::Create && path.ends_with("/events");
+        // A watch is in the log when it begins, and again when it ends.
+        if is_event || is_watch && (event.stage != Stage::ResponseStarted || path == watched) {
+            return Ok(());
+        }
+        if event.verb == Verb::Patch && path == node {
+            let body = event.request.as_ref().context("a patch without a body")?;
+            self.write(body);
+            return Ok(());
+        }
+        let verb = format!("{:?}", event.verb).to_lowercase();
+        let body = event.request.clone().unwrap_or_default();
+        let bodies = self.others.entry(format!("{verb} {path}")).or_default();
+        bodies.push(body);
+        Ok(())
+    }
+
+    fn write(&mut self, body: &Value) {
+        let mut write = |key: &str, value: Value| {
+            let values = self.node.entry(key.to_owned()).or_default();
+            if values.last() != Some(&value) {
+                values.push(value);
+            }
+        };
+        let object = |value: &Value| value.as_object().cloned().unwrap_or_default();
+        for (part, value) in object(body) {
+            match part.as_str() {
+                "metadata" => {
+                    for (field, value) in object(&value) {
+                        if field != "annotations" {
+                            write(&field, value);
+                            continue;
+                        }
+                        for (key, value) in object(&value) {
+                            if NEW_EACH_TIME.contains(&key.as_str()) && value.is_string() {
+                                write(&key, json!("new"));
+                            } else if !FOR_PEOPLE.contains(&key.as_str()) {
+                                write(&key, value);
+                            }
+                        }
+                    }
+                }
+                "spec" => {
+                    for (field, value) in object(&value) {
+                        write(&field, value);
+                    }
+                }
+                other => write(other, value),
+            }
+        }
+    }
+}
+
+/// Fields with the values that they get, one after the other.
+fn fields(fields: Value) -> BTreeMap<String, Vec<Value>> {
+    serde_json::from_value(fields).unwrap_or_default()
+}
+
+/// Requests, each once.
+fn once<const N: usize>(requests: [(String, Value); N]) -> BTreeMap<String, Vec<Value>> {
+    requests.map(|(asked, body)| (asked, vec![body])).into()
+}
