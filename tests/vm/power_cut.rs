@@ -114,7 +114,8 @@ fn a_power_cut_at_ten_points_of_an_update_leaves_the_old_state_or_the_target() {
                 // Without a program of its own, which would take longer than what is looked for.
                 "! [ /boot/loader -ef \"$loader\" ]".to_owned(),
             ),
-            May::New,
+            // On the running system; libostree brings it to the disk right after.
+            May::Named,
         ),
         ("the machine goes down", Point::GoingDown, May::New),
         ("the target's kernel starts", Point::Kernel, May::New),
