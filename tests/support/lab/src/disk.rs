@@ -4,16 +4,24 @@
 //! be felt outside. It also lets a test give a host a `/boot` that is too small.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::program::{command, run};
 
 /// A mounted file system. Unmounted when dropped; its image stays.
 #[derive(Debug)]
 pub(crate) struct Mounted {
+    image: PathBuf,
     at: PathBuf,
 }
+
+/// How long namespaces that were made while a file system was mounted may hold on to it. A host or a pod that
+/// is being started has a copy of all mounts, until it has a root of its own.
+const LET_GO_WITHIN: Duration = Duration::from_secs(30);
+
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Makes the new file `image` with an empty ext4 of `bytes` behind the first `offset` bytes. It takes
 /// room as it fills.
@@ -50,16 +58,33 @@ impl Mounted {
     pub(crate) fn new(image: &Path, offset: u64, at: &Path) -> Result<Self> {
         let options = format!("loop,noatime,offset={offset}");
         run(command("mount").args(["-o", &options]).args([image, at]))?;
-        Ok(Self { at: at.to_owned() })
+        Ok(Self {
+            image: image.to_owned(),
+            at: at.to_owned(),
+        })
     }
 
     /// Unmounts it now, so that its image is whole.
     ///
     /// # Errors
     ///
-    /// Something in it is in use.
+    /// Something in it is in use, or it is mounted elsewhere, too.
     pub(crate) fn unmount(self) -> Result<()> {
-        run(command("umount").arg(&self.at)).map(drop)
+        run(command("umount").arg(&self.at))?;
+        let until = Instant::now() + LET_GO_WITHIN;
+        loop {
+            // The loop device goes with the last mount, after everything was written.
+            let devices = run(command("losetup").arg("--associated").arg(&self.image))?;
+            if devices.is_empty() {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < until,
+                "{} stays mounted somewhere: {devices}",
+                self.image.display()
+            );
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Where it is mounted.
