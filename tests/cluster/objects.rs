@@ -168,6 +168,29 @@ impl Objects {
     }
 }
 
+/// A Deployment `evictable` of so many pods, which take a second to leave.
+pub fn evictable(pods: usize) -> String {
+    format!(
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: evictable
+spec:
+  replicas: {pods}
+  selector:
+    matchLabels: {{ app: evictable }}
+  template:
+    metadata:
+      labels: {{ app: evictable }}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+        - {{ name: evictable, image: lab/evictable }}
+"
+    )
+}
+
 /// An annotation of a Node; empty if it has none.
 pub fn annotation<'a>(node: &'a Node, key: &str) -> &'a str {
     let annotations = node.metadata.annotations.as_ref();

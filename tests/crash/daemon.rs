@@ -51,29 +51,14 @@ const KILLS_MAX: usize = 300;
 const PODS: usize = 3;
 
 /// A budget that lets all of them go.
-const OBJECTS: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: evictable
-spec:
-  replicas: 3
-  selector:
-    matchLabels: { app: evictable }
-  template:
-    metadata:
-      labels: { app: evictable }
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers:
-        - { name: evictable, image: lab/evictable }
+const BUDGET: &str = "
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
   name: evictable
 spec:
-  maxUnavailable: 3
+  maxUnavailable: 100%
   selector:
     matchLabels: { app: evictable }
 ";
@@ -107,7 +92,8 @@ impl Way {
 pub(crate) async fn run(logs: &str, victim: Victim) -> Result<String> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
     let nodes = [NodeSpec::new(NODE)];
-    let cluster = Cluster::start(&Binaries::built()?, &target.join(logs), OBJECTS, &nodes).await?;
+    let pods = objects::evictable(PODS) + BUDGET;
+    let cluster = Cluster::start(&Binaries::built()?, &target.join(logs), &pods, &nodes).await?;
     let image = |version: &str| cluster.image(&Overlay::version(version));
     let images = [image("crash-daemon-0")?, image("crash-daemon-1")?];
     let daemon = cluster.daemon(NODE)?;

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use lab::audit::{self, Event, Stage, Verb};
 use lab::tree::Overlay;
 use serde_json::{Value, json};
+use tests::cluster::objects::evictable;
 use tests::cluster::{Binaries, Cluster, NodeSpec};
 
 const NODE: &str = "worker-0";
@@ -16,25 +17,6 @@ const POOL: &str = "worker";
 
 /// How long an update may take.
 const DONE_WITHIN: Duration = Duration::from_mins(3);
-
-/// A pod that a drain evicts.
-const OBJECTS: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: evictable
-spec:
-  replicas: 1
-  selector:
-    matchLabels: { app: evictable }
-  template:
-    metadata:
-      labels: { app: evictable }
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers:
-        - { name: evictable, image: lab/evictable }
-";
 
 /// Annotations for people, whose words and times are the machine's. What they say is tested with the state machine.
 const FOR_PEOPLE: [&str; 4] = [
@@ -52,7 +34,7 @@ const NEW_EACH_TIME: [&str; 2] = ["slipway.dev/cordoned-by", "slipway.dev/drain-
 async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
     let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/traffic");
     let nodes = [NodeSpec::new(NODE)];
-    let cluster = Cluster::start(&Binaries::built()?, &logs, OBJECTS, &nodes).await?;
+    let cluster = Cluster::start(&Binaries::built()?, &logs, &evictable(1), &nodes).await?;
     let label = ("app", "evictable");
     cluster.objects().ready_pod(label).await?;
     let pods = cluster.objects().pods(label).await?;

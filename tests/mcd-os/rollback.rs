@@ -26,6 +26,19 @@ fn hasty() -> Site {
     Site::with(|spec, _| bare::proved_within(spec, 3)).unwrap()
 }
 
+/// Reboots a host into a target that it leaves again; how the attempt ended.
+fn goes_back_by_itself(site: &Site) -> serde_json::Value {
+    let seen = site.host.boots().len();
+    site.host.reboot().unwrap();
+    // The second boot after this is one that the host asked for itself.
+    site.host
+        .wait_booted_after(seen + 1, BOOTED_WITHIN)
+        .unwrap();
+    let last = site.wait_ended().unwrap();
+    assert_eq!(last["outcome"], "rolled-back", "{last}");
+    last
+}
+
 #[test]
 #[ignore = "needs the lab"]
 fn before_the_reboot_the_switch_is_taken_back() {
@@ -56,14 +69,7 @@ fn a_target_whose_checks_fail_goes_back_by_itself_and_is_held() {
         unit: "kubelet.service".to_owned(),
     });
     site.switch(&plan).unwrap();
-    let seen = site.host.boots().len();
-    site.host.reboot().unwrap();
-    // The second boot after this is one that the host asked for itself.
-    site.host
-        .wait_booted_after(seen + 1, BOOTED_WITHIN)
-        .unwrap();
-    let last = site.wait_ended().unwrap();
-    assert_eq!(last["outcome"], "rolled-back", "{last}");
+    let last = goes_back_by_itself(&site);
     assert!(
         last["cause"].as_str().unwrap().contains("kubelet.service"),
         "{last}"
@@ -90,14 +96,7 @@ fn a_target_whose_first_boot_cannot_be_finished_goes_back_by_itself_and_is_held(
         .run(["mkdir", "-p", "/home/core/notes/x"])
         .unwrap();
     let before = site.snapshot().unwrap();
-    let seen = site.host.boots().len();
-    site.host.reboot().unwrap();
-    // The second boot after this is one that the host asked for itself.
-    site.host
-        .wait_booted_after(seen + 1, BOOTED_WITHIN)
-        .unwrap();
-    let last = site.wait_ended().unwrap();
-    assert_eq!(last["outcome"], "rolled-back", "{last}");
+    let last = goes_back_by_itself(&site);
     let cause = last["cause"].as_str().unwrap();
     assert!(cause.contains("file /home/core/notes"), "{last}");
     assert_eq!(site.host.boots().pop().unwrap().deployment, booted);

@@ -130,16 +130,14 @@ impl Systemd {
         started.map(drop).map_err(call("start", unit))
     }
 
-    /// Names of the units that run, or are about to start or stop, whose names match a shell pattern.
+    /// Names of the units that run, or are about to start or stop, whose names match one of these shell patterns.
     ///
     /// # Errors
     /// [`Error::Call`].
-    pub async fn running(&self, pattern: &str) -> Result<Vec<String>, Error> {
-        let listed = self
-            .manager
-            .list_units_by_patterns(RUNNING, &[pattern])
-            .await;
-        let listed = listed.map_err(call("list", pattern))?;
+    pub async fn running(&self, patterns: &[String]) -> Result<Vec<String>, Error> {
+        let named: Vec<&str> = patterns.iter().map(String::as_str).collect();
+        let listed = self.manager.list_units_by_patterns(RUNNING, &named).await;
+        let listed = listed.map_err(call("list", &patterns.join(" ")))?;
         Ok(listed.into_iter().map(|(name, ..)| name).collect())
     }
 

@@ -223,22 +223,22 @@ impl Helper {
     /// # Errors
     /// [`Error::Unit`].
     pub async fn stop_left(&self, verbs: &[&str]) -> Result<(), Error> {
-        for verb in verbs {
-            let pattern = unit_name(verb, &Attempt("*".to_owned()));
-            let stop = async {
-                let systemd = self.systemd().await?;
-                for unit in systemd.running(&pattern).await? {
-                    tracing::info!(unit, "stopping what the daemon before left running");
-                    systemd.run(Job::Stop, &unit).await?;
-                }
-                Ok(())
-            };
-            stop.await.map_err(|source| Error::Unit {
-                unit: pattern.clone(),
-                source,
-            })?;
-        }
-        Ok(())
+        let patterns: Vec<String> = verbs
+            .iter()
+            .map(|verb| unit_name(verb, &Attempt("*".to_owned())))
+            .collect();
+        let stop = async {
+            let systemd = self.systemd().await?;
+            for unit in systemd.running(&patterns).await? {
+                tracing::info!(unit, "stopping what the daemon before left running");
+                systemd.run(Job::Stop, &unit).await?;
+            }
+            Ok(())
+        };
+        stop.await.map_err(|source| Error::Unit {
+            unit: patterns.join(" "),
+            source,
+        })
     }
 
     /// A connection to the host's systemd. It is opened for each use: an idle daemon holds none.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use host::files::Root;
-use host::journal::{Lock, Moment, Store};
-use host::ostree::{Deployments, live_root};
+use host::journal::{self, Lock, Moment, Store};
+use host::ostree::{self, Deployments, live_root};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
 
@@ -28,6 +28,14 @@ pub(crate) fn lock_deployments() -> anyhow::Result<Deployments> {
     let mut deployments = Deployments::open()?;
     deployments.lock(PATIENCE)?;
     Ok(deployments)
+}
+
+/// Whether it only was that another program held one of the two locks for too long.
+pub(crate) fn is_held_elsewhere(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(journal::Error::Locked { .. }))
+            || matches!(cause.downcast_ref(), Some(ostree::Error::Locked))
+    })
 }
 
 impl Context {
@@ -56,5 +64,19 @@ impl Context {
     /// The right to act, against the daemon's helper, pivot and guard.
     pub(crate) fn lock(&self) -> anyhow::Result<Lock> {
         Ok(self.store().lock(PATIENCE)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_another_holds_is_told_from_a_fault() {
+        let path = "/var/lib/slipway/lock".to_owned();
+        let locked = anyhow::Error::new(journal::Error::Locked { path }).context("cannot look");
+        assert!(is_held_elsewhere(&locked));
+        assert!(is_held_elsewhere(&ostree::Error::Locked.into()));
+        assert!(!is_held_elsewhere(&std::io::Error::other("no room").into()));
     }
 }

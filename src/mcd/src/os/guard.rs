@@ -12,7 +12,7 @@ use host::{late, observe};
 use machineconfig::plan::Attempt;
 use tracing::{info, warn};
 
-use super::context::{Context, lock_deployments};
+use super::context::{Context, is_held_elsewhere, lock_deployments};
 use super::report::{Outcome, Report};
 
 /// How many late changes are named.
@@ -80,17 +80,22 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
     let mut proof = Proof::default();
     let mut said = String::new();
     loop {
+        let mut is_busy = false;
         let reasons = match proof.look(context) {
             Ok(Word::Over(report)) => return report,
             Ok(Word::NotYet(reasons)) => reasons,
-            Err(error) => vec![chain(&*error)],
+            Err(error) => {
+                is_busy = is_held_elsewhere(&error);
+                vec![chain(&*error)]
+            }
         };
         let cause = reasons.join("; ");
         if cause != said {
             info!(reason = cause, "target is not proved yet");
             said.clone_from(&cause);
         }
-        if Instant::now() >= until {
+        // Who holds a lock says nothing of the target.
+        if Instant::now() >= until && !is_busy {
             match give_up(context, &cause) {
                 Ok(true) => return Report::failed(reasons),
                 // The origin is booted: what is left to undo is tried again.

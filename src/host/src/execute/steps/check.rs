@@ -74,22 +74,15 @@ impl Hands<'_> {
         let mut parent = at.parent();
         while let Some(directory) = parent {
             let path = directory.as_str();
-            let found = self.root.look(&directory)?;
-            if foreseen.files.contains(path) {
+            let is_there = match self.root.look(&directory)? {
+                Found::Directory { .. } => return Ok(()),
+                Found::Nothing => false,
+                Found::File { .. } | Found::Link(_) | Found::Other => !foreseen.gone.contains(path),
+            };
+            if is_there || foreseen.files.contains(path) {
                 return Err(StepError::NotDirectory {
                     path: directory.to_string(),
                 });
-            }
-            match found {
-                Found::Directory { .. } => return Ok(()),
-                Found::Nothing => {}
-                Found::File { .. } | Found::Link(_) | Found::Other
-                    if foreseen.gone.contains(path) => {}
-                Found::File { .. } | Found::Link(_) | Found::Other => {
-                    return Err(StepError::NotDirectory {
-                        path: directory.to_string(),
-                    });
-                }
             }
             parent = directory.parent();
         }
@@ -102,31 +95,10 @@ mod tests {
     use machineconfig::plan::{Attempt, Digest, Mode, Owner};
 
     use super::*;
-    use crate::execute::{Units, chain};
+    use crate::execute::chain;
     use crate::files::Root;
     use crate::journal::Store;
-    use crate::systemd::{Enablement, Job};
-
-    /// A check asks no unit anything.
-    struct NoUnits;
-
-    impl Units for NoUnits {
-        fn set_enablement(&mut self, _: Enablement, _: &str) -> Result<(), StepError> {
-            Err(StepError::NotRunning)
-        }
-        fn file_state(&mut self, _: &str) -> Result<String, StepError> {
-            Err(StepError::NotRunning)
-        }
-        fn reload_manager(&mut self) -> Result<(), StepError> {
-            Err(StepError::NotRunning)
-        }
-        fn run(&mut self, _: Job, _: &str) -> Result<(), StepError> {
-            Err(StepError::NotRunning)
-        }
-        fn active_state(&mut self, _: &str) -> Result<Option<String>, StepError> {
-            Err(StepError::NotRunning)
-        }
-    }
+    use crate::systemd::Offline;
 
     fn write(path: &str) -> Action {
         Action::WriteFile {
@@ -172,7 +144,8 @@ mod tests {
         ] {
             let root = Root::open(host.path(), None).unwrap();
             let store = Store::new(&root);
-            let mut units = NoUnits;
+            // A check asks no unit anything.
+            let mut units = Offline::new(host.path().to_owned());
             let mut hands = Hands::new(&root, &mut units, &store, Attempt("a".to_owned()));
             let mut foreseen = Foreseen::default();
             let refused = actions

@@ -1,0 +1,75 @@
+//! Nodes that were born in a custom pool.
+
+use super::*;
+
+/// A pool `edge` that is rendered, its sources, a node that was born in it, and the body that labels that one.
+fn born() -> (Cluster, Vec<Value>, Value, Value) {
+    let sources = vec![source("50-a", &spec_with("a=1"))];
+    let (target, _) = rendered_for("edge", &sources);
+    let mut edge = pool(Some(&target));
+    edge["metadata"]["name"] = json!("edge");
+    edge["metadata"]["uid"] = json!("uid-edge");
+    edge["spec"]["nodeSelector"] = json!({ "matchLabels": { "node-role.kubernetes.io/edge": "" } });
+    let mut config = json!({ "metadata": { "name": target, "uid": "r", "resourceVersion": "3", "annotations": {
+        "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+        "machineconfiguration.openshift.io/release-image-version": VERSION,
+        "slipway.dev/without-controller-config": "true"
+    } } });
+    config["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+        "name": "edge", "uid": "uid-edge", "controller": true
+    }]);
+    let mut born = node("n1", &target);
+    born["metadata"]["annotations"]["machineconfiguration.openshift.io/firstPivotConfig"] =
+        json!(target);
+    let body = json!({ "metadata": {
+        "resourceVersion": "5",
+        "labels": { "node-role.kubernetes.io/edge": "" },
+        "annotations": { "machineconfiguration.openshift.io/customPoolLabelsApplied": "" }
+    } });
+    let cluster = Cluster {
+        pools: vec![edge],
+        nodes: vec![born.clone()],
+        configs: vec![metadata(&sources[0]), config],
+        ..Cluster::default()
+    };
+    (cluster, sources, born, body)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_born_in_a_custom_pool_gets_its_labels_first() {
+    let (cluster, _, mut born, body) = born();
+    let calls = vec![patch("/api/v1/nodes/n1", &mut born, body, "6")];
+    let (said, delay) = passes(&cluster, calls, 1).await;
+    assert_eq!((said, delay), (vec![], RETRY.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_be_labelled_is_tried_again_and_keeps_no_pool_waiting() {
+    let (cluster, sources, _, body) = born();
+    let mut edge = cluster.pools[0].clone();
+    let target = edge["spec"]["configuration"]["name"].clone();
+    let target = target.as_str().unwrap();
+    let mut conditions = rolling(target, &nobody_waits());
+    let updated = format!("All nodes are updated with MachineConfig {target}");
+    conditions[0] = condition("Updated", true, "", &updated);
+    conditions[1] = condition("Updating", false, "", "");
+    let mut changes = status(&conditions, [0; 5]);
+    changes["configuration"] = edge["spec"]["configuration"].clone();
+    let refused = || {
+        let refusal = Reply::failure(403, "Forbidden", "nodes is forbidden");
+        Call::patch(
+            &format!("/api/v1/nodes/n1?{MANAGER}"),
+            body.clone(),
+            refusal,
+        )
+    };
+    let calls = vec![
+        refused(),
+        list_sources(&sources),
+        set_status(&mut edge, &changes, "11"),
+        refused(),
+    ];
+    let (said, delay) = passes(&cluster, calls, 2).await;
+    assert_eq!((said, delay), (vec![], RETRY.1));
+}

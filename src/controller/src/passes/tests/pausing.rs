@@ -1,0 +1,119 @@
+//! Pools that are paused, before a round and in the middle of one.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_pool_is_rendered_and_tells_nobody() {
+    let (mut cluster, sources, target) = settled();
+    cluster.nodes = vec![node("n1", OLD)];
+    cluster.pools[0]["spec"]["paused"] = json!(true);
+    let mut known = cluster.pools[0].clone();
+    let mut conditions = rolling(
+        &target,
+        &condition("Waiting", true, "Paused", "n1: the pool is paused"),
+    );
+    conditions[1] = condition(
+        "Updating",
+        false,
+        "",
+        &format!("Pool is paused; will not update to MachineConfig {target}"),
+    );
+    let calls = vec![
+        list_sources(&sources),
+        set_status(&mut known, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
+    ];
+    passes(&cluster, calls, 2).await;
+}
+
+/// `pool` as an administrator pauses it.
+fn paused(pool: &Value, version: &str) -> Value {
+    patched(pool, &json!({ "spec": { "paused": true } }), version)
+}
+
+/// The status of a pool that is paused while `out` of its nodes are on their way.
+fn paused_status(target: &str, waiting: &str, counts: [u32; 5]) -> Value {
+    let waiting = condition("Waiting", true, "Paused", waiting);
+    let mut conditions = rolling(target, &waiting);
+    let why = format!("Pool is paused; will not update to MachineConfig {target}");
+    conditions[1] = condition("Updating", false, "", &why);
+    status(&conditions, counts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_stops_a_round_between_two_nodes() {
+    let (mut cluster, sources, target) = settled();
+    cluster.nodes = vec![node("n1", OLD), node("n2", OLD), node("n3", OLD)];
+    cluster.pools[0]["spec"]["maxUnavailable"] = json!("100%");
+    let store = Arc::new(Store::default());
+    cluster.fill(&store);
+    let mut known = cluster.pools[0].clone();
+    let mut nodes = cluster.nodes.clone();
+    let path = format!("{GROUP}/machineconfigpools/worker");
+    let all = json!({ "n1": "5", "n2": "5", "n3": "5" });
+    let mut calls = vec![
+        list_sources(&sources),
+        read_pool(&known),
+        list_nodes(&nodes),
+        patch(&path, &mut known, claim_body("10", &target, &all), "11"),
+    ];
+    // The watch tells of the pause while the first node is told.
+    let body = tell_body("5", &target);
+    let tell = patch("/api/v1/nodes/n1", &mut nodes[0], body, "6");
+    known = paused(&known, "12");
+    let (watch, news) = (Arc::clone(&store), Pool::parse(read(&known)));
+    calls.push(tell.meanwhile(move || watch.learn_pools(News::Present(news.clone()))));
+    let waiting = "n2, n3: the pool is paused";
+    let changes = paused_status(&target, waiting, [3, 0, 0, 1, 0]);
+    calls.push(set_status(&mut known, &changes, "13"));
+    let (said, _) = passes_in(store, calls, 2).await;
+
+    let message = format!("Targeted node n1 to MachineConfig: {target}");
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": { "name": "worker.18ea257cf066b800", "namespace": "mco" },
+        "involvedObject": {
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+            "name": "worker", "namespace": "mco", "uid": "uid-worker"
+        },
+        "type": "Normal", "reason": "SetDesiredConfig", "message": message,
+        "source": { "component": "machineconfigcontroller", "host": "" },
+        "reportingComponent": "machineconfigcontroller",
+        "firstTimestamp": NOW, "lastTimestamp": NOW, "count": 1
+    });
+    assert_eq!(
+        said,
+        [("POST /api/v1/namespaces/mco/events".to_owned(), event)]
+    );
+}
+
+/// What was claimed and not told when the pool was paused is told first when it goes on.
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_goes_on_tells_those_first_that_were_claimed_before_the_pause() {
+    let (mut cluster, sources, target) = settled();
+    // n0 is the older: without the claim it would have its turn first.
+    cluster.nodes = vec![node("n0", OLD), node("n1", OLD)];
+    let claim = claim_body("9", &target, &json!({ "n1": "5" }));
+    cluster.pools[0] = patched(&cluster.pools[0], &claim, "10");
+    let mut known = cluster.pools[0].clone();
+    let mut nodes = cluster.nodes.clone();
+    let path = format!("{GROUP}/machineconfigpools/worker");
+    let again = claim_body("10", &target, &json!({ "n1": "5" }));
+    let waiting = "n0: 1 may be out at once, out: n1";
+    let waiting = condition("Waiting", true, "Budget", waiting);
+    let changes = status(&rolling(&target, &waiting), [2, 0, 0, 1, 0]);
+    let calls = vec![
+        list_sources(&sources),
+        read_pool(&known),
+        list_nodes(&nodes),
+        patch(&path, &mut known, again, "11"),
+        patch(
+            "/api/v1/nodes/n1",
+            &mut nodes[1],
+            tell_body("5", &target),
+            "6",
+        ),
+        patch("/api/v1/nodes/n0", &mut nodes[0], taint_body("5"), "7"),
+        set_status(&mut known, &changes, "12"),
+    ];
+    passes(&cluster, calls, 2).await;
+}
