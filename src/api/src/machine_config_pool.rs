@@ -328,6 +328,8 @@ words! {
         Paused = "Paused",
         /// Nodes are not ready, or cordoned.
         NodesNotReady = "NodesNotReady",
+        /// The API server does not take what nodes are to be told.
+        NodesNotTold = "NodesNotTold",
     }
 }
 

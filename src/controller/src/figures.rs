@@ -73,6 +73,7 @@ const fn reason(stays: &Stays) -> &'static str {
         Stays::Unready(_) => "NotReady",
         Stays::Halted { .. } => "RolloutHalted",
         Stays::Budget { .. } => "Budget",
+        Stays::Refused(_) => "NotTold",
     }
 }
 

@@ -8,7 +8,7 @@ use cluster::collection::News;
 use cluster::events::Recorder;
 use cluster::wire;
 use jiff::Timestamp;
-use pool::membership::{Conflict, Membership, born_in};
+use pool::membership::Conflict;
 use pool::node::NodeView;
 use pool::rollout::{Decision, decide};
 use pool::status::{Report, status};
@@ -69,14 +69,28 @@ impl Default for Memory {
 }
 
 /// What came of nodes that were born in a custom pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Born {
-    /// There were none, or there will be news of them.
+    /// There were none.
     Nothing,
+    /// The API server refused at least one write, and said why.
+    Failed,
+    /// At least one changed while it was written.
+    Changed,
     /// At least one was labelled.
     Labelled,
-    /// None was, and the API server said why.
-    Failed,
+}
+
+impl Born {
+    /// How long to wait before they are looked at again.
+    const fn wait(self) -> Duration {
+        match self {
+            Self::Nothing => RESYNC,
+            Self::Failed => RETRY.1,
+            // A heartbeat is a change, and no news.
+            Self::Changed | Self::Labelled => RETRY.0,
+        }
+    }
 }
 
 /// What a pass looks at.
@@ -131,14 +145,14 @@ impl Controller {
         let born = self.label_the_new(&snapshot).await;
         if born == Born::Labelled {
             // They may be of another pool now.
-            return RETRY.0;
+            return born.wait();
         }
         let views: Vec<PoolView> = snapshot
             .pools
             .values()
             .map(|pool| pool.view.clone())
             .collect();
-        let sorted = Membership::sort(snapshot.nodes.values().map(Arc::as_ref), &views);
+        let sorted = snapshot.sort(snapshot.nodes.values().map(Arc::as_ref), &views);
         for orphan in &sorted.orphans {
             tracing::debug!(node = orphan, "managed node that no pool selects");
         }
@@ -174,45 +188,35 @@ impl Controller {
             .retain(|name| snapshot.pools.get(name).is_some());
         let again = self.pools.values().filter_map(|memory| memory.again).min();
         let delay = again.map_or(RESYNC, |at| at.saturating_duration_since(Instant::now()));
-        if born == Born::Failed {
-            delay.min(RETRY.1)
-        } else {
-            delay
-        }
+        delay.min(born.wait())
     }
 
     /// Gives nodes that were born in a custom pool its labels.
     async fn label_the_new(&self, snapshot: &Snapshot) -> Born {
-        let owner = |config: &str| snapshot.configs.get(config)?.pool.clone();
         let mut born = Born::Nothing;
         for node in snapshot.nodes.values() {
-            let pools = snapshot.pools.values().map(|pool| &pool.view);
-            let Some(pool) = born_in(node, pools, owner) else {
+            let Some(pool) = snapshot.birthplace(node) else {
                 continue;
             };
-            match self
-                .requests
-                .write_node(&NodeWrite::of_birth(node, pool))
-                .await
-            {
+            let write = NodeWrite::of_birth(node, pool);
+            let came = match self.requests.write_node(&write).await {
                 Ok(written) => {
                     tracing::info!(
                         node = node.name,
                         pool = pool.name,
                         "labelled a node that was born in a pool"
                     );
-                    self.store.learn_nodes(News::Present(written));
-                    born = Born::Labelled;
+                    self.store.refresh_node(written);
+                    Born::Labelled
                 }
-                // It has changed: there will be news of it.
-                Err(error) if matches!(error.code(), Some(404 | 409)) => {}
+                Err(error) if error.code() == Some(404) => Born::Nothing,
+                Err(error) if error.code() == Some(409) => Born::Changed,
                 Err(error) => {
                     tracing::warn!(node = node.name, pool = pool.name, error = %Chain(&error), "cannot label a node that was born in a pool");
-                    if born == Born::Nothing {
-                        born = Born::Failed;
-                    }
+                    Born::Failed
                 }
-            }
+            };
+            born = born.max(came);
         }
         born
     }
@@ -236,7 +240,7 @@ impl Controller {
         self.pools.entry(name.clone()).or_default().rendering = last;
         let turn = turn?;
         let mut pool = turn.pool;
-        self.store.learn_pools(News::Present(pool.clone()));
+        self.store.refresh_pool(pool.clone());
         if let Some(created) = turn.created {
             self.store.learn_configs(News::Present(created));
         }
@@ -248,46 +252,56 @@ impl Controller {
             .and_then(|config| config.spec.control_plane_topology());
         let mut nodes: Vec<NodeView> = members.iter().map(|node| (*node).clone()).collect();
         let mut is_finished = true;
+        let mut refused = BTreeMap::new();
         if !decide(&pool.view, members).assignments.is_empty() {
             let round =
                 telling::tell(&self.requests, &self.store, sight.snapshot, &name, topology).await?;
             is_finished = round.missed.is_empty();
             pool = round.pool;
+            refused = round.refused;
             nodes = self.learn(sight, &pool, round.nodes);
             if !round.told.is_empty() {
                 let (nodes, config) = (round.told, round.target);
                 self.say(&pool, &[Announcement::Targeted { nodes, config }]);
             }
         }
+        if self.store.pool(&name).is_none() {
+            // Deleted meanwhile: its nodes are another pool's.
+            return Ok(true);
+        }
+        let mut failure = None;
         for node in &mut nodes {
             if let Some(write) = NodeWrite::of(node, &pool.view, false, topology) {
                 match self.requests.write_node(&write).await {
                     Ok(written) => {
-                        self.store.learn_nodes(News::Present(written.clone()));
+                        self.store.refresh_node(written.clone());
                         *node = written;
                     }
-                    // It has changed: there will be news of it.
-                    Err(error) if matches!(error.code(), Some(404 | 409)) => {}
-                    Err(error) => return Err(error),
+                    Err(error) if error.code() == Some(404) => {}
+                    // A heartbeat is a change, and no news.
+                    Err(error) if error.code() == Some(409) => is_finished = false,
+                    // One node that cannot be written must not keep the others, or the pool's status, waiting.
+                    Err(error) => failure = failure.or(Some(error)),
                 }
             }
         }
-        self.report(sight, &pool, &nodes, turn.outcome).await?;
-        Ok(is_finished)
+        self.report(sight, &pool, &nodes, turn.outcome, refused)
+            .await?;
+        failure.map_or(Ok(is_finished), Err)
     }
 
     /// Takes in what was just read, and keeps the pool's own nodes of it.
     fn learn(&self, sight: &Sight<'_>, pool: &Pool, nodes: Vec<NodeView>) -> Vec<NodeView> {
-        self.store.learn_pools(News::Present(pool.clone()));
+        self.store.refresh_pool(pool.clone());
         let views = sight.snapshot.views_with(&pool.view);
-        let sorted = Membership::sort(&nodes, &views);
+        let sorted = sight.snapshot.sort(&nodes, &views);
         let members = sorted
             .of(&pool.view.name)
             .iter()
             .map(|node| (*node).clone())
             .collect();
         for node in nodes {
-            self.store.learn_nodes(News::Present(node));
+            self.store.refresh_node(node);
         }
         members
     }
@@ -299,9 +313,11 @@ impl Controller {
         pool: &Pool,
         nodes: &[NodeView],
         rendering: Option<Result<(), String>>,
+        refused: BTreeMap<String, String>,
     ) -> Result<(), wire::Error> {
         let members: Vec<&NodeView> = nodes.iter().collect();
-        let decision = decide(&pool.view, &members);
+        let mut decision = decide(&pool.view, &members);
+        decision.refuse(refused);
         let conflicts: Vec<&Conflict> = sight
             .conflicts
             .iter()
@@ -326,7 +342,7 @@ impl Controller {
         };
         let written = self.requests.set_status(pool, &changes).await?;
         self.say(pool, &on_status(&pool.object, &written.object));
-        self.store.learn_pools(News::Present(written));
+        self.store.refresh_pool(written);
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::{ControllerConfig, MachineConfigPool};
 use cluster::collection::News;
+use pool::membership::{Membership, born_in};
 use pool::node::NodeView;
 use pool::view::PoolView;
 use tokio::sync::Notify;
@@ -131,7 +132,7 @@ impl<T: Entry> Table<T> {
         self.entries.values()
     }
 
-    /// Takes in what was told. True when it is news.
+    /// Takes in what a watch told. True when it is news.
     fn learn(&mut self, news: News<T>) -> bool {
         match news {
             News::All(entries) => {
@@ -145,6 +146,12 @@ impl<T: Entry> Table<T> {
             News::Present(entry) => self.put(entry),
             News::Gone(entry) => self.entries.remove(entry.name()).is_some(),
         }
+    }
+
+    /// Takes in the answer to a request, unless the object is not known: its end may have been told while the answer was on its way,
+    /// and nobody would tell of that again. True when it is news.
+    fn refresh(&mut self, entry: T) -> bool {
+        self.entries.contains_key(entry.name()) && self.put(entry)
     }
 
     /// Puts an object unless a newer one is known: a watch may be behind the answer to a write of ours.
@@ -200,6 +207,22 @@ impl Snapshot {
             .collect()
     }
 
+    /// The custom pool that a node was born in and whose labels it was not given yet. Until it has them, no pool may tell it anything.
+    pub fn birthplace(&self, node: &NodeView) -> Option<&PoolView> {
+        let owner = |config: &str| self.configs.get(config)?.pool.clone();
+        born_in(node, self.pools.values().map(|pool| &pool.view), owner)
+    }
+
+    /// Sorts `nodes` into `pools`, those left out that were not given the labels of their birth yet.
+    pub fn sort<'a>(
+        &self,
+        nodes: impl IntoIterator<Item = &'a NodeView>,
+        pools: &'a [PoolView],
+    ) -> Membership<'a> {
+        let has_its_labels = |node: &&NodeView| self.birthplace(node).is_none();
+        Membership::sort(nodes.into_iter().filter(has_its_labels), pools)
+    }
+
     /// The ControllerConfig that counts.
     pub fn controller_config(&self) -> Option<&ControllerConfig> {
         self.controller_configs
@@ -231,25 +254,37 @@ impl Store {
         self.changed.notified().await;
     }
 
-    /// Takes in what is told of pools.
+    /// Takes in a pool that a request was answered with.
+    pub fn refresh_pool(&self, pool: Pool) {
+        let is_news = self.lock().pools.refresh(pool);
+        self.tell(is_news);
+    }
+
+    /// Takes in a node that a request was answered with.
+    pub fn refresh_node(&self, node: NodeView) {
+        let is_news = self.lock().nodes.refresh(node);
+        self.tell(is_news);
+    }
+
+    /// Takes in what a watch tells of pools.
     pub fn learn_pools(&self, news: News<Pool>) {
         let is_news = self.lock().pools.learn(news);
         self.tell(is_news);
     }
 
-    /// Takes in what is told of nodes.
+    /// Takes in what a watch tells of nodes.
     pub fn learn_nodes(&self, news: News<NodeView>) {
         let is_news = self.lock().nodes.learn(news);
         self.tell(is_news);
     }
 
-    /// Takes in what is told of MachineConfigs.
+    /// Takes in what a watch tells of MachineConfigs, and one that was just made.
     pub fn learn_configs(&self, news: News<ConfigMeta>) {
         let is_news = self.lock().configs.learn(news);
         self.tell(is_news);
     }
 
-    /// Takes in what is told of ControllerConfigs.
+    /// Takes in what a watch tells of ControllerConfigs.
     pub fn learn_controller_configs(&self, news: News<ControllerConfig>) {
         let is_news = self.lock().controller_configs.learn(news);
         self.tell(is_news);
@@ -310,6 +345,21 @@ mod tests {
         table.put(node("3", "x"));
         assert!(table.learn(News::All(vec![])));
         assert_eq!(table.values().count(), 0);
+    }
+
+    #[test]
+    fn a_late_answer_brings_nothing_back() {
+        let mut table = Table::default();
+        table.put(node("1", "x"));
+        assert!(table.refresh(node("2", "y")));
+        assert!(!table.refresh(node("1", "x")), "the answer is older");
+        table.learn(News::Gone(node("3", "y")));
+        assert!(!table.refresh(node("2", "y")));
+        assert!(table.get("a").is_none());
+        // It is there again: another Node of that name.
+        assert!(table.learn(News::Present(node("4", "z"))));
+        assert!(!table.refresh(node("2", "y")));
+        assert_eq!(table.get("a").unwrap().resource_version, "4");
     }
 
     #[tokio::test]

@@ -1,10 +1,9 @@
 //! A claimed round, and the nodes that are told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::collection::News;
 use cluster::wire;
-use pool::membership::Membership;
 use pool::node::NodeView;
 use pool::rollout::{Decision, decide};
 use pool::selector::Selector;
@@ -28,6 +27,8 @@ pub struct Round {
     pub target: String,
     /// Nodes that were claimed and not told: they changed in between, the API server did not take it, or the pool was paused.
     pub missed: Vec<String>,
+    /// Those of them that the API server did not take, with its words.
+    pub refused: BTreeMap<String, String>,
 }
 
 /// Decides from the cluster as it is *now*, claims the round, and tells the nodes.
@@ -35,8 +36,8 @@ pub struct Round {
 /// The order of the requests is what the budget rests on: the pool is read before the nodes, the claim carries the pool's version, and
 /// each node is written only in the version that was read (see `pool::round`).
 ///
-/// Before each write the newest that is known of the pool is looked at: once it is paused or being deleted, nobody else is told. Who was
-/// claimed and not told stays claimed: it counts as out, and is told first when the pool goes on.
+/// Before each write the newest that is known of the pool is looked at: once it is paused, being deleted or gone, nobody else is told. Who
+/// was claimed and not told stays claimed: it counts as out, and is told first when the pool goes on.
 ///
 /// # Errors
 /// Of the API server: 409 where the pool changed since it was read, for example because another replica claimed a round.
@@ -53,7 +54,7 @@ pub async fn tell(
         Ok(Selector::Nothing | Selector::Everything) | Err(_) => Vec::new(),
     };
     let views = snapshot.views_with(&pool.view);
-    let sorted = Membership::sort(&nodes, &views);
+    let sorted = snapshot.sort(&nodes, &views);
     let members = sorted.of(name);
     let decision = decide(&pool.view, members);
     if decision.assignments.is_empty() {
@@ -63,6 +64,7 @@ pub async fn tell(
             told: Vec::new(),
             target: String::new(),
             missed: Vec::new(),
+            refused: BTreeMap::new(),
         });
     }
     let claim = decision.claim(&pool.view, members);
@@ -72,7 +74,7 @@ pub async fn tell(
         "nodes to tell"
     );
     let claimed = requests.claim(&pool, &claim).await?;
-    store.learn_pools(News::Present(claimed.clone()));
+    store.refresh_pool(claimed.clone());
     let writes = writes(&decision, &pool.view, members, topology);
     let mut round = Round {
         pool: claimed,
@@ -80,15 +82,17 @@ pub async fn tell(
         told: Vec::new(),
         target: claim.target,
         missed: Vec::new(),
+        refused: BTreeMap::new(),
     };
     for write in writes {
-        if let Some(stopped) = store.pool(name).filter(|pool| !pool.view.may_tell()) {
+        let known = store.pool(name);
+        if !known.as_ref().is_some_and(|pool| pool.view.may_tell()) {
             tracing::info!(
                 node = write.node,
                 pool = name,
                 "not told: the pool was stopped meanwhile"
             );
-            round.pool = Arc::unwrap_or_clone(stopped);
+            round.pool = known.map_or(round.pool, Arc::unwrap_or_clone);
             round.missed.push(write.node);
             continue;
         }
@@ -133,8 +137,10 @@ async fn carry_out(requests: &Requests, round: &mut Round, write: NodeWrite) {
             }
         }
         Err(error) => {
-            let is_conflict = error.code() == Some(409);
-            if is_conflict {
+            if error.code() == Some(404) {
+                round.nodes.retain(|known| known.name != write.node);
+            }
+            if matches!(error.code(), Some(404 | 409)) {
                 tracing::debug!(
                     node = write.node,
                     pool = pool.name,
@@ -142,6 +148,8 @@ async fn carry_out(requests: &Requests, round: &mut Round, write: NodeWrite) {
                 );
             } else {
                 tracing::warn!(node = write.node, pool = pool.name, error = %Chain(&error), "cannot tell a node");
+                let why = Chain(&error).to_string();
+                round.refused.insert(write.node.clone(), why);
             }
             round.missed.push(write.node);
         }

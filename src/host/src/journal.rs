@@ -150,6 +150,7 @@ impl Journal {
     /// Whether the boot loader may have been told to boot the target.
     pub fn could_boot_target(&self) -> bool {
         self.plan.route == Route::Reboot
+            && self.target.is_some()
             && !matches!(self.stage, Stage::Applying | Stage::Switching)
     }
 }

@@ -45,13 +45,10 @@ fn try_look(
         },
         Expectation::KernelArgument { argument, .. } => {
             let line = root.read(COMMAND_LINE)?.unwrap_or_default();
-            let arguments = kargs::split_line(&String::from_utf8_lossy(&line));
-            Seen::Times(
-                arguments
-                    .iter()
-                    .filter(|present| *present == argument)
-                    .count(),
-            )
+            let argument = kargs::unquoted(argument);
+            let present = kargs::split_line(&String::from_utf8_lossy(&line));
+            let is_it = |present: &&String| kargs::unquoted(present) == argument;
+            Seen::Times(present.iter().filter(is_it).count())
         }
         Expectation::File {
             path, user, group, ..
@@ -164,7 +161,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         put(dir.path(), "etc/passwd", "core:x:0:0::/:/bin/sh\n");
         put(dir.path(), "etc/file", "bytes");
-        put(dir.path(), "proc/cmdline", "root=a quiet quiet\n");
+        put(
+            dir.path(),
+            "proc/cmdline",
+            "root=a quiet quiet \"dyndbg=file a +p\"\n",
+        );
         put(dir.path(), "usr/lib/systemd/system/x.service", "");
         put(
             dir.path(),
@@ -183,6 +184,11 @@ mod tests {
             Expectation::KernelArgument {
                 argument: "quiet".to_owned(),
                 times: 2,
+            },
+            // As the entry names it, and as GRUB hands it on.
+            Expectation::KernelArgument {
+                argument: r#"dyndbg="file a +p""#.to_owned(),
+                times: 1,
             },
             Expectation::File {
                 path: "/etc/file".to_owned(),

@@ -70,6 +70,14 @@ pub fn split_line(line: &str) -> Vec<String> {
     words(line).collect()
 }
 
+/// An argument without what only groups its words. A boot loader that reads quotes writes them anew for the kernel, around the whole
+/// argument: `a="b c"` comes as `"a=b c"`, which the kernel takes for the same.
+///
+/// Source: `next_arg` of the kernel, `grub_create_loader_cmdline` of GRUB.
+pub fn unquoted(argument: &str) -> String {
+    argument.replace(['"', '\\'], "")
+}
+
 fn words(line: &str) -> impl Iterator<Item = String> {
     let mut quoted = false;
     line.split(move |c: char| {

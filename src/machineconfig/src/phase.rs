@@ -117,6 +117,8 @@ pub struct Machine {
     trouble: Option<Trouble>,
     /// An administrator let go what is held, before the host was read.
     released: bool,
+    /// Whether the newest plan drains the node.
+    drains: bool,
     phase: Phase,
 }
 
@@ -125,6 +127,10 @@ struct Trouble {
     cause: String,
     tries: u32,
     refused: bool,
+    /// How often pods left for nothing: failures after a drain.
+    drained: u32,
+    /// Whether the next try waits in service for the last of them.
+    pauses: bool,
 }
 
 impl Default for Machine {
@@ -142,6 +148,7 @@ impl Machine {
             desired: None,
             trouble: None,
             released: false,
+            drains: false,
             phase: Phase::Starting,
         }
     }

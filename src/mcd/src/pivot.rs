@@ -18,6 +18,14 @@ use serde::Deserialize;
 
 use crate::beside::Helper;
 
+/// How attempts begin that a person made, and not the daemon.
+const BY_HAND: &str = "pivot-";
+
+/// Whether a person made this attempt.
+pub fn is_by_hand(attempt: &Attempt) -> bool {
+    attempt.0.starts_with(BY_HAND)
+}
+
 /// Exit code of a program that has done its part and asks for a reboot.
 const NEEDS_REBOOT: i32 = 4;
 
@@ -91,7 +99,7 @@ fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
     };
     let plan = Plan {
         schema: plan::SCHEMA,
-        attempt: Attempt(format!("pivot-{}", now.as_millisecond())),
+        attempt: Attempt(format!("{BY_HAND}{}", now.as_millisecond())),
         from,
         to,
         route: Route::Reboot,

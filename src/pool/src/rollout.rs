@@ -70,7 +70,7 @@ pub enum Stays {
     NotReported,
     /// It cannot be updated as it is.
     Unready(Vec<Unready>),
-    /// Too many nodes failed on the pool's configuration.
+    /// As many nodes failed on the pool's configuration as may be out at once.
     Halted {
         /// These.
         failed: Vec<String>,
@@ -84,6 +84,8 @@ pub enum Stays {
         /// These failed and are in service until they try again.
         failed: Vec<String>,
     },
+    /// The API server does not take what the node is to be told.
+    Refused(String),
 }
 
 impl Stays {
@@ -127,6 +129,7 @@ impl fmt::Display for Stays {
                 }
                 Ok(())
             }
+            Self::Refused(why) => write!(f, "cannot be told: {why}"),
         }
     }
 }
@@ -134,8 +137,8 @@ impl fmt::Display for Stays {
 /// Decides which of a pool's nodes are told now.
 ///
 /// The law: a node that is in service is told only while fewer nodes are out than the budget allows, counting those that are out, those
-/// that were claimed, and those told by this decision. A paused pool tells nobody. Where as many nodes failed on the pool's
-/// configuration as may still go out, nobody else is told.
+/// that were claimed, and those told by this decision. A paused pool tells nobody. Once as many nodes failed on the pool's
+/// configuration as may be out at once, nobody else is told; before that, each of them takes one of the budget.
 ///
 /// Nodes that are out on the way to an older target are told at once: that takes nobody out, and may be what brings them back. For a
 /// node that failed one of the budget is kept, because its daemon may try again without asking; where the target has changed it goes
@@ -227,9 +230,7 @@ fn verdict(node: &NodeView, target: Option<&str>, round: &Round) -> Verdict {
 
 /// Spends what the budget leaves.
 fn assign(decision: &mut Decision, mut waiting: Vec<(&NodeView, Cost)>, limit: usize) {
-    let is_halted =
-        !decision.failed.is_empty() && decision.out.len() + decision.failed.len() >= limit;
-    if is_halted {
+    if !decision.failed.is_empty() && decision.failed.len() >= limit {
         for (node, _) in waiting {
             let failed = decision.failed.clone();
             let halted = Stays::Halted { failed };
@@ -239,7 +240,15 @@ fn assign(decision: &mut Decision, mut waiting: Vec<(&NodeView, Cost)>, limit: u
     }
     waiting.sort_by(|(a, a_cost), (b, b_cost)| (a_cost, turn(a)).cmp(&(b_cost, turn(b))));
     let mut out = decision.out.clone();
-    let mut reserved = decision.failed.clone();
+    // Who is out already takes nothing more by trying again.
+    let is_in_service = |name: &&String| !decision.out.contains(name);
+    let failed: Vec<String> = decision
+        .failed
+        .iter()
+        .filter(is_in_service)
+        .cloned()
+        .collect();
+    let mut reserved = failed.clone();
     reserved.extend(
         waiting
             .iter()
@@ -250,7 +259,7 @@ fn assign(decision: &mut Decision, mut waiting: Vec<(&NodeView, Cost)>, limit: u
     for (node, cost) in waiting {
         let goes = match cost {
             Cost::AlreadyOut => true,
-            Cost::TakesReserved => out.len() < limit,
+            Cost::TakesReserved => out.len() + failed.len() < limit,
             Cost::TakesOut => out.len() + reserved.len() < limit,
         };
         if !goes {
@@ -306,6 +315,12 @@ impl Decision {
             target: pool.target.clone().unwrap_or_default(),
             nodes: outstanding.chain(assigned).collect(),
         }
+    }
+
+    /// Takes in that nodes were to be told and could not be: each with why.
+    pub fn refuse(&mut self, refused: impl IntoIterator<Item = (String, String)>) {
+        let stays = |(node, why)| (node, Stays::Refused(why));
+        self.stays.extend(refused.into_iter().map(stays));
     }
 
     /// Nodes that will have to be told sometime, each with why not now.

@@ -262,6 +262,7 @@ const fn waiting_reason(stays: &Stays) -> PoolConditionReason {
         Stays::NoBudget => PoolConditionReason::InvalidMaxUnavailable,
         Stays::Halted { .. } => PoolConditionReason::RolloutHalted,
         Stays::Budget { .. } => PoolConditionReason::Budget,
+        Stays::Refused(_) => PoolConditionReason::NodesNotTold,
         Stays::NotReported | Stays::Unready(_) => PoolConditionReason::NodesNotReady,
         Stays::Updated | Stays::Updating | Stays::Failed | Stays::NoTarget | Stays::PoolDeleted => {
             PoolConditionReason::Unset

@@ -1,7 +1,7 @@
 //! The HTTP endpoint for metrics and health.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +51,15 @@ pub enum Error {
     },
 }
 
+/// Whether all addresses were asked for and there is no IPv6: `ipv6.disable=1` takes the family away, `disable_ipv6` its addresses.
+fn is_without_ipv6(address: SocketAddr, error: &std::io::Error) -> bool {
+    address.ip() == Ipv6Addr::UNSPECIFIED
+        && matches!(
+            error.raw_os_error(),
+            Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)
+        )
+}
+
 /// An endpoint that is bound and waits to be served.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -58,12 +67,19 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Binds the address, so that a taken one is found at the start.
+    /// Binds the address, so that a taken one is found at the start. All addresses (`[::]`) are those of IPv4 on a node that was booted
+    /// without IPv6.
     ///
     /// # Errors
     /// [`Error::Listen`].
     pub async fn bind(address: SocketAddr) -> Result<Self, Error> {
-        match TcpListener::bind(address).await {
+        let bound = match TcpListener::bind(address).await {
+            Err(error) if is_without_ipv6(address, &error) => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+            }
+            bound => bound,
+        };
+        match bound {
             Ok(listener) => Ok(Self { listener }),
             Err(source) => Err(Error::Listen { address, source }),
         }
@@ -192,6 +208,27 @@ mod tests {
                 answer(&method, path, &Program).status().as_u16(),
                 status,
                 "{method} {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_all_addresses_fall_back_to_ipv4() {
+        let all = "[::]:8797";
+        let table = [
+            (all, libc::EAFNOSUPPORT, true),
+            (all, libc::EADDRNOTAVAIL, true),
+            (all, libc::EADDRINUSE, false),
+            ("[::1]:8797", libc::EAFNOSUPPORT, false),
+            ("0.0.0.0:8797", libc::EADDRNOTAVAIL, false),
+        ];
+        for (address, code, falls_back) in table {
+            let error = std::io::Error::from_raw_os_error(code);
+            let address = address.parse().unwrap();
+            assert_eq!(
+                is_without_ipv6(address, &error),
+                falls_back,
+                "{address} {error}"
             );
         }
     }

@@ -1,5 +1,6 @@
 //! Scenarios: what is known, the calls that a pass makes, in order, and no others.
 
+mod answers;
 mod born;
 mod calls;
 mod pausing;

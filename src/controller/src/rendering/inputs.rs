@@ -1,6 +1,6 @@
 //! What a rendering depends on, and whether it can be done now.
 
-use api::{ControllerConfig, annotation, controller_config};
+use api::{ControllerConfig, annotation, controller_config, label};
 use machineconfig::render::Base;
 use pool::selector::Selector;
 
@@ -25,6 +25,8 @@ pub(super) struct SourceVersion {
     uid: String,
     generation: Option<i64>,
     generated_by: Option<String>,
+    /// Decides who wins over whom.
+    role: Option<String>,
 }
 
 /// What is to be done for a pool.
@@ -51,6 +53,9 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         Ok(selector @ (Selector::Nothing | Selector::Labels(_))) => selector,
     };
     let controller_config = snapshot.controller_config();
+    if let Some(why) = controller_config.and_then(foreign) {
+        return Preparation::Impossible(why);
+    }
     if let Some(why) = controller_config.and_then(unsettled) {
         return Preparation::Wait(why);
     }
@@ -69,6 +74,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
             uid: config.uid.clone(),
             generation: config.generation,
             generated_by: config.generated_by.clone(),
+            role: config.labels.get(label::ROLE).cloned(),
         })
         .collect();
     let target = pool.view.target.clone().map(|name| {
@@ -84,23 +90,19 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     })
 }
 
-/// Why the base configurations of the release are not settled, if they are not: what was rendered now would be rendered again at once,
-/// or mix two releases.
+/// Why the ControllerConfig is another release's, if it is: what was rendered from it would mix two releases. Whoever runs the wrong
+/// controller has to hear of it.
+fn foreign(config: &ControllerConfig) -> Option<String> {
+    let annotations = config.metadata.annotations.as_ref()?;
+    let version = annotations.get(annotation::GENERATED_BY_VERSION)?;
+    (version != VERSION).then(|| {
+        format!("ignoring controller config generated from {version} (my version: {VERSION})")
+    })
+}
+
+/// Why the base configurations of the release are not settled, if they are not: what was rendered now would be rendered again at once.
 fn unsettled(config: &ControllerConfig) -> Option<String> {
     use controller_config::ControllerConfigConditionType::{Completed, Failing, Running};
-    let of = annotation::GENERATED_BY_VERSION;
-    let version = config
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|annotations| annotations.get(of));
-    if let Some(version) = version
-        && version != VERSION
-    {
-        return Some(format!(
-            "ignoring controller config generated from {version} (my version: {VERSION})"
-        ));
-    }
     let status = config.status.clone().unwrap_or_default();
     let is_settled = status.observed_generation == config.metadata.generation
         && status.is_true(&Completed)
@@ -242,12 +244,6 @@ mod tests {
                 settled_status.clone(),
                 true,
             ),
-            (
-                json!({ "machineconfiguration.openshift.io/generated-by-version": "another" }),
-                3,
-                settled_status.clone(),
-                false,
-            ),
             (json!({}), 4, settled_status, false),
             (json!({}), 3, status(&[]), false),
             (
@@ -280,6 +276,36 @@ mod tests {
                 "{config}: {prepared:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_controller_config_of_another_release_is_said_and_not_rendered_from() {
+        let (mut cluster, _, _) = settled();
+        let by = json!({ "machineconfiguration.openshift.io/generated-by-version": "another" });
+        // Whether it has completed or not: it is not ours.
+        for status in [
+            status(&[("TemplateControllerCompleted", "True")]),
+            json!({}),
+        ] {
+            cluster.controller_configs = vec![controller_config(&by, 3, &status)];
+            let why = format!(
+                "ignoring controller config generated from another (my version: {VERSION})"
+            );
+            assert_eq!(prepared(&cluster), Preparation::Impossible(why));
+        }
+    }
+
+    #[test]
+    fn another_role_of_a_source_is_another_input() {
+        let (mut cluster, _, _) = settled();
+        cluster.pools[0]["spec"]["machineConfigSelector"] = json!({ "matchExpressions": [{
+            "key": "machineconfiguration.openshift.io/role", "operator": "In", "values": ["worker", "edge"]
+        }] });
+        let before = prepared(&cluster);
+        cluster.configs[0]["metadata"]["labels"]["machineconfiguration.openshift.io/role"] =
+            json!("edge");
+        assert_ne!(before, prepared(&cluster));
+        assert_eq!(sources(&cluster), ["50-a"]);
     }
 
     #[test]

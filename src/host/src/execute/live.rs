@@ -6,6 +6,7 @@ use machineconfig::plan::{Action, Digest, Plan, Undo};
 use tracing::{info, warn};
 
 use super::{End, Error, Perform, chain, describe, record};
+use crate::files::Root;
 use crate::journal::{DeploymentId, Journal, Moment, Outcome, Stage, Store};
 use crate::systemd::{Job, links};
 
@@ -91,12 +92,18 @@ pub fn undo(
 ) -> Result<(), Error> {
     let steps = &journal.plan.steps;
     let touched = touched(&journal.plan);
-    if !touched.is_empty() {
-        links::restore(hands.root(), &journal.unit_links, &touched)?;
-    }
+    let restore_links = |root: &Root| {
+        if touched.is_empty() {
+            return Ok(());
+        }
+        links::restore(root, &journal.unit_links, &touched)
+    };
+    // What is enabled along with a unit is in its file: first by the one that the change brought, then by the one that was before.
+    restore_links(hands.root())?;
     for step in steps.iter().rev() {
         hands.restore(&step.action, &step.undo)?;
     }
+    restore_links(hands.root())?;
     let attempt = &journal.plan.attempt;
     hands.root().restore(
         &journal.records,

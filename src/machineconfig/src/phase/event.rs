@@ -20,6 +20,8 @@ pub struct Journal {
     pub to: Target,
     /// How far it came.
     pub stage: Stage,
+    /// Whether a person began it on the host (`mcd pivot`): the daemon neither reboots for it nor takes it back.
+    pub by_hand: bool,
 }
 
 /// How far a stored plan came.
@@ -34,8 +36,18 @@ pub enum Stage {
     },
     /// The target booted and is being proved on the host.
     Booted,
-    /// The boot loader names the origin again; a reboot completes the way back.
+    /// The target is booted and the host goes back by itself: the boot loader names the origin again, a reboot completes it.
     RollingBack {
+        /// Why.
+        cause: String,
+    },
+    /// The origin is booted, or the route is live: what was begun is being undone, and that did not come to its end.
+    Undoing {
+        /// Why.
+        cause: String,
+    },
+    /// The target is booted, was not proved until the deadline and stays, as it was told to.
+    Stays {
         /// Why.
         cause: String,
     },

@@ -8,7 +8,11 @@ use crate::plan::Target;
 /// The first wait before a failed update is tried again, doubled each time: `daemon.md` 2.2.
 pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest such wait: `daemon.md` 2.2.
-const LAST_RETRY: Duration = Duration::from_mins(1);
+pub(super) const LAST_RETRY: Duration = Duration::from_mins(1);
+/// The first and the longest wait, in service, before a node is drained again for an update that failed after the drain. Every try
+/// costs all pods of the node a restart.
+pub(super) const DRAIN_AGAIN: (Duration, Duration) =
+    (Duration::from_mins(1), Duration::from_hours(1));
 
 pub(super) type Step = (Phase, Vec<Command>);
 
@@ -39,6 +43,7 @@ impl Machine {
             (P::Idle, E::Desired(_)) => self.head_for_desired(),
 
             (P::Fetching { to, .. }, E::Planned(outline)) => {
+                self.drains = outline.drain;
                 let mut commands = vec![];
                 if !outline.drain {
                     // An earlier target may have begun to drain.
@@ -125,7 +130,13 @@ impl Machine {
                     vec![Command::Prove { to }],
                 )
             }
-            (P::Applying { .. }, E::TakenBack) => self.head_for_desired(),
+            // What is in force now is read, not remembered.
+            (P::Applying { .. }, E::TakenBack) => (P::Starting, vec![Command::Observe]),
+            (P::Applying { .. }, E::Failed(cause)) => {
+                let step = self.degrade(cause, &[]);
+                self.count_drain();
+                step
+            }
 
             (phase @ (P::Rebooting { .. } | P::Verifying { .. }), E::Desired(_)) => (phase, vec![]),
             (P::Rebooting { to, .. }, E::Failed(cause)) => (
@@ -144,6 +155,8 @@ impl Machine {
                 self.current = Some(to.clone());
                 if self.wants(&to) {
                     (P::Finishing { to }, vec![Command::GiveBack])
+                } else if let Some(step) = self.pause() {
+                    step
                 } else {
                     let (phase, mut commands) = self.head_for_desired();
                     if self.trouble.is_some() {
@@ -170,17 +183,8 @@ impl Machine {
 
             (phase @ P::RollingBack { .. }, E::Desired(_)) => (phase, vec![]),
             (P::RollingBack { target, cause }, E::TakenBack) => self.hold(target, cause),
-            (P::RollingBack { target, cause }, E::Observed(seen)) => {
-                if seen.journal.is_some() {
-                    // The host reboots into the origin by itself; the next daemon sees it there.
-                    (
-                        P::RollingBack { target, cause },
-                        vec![Command::RetryAfter(LAST_RETRY)],
-                    )
-                } else {
-                    self.resume(seen)
-                }
-            }
+            // A host that goes back by itself is waited for, see there.
+            (P::RollingBack { .. }, E::Observed(seen)) => self.resume(seen),
             (phase @ P::RollingBack { .. }, E::Retry) => (phase, vec![Command::Observe]),
 
             // A target that is left is tried again when it is wanted again.
@@ -194,17 +198,18 @@ impl Machine {
             (phase @ P::Held { .. }, E::Retry) => (phase, vec![Command::Uncordon]),
 
             (P::Degraded { .. }, E::Desired(_) | E::Retry) => (P::Starting, vec![Command::Observe]),
+            // It was to wait in service: it is given back first, and then waits.
+            (phase @ P::Degraded { .. }, E::StillCordoned(_)) if self.has_paused() => {
+                self.set_pause();
+                (phase, vec![Command::RetryAfter(LAST_RETRY)])
+            }
             (P::Unreconcilable { .. }, E::Desired(_)) => self.head_for_desired(),
             // A refusal may end without a new target: an account appears, room is made.
             (P::Unreconcilable { .. }, E::Retry) => (P::Starting, vec![Command::Observe]),
 
             // The host may be half way: the next observation reads from its journal what is left to do or undo.
             (
-                P::Starting
-                | P::Applying { .. }
-                | P::Verifying { .. }
-                | P::Finishing { .. }
-                | P::RollingBack { .. },
+                P::Starting | P::Verifying { .. } | P::Finishing { .. } | P::RollingBack { .. },
                 E::Failed(cause),
             ) => self.degrade(cause, &[]),
 
@@ -229,6 +234,11 @@ impl Machine {
         if let Some(journal) = seen.journal {
             let to = journal.to;
             return match journal.stage {
+                // Neither rebooted for, which would cost pods that nobody evicted, nor taken back from whoever is at it.
+                Stage::Applying if journal.by_hand => self.wait_for_a_hand(),
+                Stage::Switched { boot_id } if journal.by_hand && boot_id == seen.boot_id => {
+                    self.wait_for_a_hand()
+                }
                 Stage::Applying if self.wants(&to) => {
                     (Phase::Applying { to }, vec![Command::Apply])
                 }
@@ -254,9 +264,26 @@ impl Machine {
                     },
                     vec![Command::Prove { to }],
                 ),
+                // It reboots into the origin; the next daemon sees it there.
                 Stage::RollingBack { cause } => (
                     Phase::RollingBack { target: to, cause },
                     vec![Command::RetryAfter(LAST_RETRY)],
+                ),
+                Stage::Undoing { cause } => {
+                    self.count_trouble(&cause, false);
+                    (Phase::Applying { to }, vec![Command::TakeBack])
+                }
+                // Looked at again: a person may have mended what kept it from being proved.
+                Stage::Stays { .. } if self.wants(&to) => (
+                    Phase::Verifying {
+                        to: to.clone(),
+                        unmet: None,
+                    },
+                    vec![Command::Prove { to }],
+                ),
+                Stage::Stays { cause } => (
+                    Phase::RollingBack { target: to, cause },
+                    vec![Command::TakeBack],
                 ),
             };
         }
@@ -322,6 +349,8 @@ impl Machine {
             cause: cause.clone(),
             tries: 1,
             refused: false,
+            drained: 0,
+            pauses: false,
         });
         (Phase::Held { target, cause }, vec![Command::Uncordon])
     }
@@ -355,22 +384,65 @@ impl Machine {
         )
     }
 
+    /// What a person began on the host stays that person's until the reboot.
+    fn wait_for_a_hand(&mut self) -> Step {
+        let cause = "the host was changed by hand (mcd pivot) and not rebooted yet: reboot it, or take the change back with \
+                     mcd-os rollback";
+        self.degrade(cause.to_owned(), &[])
+    }
+
     fn count_trouble(&mut self, cause: &str, refused: bool) -> u32 {
-        let tries = self
-            .trouble
-            .as_ref()
-            .map_or(0, |trouble| trouble.tries)
-            .saturating_add(1);
+        let before = self.trouble.as_ref();
+        let tries = before.map_or(0, |trouble| trouble.tries).saturating_add(1);
         self.trouble = Some(Trouble {
             cause: cause.to_owned(),
             tries,
             refused,
+            drained: before.map_or(0, |trouble| trouble.drained),
+            pauses: before.is_some_and(|trouble| trouble.pauses),
         });
         tries
+    }
+
+    /// An update failed after its drain: before the next drain the node is in service for a while.
+    fn count_drain(&mut self) {
+        if let Some(trouble) = self.trouble.as_mut().filter(|_| self.drains) {
+            trouble.drained = trouble.drained.saturating_add(1);
+            trouble.pauses = true;
+        }
+    }
+
+    /// Waits in service, once, where pods left for nothing.
+    fn pause(&mut self) -> Option<Step> {
+        let trouble = self.trouble.as_mut().filter(|trouble| trouble.pauses)?;
+        trouble.pauses = false;
+        let phase = Phase::Degraded {
+            cause: trouble.cause.clone(),
+            tries: trouble.tries,
+        };
+        let wait = doubled(DRAIN_AGAIN, trouble.drained);
+        Some((phase, vec![Command::Uncordon, Command::RetryAfter(wait)]))
+    }
+
+    fn has_paused(&self) -> bool {
+        self.trouble
+            .as_ref()
+            .is_some_and(|trouble| trouble.drained > 0)
+    }
+
+    fn set_pause(&mut self) {
+        if let Some(trouble) = &mut self.trouble {
+            trouble.pauses = true;
+        }
     }
 }
 
 fn retry_after(tries: u32) -> Duration {
+    doubled((FIRST_RETRY, LAST_RETRY), tries)
+}
+
+/// The first wait at the first try, doubled with each further one, up to the longest.
+fn doubled((first, longest): (Duration, Duration), tries: u32) -> Duration {
     let doublings = tries.saturating_sub(1).min(16);
-    FIRST_RETRY.saturating_mul(1 << doublings).min(LAST_RETRY)
+    first.saturating_mul(1 << doublings).min(longest)
 }

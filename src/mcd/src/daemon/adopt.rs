@@ -73,10 +73,11 @@ fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap
     born
 }
 
-/// Whether the Node has no configuration in force yet.
+/// Whether the Node names no configuration in force yet, or none that it is to have: then it is nobody's turn.
 pub fn is_new(node: &Node) -> bool {
-    node.annotation(annotation::CURRENT_CONFIG)
-        .is_none_or(str::is_empty)
+    [annotation::CURRENT_CONFIG, annotation::DESIRED_CONFIG]
+        .iter()
+        .any(|key| node.annotation(key).is_none_or(str::is_empty))
 }
 
 /// What to write to a Node that has none of `first` yet. What stands there stays.
@@ -170,7 +171,9 @@ mod tests {
 
     #[test]
     fn a_known_node_is_left_alone() {
-        let known = node(&json!({annotation::CURRENT_CONFIG: "rendered-worker-9"}));
-        assert_eq!(annotate(&known, &born()), Change::default());
+        let known = json!({
+            annotation::CURRENT_CONFIG: "rendered-worker-9", annotation::DESIRED_CONFIG: "rendered-worker-9"
+        });
+        assert_eq!(annotate(&node(&known), &born()), Change::default());
     }
 }

@@ -1,4 +1,4 @@
-//! The real hands: each command of the state machine, carried out on this node.
+//! The real executor: each command of the state machine, carried out on this node.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::announce::{Announcer, Word, log_phase, of_phase};
 use super::drain::{Draining, Told};
-use super::driver::{Hands, Say};
+use super::driver::{Executor, Say};
 use super::figures::Figures;
 use super::helper::{Helper, Outcome, Priority};
 use super::planning::{self, Planner};
@@ -81,7 +81,7 @@ impl Known {
     }
 }
 
-impl Hands for Agent {
+impl Executor for Agent {
     async fn run(&self, command: Command, say: Say) -> Option<Event> {
         let event = match command {
             Command::Observe => self.observe().await,

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 const NODE_FIRST: Duration = Duration::from_secs(30);
 
 /// What carries out commands.
-pub trait Hands {
+pub trait Executor {
     /// Runs a command to its answer. What happens on the way goes to `say`. No answer: another command gives one.
     ///
     /// Dropping the future abandons the command; [`Self::cancel`] then ends what it left running.
@@ -52,13 +52,13 @@ impl Say {
 ///
 /// # Errors
 /// [`Unexpected`]: an event that the state machine has no answer to. The process ends then and starts over from what the host says.
-pub async fn drive<H: Hands>(
-    hands: &H,
+pub async fn drive<E: Executor>(
+    executor: &E,
     mut inputs: mpsc::Receiver<Event>,
     looked: impl Future,
     mut shutdown: Shutdown,
 ) -> Result<(), Unexpected> {
-    let mut work = Work::new(hands);
+    let mut work = Work::new(executor);
     tokio::select! {
         () = shutdown.requested() => return Ok(()),
         _ = timeout(NODE_FIRST, looked) => {}
@@ -87,21 +87,21 @@ pub async fn drive<H: Hands>(
     }
 }
 
-type Running<'h> = Fuse<Pin<Box<dyn Future<Output = Option<Event>> + 'h>>>;
+type Running<'e> = Fuse<Pin<Box<dyn Future<Output = Option<Event>> + 'e>>>;
 
-struct Work<'h, H> {
-    hands: &'h H,
+struct Work<'e, E> {
+    executor: &'e E,
     machine: Machine,
     queue: VecDeque<Command>,
-    running: Running<'h>,
+    running: Running<'e>,
     said: mpsc::UnboundedReceiver<Event>,
     retry_at: Option<Instant>,
 }
 
-impl<'h, H: Hands> Work<'h, H> {
-    fn new(hands: &'h H) -> Self {
+impl<'e, E: Executor> Work<'e, E> {
+    fn new(executor: &'e E) -> Self {
         Self {
-            hands,
+            executor,
             machine: Machine::new(),
             queue: VecDeque::new(),
             running: Fuse::terminated(),
@@ -120,8 +120,8 @@ impl<'h, H: Hands> Work<'h, H> {
             // A channel of its own: what an abandoned command still says reaches nobody.
             let (say, said) = Say::channel();
             self.said = said;
-            let future: Pin<Box<dyn Future<Output = Option<Event>> + 'h>> =
-                Box::pin(self.hands.run(command, say));
+            let future: Pin<Box<dyn Future<Output = Option<Event>> + 'e>> =
+                Box::pin(self.executor.run(command, say));
             self.running = future.fuse();
         }
     }
@@ -148,7 +148,7 @@ impl<'h, H: Hands> Work<'h, H> {
                 self.queue.push_back(command);
             }
         }
-        self.hands.show(&self.machine);
+        self.executor.show(&self.machine);
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl<'h, H: Hands> Work<'h, H> {
         self.queue.clear();
         self.running = Fuse::terminated();
         self.said = Say::channel().1;
-        self.hands.cancel().await;
+        self.executor.cancel().await;
     }
 }
 

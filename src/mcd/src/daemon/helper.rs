@@ -258,7 +258,7 @@ impl Helper {
         let began = Instant::now();
         let mut asked = began;
         loop {
-            if let Some(report) = self.read_report(unit, report)? {
+            if let Some(report) = self.take_report(unit, report)? {
                 return Ok(report);
             }
             if asked.elapsed() > UNIT_PACE {
@@ -266,7 +266,7 @@ impl Helper {
                 let running = is_running(systemd, unit).await;
                 if let Ok(false) = running {
                     // It may have ended between the two looks.
-                    return match self.read_report(unit, report)? {
+                    return match self.take_report(unit, report)? {
                         Some(report) => Ok(report),
                         None => Err(Error::NoReport {
                             unit: unit.to_owned(),
@@ -288,16 +288,17 @@ impl Helper {
         }
     }
 
-    fn read_report(&self, unit: &str, report: &str) -> Result<Option<Report>, Error> {
+    /// Reads the report and removes it: `/run` is memory, and names are not used twice.
+    fn take_report(&self, unit: &str, report: &str) -> Result<Option<Report>, Error> {
         let host = Root::open(&self.root, None)?;
         match host.look_at(report)? {
             Found::File { bytes, .. } => {
-                serde_json::from_slice(&bytes)
-                    .map(Some)
-                    .map_err(|source| Error::Report {
-                        unit: unit.to_owned(),
-                        source,
-                    })
+                let read = serde_json::from_slice(&bytes).map_err(|source| Error::Report {
+                    unit: unit.to_owned(),
+                    source,
+                })?;
+                host.remove(&host.locate(report)?)?;
+                Ok(Some(read))
             }
             Found::Nothing | Found::Link(_) | Found::Directory { .. } | Found::Other => Ok(None),
         }

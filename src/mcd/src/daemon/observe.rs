@@ -3,10 +3,11 @@
 use host::files::Root;
 use host::journal::{self, Journal, Stage, Store};
 use machineconfig::phase;
-use machineconfig::plan::Target;
+use machineconfig::plan::{Route, Target};
 use serde::Deserialize;
 
 use super::planning::Stored;
+use crate::pivot;
 
 /// Record of the configuration that the booted deployment is in.
 pub const RECORD: &str = "/etc/machine-config-daemon/currentconfig";
@@ -107,26 +108,35 @@ pub fn host(root: &Root) -> Result<Option<Host>, Error> {
     Ok(Some(Host {
         under_way: under_way.transpose()?,
         observation: phase::Observation {
-            at,
             boot_id: boot_id(root)?,
             journal: journal.map(|journal| phase::Journal {
-                stage: stage(&journal),
+                stage: stage(&journal, &at),
+                by_hand: pivot::is_by_hand(&journal.plan.attempt),
                 to: journal.plan.to,
             }),
+            at,
             held: held.map(|held| (held.target, held.cause)),
         },
     }))
 }
 
-fn stage(journal: &Journal) -> phase::Stage {
+/// What a journal's stage means on a host whose record names `at`.
+fn stage(journal: &Journal, at: &Target) -> phase::Stage {
+    // A record lies in its deployment, so it tells which one is booted.
+    let is_target_booted = journal.plan.route == Route::Reboot && *at == journal.plan.to;
     match &journal.stage {
         Stage::Applying | Stage::Switching => phase::Stage::Applying,
         Stage::Switched => phase::Stage::Switched {
             boot_id: journal.boot_id.clone(),
         },
-        // A target that stays though it failed is asked for its proof again, and answers with the failure.
-        Stage::Booted | Stage::Failed { .. } => phase::Stage::Booted,
-        Stage::RollingBack { cause } => phase::Stage::RollingBack {
+        Stage::Booted => phase::Stage::Booted,
+        Stage::Failed { cause } => phase::Stage::Stays {
+            cause: cause.clone(),
+        },
+        Stage::RollingBack { cause } if is_target_booted => phase::Stage::RollingBack {
+            cause: cause.clone(),
+        },
+        Stage::RollingBack { cause } => phase::Stage::Undoing {
             cause: cause.clone(),
         },
     }

@@ -54,7 +54,11 @@ pub async fn prove(
             Ok(Word::Proved) => return Event::Proved,
             Ok(Word::Unknown) => return verify(helper, to, attempt).await,
             Ok(Word::Disproved(cause)) => return Event::Disproved(cause),
-            Ok(Word::Stays(cause)) => return Event::Failed(cause),
+            Ok(Word::Stays(cause)) => match prove_again(helper, attempt).await {
+                Ok(true) => {}
+                Ok(false) => return Event::Failed(cause),
+                Err(error) => return Event::Failed(Chain(&error).to_string()),
+            },
             Ok(Word::Pending) if began.elapsed() > LIMIT => {
                 return Event::Failed(format!(
                     "the host did not judge {to} within {} min: slipway-verify.service",
@@ -76,6 +80,15 @@ pub async fn prove(
         }
         sleep(PACE).await;
     }
+}
+
+/// Has the host look once more at a target that failed and stays: a person may have mended it. Whether it holds now.
+async fn prove_again(helper: &Helper, attempt: &Attempt) -> Result<bool, helper::Error> {
+    let once = ["--prove", "--deadline", "0"];
+    let report = helper
+        .run("guard", attempt, &once, Priority::Normal)
+        .await?;
+    Ok(report.outcome == helper::Outcome::Done)
 }
 
 /// Looks at a host on which nothing is under way.

@@ -133,6 +133,16 @@ impl Shown {
             Some(image) => change.set(annotation::CURRENT_IMAGE, image.as_str()),
             None => change.remove(annotation::CURRENT_IMAGE),
         };
+        if node
+            .annotation(annotation::DESIRED_CONFIG)
+            .is_none_or(str::is_empty)
+        {
+            // Registered anew: nobody has asked for anything else, and a Node that names nothing counts as on its way.
+            change = change.set(annotation::DESIRED_CONFIG, target.config.as_str());
+            if let Some(image) = &target.image {
+                change = change.set(annotation::DESIRED_IMAGE, image.as_str());
+            }
+        }
         if self.state == Some(State::Done) {
             if node.annotation(annotation::DESIRED_IMAGE) == Some("") {
                 change = change.remove(annotation::DESIRED_IMAGE);

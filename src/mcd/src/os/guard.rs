@@ -18,8 +18,10 @@ use super::report::{Outcome, Report};
 /// How many late changes are named.
 const TOLD_MAX: usize = 20;
 
-/// How long is waited between two looks at a booted target.
-const PAUSE: Duration = Duration::from_secs(2);
+/// How long is waited between two looks at a booted target: for the first minute, while the node could be given back any moment, and
+/// then.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
+const SOON: Duration = Duration::from_mins(1);
 
 /// Compares the booted deployment with the journal, before kubelet and container engine start.
 pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
@@ -70,13 +72,13 @@ fn tell_late(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Proves a booted target by its checks, after the kubelet started; without the cluster's help, and
+/// Proves a booted target by its checks, while kubelet and container engine start; without the cluster's help, and
 /// without asking it: an API server, registry or name server out of reach is no failure of the host.
 ///
 /// A target that cannot be finished or looked at holds as little as one whose checks fail: what keeps it
 /// from that is tried again until the deadline, and then the host goes back.
 pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
-    let until = Instant::now() + deadline;
+    let began = Instant::now();
     let mut proof = Proof::default();
     let mut said = String::new();
     loop {
@@ -95,7 +97,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
             said.clone_from(&cause);
         }
         // Who holds a lock says nothing of the target.
-        if Instant::now() >= until && !is_busy {
+        if began.elapsed() >= deadline && !is_busy {
             match give_up(context, &cause) {
                 Ok(true) => return Report::failed(reasons),
                 // The origin is booted: what is left to undo is tried again.
@@ -104,7 +106,11 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
             }
             proof = Proof::default();
         }
-        thread::sleep(PAUSE);
+        thread::sleep(if began.elapsed() < SOON {
+            PAUSE.0
+        } else {
+            PAUSE.1
+        });
     }
 }
 
@@ -136,7 +142,10 @@ impl Proof {
         let _lock = context.lock()?;
         let store = context.store();
         let journal = match store.settle()? {
-            Some(journal) if journal.stage == Stage::Booted => journal,
+            // One that failed and stays may have been mended.
+            Some(journal) if matches!(journal.stage, Stage::Booted | Stage::Failed { .. }) => {
+                journal
+            }
             Some(_) | None => return Ok(Word::Over(Report::done())),
         };
         let mut units = Running::new(&context.runtime);

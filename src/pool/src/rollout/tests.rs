@@ -204,6 +204,42 @@ fn failures_on_the_target_halt_the_rollout() {
 }
 
 #[test]
+fn one_failure_of_two_is_no_halt() {
+    let nodes = [
+        node("a").failing(NEW),
+        node("b").working(NEW),
+        node("c"),
+        node("d").failing("rendered-worker-bad"),
+    ];
+    let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
+    assert_eq!(
+        told(&decision),
+        [""; 0],
+        "a and d may try again at any time"
+    );
+    assert!(!decision.is_halted(), "it goes on once b is done");
+    assert_eq!(
+        why(&decision, "c"),
+        "2 may be out at once, out: b, failed: a, d"
+    );
+    let mut nodes = nodes;
+    nodes[1] = node("b").done(NEW);
+    let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
+    assert_eq!(told(&decision), ["d"], "the one that is kept for it");
+}
+
+#[test]
+fn a_failed_node_that_is_out_takes_one_of_the_budget() {
+    let down = NodeView {
+        unready: vec![Unready::NotReady],
+        ..node("a").failing(NEW)
+    };
+    let nodes = [down, node("b")];
+    let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
+    assert_eq!(told(&decision), ["b"]);
+}
+
+#[test]
 fn leftover_image_is_taken_back() {
     let layered = NodeView {
         current_image: Some("image".to_owned()),

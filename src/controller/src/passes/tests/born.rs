@@ -44,6 +44,37 @@ async fn a_node_that_was_born_in_a_custom_pool_gets_its_labels_first() {
     assert_eq!((said, delay), (vec![], RETRY.0));
 }
 
+/// It is in the pool `worker` by its labels, and was made with the configuration of another.
+#[tokio::test(start_paused = true)]
+async fn a_node_without_the_labels_of_its_birth_is_told_nothing() {
+    let (mut cluster, sources, born, body) = born();
+    let (target, _) = rendered(&sources);
+    cluster.pools.push(pool(Some(&target)));
+    let mut config = cluster.configs[1].clone();
+    config["metadata"]["name"] = json!(target);
+    config["metadata"]["ownerReferences"][0]["uid"] = json!("uid-worker");
+    cluster.configs.push(config);
+    let refusal = Reply::failure(403, "Forbidden", "nodes is forbidden");
+    let label = Call::patch(&format!("/api/v1/nodes/n1?{MANAGER}"), body, refusal);
+    assert!(born["metadata"]["labels"]["node-role.kubernetes.io/worker"].is_string());
+
+    let mut calls = vec![label];
+    for mut known in cluster.pools.clone() {
+        let config = known["spec"]["configuration"].clone();
+        let target = config["name"].as_str().unwrap().to_owned();
+        let mut conditions = rolling(&target, &nobody_waits());
+        let updated = format!("All nodes are updated with MachineConfig {target}");
+        conditions[0] = condition("Updated", true, "", &updated);
+        conditions[1] = condition("Updating", false, "", "");
+        let mut changes = status(&conditions, [0; 5]);
+        changes["configuration"] = config;
+        calls.push(list_sources(&sources));
+        calls.push(set_status(&mut known, &changes, "11"));
+    }
+    let (_, delay) = passes(&cluster, calls, 1).await;
+    assert_eq!(delay, RETRY.1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_labelled_is_tried_again_and_keeps_no_pool_waiting() {
     let (cluster, sources, _, body) = born();

@@ -24,6 +24,10 @@ struct World {
     refused_in: Option<Target>,
     /// A refusal was just answered: only a new target is news.
     is_refused: bool,
+    /// How often a plan failed while it was applied.
+    misses: u32,
+    /// Where an undo of a live change leads that was not carried through.
+    undone_to: Option<Target>,
 }
 
 /// How the world answers a command.
@@ -61,6 +65,8 @@ impl World {
             last_good: target("a"),
             refused_in: None,
             is_refused: false,
+            misses: 0,
+            undone_to: None,
         }
     }
 
@@ -79,6 +85,10 @@ impl World {
         let Some(journal) = self.journal.take() else {
             return;
         };
+        if let Some(undone) = self.undone_to.take() {
+            self.booted = undone;
+            return;
+        }
         if matches!(journal.stage, Stage::Switched { .. }) {
             if is_bad(&journal.to) {
                 self.bad_boots += 1;
@@ -109,6 +119,32 @@ impl World {
         if !matches!(command, Command::Uncordon | Command::RetryAfter(_)) {
             self.is_refused = false;
         }
+    }
+
+    /// A plan fails while it is applied: everything was undone, or it died in the middle, or the undo did; then the journal is open.
+    fn miss(&mut self) {
+        let under_way = self.journal.take().map(|journal| journal.to);
+        let Some(to) = under_way.or_else(|| self.planned.clone()) else {
+            panic!("applied what was not planned");
+        };
+        let is_live = to.config == "c";
+        let stage = match self.misses % 3 {
+            1 if !is_live => Some(Stage::Applying),
+            2 => Some(Stage::Undoing {
+                cause: "bad luck".to_owned(),
+            }),
+            _ => None,
+        };
+        self.misses += 1;
+        if is_live && stage.is_some() {
+            // Written already, and not put back.
+            self.undone_to = Some(std::mem::replace(&mut self.booted, to.clone()));
+        }
+        self.journal = stage.map(|stage| Journal {
+            to,
+            stage,
+            by_hand: false,
+        });
     }
 
     /// Runs one command to its answer.
@@ -156,12 +192,16 @@ impl World {
                         stage: Stage::Switched {
                             boot_id: boot_id.clone(),
                         },
+                        by_hand: false,
                     });
                     Event::Switched { boot_id }
                 }
             }
             Command::TakeBack if good => {
                 self.journal = None;
+                if let Some(undone) = self.undone_to.take() {
+                    self.booted = undone;
+                }
                 Event::TakenBack
             }
             Command::Prove { to } if good => {
@@ -195,15 +235,7 @@ impl World {
             | Command::Prove { .. }
             | Command::GiveBack => fails(),
             Command::Apply => {
-                // Died in the middle: the journal is open, or everything was undone.
-                if self.planned.as_ref().is_some_and(|to| to.config != "c")
-                    && self.boot.is_multiple_of(2)
-                {
-                    self.journal = self.planned.clone().map(|to| Journal {
-                        to,
-                        stage: Stage::Applying,
-                    });
-                }
+                self.miss();
                 fails()
             }
         })

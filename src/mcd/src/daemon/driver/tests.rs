@@ -105,7 +105,10 @@ impl World {
                     self.proved = Some(journal.to);
                 }
             }
-            Stage::RollingBack { .. } | Stage::Applying => self.at = self.origin.clone(),
+            Stage::RollingBack { .. }
+            | Stage::Undoing { .. }
+            | Stage::Stays { .. }
+            | Stage::Applying => self.at = self.origin.clone(),
         }
     }
 
@@ -121,7 +124,7 @@ fn target(config: &str) -> Target {
     }
 }
 
-/// Hands on the simulated host. Each takes a moment, so that targets and kills find it at work.
+/// Carries out commands on the simulated host. Each takes a moment, so that targets and kills find it at work.
 struct Fake {
     world: Rc<RefCell<World>>,
     /// Ends the process, as a reboot does.
@@ -129,7 +132,7 @@ struct Fake {
     planned: RefCell<Option<(Target, Outline)>>,
 }
 
-impl Hands for Fake {
+impl Executor for Fake {
     async fn run(&self, command: Command, say: Say) -> Option<Event> {
         self.world.borrow_mut().see(&command);
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -283,6 +286,7 @@ impl Fake {
                     stage: Stage::Switched {
                         boot_id: boot_id.clone(),
                     },
+                    by_hand: false,
                 });
                 Event::Switched { boot_id }
             }
@@ -461,6 +465,7 @@ async fn the_host_is_looked_after_without_the_api_server() {
     world.journal = Some(Journal {
         to: target("b"),
         stage: Stage::Applying,
+        by_hand: false,
     });
     let world = Rc::new(RefCell::new(world));
     let (trigger, shutdown) = shutdown::pair();

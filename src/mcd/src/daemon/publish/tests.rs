@@ -164,6 +164,7 @@ fn after_the_boot_the_reboot_is_over_and_the_target_not_yet_in_force() {
     let journal = Journal {
         to: target("b"),
         stage: Stage::Booted,
+        by_hand: false,
     };
     let events = vec![Event::Desired(target("b")), observed("b", Some(journal))];
     let before = json!({
@@ -196,6 +197,15 @@ fn a_restarted_daemon_checks_a_node_at_rest_without_a_word() {
     assert_eq!(shown(checks.clone(), &before), before);
     let unmet = Event::Unmet("unit kubelet.service is activating".to_owned());
     assert_eq!(shown([checks, vec![unmet]].concat(), &before), before);
+}
+
+#[test]
+fn a_node_that_was_registered_anew_asks_for_nothing_but_what_is_in_force() {
+    let after = shown(idle("a"), &json!({}));
+    assert_eq!(after[annotation::CURRENT_CONFIG], "a");
+    assert_eq!(after[annotation::DESIRED_CONFIG], "a");
+    let told = shown(idle("a"), &json!({annotation::DESIRED_CONFIG: "b"}));
+    assert_eq!(told[annotation::DESIRED_CONFIG], "b");
 }
 
 #[test]
@@ -275,8 +285,9 @@ fn patch(annotations: &Value, version: u32, after: &Value) -> Call {
 /// A daemon that starts on a node in order passes four phases and writes once.
 #[tokio::test(start_paused = true)]
 async fn only_the_newest_state_is_written() {
-    let before =
-        json!({annotation::CURRENT_CONFIG: "a", annotation::STATE: "Done", annotation::REASON: ""});
+    let before = json!({
+        annotation::CURRENT_CONFIG: "a", annotation::DESIRED_CONFIG: "a", annotation::STATE: "Done", annotation::REASON: ""
+    });
     let written = json!({annotation::PHASE: "Idle", annotation::SINCE: "2026-11-18T11:06:40.000Z"});
     let after = shown(idle("a"), &before);
     let set = Set::new(&before, vec![patch(&written, 2, &after)]);

@@ -151,6 +151,14 @@ impl Overlay {
         self.file("/usr/lib/systemd/system/kubelet.service", unit, 0o644)
     }
 
+    /// With a kubelet unit that never comes to run, and never fails either.
+    #[must_use]
+    pub fn hanging_kubelet(self) -> Self {
+        let unit = "[Unit]\nDescription=Kubelet that waits for ever\n\n[Service]\nType=oneshot\n\
+                    ExecStart=/bin/sleep infinity\n\n[Install]\nWantedBy=multi-user.target\n";
+        self.file("/usr/lib/systemd/system/kubelet.service", unit, 0o644)
+    }
+
     /// What it is made from.
     pub(super) fn recipe(&self) -> Recipe {
         let recipe = Recipe::default()

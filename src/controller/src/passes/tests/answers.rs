@@ -1,0 +1,103 @@
+//! Answers that come late, and writes that the API server does not take.
+
+use super::*;
+
+/// A round that tells all three nodes at once: the store, the calls up to the claim, the pool and the nodes after it.
+fn round_of_three() -> (Arc<Store>, Vec<Call>, Value, Vec<Value>, String) {
+    let (mut cluster, sources, target) = settled();
+    cluster.nodes = vec![node("n1", OLD), node("n2", OLD), node("n3", OLD)];
+    cluster.pools[0]["spec"]["maxUnavailable"] = json!("100%");
+    let store = Arc::new(Store::default());
+    cluster.fill(&store);
+    let mut known = cluster.pools[0].clone();
+    let all = json!({ "n1": "5", "n2": "5", "n3": "5" });
+    let path = format!("{GROUP}/machineconfigpools/worker");
+    let calls = vec![
+        list_sources(&sources),
+        read_pool(&known),
+        list_nodes(&cluster.nodes),
+        patch(&path, &mut known, claim_body("10", &target, &all), "11"),
+    ];
+    (store, calls, known, cluster.nodes, target)
+}
+
+fn refused() -> Reply {
+    Reply::failure(403, "Forbidden", "admission webhook says no")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
+    let (store, mut calls, mut known, mut nodes, target) = round_of_three();
+    let (watch, gone) = (Arc::clone(&store), NodeView::parse(read(&nodes[1])));
+    let tell = patch(
+        "/api/v1/nodes/n1",
+        &mut nodes[0],
+        tell_body("5", &target),
+        "6",
+    );
+    calls.push(tell.meanwhile(move || watch.learn_nodes(News::Gone(gone.clone()))));
+    calls.push(Call::patch(
+        &format!("/api/v1/nodes/n2?{MANAGER}"),
+        tell_body("5", &target),
+        Reply::failure(404, "NotFound", "nodes n2 not found"),
+    ));
+    let tell = patch(
+        "/api/v1/nodes/n3",
+        &mut nodes[2],
+        tell_body("5", &target),
+        "6",
+    );
+    calls.push(tell);
+    let changes = status(&rolling(&target, &nobody_waits()), [2, 0, 0, 2, 0]);
+    calls.push(set_status(&mut known, &changes, "12"));
+    passes_in(Arc::clone(&store), calls, 1).await;
+    let left = store.snapshot();
+    let left: Vec<&str> = left.nodes.values().map(|node| node.name.as_str()).collect();
+    assert_eq!(left, ["n1", "n3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_goes_in_the_middle_of_a_round_tells_nobody_else() {
+    let (store, mut calls, known, mut nodes, target) = round_of_three();
+    let (watch, gone) = (Arc::clone(&store), Pool::parse(read(&known)));
+    let tell = patch(
+        "/api/v1/nodes/n1",
+        &mut nodes[0],
+        tell_body("5", &target),
+        "6",
+    );
+    calls.push(tell.meanwhile(move || watch.learn_pools(News::Gone(gone.clone()))));
+    let (_, delay) = passes_in(Arc::clone(&store), calls, 2).await;
+    assert_eq!(store.snapshot().pools.values().count(), 0);
+    assert_eq!(delay, RESYNC);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_be_told_is_named_and_keeps_nobody_else_waiting() {
+    let (mut cluster, sources, target) = settled();
+    cluster.nodes = vec![node("n1", OLD), node("n2", OLD)];
+    let mut known = cluster.pools[0].clone();
+    let mut nodes = cluster.nodes.clone();
+    let path = format!("{GROUP}/machineconfigpools/worker");
+    let claim = claim_body("10", &target, &json!({ "n1": "5" }));
+    let tell = |body| Call::patch(&format!("/api/v1/nodes/n1?{MANAGER}"), body, refused());
+    let why = format!(
+        "n1: cannot be told: PATCH /api/v1/nodes/n1?{MANAGER}: 403 Forbidden: admission webhook says no; \
+         n2: 1 may be out at once, out: n1"
+    );
+    let waiting = condition("Waiting", true, "NodesNotTold", &why);
+    let changes = status(&rolling(&target, &waiting), [2, 0, 0, 0, 0]);
+    let calls = vec![
+        list_sources(&sources),
+        read_pool(&known),
+        list_nodes(&nodes),
+        patch(&path, &mut known, claim, "11"),
+        tell(tell_body("5", &target)),
+        // The taint of one is refused, and the other's is written all the same.
+        tell(taint_body("5")),
+        patch("/api/v1/nodes/n2", &mut nodes[1], taint_body("5"), "7"),
+        set_status(&mut known, &changes, "12"),
+    ];
+    let (_, delay) = passes(&cluster, calls, 1).await;
+    assert!(delay < Duration::from_secs(2), "{delay:?}");
+}

@@ -1,0 +1,189 @@
+//! How a cluster comes up: the control plane with what an installer applies, then its nodes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use api::{MachineConfig, NodeState, annotation};
+use lab::Lab;
+use lab::control_plane::{ControlPlane, Options, definitions};
+use lab::host::{BOOTED_WITHIN, Host, HostSpec};
+use lab::registry::Registry;
+use lab::tree::Tree;
+use serde_json::json;
+
+use super::objects::{self, Objects, until};
+use super::{Binaries, Cluster, NodeSpec, SOON, controller, daemon};
+
+/// Folder of each component's objects.
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
+
+/// The pool that every cluster has.
+const WORKERS: &str = include_str!("worker.yaml");
+
+impl Cluster {
+    /// Starts one with the pool `worker`, these objects and these nodes; returns when every node is
+    /// Done in the first configuration of its pool, which names the image of the OS it runs.
+    ///
+    /// Logs of the control plane, the programs and the hosts are in `logs`.
+    ///
+    /// # Errors
+    ///
+    /// A part cannot be had, or is not up in time.
+    pub async fn start(
+        binaries: &Binaries,
+        logs: &Path,
+        objects: &str,
+        nodes: &[NodeSpec],
+    ) -> Result<Self> {
+        let mut cluster = Self::without_nodes(binaries, logs, objects, nodes).await?;
+        let mut targets = BTreeMap::new();
+        for node in nodes {
+            let target = cluster.next_target(node.pool(), "").await?;
+            let config = cluster.objects.machine_config(&target).await?;
+            let spec = cluster.host_spec(node, &config)?;
+            let mut host = Host::create(&cluster.lab, spec)?;
+            host.start()?;
+            cluster.hosts.push(host);
+            targets.insert(node.pool(), target);
+        }
+        for node in nodes {
+            cluster.join(node).await?;
+            let host = cluster.host(&node.name)?;
+            let dir = logs.join(&node.name);
+            let daemon = daemon::start(binaries, &cluster.control_plane, host, &dir)?;
+            cluster.daemons.push(daemon);
+        }
+        for (pool, target) in targets {
+            cluster.all_done(pool, &target, SOON).await?;
+        }
+        Ok(cluster)
+    }
+
+    /// The control plane, the registry and the controller, with what an installer applies.
+    async fn without_nodes(
+        binaries: &Binaries,
+        logs: &Path,
+        objects: &str,
+        nodes: &[NodeSpec],
+    ) -> Result<Self> {
+        let tree = Tree::ready()?;
+        let lab = Lab::create()?;
+        let registry = Registry::start(&lab)?;
+        let names = nodes.iter().map(|node| node.name.clone()).collect();
+        let dir = logs.join("control-plane");
+        // With the logs, it has the objects of an earlier run.
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        }
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let options = Options {
+            dir: Some(dir),
+            ..Options::for_hosts(lab.address().into(), names)
+        };
+        let control_plane = Arc::new(ControlPlane::start(&options)?);
+        control_plane.apply_crds(&definitions())?;
+        for component in ["daemon", "controller"] {
+            let dir = format!("{DEPLOY}/{component}");
+            control_plane.kubectl(&["apply", "--server-side", "--kustomize", &dir])?;
+        }
+        // Its replicas are processes of this machine.
+        let none = [
+            "scale",
+            "deployment",
+            "machine-config-controller",
+            "--replicas=0",
+        ];
+        control_plane.kubectl(&[none.as_slice(), &["--namespace", api::NAMESPACE]].concat())?;
+        let mut cluster = Self {
+            daemons: Vec::new(),
+            hosts: Vec::new(),
+            controllers: Vec::new(),
+            objects: Objects::new(control_plane.client().await?),
+            control_plane,
+            registry,
+            tree,
+            lab,
+            logs: logs.to_owned(),
+        };
+        let os = cluster.push(cluster.tree.base())?;
+        cluster.configure(
+            "00-worker",
+            "worker",
+            &json!({ "osImageURL": os.reference }),
+        )?;
+        cluster.apply(WORKERS)?;
+        if !objects.is_empty() {
+            cluster.apply(objects)?;
+        }
+        cluster.controllers = controller::start(&binaries.mcc, &cluster.control_plane, logs)?;
+        Ok(cluster)
+    }
+
+    /// Waits until a node is there and Ready, and gives it its roles.
+    async fn join(&self, node: &NodeSpec) -> Result<()> {
+        self.host(&node.name)?.wait_booted(BOOTED_WITHIN)?;
+        until(&format!("node {}", node.name), SOON, async || {
+            let nodes = self.objects.nodes().await?;
+            Ok(match nodes.get(&node.name) {
+                Some(node) if objects::is_in_service(node) => Ok(()),
+                Some(_) => Err("it is not Ready".to_owned()),
+                None => Err("its kubelet has not registered it".to_owned()),
+            })
+        })
+        .await?;
+        let label = |role| (format!("node-role.kubernetes.io/{role}"), "");
+        let labels: BTreeMap<_, _> = node.roles.iter().map(label).collect();
+        self.objects
+            .patch_node(&node.name, &json!({ "metadata": { "labels": labels } }))
+            .await
+    }
+
+    /// A host as an installer leaves it: with the first configuration of its pool in force.
+    fn host_spec(&self, node: &NodeSpec, config: &MachineConfig) -> Result<HostSpec> {
+        // The lab numbers its hosts from 10.
+        let [a, b, c, _] = self.lab.address().octets();
+        let address = Ipv4Addr::new(a, b, c, 10 + u8::try_from(self.hosts.len())?);
+        let name = node.name.clone();
+        let arguments = format!("--node-name={name} --node-ip={address}");
+        let programs = self.control_plane.programs().binary();
+        let target = config.metadata.name.as_deref().unwrap_or_default();
+        let annotations = BTreeMap::from([
+            (annotation::CURRENT_CONFIG, target),
+            (annotation::DESIRED_CONFIG, target),
+            (annotation::STATE, NodeState::Done.as_str()),
+        ]);
+        let record = |file: &str| format!("/etc/machine-config-daemon/{file}");
+        let mut spec = HostSpec::new(&name, self.tree.base())
+            .kubelet(&self.control_plane.node_kubeconfig(&name)?, &arguments)
+            .bin(programs.parent().context("the programs are in no folder")?)
+            .registry(&self.registry.location())
+            .file(&record("currentconfig"), serde_json::to_vec(config)?, 0o600)
+            .file(
+                &record("node-annotations.json"),
+                serde_json::to_vec(&annotations)?,
+                0o644,
+            );
+        for (path, content) in &node.files {
+            spec = spec.file(path, content.as_str(), 0o644);
+        }
+        if let Some(bytes) = node.boot_bytes {
+            spec = spec.boot_bytes(bytes);
+        }
+        let control_plane = Arc::clone(&self.control_plane);
+        Ok(spec.when_down(move || tell_down(&control_plane, &name)))
+    }
+}
+
+/// Lets the cluster know that a host is down. That it cannot know is a cluster on its way down.
+fn tell_down(control_plane: &ControlPlane, node: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    if let Ok(runtime) = runtime {
+        drop(runtime.block_on(control_plane.host_is_down(node)));
+    }
+}
