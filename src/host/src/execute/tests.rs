@@ -24,6 +24,10 @@ fn write_file(path: &str, bytes: &[u8], mode: u32) -> Action {
 /// One of everything; `live` adds what only a running system can do.
 fn plan(route: Route) -> Bundle {
     let unit = |name: &str| name.to_owned();
+    let release = |path: &str| {
+        let path = path.to_owned();
+        (Action::ReleaseFile { path }, None)
+    };
     let text = b"[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
     let mut actions: Vec<(Action, Option<&[u8]>)> = vec![
         (
@@ -35,18 +39,8 @@ fn plan(route: Route) -> Bundle {
             Some(b"ours"),
         ),
         (write_file("/home/core/tool", b"tool", 0o755), Some(b"tool")),
-        (
-            Action::ReleaseFile {
-                path: "/etc/managed.d/only".to_owned(),
-            },
-            None,
-        ),
-        (
-            Action::ReleaseFile {
-                path: "/etc/shadowed.conf".to_owned(),
-            },
-            None,
-        ),
+        release("/etc/managed.d/only"),
+        release("/etc/shadowed.conf"),
         (
             write_file("/etc/systemd/system/new.service", text, 0o644),
             Some(text),
@@ -75,6 +69,13 @@ fn plan(route: Route) -> Bundle {
             },
             None,
         ),
+        (
+            Action::DisableUnit {
+                unit: unit("leaves.service"),
+            },
+            None,
+        ),
+        release("/etc/systemd/system/leaves.service"),
         (
             Action::WriteAuthorizedKeys {
                 user: "core".to_owned(),

@@ -129,7 +129,7 @@ fn is_of(units: &BTreeSet<String>, path: &str, target: &str) -> bool {
 }
 
 /// The units with what their `Also=` names, and so on.
-fn closure(root: &Root, units: &BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
+pub(crate) fn closure(root: &Root, units: &BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
     let mut all = BTreeSet::new();
     let mut pending: Vec<String> = units.iter().cloned().collect();
     while let Some(unit) = pending.pop() {

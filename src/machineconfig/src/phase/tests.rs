@@ -1,5 +1,6 @@
 //! Tables for the rows of the design.
 
+mod journal;
 mod model;
 
 use std::time::Duration;
@@ -334,115 +335,6 @@ fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
     assert_eq!(newest(&mut back, disproved), [Command::Observe]);
     let held = back_in_a();
     assert_eq!(drive(&mut back, vec![held, Event::Proved]), [plan("a")]);
-}
-
-/// Read in `at`, with an attempt to `b` at this stage, begun in this boot.
-fn under_way(at: &str, stage: Stage, by_hand: bool) -> Event {
-    Event::Observed(Observation {
-        at: target(at),
-        boot_id: "1".to_owned(),
-        journal: Some(Journal {
-            to: target("b"),
-            stage,
-            by_hand,
-        }),
-        held: None,
-    })
-}
-
-#[test]
-fn an_undo_that_did_not_end_is_taken_up_again() {
-    let stage = Stage::Undoing {
-        cause: "no room".to_owned(),
-    };
-    let mut machine = Machine::new();
-    let desired = Event::Desired(target("b"));
-    let commands = drive(
-        &mut machine,
-        vec![desired, under_way("a", stage.clone(), false)],
-    );
-    assert_eq!(commands, [Command::TakeBack]);
-    assert_eq!(machine.state(), Some(State::Degraded));
-    assert_eq!(machine.reason(), "no room");
-    let failed = Event::Failed("still no room".to_owned());
-    let commands = drive(&mut machine, vec![failed]);
-    assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY * 2)]);
-    let commands = drive(
-        &mut machine,
-        vec![Event::Retry, under_way("a", stage, false)],
-    );
-    assert_eq!(commands, [Command::TakeBack]);
-    assert_eq!(
-        drive(&mut machine, vec![Event::TakenBack]),
-        [Command::Observe]
-    );
-}
-
-#[test]
-fn a_host_that_goes_back_by_itself_is_waited_for() {
-    let back = Stage::RollingBack {
-        cause: "kubelet.service failed".to_owned(),
-    };
-    let mut machine = verifying_b();
-    let wait = [Command::RetryAfter(Duration::from_mins(1))];
-    let disproved = Event::Disproved("kubelet.service failed".to_owned());
-    let commands = drive(
-        &mut machine,
-        vec![disproved, under_way("b", back.clone(), false)],
-    );
-    assert_eq!(commands, wait);
-    let commands = drive(
-        &mut machine,
-        vec![Event::Retry, under_way("b", back, false)],
-    );
-    assert_eq!(commands, wait);
-    assert_eq!(machine.phase().name(), "RollingBack");
-}
-
-#[test]
-fn a_target_that_stays_is_looked_at_again_and_left_for_another() {
-    let stays = Stage::Stays {
-        cause: "kubelet.service failed".to_owned(),
-    };
-    let mut machine = Machine::new();
-    let desired = Event::Desired(target("b"));
-    let commands = drive(
-        &mut machine,
-        vec![desired, under_way("b", stays.clone(), false)],
-    );
-    assert_eq!(commands, [Command::Prove { to: target("b") }]);
-    let failed = Event::Failed("kubelet.service failed".to_owned());
-    drive(&mut machine, vec![failed, Event::Desired(target("a"))]);
-    let commands = drive(&mut machine, vec![under_way("b", stays, false)]);
-    assert_eq!(commands, [Command::TakeBack]);
-    assert_eq!(machine.phase().name(), "RollingBack");
-}
-
-#[test]
-fn what_a_person_began_on_the_host_is_left_to_that_person() {
-    let switched = || Stage::Switched {
-        boot_id: "1".to_owned(),
-    };
-    for (wanted, stage) in [
-        ("b", Stage::Applying),
-        ("b", switched()),
-        ("a", Stage::Applying),
-        ("a", switched()),
-    ] {
-        let mut machine = Machine::new();
-        let desired = Event::Desired(target(wanted));
-        let commands = drive(&mut machine, vec![desired, under_way("a", stage, true)]);
-        assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)], "{wanted}");
-        assert!(machine.reason().contains("by hand"), "{}", machine.reason());
-    }
-    // Rebooted, it is proved as any other.
-    let mut machine = Machine::new();
-    let switched = Stage::Switched {
-        boot_id: "0".to_owned(),
-    };
-    let desired = Event::Desired(target("b"));
-    let commands = drive(&mut machine, vec![desired, under_way("b", switched, true)]);
-    assert_eq!(commands, [Command::Prove { to: target("b") }]);
 }
 
 #[test]

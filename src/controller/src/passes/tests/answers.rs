@@ -2,25 +2,6 @@
 
 use super::*;
 
-/// A round that tells all three nodes at once: the store, the calls up to the claim, the pool and the nodes after it.
-fn round_of_three() -> (Arc<Store>, Vec<Call>, Value, Vec<Value>, String) {
-    let (mut cluster, sources, target) = settled();
-    cluster.nodes = vec![node("n1", OLD), node("n2", OLD), node("n3", OLD)];
-    cluster.pools[0]["spec"]["maxUnavailable"] = json!("100%");
-    let store = Arc::new(Store::default());
-    cluster.fill(&store);
-    let mut known = cluster.pools[0].clone();
-    let all = json!({ "n1": "5", "n2": "5", "n3": "5" });
-    let path = format!("{GROUP}/machineconfigpools/worker");
-    let calls = vec![
-        list_sources(&sources),
-        read_pool(&known),
-        list_nodes(&cluster.nodes),
-        patch(&path, &mut known, claim_body("10", &target, &all), "11"),
-    ];
-    (store, calls, known, cluster.nodes, target)
-}
-
 fn refused() -> Reply {
     Reply::failure(403, "Forbidden", "admission webhook says no")
 }

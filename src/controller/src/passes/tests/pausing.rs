@@ -41,21 +41,7 @@ fn paused_status(target: &str, waiting: &str, counts: [u32; 5]) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_stops_a_round_between_two_nodes() {
-    let (mut cluster, sources, target) = settled();
-    cluster.nodes = vec![node("n1", OLD), node("n2", OLD), node("n3", OLD)];
-    cluster.pools[0]["spec"]["maxUnavailable"] = json!("100%");
-    let store = Arc::new(Store::default());
-    cluster.fill(&store);
-    let mut known = cluster.pools[0].clone();
-    let mut nodes = cluster.nodes.clone();
-    let path = format!("{GROUP}/machineconfigpools/worker");
-    let all = json!({ "n1": "5", "n2": "5", "n3": "5" });
-    let mut calls = vec![
-        list_sources(&sources),
-        read_pool(&known),
-        list_nodes(&nodes),
-        patch(&path, &mut known, claim_body("10", &target, &all), "11"),
-    ];
+    let (store, mut calls, mut known, mut nodes, target) = round_of_three();
     // The watch tells of the pause while the first node is told.
     let body = tell_body("5", &target);
     let tell = patch("/api/v1/nodes/n1", &mut nodes[0], body, "6");

@@ -89,6 +89,12 @@ impl Host {
         symlink("/dev/null", units.join("unmasked.service")).unwrap();
         let wanted = units.join("multi-user.target.wants/old.service");
         symlink("/usr/lib/systemd/system/old.service", wanted).unwrap();
+        let text = b"[Service]\nExecStart=/bin/true\n[Install]\nAlso=along.socket\n";
+        put(&deployed, "etc/systemd/system/leaves.service", text);
+        for unit in ["leaves.service", "along.socket"] {
+            let wanted = units.join("multi-user.target.wants").join(unit);
+            symlink(format!("/etc/systemd/system/{unit}"), wanted).unwrap();
+        }
         fs::create_dir_all(dir.path().join("var/lib")).unwrap();
         fs::create_dir_all(dir.path().join("var/home/core")).unwrap();
         let running = ["kubelet.service", "old.service"].map(str::to_owned);

@@ -18,17 +18,20 @@ pub(super) struct Running {
 impl Units for Running {
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
         self.of.0.pass()?;
-        let link = format!("{}/multi-user.target.wants/{unit}", links::UNITS);
-        let at = self.root.locate(&link)?;
-        if change == Enablement::Enable {
+        let wants = format!("{}/multi-user.target.wants", links::UNITS);
+        // With what its file names in `Also=`.
+        for unit in links::closure(&self.root, &BTreeSet::from([unit.to_owned()]))? {
+            let at = self.root.locate(&format!("{wants}/{unit}"))?;
+            if change == Enablement::Enable {
+                let file = format!("{}/{unit}", links::UNITS);
+                self.root.symlink(&at, &file)?;
+            } else {
+                self.root.remove(&at)?;
+            }
+        }
+        if change != Enablement::Enable {
             self.root
-                .symlink(&at, &format!("{}/{unit}", links::UNITS))?;
-        } else {
-            self.root.remove(&at)?;
-            let wants = self
-                .root
-                .locate(&format!("{}/multi-user.target.wants", links::UNITS))?;
-            self.root.remove_empty_directory(&wants)?;
+                .remove_empty_directory(&self.root.locate(&wants)?)?;
         }
         self.of.0.pass()
     }
