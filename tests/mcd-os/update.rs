@@ -255,6 +255,10 @@ fn the_kubelet_is_stopped_for_the_merge_and_a_second_apply_changes_nothing() {
             .code,
         Some(0)
     );
+    // Were nobody left to go on, the kubelet would come back by itself.
+    site.host
+        .run(["systemctl", "is-active", "slipway-kubelet-a1.timer"])
+        .unwrap();
     let entries = site.entries().unwrap();
     assert_eq!(entries.len(), 2);
     site.expect(4, &["apply", "/var/lib/slipway/plans/a1"])

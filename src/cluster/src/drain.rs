@@ -84,7 +84,12 @@ enum Stage {
 }
 
 /// Pods that have to leave, by uid: a pod of the same name that comes back is another pod.
-type Leavers = BTreeMap<String, Leaver>;
+#[derive(Debug, Default)]
+struct Leavers {
+    pods: BTreeMap<String, Leaver>,
+    /// Whether the pods were listed once: who comes after that comes to a cordoned node.
+    are_listed: bool,
+}
 
 impl Drain<'_> {
     /// Evicts what has to leave and returns when it is gone. The node must be cordoned before.
@@ -93,7 +98,7 @@ impl Drain<'_> {
     /// what holds up the drain is another pod or another budget. Dropping the future cancels the drain; pods already told to leave leave.
     pub async fn run(&self, mut report: impl FnMut(&Progress)) {
         let mut retry = Backoff::new(TROUBLE_RETRY.0, TROUBLE_RETRY.1);
-        let mut leavers = Leavers::new();
+        let mut leavers = Leavers::default();
         let mut teller = Teller::new();
         loop {
             let error = match self
@@ -126,7 +131,7 @@ impl Drain<'_> {
         let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", self.node);
         let list: List = self.access.get(&path).await?;
         self.adopt(leavers, &list.items);
-        if leavers.is_empty() {
+        if leavers.pods.is_empty() {
             return Ok(true);
         }
         let path = format!(
@@ -139,11 +144,11 @@ impl Drain<'_> {
         let end = Instant::now() + WATCH_LENGTH;
         loop {
             self.evict_due(leavers, retry).await;
-            if leavers.is_empty() {
+            if leavers.pods.is_empty() {
                 return Ok(true);
             }
             let progress = progress(leavers);
-            let due = leavers.values().filter_map(Leaver::due);
+            let due = leavers.pods.values().filter_map(Leaver::due);
             let wake = due
                 .chain(teller.due(&progress).filter(|due| *due > Instant::now()))
                 .min();
@@ -160,17 +165,20 @@ impl Drain<'_> {
 
     /// Takes over what a list says: new pods are judged, those not in it are gone.
     fn adopt(&self, leavers: &mut Leavers, pods: &[Pod]) {
-        leavers.retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
+        leavers
+            .pods
+            .retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
         for pod in pods {
             self.take_pod(leavers, pod);
         }
+        leavers.are_listed = true;
     }
 
     fn take_in(&self, leavers: &mut Leavers, event: Change<Pod>) {
         match event {
             Change::Present(pod) => self.take_pod(leavers, &pod),
             Change::Gone(pod) => {
-                if let Some(leaver) = leavers.remove(&pod.uid) {
+                if let Some(leaver) = leavers.pods.remove(&pod.uid) {
                     tracing::info!(pod = %leaver.name, "pod has left");
                 }
             }
@@ -184,11 +192,16 @@ impl Drain<'_> {
             Verdict::Wait => Stage::Terminating,
             Verdict::Skip(reason) => {
                 tracing::debug!(pod = %pod.name, ?reason, "pod stays");
-                leavers.remove(&pod.uid);
+                leavers.pods.remove(&pod.uid);
                 return;
             }
         };
-        match leavers.get_mut(&pod.uid) {
+        let is_late = leavers.are_listed && !leavers.pods.contains_key(&pod.uid);
+        if is_late && pod.tolerates_cordon {
+            tracing::info!(pod = %pod.name, reason = ?Skip::CameBack, "pod stays");
+            return;
+        }
+        match leavers.pods.get_mut(&pod.uid) {
             // One already told to leave is only late in the watch.
             Some(leaver) if matches!(stage, Stage::Terminating) => leaver.stage = stage,
             Some(_) => {}
@@ -198,7 +211,7 @@ impl Drain<'_> {
                     refused_since: None,
                     stage,
                 };
-                leavers.insert(pod.uid.clone(), leaver);
+                leavers.pods.insert(pod.uid.clone(), leaver);
             }
         }
     }
@@ -207,6 +220,7 @@ impl Drain<'_> {
     async fn evict_due(&self, leavers: &mut Leavers, retry: &mut Backoff) {
         let now = Instant::now();
         let due: Vec<_> = leavers
+            .pods
             .iter()
             .filter(|(_, leaver)| leaver.due().is_some_and(|due| due <= now))
             .map(|(uid, leaver)| (uid.clone(), leaver.name.clone()))
@@ -225,7 +239,7 @@ impl Drain<'_> {
             }
             let stage = match answer {
                 Answer::Gone => {
-                    leavers.remove(&uid);
+                    leavers.pods.remove(&uid);
                     continue;
                 }
                 Answer::Accepted => Stage::Terminating,
@@ -247,7 +261,7 @@ impl Drain<'_> {
                     Stage::Due(Instant::now() + retry.next_delay(), Some(refusal))
                 }
             };
-            if let Some(leaver) = leavers.get_mut(&uid) {
+            if let Some(leaver) = leavers.pods.get_mut(&uid) {
                 leaver.refused_since.get_or_insert(now);
                 leaver.stage = stage;
             }
@@ -266,7 +280,7 @@ impl Leaver {
 
 fn progress(leavers: &Leavers) -> Progress {
     let mut progress = Progress::default();
-    for leaver in leavers.values() {
+    for leaver in leavers.pods.values() {
         match &leaver.stage {
             Stage::Terminating => progress.terminating.push(leaver.name.clone()),
             Stage::Due(at, refusal) => {

@@ -11,6 +11,7 @@ use service::backoff::Backoff;
 use service::report::Chain;
 use service::shutdown::Shutdown;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::access::Access;
 use crate::node::Node;
@@ -25,6 +26,10 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// First and longest wait before a failed patch is sent again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// How long an answer to us is believed over a watch that shows an older Node: after that the watch has it, or the API server's store was
+/// restored to before it. As long as a silent watch is waited for.
+const CATCHES_UP: Duration = Duration::from_mins(6);
 
 /// A change of a Node's annotations and `unschedulable`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -179,8 +184,8 @@ struct Worker {
     seen: watch::Receiver<Seen>,
     queue: mpsc::Receiver<Order>,
     waiting: Vec<Order>,
-    /// The answer to our last patch: newer than the watch until that catches up.
-    written: Option<Arc<Node>>,
+    /// The last answer to us, and when it came: newer than the watch until that catches up.
+    written: Option<(Arc<Node>, Instant)>,
 }
 
 impl Worker {
@@ -206,6 +211,13 @@ impl Worker {
                 Some(patch) => self.send(&patch).await,
                 None => Ok(known),
             };
+            if result
+                .as_ref()
+                .is_err_and(|error| error.code() == Some(409))
+            {
+                // It is another than was known: decided anew, from what it is.
+                self.read().await;
+            }
             match result {
                 Err(error) if error.is_transient() => {
                     tracing::warn!(node = %self.node, error = %Chain(&error), "cannot patch the node yet");
@@ -234,7 +246,7 @@ impl Worker {
                 None => return false,
             }
         }
-        let deadline = tokio::time::Instant::now() + time;
+        let deadline = Instant::now() + time;
         loop {
             match tokio::time::timeout_at(deadline, self.queue.recv()).await {
                 Ok(Some(order)) => self.waiting.push(order),
@@ -252,10 +264,24 @@ impl Worker {
             Err(_) => return None,
         };
         match &self.written {
-            Some(written) if !seen.is_as_new_as(written) && seen.uid == written.uid => {
+            Some((written, at))
+                if !seen.is_as_new_as(written)
+                    && seen.uid == written.uid
+                    && at.elapsed() < CATCHES_UP =>
+            {
                 Some(Arc::clone(written))
             }
             _ => Some(seen),
+        }
+    }
+
+    async fn read(&mut self) {
+        let object = format!("/api/v1/nodes/{}", self.node);
+        match self.access.get::<Node>(&object).await {
+            Ok(node) => self.written = Some((Arc::new(node), Instant::now())),
+            Err(error) => {
+                tracing::debug!(node = %self.node, error = %Chain(&error), "cannot read the node anew");
+            }
         }
     }
 
@@ -266,12 +292,15 @@ impl Worker {
             .send(Method::PATCH, &object, Content::MergePatch(patch))
             .await?;
         let node = Arc::new(node);
-        self.written = Some(Arc::clone(&node));
+        self.written = Some((Arc::clone(&node), Instant::now()));
         Ok(node)
     }
 }
 
 /// The merge patch that makes `before` into `after`; nothing when they are the same.
+///
+/// A change of `unschedulable` is of the version that it was decided from: whether a cordon is ours or an administrator's must not be
+/// decided from what a watch that is behind shows.
 fn difference(before: &Node, after: &Node) -> Option<Value> {
     let mut annotations = Map::new();
     for (key, value) in &after.annotations {
@@ -296,6 +325,8 @@ fn difference(before: &Node, after: &Node) -> Option<Value> {
             Value::Null
         };
         patch.insert("spec".to_owned(), json!({ "unschedulable": value }));
+        let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+        metadata["resourceVersion"] = json!(before.resource_version);
     }
     (!patch.is_empty()).then_some(Value::Object(patch))
 }

@@ -87,7 +87,10 @@ async fn follow(
     let mut events = std::pin::pin!(access.watch::<Node>(&path).await?);
     loop {
         let Ok(event) = timeout(SILENCE, events.next()).await else {
-            tracing::debug!(node = name, "watch fell silent");
+            // Its position may be one that the API server has not come to yet, as after its store was restored: then nothing is told until
+            // it has. From no position the Node is told as it is.
+            tracing::warn!(node = name, "watch fell silent, opening it anew");
+            *position = None;
             return Ok(());
         };
         match event.transpose()? {
@@ -206,11 +209,12 @@ mod tests {
             Call::get(FIRST, Reply::Broken),
             Call::get(FIRST, words(1, &[event("ADDED", 5)])),
             Call::get(&resumed(5), words(100, &[])),
+            Call::get(FIRST, words(1, &[event("ADDED", 3)])),
             Call::get(
-                &resumed(5),
+                &resumed(3),
                 Reply::failure(500, "InternalError", "no leader"),
             ),
-            Call::get(&resumed(5), words(1, &[])),
+            Call::get(&resumed(3), words(1, &[])),
         ])
         .await;
     }

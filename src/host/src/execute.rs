@@ -18,6 +18,7 @@ mod steps;
 mod units;
 
 use std::error::Error as StdError;
+use std::time::Duration;
 
 use machineconfig::plan::{Action, Deploy, Undo};
 
@@ -31,7 +32,7 @@ use crate::accounts::Lost;
 use crate::files::Root;
 use crate::journal::{self, DeploymentId};
 use crate::systemd::{self, Enablement, Job};
-use crate::{accounts, files};
+use crate::{accounts, files, process};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +104,9 @@ pub enum StepError {
     /// A unit.
     #[error(transparent)]
     Systemd(#[from] systemd::Error),
+    /// A program that systemd is asked through.
+    #[error(transparent)]
+    Process(#[from] process::Error),
     /// A content.
     #[error(transparent)]
     Store(#[from] journal::Error),
@@ -163,6 +167,14 @@ pub trait Units {
     /// # Errors
     /// [`StepError::NotRunning`] for a root that no systemd runs on.
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError>;
+
+    /// Has a unit started after a while, by a timer of that name, unless the host goes down before.
+    ///
+    /// # Errors
+    /// [`StepError::NotRunning`] for a root that no systemd runs on.
+    fn start_later(&mut self, _unit: &str, _name: &str, _after: Duration) -> Result<(), StepError> {
+        Err(StepError::NotRunning)
+    }
 
     /// `ActiveState` of a unit; none for one that its own conditions keep from running.
     ///

@@ -61,13 +61,17 @@ fn try_look(
         Expectation::Enabled { unit, .. } if !links::exists(root, unit)? => {
             Seen::Unit("not-found".to_owned())
         }
-        Expectation::Present { unit } if links::exists(root, unit)? => {
-            Seen::Unit("present".to_owned())
+        Expectation::Active { unit } | Expectation::Runs { unit }
+            if !links::exists(root, unit)? =>
+        {
+            Seen::Nothing
         }
-        Expectation::Present { .. } => Seen::Nothing,
-        Expectation::Active { unit } if !links::exists(root, unit)? => Seen::Nothing,
         Expectation::Enabled { unit, .. } => Seen::Unit(units.file_state(unit)?),
         Expectation::Active { unit } => units.active_state(unit)?.map_or(Seen::Nothing, Seen::Unit),
+        Expectation::Runs { unit } => {
+            let state = units.active_state(unit)?;
+            Seen::Unit(state.unwrap_or_else(|| "kept by its own conditions".to_owned()))
+        }
     })
 }
 

@@ -21,6 +21,8 @@ const OUTPUT_MAX_BYTES: u64 = 16 << 20;
 pub enum Program<'a> {
     /// `systemctl`, for the unit files of a deployment that is not running.
     Systemctl,
+    /// `systemd-run`, for what systemd is to do later.
+    SystemdRun,
     /// Our own helper, wherever it lies.
     Helper(&'a Path),
 }
@@ -46,7 +48,7 @@ impl Program<'_> {
     /// What it is given of this program's environment: the helper may pull an image.
     fn environment(self) -> Vec<(String, String)> {
         match self {
-            Self::Systemctl => Vec::new(),
+            Self::Systemctl | Self::SystemdRun => Vec::new(),
             Self::Helper(_) => proxy_environment(),
         }
     }
@@ -54,6 +56,7 @@ impl Program<'_> {
     fn path(self) -> PathBuf {
         match self {
             Self::Systemctl => PathBuf::from("/usr/bin/systemctl"),
+            Self::SystemdRun => PathBuf::from("/usr/bin/systemd-run"),
             Self::Helper(path) => path.to_owned(),
         }
     }

@@ -67,17 +67,25 @@ pub enum Error {
 /// # Errors
 /// [`Error`], each naming the JSON path and the value; contents of files, keys and password hashes are never named.
 pub fn parse(value: &Value) -> Result<(Config, Vec<Warning>), Error> {
-    let (config, mut warnings) = match version::of(value)? {
-        version::Version::Nothing => (Config::new(), Vec::new()),
-        version::Version::Three { minor } => read::three(value, minor)?,
-        version::Version::Two => v2::read(value)?,
-    };
+    let (config, mut warnings) = read_as_it_is(value)?;
     let verdict = validate::validate(&config);
     if !verdict.problems.is_empty() {
         return Err(Error::Invalid(verdict.problems));
     }
     warnings.extend(verdict.warnings);
     Ok((config, warnings))
+}
+
+/// Reads a configuration that is in force somewhere, valid or not: what others let pass can be left all the same.
+///
+/// # Errors
+/// [`Error`], where it cannot be read at all.
+pub fn read_as_it_is(value: &Value) -> Result<(Config, Vec<Warning>), Error> {
+    Ok(match version::of(value)? {
+        version::Version::Nothing => (Config::new(), Vec::new()),
+        version::Version::Three { minor } => read::three(value, minor)?,
+        version::Version::Two => v2::read(value)?,
+    })
 }
 
 impl Config {

@@ -48,14 +48,15 @@ pub fn split<S: AsRef<str>>(items: &[S]) -> Result<Vec<String>, Error> {
     let mut arguments = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let item = item.as_ref();
-        if item.contains(|c: char| c.is_control() && c != '\t') {
-            return Err(Error::Control {
+        if !item.matches('"').count().is_multiple_of(2) {
+            return Err(Error::Quote {
                 index,
                 argument: item.to_owned(),
             });
         }
-        if !item.matches('"').count().is_multiple_of(2) {
-            return Err(Error::Quote {
+        // White space of any kind separates; within quotes it is part of an argument.
+        if words(item).any(|word| word.contains(|c: char| c.is_control() && c != '\t')) {
+            return Err(Error::Control {
                 index,
                 argument: item.to_owned(),
             });
@@ -173,9 +174,11 @@ mod tests {
             "spec.kernelArguments[1]: open quote in \"b=\\\"c\""
         );
         assert_eq!(
-            split(&["a\nb"]).unwrap_err().to_string(),
-            "spec.kernelArguments[0]: control character in \"a\\nb\""
+            split(&["a\u{1}b"]).unwrap_err().to_string(),
+            "spec.kernelArguments[0]: control character in \"a\\u{1}b\""
         );
+        assert!(split(&["a=\"b\nc\""]).is_err(), "within quotes");
+        assert_eq!(split(&["a\nb\r\n"]).unwrap(), ["a", "b"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ const WRITABLE: [&str; 8] = [
 ];
 
 /// Directories that a configuration may not write into, and why.
-const CLOSED: [(&str, &str); 16] = [
+const CLOSED: [(&str, &str); 20] = [
     ("/var/lib/slipway", "belongs to Slipway"),
     (
         "/etc/machine-config-daemon/currentconfig",
@@ -41,6 +41,22 @@ const CLOSED: [(&str, &str); 16] = [
     ("/dev", "is made by the kernel"),
     ("/proc", "is made by the kernel"),
     ("/sys", "is made by the kernel"),
+    (
+        "/etc/systemd/system/slipway-guard.service",
+        "belongs to Slipway",
+    ),
+    (
+        "/etc/systemd/system/slipway-guard.service.d",
+        "belongs to Slipway",
+    ),
+    (
+        "/etc/systemd/system/slipway-verify.service",
+        "belongs to Slipway",
+    ),
+    (
+        "/etc/systemd/system/slipway-verify.service.d",
+        "belongs to Slipway",
+    ),
 ];
 
 /// Units that watch over updates; a configuration that changed them could not be taken back.

@@ -131,7 +131,6 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
     if !refusals.is_empty() {
         return Err(Refusals(refusals));
     }
-    let os_changes = image.is_some();
     let (delete_arguments, append_arguments) = arguments.unwrap_or_default();
     let deploy = Deploy {
         image,
@@ -139,7 +138,7 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
         append_arguments,
     };
     let steps = if decision.reboot {
-        Steps::for_new_deployment(&before, &after, os_changes || request.force)
+        Steps::for_new_deployment(&before, &after)
     } else {
         Steps::for_running_system(&before, &after, &decision.actions)
     };
@@ -235,7 +234,7 @@ fn bundle(request: &Request<'_>, decision: Decision, deploy: Deploy, steps: Step
     let mut expect = verify::expectations(request.to.config, request.to.target.image.as_deref());
     if request.facts.is_node {
         let unit = KUBELET.to_owned();
-        expect.push(verify::Expectation::Present { unit });
+        expect.push(verify::Expectation::Runs { unit });
     }
     let mut blobs = steps.blobs;
     let record = request.to.config.record();

@@ -118,6 +118,15 @@ impl Spec {
     /// # Errors
     /// [`Error`], naming the field.
     pub fn parse(spec: &Value) -> Result<(Self, Vec<Warning>), Error> {
+        let (read, warnings) = Self::read_with(spec, ignition::parse)?;
+        crate::kargs::split(&read.kernel_arguments)?;
+        Ok((read, warnings))
+    }
+
+    fn read_with(
+        spec: &Value,
+        read_ignition: impl Fn(&Value) -> Result<(ignition::Config, Vec<Warning>), ignition::Error>,
+    ) -> Result<(Self, Vec<Warning>), Error> {
         let written = if spec.is_null() {
             Written::default()
         } else {
@@ -138,8 +147,7 @@ impl Spec {
             return Err(Error::Extensions(unknown));
         }
         let kernel_arguments = written.kernel_arguments.unwrap_or_default();
-        crate::kargs::split(&kernel_arguments)?;
-        let (ignition, warnings) = ignition::parse(&written.config).map_err(Error::Ignition)?;
+        let (ignition, warnings) = read_ignition(&written.config).map_err(Error::Ignition)?;
         let spec = Self {
             os_image_url: written.os_image_url.unwrap_or_default(),
             base_os_extensions_container_image: written
@@ -169,8 +177,10 @@ impl Spec {
 
     /// The kernel arguments, one each.
     pub fn split_kernel_arguments(&self) -> Vec<String> {
-        // Reading has checked that they split.
-        crate::kargs::split(&self.kernel_arguments).unwrap_or_default()
+        let items = self.kernel_arguments.iter();
+        items
+            .flat_map(|item| crate::kargs::split_line(item))
+            .collect()
     }
 }
 
@@ -204,11 +214,29 @@ pub struct MachineConfig {
 }
 
 impl MachineConfig {
-    /// Reads a MachineConfig, from the API or from a node's record.
+    /// Reads a MachineConfig that is to be gone to.
     ///
     /// # Errors
     /// [`Error`], naming the field.
     pub fn parse(object: &Value) -> Result<(Self, Vec<Warning>), Error> {
+        Self::read_with(object, Spec::parse)
+    }
+
+    /// Reads a MachineConfig that is in force on a node, from the API or from the node's record: one that would not be gone to may be there
+    /// all the same, brought by somebody who checks less, and has to be left.
+    ///
+    /// # Errors
+    /// [`Error`], naming the field, where it cannot be read at all.
+    pub fn in_force(object: &Value) -> Result<(Self, Vec<Warning>), Error> {
+        Self::read_with(object, |spec| {
+            Spec::read_with(spec, ignition::read_as_it_is)
+        })
+    }
+
+    fn read_with(
+        object: &Value,
+        read_spec: impl Fn(&Value) -> Result<(Spec, Vec<Warning>), Error>,
+    ) -> Result<(Self, Vec<Warning>), Error> {
         #[derive(Deserialize)]
         struct Object {
             metadata: Metadata,
@@ -229,7 +257,7 @@ impl MachineConfig {
         if metadata.name.is_empty() {
             return Err(Error::NoName);
         }
-        let (spec, warnings) = Spec::parse(&written)?;
+        let (spec, warnings) = read_spec(&written)?;
         let annotations = metadata.annotations.unwrap_or_default();
         Ok((
             Self {

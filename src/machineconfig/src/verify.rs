@@ -61,8 +61,8 @@ pub enum Expectation {
         /// What is wanted.
         enabled: bool,
     },
-    /// The host has the unit.
-    Present {
+    /// The unit is there and runs: neither masked nor kept by its own conditions.
+    Runs {
         /// Unit name.
         unit: String,
     },

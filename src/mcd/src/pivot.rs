@@ -122,7 +122,7 @@ fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
 /// What must hold in a configuration, on whatever OS.
 fn expected(config: &[u8], image: Option<&str>) -> anyhow::Result<Vec<Expectation>> {
     let value = serde_json::from_slice(config)?;
-    let (config, _) = MachineConfig::parse(&value)
+    let (config, _) = MachineConfig::in_force(&value)
         .with_context(|| format!("cannot understand {}", record::CONFIG))?;
     Ok(expectations(&config, image))
 }

@@ -21,6 +21,10 @@ impl fmt::Display for PodName {
 }
 
 /// What of a pod decides whether it leaves.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that a pod says of itself"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     /// Namespace and name.
@@ -35,6 +39,8 @@ pub struct Pod {
     pub controller: Option<Controller>,
     /// Whether `status.phase` is `Succeeded` or `Failed`.
     pub is_finished: bool,
+    /// Whether the scheduler may put it on a cordoned node: its `spec.tolerations`.
+    pub tolerates_cordon: bool,
 }
 
 /// Who made a pod and makes it again.
@@ -62,6 +68,8 @@ pub enum Skip {
     Own,
     /// It runs no more.
     Finished,
+    /// It came after the drain had begun and tolerates the cordon: evicted, it would come again.
+    CameBack,
 }
 
 /// What a drain does with a pod.
@@ -107,7 +115,11 @@ impl Controller {
 
 impl<'de> Deserialize<'de> for Pod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Wire { metadata, status } = Wire::deserialize(deserializer)?;
+        let Wire {
+            metadata,
+            spec,
+            status,
+        } = Wire::deserialize(deserializer)?;
         Ok(Self {
             name: PodName {
                 namespace: metadata.namespace,
@@ -123,6 +135,7 @@ impl<'de> Deserialize<'de> for Pod {
                 .into_iter()
                 .find(|owner| owner.is_managing),
             is_finished: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
+            tolerates_cordon: spec.tolerations.iter().any(Toleration::is_of_cordon),
         })
     }
 }
@@ -131,7 +144,40 @@ impl<'de> Deserialize<'de> for Pod {
 struct Wire {
     metadata: Metadata,
     #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
     status: Status,
+}
+
+#[derive(Deserialize, Default)]
+struct Spec {
+    #[serde(default)]
+    tolerations: Vec<Toleration>,
+}
+
+#[derive(Deserialize)]
+struct Toleration {
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    operator: String,
+    #[serde(default)]
+    value: String,
+    #[serde(default)]
+    effect: String,
+}
+
+impl Toleration {
+    /// Whether it is of the taint `node.kubernetes.io/unschedulable:NoSchedule`, which has no value.
+    ///
+    /// Source: `ToleratesTaint` of Kubernetes, as the scheduler's `NodeUnschedulable` asks it.
+    fn is_of_cordon(&self) -> bool {
+        let exists = self.operator == "Exists";
+        let is_key =
+            self.key == "node.kubernetes.io/unschedulable" || (self.key.is_empty() && exists);
+        let is_effect = matches!(self.effect.as_str(), "" | "NoSchedule");
+        is_key && is_effect && (exists || self.value.is_empty())
+    }
 }
 
 #[derive(Deserialize)]
@@ -173,6 +219,36 @@ mod tests {
 
     fn owner(api_version: &str, kind: &str, controller: bool) -> Value {
         json!({"ownerReferences": [{"apiVersion": api_version, "kind": kind, "name": "x", "uid": "2", "controller": controller}]})
+    }
+
+    #[test]
+    fn who_tolerates_a_cordon() {
+        let key = "node.kubernetes.io/unschedulable";
+        let table = [
+            (json!([]), false),
+            (json!([{"operator": "Exists"}]), true),
+            (
+                json!([{"operator": "Exists", "effect": "NoExecute"}]),
+                false,
+            ),
+            (
+                json!([{"key": key, "operator": "Exists", "effect": "NoSchedule"}]),
+                true,
+            ),
+            (json!([{"key": key}]), true),
+            (json!([{"key": key, "value": "x"}]), false),
+            (
+                json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]),
+                false,
+            ),
+        ];
+        for (tolerations, tolerates) in table {
+            let pod = json!({
+                "metadata": {"namespace": "shop", "name": "web", "uid": "1"}, "spec": {"tolerations": tolerations}
+            });
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            assert_eq!(pod.tolerates_cordon, tolerates, "{tolerations}");
+        }
     }
 
     #[test]

@@ -176,6 +176,33 @@ async fn a_pod_that_came_back_under_its_name_is_another_pod() {
     .await;
 }
 
+/// It is put on the cordoned node again and again: once is enough.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_tolerates_the_cordon_and_came_back_stays() {
+    let tolerant = |uid: &str| {
+        let mut pod = pod("agent-0", uid, "StatefulSet");
+        pod["spec"] = json!({"tolerations": [{"operator": "Exists"}]});
+        pod
+    };
+    let events = vec![
+        (
+            Duration::from_secs(1),
+            json!({"type": "ADDED", "object": tolerant("2")}),
+        ),
+        (
+            Duration::from_secs(1),
+            json!({"type": "DELETED", "object": tolerant("1")}),
+        ),
+    ];
+    let (_, took) = drain(vec![
+        Call::get(PODS, list(&[tolerant("1")])),
+        Call::get(WATCH, Reply::Events(events, Duration::from_hours(1))),
+        eviction("agent-0", "1", Reply::created()),
+    ])
+    .await;
+    assert_eq!(took.as_secs(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_gone_in_between_and_one_finished_are_not_waited_for() {
     let job = pod("job", "2", "Job");

@@ -55,7 +55,10 @@ async fn what_is_so_already_is_not_sent() {
 async fn only_the_difference_is_sent() {
     let call = Call::patch(
         PATH,
-        json!({"metadata": {"annotations": {"state": "Done", "old": null}}, "spec": {"unschedulable": null}}),
+        json!({
+            "metadata": {"annotations": {"state": "Done", "old": null}, "resourceVersion": "1"},
+            "spec": {"unschedulable": null},
+        }),
         Reply::ok(node(2, &json!({"state": "Done", "other": "x"}), false)),
     );
     let before = json!({"state": "Working", "old": "1", "other": "x"});
@@ -74,7 +77,10 @@ async fn only_the_difference_is_sent() {
 async fn what_is_decided_together_is_one_patch() {
     let call = Call::patch(
         PATH,
-        json!({"metadata": {"annotations": {"state": "Working", "drain": "drain-b"}}, "spec": {"unschedulable": true}}),
+        json!({
+            "metadata": {"annotations": {"state": "Working", "drain": "drain-b"}, "resourceVersion": "1"},
+            "spec": {"unschedulable": true},
+        }),
         Reply::ok(node(
             2,
             &json!({"state": "Working", "drain": "drain-b"}),
@@ -139,6 +145,7 @@ async fn conflicts_and_outages_are_retried_and_refusals_are_not() {
                 "Conflict",
                 "the object has been modified",
             )),
+            Call::get(PATH, Reply::ok(node(2, &json!({}), false))),
             patch(Reply::Broken),
             patch(Reply::failure(
                 503,
@@ -178,7 +185,7 @@ async fn a_change_nobody_waits_for_is_withdrawn() {
         vec![
             Call::patch(
                 PATH,
-                json!({"spec": {"unschedulable": true}}),
+                json!({"metadata": {"resourceVersion": "1"}, "spec": {"unschedulable": true}}),
                 Reply::Broken,
             ),
             patch(
@@ -194,6 +201,37 @@ async fn a_change_nobody_waits_for_is_withdrawn() {
         set.writer.write(|_| working()).await.unwrap();
     };
     set.script.drive(work).await;
+}
+
+/// An administrator cordons, and the watch has not told of it yet.
+#[tokio::test(start_paused = true)]
+async fn a_cordon_that_the_watch_does_not_show_yet_stays_whose_it_is() {
+    let cordon = |annotations: Value, version: &str, reply| {
+        let patch = json!({
+            "metadata": {"annotations": annotations, "resourceVersion": version}, "spec": {"unschedulable": true}
+        });
+        Call::patch(PATH, patch, reply)
+    };
+    let calls = vec![
+        cordon(
+            json!({"cordoned-by": "us"}),
+            "1",
+            Reply::failure(409, "Conflict", "the object has been modified"),
+        ),
+        Call::get(PATH, Reply::ok(node(2, &json!({}), true))),
+    ];
+    let set = set(node(1, &json!({}), false), calls);
+    let write = set.writer.write(|node| {
+        if node.unschedulable {
+            return Change::default();
+        }
+        Change::default()
+            .set("cordoned-by", "us")
+            .unschedulable(true)
+    });
+    let after = set.script.drive(write).await.unwrap();
+    assert_eq!(after.resource_version, "2");
+    assert!(!after.annotations.contains_key("cordoned-by"));
 }
 
 #[tokio::test(start_paused = true)]

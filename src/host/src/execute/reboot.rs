@@ -1,5 +1,7 @@
 //! A change that needs a reboot: written into a deployment of its own, bootable only when complete.
 
+use std::time::Duration;
+
 use machineconfig::plan::{Attempt, Plan};
 use tracing::{info, warn};
 
@@ -9,6 +11,10 @@ use crate::systemd::Job;
 
 /// The unit whose pods change files of `/etc` (static pods, CNI) while the deployment is made.
 pub const KUBELET: &str = "kubelet.service";
+
+/// When the kubelet is started again where nobody went on: a daemon that died after the kubelet had been stopped is started by nobody
+/// else. Many times what an undisturbed change takes from there to its reboot.
+const KUBELET_BACK: Duration = Duration::from_mins(10);
 
 /// Tries that the target has left from when the host begins to go back: where it is cut off before the
 /// boot loader names the origin, the target is booted once more, and not for ever.
@@ -175,6 +181,13 @@ fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
             source,
         };
         if host.running.active_state(KUBELET).map_err(step)?.as_deref() == Some("active") {
+            let timer = format!("slipway-kubelet-{}", journal.plan.attempt.0);
+            if let Err(error) = host.running.start_later(KUBELET, &timer, KUBELET_BACK) {
+                warn!(
+                    error = chain(&error),
+                    "nothing starts the kubelet again but this change"
+                );
+            }
             journal.stopped_kubelet = true;
             host.store.put_journal(&journal)?;
         }

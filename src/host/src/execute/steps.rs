@@ -114,8 +114,8 @@ impl<'a> Hands<'a> {
                 accounts::set_password(self.root, &accounts, user, &hash)?;
             }
             Action::DaemonReload => self.units.reload_manager()?,
-            Action::RestartUnit { unit } => self.units.run(Job::Restart, unit)?,
-            Action::ReloadUnit { unit } => self.units.run(Job::Reload, unit)?,
+            Action::RestartUnit { unit } => self.tell(Job::Restart, unit)?,
+            Action::ReloadUnit { unit } => self.tell(Job::Reload, unit)?,
         }
         Ok(())
     }
@@ -202,6 +202,19 @@ impl<'a> Hands<'a> {
             Owner::Id(id) => Ok(*id),
             Owner::Name(_) => Ok(Accounts::read(self.root)?.gid(owner)?),
         }
+    }
+
+    /// Has a service take up the change. One that the change took away, or masked, is stopped.
+    fn tell(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
+        let at = links::unit_path(self.root, unit)?;
+        let is_masked = self.root.look(&at)? == Found::Link(links::MASK.to_owned());
+        if !is_masked && links::exists(self.root, unit)? {
+            return self.units.run(job, unit);
+        }
+        if self.units.active_state(unit)?.as_deref() == Some("active") {
+            return self.units.run(Job::Stop, unit);
+        }
+        Ok(())
     }
 
     /// A unit that neither the OS nor the configuration has is not enabled, as with the original: a

@@ -1,9 +1,16 @@
 //! Units of the running system for a program that waits, and unit files of a deployment.
 
-use tokio::runtime::Runtime;
+use std::time::Duration;
 
-use super::{StepError, Units};
+use tokio::runtime::Runtime;
+use tracing::warn;
+
+use super::{StepError, Units, chain};
+use crate::process::{self, Program};
 use crate::systemd::{Enablement, Error, Job, Offline, Systemd};
+
+/// How long systemctl may take to hand a reboot on.
+const REBOOT_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Units of the running system. The bus is reached for when it is first needed.
 #[derive(Debug)]
@@ -21,12 +28,28 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Reboots the host through logind.
+    /// Reboots the host through logind, or without it: a target whose bus does not work has to be left, too.
     ///
     /// # Errors
-    /// Those of the bus.
-    pub fn reboot(&mut self) -> Result<(), Error> {
-        self.wait(async |systemd: &Systemd| systemd.reboot().await)
+    /// Those of the last way.
+    pub fn reboot(&mut self) -> Result<(), process::Error> {
+        let Err(error) = self.wait(async |systemd: &Systemd| systemd.reboot().await) else {
+            return Ok(());
+        };
+        warn!(error = chain(&error), "logind does not reboot");
+        // These reach systemd over a socket of its own; the second starts no unit, and needs none.
+        for arguments in [&["reboot"][..], &["reboot", "--force"]] {
+            match process::run(Program::Systemctl, arguments, REBOOT_DEADLINE) {
+                Ok(_) => return Ok(()),
+                Err(error) => warn!(error = chain(&error), "systemctl does not reboot"),
+            }
+        }
+        process::run(
+            Program::Systemctl,
+            &["reboot", "--force", "--force"],
+            REBOOT_DEADLINE,
+        )
+        .map(drop)
     }
 
     fn wait<T>(&mut self, act: impl AsyncFnOnce(&Systemd) -> Result<T, Error>) -> Result<T, Error> {
@@ -62,6 +85,21 @@ impl Units for Running<'_> {
             }
             systemd.run(job, unit).await
         })?)
+    }
+
+    fn start_later(&mut self, unit: &str, name: &str, after: Duration) -> Result<(), StepError> {
+        let after = format!("--on-active={}", after.as_secs());
+        let name = format!("--unit={name}");
+        let arguments = [
+            &name,
+            "--collect",
+            &after,
+            "/usr/bin/systemctl",
+            "start",
+            unit,
+        ];
+        process::run(Program::SystemdRun, &arguments, REBOOT_DEADLINE)?;
+        Ok(())
     }
 
     fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {

@@ -220,6 +220,8 @@ impl Deployments {
         if self.check_boot_room(kernel, 0).is_ok() {
             return Ok(());
         }
+        // Nothing is dropped where that would not be enough.
+        self.check_boot_room(kernel, self.can_free_boot()?)?;
         let droppable = self.droppable()?;
         if !droppable.is_empty() {
             let kept: Vec<ostree::Deployment> = self
@@ -235,8 +237,12 @@ impl Deployments {
     }
 
     pub(super) fn check_boot_room(&self, kernel: &Kernel, freeable: u64) -> Result<()> {
+        // Kernels are shared within a state root.
+        let osname = self.current()?.osname();
         for deployment in self.sysroot().deployments() {
-            if self.kernel_of(&deployment)?.checksums == kernel.checksums {
+            if deployment.osname() == osname
+                && self.kernel_of(&deployment)?.checksums == kernel.checksums
+            {
                 return Ok(());
             }
         }
@@ -245,14 +251,23 @@ impl Deployments {
         room::require("the kernel", "/boot", needed, free + freeable)
     }
 
-    /// Bytes of `/boot` that dropping would free.
+    /// Bytes of `/boot` that dropping would free: those of kernels that no deployment which stays has, each once.
     pub(super) fn can_free_boot(&self) -> Result<u64> {
-        let booted = self.kernel_of(&self.current()?)?;
+        let droppable = self.droppable()?;
+        let osname = self.current()?.osname();
+        let mut counted = Vec::new();
+        for deployment in self.sysroot().deployments() {
+            let stays = !droppable.iter().any(|other| other.equal(&deployment));
+            if stays && deployment.osname() == osname {
+                counted.push(self.kernel_of(&deployment)?.checksums);
+            }
+        }
         let mut bytes = 0;
-        for deployment in self.droppable()? {
+        for deployment in droppable {
             let kernel = self.kernel_of(&deployment)?;
-            if kernel.checksums != booted.checksums {
+            if !counted.contains(&kernel.checksums) {
                 bytes += kernel.bytes;
+                counted.push(kernel.checksums);
             }
         }
         Ok(bytes)

@@ -92,6 +92,8 @@ impl Fetcher<'_> {
         check_pull_spec(image)?;
         // It has the repository writable too.
         self.deployments.lock(PATIENCE)?;
+        // A run that was killed may have left much there.
+        repository::empty(&self.scratch)?;
         let fetched = match self.present(image)? {
             Some(fetched) => fetched,
             None => self.pull_and_hold(image, needed)?,

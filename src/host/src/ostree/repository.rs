@@ -16,7 +16,7 @@ use tokio_util::io::SyncIoBridge;
 
 use super::fetch::{Fetched, Opened, close};
 use super::refs::fetch_error;
-use super::{Doing as _, Error, Result};
+use super::{Doing as _, Error, Result, room};
 
 /// Where the repository is in the image.
 const REPOSITORY: &str = "srv/repo";
@@ -24,7 +24,7 @@ const REPOSITORY: &str = "srv/repo";
 /// The label that names the commit; without it the repository has a single ref.
 const COMMIT: &str = "com.coreos.ostree-commit";
 
-/// Unpacks the repository of an image and pulls its commit from there.
+/// Unpacks the repository of an image and pulls its commit from there. Nothing of it stays, however it ends.
 pub(super) async fn pull(
     repo: &ostree::Repo,
     image: &str,
@@ -32,6 +32,22 @@ pub(super) async fn pull(
     scratch: &Path,
 ) -> Result<Fetched> {
     empty(scratch)?;
+    let fetched = unpack_and_pull(repo, image, opened, scratch).await;
+    empty(scratch)?;
+    fetched
+}
+
+async fn unpack_and_pull(
+    repo: &ostree::Repo,
+    image: &str,
+    opened: Opened,
+    scratch: &Path,
+) -> Result<Fetched> {
+    // Once as it is unpacked, once as it is in the host's repository: the archive in the layers is compressed, that one is not.
+    let bytes: u64 = opened.manifest.layers().iter().map(Descriptor::size).sum();
+    let needed = bytes.saturating_mul(1 + room::UNPACKED_FACTOR);
+    let free = room::free(scratch)?;
+    room::require(&format!("the image {image}"), "/var", needed, free)?;
     let unpacked = scratch.join("repo");
     let mut fetched_bytes = 0;
     for layer in opened.manifest.layers() {
@@ -44,7 +60,6 @@ pub(super) async fn pull(
     let digest = opened.digest.clone();
     close(opened, image).await?;
     let checksum = pull_local(repo, image, &unpacked, labelled)?;
-    empty(scratch)?;
     Ok(Fetched {
         image: image.to_owned(),
         checksum,
@@ -55,7 +70,7 @@ pub(super) async fn pull(
 }
 
 /// Makes an empty directory, taking away what a killed run left there.
-fn empty(scratch: &Path) -> Result<()> {
+pub(super) fn empty(scratch: &Path) -> Result<()> {
     let failed = |source| Error::Io {
         path: scratch.display().to_string(),
         source,

@@ -127,11 +127,15 @@ impl Deployments {
     /// A deployment's root, with its state root's `/var` and the labels of its own policy.
     pub(super) fn root_of(&self, deployment: &ostree::Deployment) -> Result<Root> {
         let path = self.path_of(deployment);
-        // …/<osname>/deploy/<checksum>.<serial>, and …/<osname>/var.
-        let var = path
-            .ancestors()
-            .nth(2)
-            .map(|state_root| state_root.join("var"));
+        let booted = self.sysroot.booted_deployment();
+        let var = if booted.is_some_and(|booted| booted.osname() == deployment.osname()) {
+            // It may be a file system of its own; then the state root's directory is an empty mount point.
+            Some(PathBuf::from("/var"))
+        } else {
+            // …/<osname>/deploy/<checksum>.<serial>, and …/<osname>/var.
+            let state_root = path.ancestors().nth(2);
+            state_root.map(|state_root| state_root.join("var"))
+        };
         let labels = label::Policy::of(&path)?;
         let labels = labels.map(|policy| Box::new(policy) as Box<dyn Labels>);
         Ok(Root::open(&path, var.as_deref())?.with_labels(labels))

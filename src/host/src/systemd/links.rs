@@ -13,7 +13,17 @@ pub const UNITS: &str = "/etc/systemd/system";
 pub const MASK: &str = "/dev/null";
 
 /// Where unit files are looked for, in order of precedence.
-const UNIT_PATHS: &[&str] = &[UNITS, "/run/systemd/system", "/usr/lib/systemd/system"];
+///
+/// Source: systemd.unit(5), system unit search path.
+const UNIT_PATHS: &[&str] = &[
+    "/run/systemd/generator.early",
+    UNITS,
+    "/run/systemd/system",
+    "/run/systemd/generator",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/run/systemd/generator.late",
+];
 
 /// How deep links lie: in the directory itself, and in `<unit>.wants` and its like.
 const WANTED: &[&str] = &[".wants", ".requires", ".upholds"];
@@ -156,7 +166,7 @@ fn text_of(root: &Root, unit: &str) -> Result<Option<String>, Error> {
 }
 
 /// The template of an instance (`a@b.service` → `a@.service`); any other name stays.
-fn template_of(unit: &str) -> String {
+pub fn template_of(unit: &str) -> String {
     match (unit.split_once('@'), unit.rsplit_once('.')) {
         (Some((prefix, _)), Some((_, suffix))) => format!("{prefix}@.{suffix}"),
         _ => unit.to_owned(),

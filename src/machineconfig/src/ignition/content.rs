@@ -47,21 +47,19 @@ pub enum Error {
 
 /// The bytes of a resource.
 ///
-/// Shape: `source` absent is an empty file; else a `data:` URL (RFC 2397), percent-encoded or base64. `verification.hash` is over the
+/// Shape: `source` absent or empty is an empty file; else a `data:` URL (RFC 2397), percent-encoded or base64. `verification.hash` is over the
 /// decompressed bytes.
 /// Source: `daemon.md` 3.6; Ignition specification, `storage.files[].contents`.
 ///
 /// # Errors
 /// [`Error`], by what is wrong with the resource.
 pub fn decode(resource: &Resource) -> Result<Vec<u8>, Error> {
-    let raw = resource
-        .source
-        .as_deref()
-        .map_or_else(|| Ok(Vec::new()), data_url)?;
+    let source = resource.source.as_deref().filter(|url| !url.is_empty());
+    let raw = source.map_or_else(|| Ok(Vec::new()), data_url)?;
     let bytes = match resource.compression.as_deref() {
         None | Some("") => raw,
         // A file without a source is empty, whatever it is said to be compressed with.
-        Some("gzip") if resource.source.is_none() => raw,
+        Some("gzip") if source.is_none() => raw,
         Some("gzip") => gunzip(&raw)?,
         Some(other) => return Err(Error::Compression(other.to_owned())),
     };

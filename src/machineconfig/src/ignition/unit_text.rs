@@ -16,7 +16,7 @@ pub(crate) struct Setting {
 /// Source: systemd.syntax(7).
 ///
 /// # Errors
-/// A sentence about the first line that is neither blank, comment, section nor setting. The line's number is named, its text is not: a
+/// A sentence about the first line, from the first section on, that is neither blank, comment, section nor setting. The line's number is named, its text is not: a
 /// unit may hold a secret in its environment.
 pub(crate) fn parse(text: &str) -> Result<Vec<Setting>, String> {
     let mut settings: Vec<Setting> = Vec::new();
@@ -34,12 +34,13 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Setting>, String> {
             section = Some(name.to_owned());
             continue;
         }
+        // What stands before any section means nothing, to systemd and to Ignition.
+        let Some(section) = section.clone() else {
+            continue;
+        };
         let (name, first) = line
             .split_once('=')
             .ok_or_else(|| bad(index, "is neither section nor setting"))?;
-        let section = section
-            .clone()
-            .ok_or_else(|| bad(index, "stands before any section"))?;
         let mut value = first.trim().to_owned();
         while let Some(open) = value.strip_suffix('\\') {
             value.truncate(open.trim_end().len());
@@ -109,13 +110,13 @@ mod tests {
             expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
         );
         assert_eq!(install("not a unit"), []);
+        assert_eq!(install("# A=b\nC\n[Install]\nAlso=x\n").len(), 1);
     }
 
     #[test]
     fn a_line_that_is_nothing_is_named_by_its_number_only() {
         for (text, why) in [
             ("[Unit]\nsecret", "line 2 is neither section nor setting"),
-            ("A=b", "line 1 stands before any section"),
             ("[Unit\n", "line 1 has no end of section"),
         ] {
             assert_eq!(parse(text).unwrap_err(), why);

@@ -22,15 +22,11 @@ pub(super) struct Steps<'a> {
 impl<'a> Steps<'a> {
     /// Everything the target holds, for a deployment that starts from the merge of the old `/etc` and a perhaps new OS.
     ///
-    /// All files are written, which also heals what someone else changed. Units of which the same is wanted as before are left as they
-    /// are, unless `all_units` says that the OS is another: a unit may have come with it that was to be enabled all along.
-    pub(super) fn for_new_deployment(
-        before: &'a Wanted,
-        after: &'a Wanted,
-        all_units: bool,
-    ) -> Self {
+    /// All files are written and all that is wanted of units is said again, which also heals what someone else changed: what does not hold
+    /// in the end is found out after the reboot, and blamed on the target.
+    pub(super) fn for_new_deployment(before: &'a Wanted, after: &'a Wanted) -> Self {
         let mut steps = Self::new(before, after);
-        steps.files_and_units(|_| true, all_units);
+        steps.files_and_units(|_| true, true);
         steps.account(true);
         steps
     }

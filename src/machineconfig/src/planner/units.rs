@@ -1,7 +1,10 @@
 //! Masks and enablement: what changes of a unit besides its files.
 //!
-//! Only units of which something else is wanted than before are touched (`daemon.md` 8, rows 12 and 13): a unit that is disabled and
-//! enabled again for nothing is a unit that a power cut leaves disabled.
+//! On a running system only units of which something else is wanted than before are touched (`daemon.md` 8, rows 12 and 13): a unit that
+//! is disabled and enabled again for nothing is a unit that a power cut leaves disabled.
+//!
+//! Enabling and disabling take others along: what `[Install]` names in `Also=`, and all instances of a template. First what is to be
+//! enabled, then what is not, as the original; then once more what the last took along and was to be enabled.
 
 use crate::plan::Action;
 use crate::wanted::{Wanted, WantedUnit};
@@ -20,9 +23,10 @@ impl Changes {
     pub(super) fn between(before: &Wanted, after: &Wanted, all: bool) -> Self {
         let mut changes = Self::default();
         let (mut presets, mut disables, mut enables) = (Vec::new(), Vec::new(), Vec::new());
+        let mut unlinked = Vec::new();
         for unit in &after.units {
             let old = before.unit(&unit.name);
-            changes.links(old, Some(unit));
+            unlinked.extend(changes.links(old, Some(unit)));
             changes.dropins(before, old, unit, all);
             changes.mask(after, old, unit, all);
             let name = unit.name.clone();
@@ -32,6 +36,7 @@ impl Changes {
                     enables.push(Action::EnableUnit { unit: name });
                 }
                 Some(false) if all || is_other(old, unit) => {
+                    unlinked.push(unit);
                     disables.push(Action::DisableUnit { unit: name });
                 }
                 None if wants_preset(old, unit) => presets.push(Action::PresetUnit { unit: name }),
@@ -43,7 +48,7 @@ impl Changes {
             .iter()
             .filter(|old| after.unit(&old.name).is_none())
         {
-            changes.links(Some(old), None);
+            unlinked.extend(changes.links(Some(old), None));
             if old.is_masked() {
                 changes.give_back(after, &old.path);
             }
@@ -54,23 +59,34 @@ impl Changes {
                 });
             }
         }
+        let taken_along = after.units.iter().filter(|unit| {
+            let is_taken = unlinked.iter().any(|other| takes_along(other, unit));
+            unit.enabled == Some(true) && !unit.is_masked() && is_taken
+        });
+        let again = taken_along.map(|unit| Action::EnableUnit {
+            unit: unit.name.clone(),
+        });
         changes.after_files.extend(presets);
-        changes.after_files.extend(disables);
         changes.after_files.extend(enables);
+        changes.after_files.extend(disables);
+        changes.after_files.extend(again);
         changes
     }
 
-    /// Takes away the links that enabling the old file made, where the new one would not make them or is not there.
-    fn links(&mut self, old: Option<&WantedUnit>, new: Option<&WantedUnit>) {
-        let Some(old) = old.filter(|old| !old.install.is_empty() && old.enabled != Some(false))
-        else {
-            return;
-        };
-        if new.is_none_or(|new| new.install != old.install) {
-            self.before_files.push(Action::DisableUnit {
-                unit: old.name.clone(),
-            });
+    /// Takes away the links that enabling the old file made, where the new one would not make them or is not there. The unit, if so.
+    fn links<'a>(
+        &mut self,
+        old: Option<&'a WantedUnit>,
+        new: Option<&WantedUnit>,
+    ) -> Option<&'a WantedUnit> {
+        let old = old.filter(|old| !old.install.is_empty() && old.enabled != Some(false))?;
+        if new.is_some_and(|new| new.install == old.install) {
+            return None;
         }
+        self.before_files.push(Action::DisableUnit {
+            unit: old.name.clone(),
+        });
+        Some(old)
     }
 
     /// Gives back drop-ins that the configuration names without text; those that the old one wrote go with its files.
@@ -109,6 +125,20 @@ impl Changes {
             }
         }
     }
+}
+
+/// Whether disabling `one` disables `other` too: as far as the text of `one` is the configuration's.
+fn takes_along(one: &WantedUnit, other: &WantedUnit) -> bool {
+    let names = |(name, value): &(String, String)| {
+        name == "Also" && value.split_whitespace().any(|unit| unit == other.name)
+    };
+    let is_instance = one.is_template()
+        && one
+            .name
+            .split_once('@')
+            .zip(other.name.split_once('@'))
+            .is_some_and(|(template, instance)| template.0 == instance.0);
+    one.name != other.name && (is_instance || one.install.iter().any(names))
 }
 
 /// Whether enablement must be seen to again: another wish, another `[Install]`, or a unit that was not there to be enabled.
@@ -248,6 +278,53 @@ mod tests {
         ] {
             assert_eq!(steps(old, new, false), expected, "{old} -> {new}");
         }
+    }
+
+    #[test]
+    fn what_is_disabled_along_with_another_is_enabled_again() {
+        let of = |units: &Value| {
+            let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units}});
+            Wanted::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
+        };
+        let also = "[Service]\n[Install]\nAlso=a.socket\nWantedBy=one.target\n";
+        let socket = json!({"name": "a.socket", "contents": "[Socket]\n[Install]\nWantedBy=sockets.target\n", "enabled": true});
+        let service =
+            |enabled: bool| json!({"name": "a.service", "contents": also, "enabled": enabled});
+        let template = |target: &str| json!({"name": "t@.service", "contents": format!("[Service]\n[Install]\nWantedBy={target}\n")});
+        let instance = json!({"name": "t@x.service", "enabled": true});
+        let words = |old: &Value, new: &Value| {
+            let changes = Changes::between(&of(old), &of(new), false);
+            let actions = changes.before_files.iter().chain(&changes.after_files);
+            let word = |action: &Action| {
+                if let Action::EnableUnit { unit } = action {
+                    return Some(format!("+{unit}"));
+                }
+                if let Action::DisableUnit { unit } = action {
+                    return Some(format!("-{unit}"));
+                }
+                None
+            };
+            actions.filter_map(word).collect::<Vec<_>>()
+        };
+        let both = json!([socket, service(true)]);
+        assert_eq!(words(&both, &json!([socket])), ["-a.service", "+a.socket"]);
+        assert_eq!(
+            words(&both, &json!([socket, service(false)])),
+            ["-a.service", "+a.socket"]
+        );
+        assert_eq!(
+            words(
+                &json!([template("one.target"), instance]),
+                &json!([template("two.target"), instance])
+            ),
+            ["-t@.service", "+t@x.service"]
+        );
+        // One that is not to be enabled stays disabled, whoever enables it along.
+        let off = json!({"name": "a.socket", "contents": "[Socket]\n", "enabled": false});
+        assert_eq!(
+            words(&json!([]), &json!([off, service(true)])),
+            ["+a.service", "-a.socket"]
+        );
     }
 
     #[test]

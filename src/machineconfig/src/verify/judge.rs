@@ -66,10 +66,10 @@ impl Expectation {
                     other.kind()
                 )],
             },
-            Self::Present { unit } => match seen {
-                Seen::Unit(_) => vec![],
+            Self::Runs { unit } => match seen {
+                Seen::Unit(state) if state == "active" => vec![],
                 other => vec![format!(
-                    "unit \"{unit}\" is not there: found {}",
+                    "unit \"{unit}\" does not run: found {}",
                     other.kind()
                 )],
             },
@@ -92,7 +92,7 @@ impl Expectation {
             Self::File { path, .. } => format!("file \"{path}\""),
             Self::Masked { unit }
             | Self::Enabled { unit, .. }
-            | Self::Present { unit }
+            | Self::Runs { unit }
             | Self::Active { unit } => {
                 format!("unit \"{unit}\"")
             }
@@ -336,14 +336,18 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_a_node_needs_has_to_be_there() {
-        let expected = Expectation::Present {
+    fn a_unit_that_a_node_needs_has_to_run() {
+        let expected = Expectation::Runs {
             unit: "kubelet.service".to_owned(),
         };
-        assert!(texts(&expected, &Seen::Unit("present".to_owned())).is_empty());
+        assert!(texts(&expected, &Seen::Unit("active".to_owned())).is_empty());
         assert_eq!(
             texts(&expected, &Seen::Nothing),
-            ["unit \"kubelet.service\" is not there: found nothing"]
+            ["unit \"kubelet.service\" does not run: found nothing"]
+        );
+        assert_eq!(
+            texts(&expected, &Seen::Unit("inactive".to_owned())),
+            ["unit \"kubelet.service\" does not run: found inactive"]
         );
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host::files::{self, Content, Found, Root};
+use host::process::proxy_environment;
 use host::systemd::{self, Job, Systemd, Variant};
 use machineconfig::plan::{Attempt, Mode};
 use serde::Deserialize;
@@ -105,6 +106,15 @@ pub enum Error {
         source: serde_json::Error,
     },
 }
+
+/// The cluster's proxy, where an installer or a MachineConfig wrote it.
+///
+/// Source: `daemon.md` 2.5.
+const PROXY_SETTINGS: &str = "/etc/mco/proxy.env";
+
+/// How long a fetch or a rehearsal may take. A registry that says nothing any more ends here, and is asked again; whole layers that were
+/// pulled are kept.
+const LOW_LIMIT: Duration = Duration::from_hours(1);
 
 /// How urgent a verb is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -325,7 +335,19 @@ fn properties<'a>(
         ("CollectMode", Variant::from("inactive-or-failed")),
         ("SyslogIdentifier", Variant::from("mcd-os")),
     ];
+    // Of the daemon's own, and of the cluster's as the host has them: what pulls images is a unit of the host.
+    let proxy: Vec<String> = proxy_environment()
+        .into_iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    properties.push(("Environment", Variant::from(proxy)));
+    properties.push((
+        "EnvironmentFiles",
+        Variant::from(vec![(PROXY_SETTINGS, true)]),
+    ));
     if priority == Priority::Low {
+        let limit = u64::try_from(LOW_LIMIT.as_micros()).unwrap_or(u64::MAX);
+        properties.push(("TimeoutStartUSec", Variant::from(limit)));
         properties.push(("Nice", Variant::from(10_i32)));
         // Best effort, lowest: the node's own work comes first.
         properties.push(("IOSchedulingClass", Variant::from(2_i32)));

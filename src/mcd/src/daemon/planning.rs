@@ -10,11 +10,12 @@ use host::files::Root;
 use host::journal::Store;
 use machineconfig::diff::Changes;
 use machineconfig::disruption::Policies;
+use machineconfig::ignition::Warning;
 use machineconfig::phase::{Event, Outline};
 use machineconfig::plan::{Attempt, Bundle, Plan, Target};
 use machineconfig::planner::{self, Facts, Request, Side};
 use machineconfig::reconcile::Exempt;
-use machineconfig::spec::MachineConfig;
+use machineconfig::spec::{self, MachineConfig};
 use serde_json::Value;
 use service::backoff::Backoff;
 use service::report::Chain;
@@ -119,6 +120,9 @@ pub struct Planner<'a> {
     pub account: &'a Access,
 }
 
+/// How strictly a MachineConfig is read.
+type ReadConfig = fn(&Value) -> Result<(MachineConfig, Vec<Warning>), spec::Error>;
+
 /// What the cluster says about changes.
 #[derive(Debug, Default)]
 struct Settings {
@@ -145,10 +149,12 @@ impl Planner<'_> {
             if let Some(config) = self.recorded(from)? {
                 return Ok(config);
             }
-            self.read_config(annotation::CURRENT_CONFIG, &from.config, say)
+            let key = annotation::CURRENT_CONFIG;
+            self.read_config(key, &from.config, MachineConfig::in_force, say)
                 .await
         };
-        let target = self.read_config(annotation::DESIRED_CONFIG, &to.config, say);
+        let key = annotation::DESIRED_CONFIG;
+        let target = self.read_config(key, &to.config, MachineConfig::parse, say);
         let (origin, target, settings, facts) =
             tokio::try_join!(origin, target, self.read_settings(say), facts)?;
         let side = |target, config| Side { target, config };
@@ -190,13 +196,19 @@ impl Planner<'_> {
         // A record in a form that is not understood is no reason to stop: the cluster has the object.
         let config = serde_json::from_slice::<Value>(&bytes)
             .ok()
-            .and_then(|value| MachineConfig::parse(&value).ok())
+            .and_then(|value| MachineConfig::in_force(&value).ok())
             .map(|(config, _)| config);
         Ok(config.filter(|config| config.name == from.config))
     }
 
     /// The MachineConfig that the annotation `key` names.
-    async fn read_config(&self, key: &str, name: &str, say: &Say) -> Result<MachineConfig, NoPlan> {
+    async fn read_config(
+        &self,
+        key: &str,
+        name: &str,
+        parse: ReadConfig,
+        say: &Say,
+    ) -> Result<MachineConfig, NoPlan> {
         let path = config_path(name).ok_or_else(|| {
             NoPlan::Refused(vec![format!(
                 "annotation {key}: {name:?} is no name of a MachineConfig"
@@ -211,7 +223,7 @@ impl Planner<'_> {
             }
             Err(error) => return Err(failed(&error)),
         };
-        match MachineConfig::parse(&value) {
+        match parse(&value) {
             Ok((config, warnings)) => {
                 for warning in warnings {
                     tracing::warn!(config = name, reason = %warning, "the configuration says what is not understood");

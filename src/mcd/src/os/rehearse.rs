@@ -12,6 +12,9 @@ use super::context::{Context, lock_deployments};
 use super::report::Report;
 use super::updaters;
 
+/// Where files lie that systemd's generator of container units reads.
+const QUADLETS: &str = "/etc/containers/systemd/";
+
 pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<Report> {
     let _lock = context.lock()?;
     let store = context.store();
@@ -63,9 +66,17 @@ fn rehearse_live(context: &Context, store: &Store<'_>, plan: &Plan) -> anyhow::R
         if let Err(error) = hands.check(&step.action, &mut foreseen) {
             reasons.push(execute::chain(&error));
         }
+        let is_written = |unit: &str| {
+            let unit_path = format!("{}/{unit}", links::UNITS);
+            written.contains(&unit_path.as_str())
+        };
+        // What a generator makes is there once it has run.
+        let is_generated = || written.iter().any(|path| path.starts_with(QUADLETS));
         if let Action::RestartUnit { unit } | Action::ReloadUnit { unit } = &step.action
             && !links::exists(&context.root, unit)?
-            && !written.contains(&format!("{}/{unit}", links::UNITS).as_str())
+            && !is_written(unit)
+            && !is_written(&links::template_of(unit))
+            && !is_generated()
         {
             reasons.push(format!(
                 "{} is to be told of the change and has no file",

@@ -21,7 +21,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
     };
     let config = serde_json::from_slice(&bytes)
         .with_context(|| format!("cannot understand {}", record::CONFIG))?;
-    let (config, warnings) = MachineConfig::parse(&config)
+    let (config, warnings) = MachineConfig::in_force(&config)
         .with_context(|| format!("cannot understand {}", record::CONFIG))?;
     for warning in warnings {
         tracing::debug!(config = at.config, "{warning}");

@@ -140,7 +140,7 @@ fn cordoning(reply: Reply) -> Call {
         json!({
             "metadata": {"annotations": {
                 annotation::CORDONED_BY: "1-0", annotation::DESIRED_DRAIN: "drain-b", annotation::DRAIN_SINCE: START,
-            }},
+            }, "resourceVersion": "1"},
             "spec": {"unschedulable": true},
         }),
         reply,
@@ -235,7 +235,7 @@ async fn a_node_uncordoned_by_somebody_is_cordoned_and_drained_again() {
             eviction(Reply::created()),
             Call::patch(
                 NODE,
-                json!({"spec": {"unschedulable": true}}),
+                json!({"metadata": {"resourceVersion": "3"}, "spec": {"unschedulable": true}}),
                 Reply::ok(node(4, true, &drained())),
             ),
             list(&[]),
@@ -265,7 +265,7 @@ fn given_back() -> Call {
             "metadata": {"annotations": {
                 annotation::DESIRED_DRAIN: "uncordon-b", annotation::LAST_APPLIED_DRAIN: "uncordon-b",
                 annotation::CORDONED_BY: null, annotation::DRAIN_SINCE: null,
-            }},
+            }, "resourceVersion": "5"},
             "spec": {"unschedulable": null},
         }),
         Reply::ok(node(6, false, &json!({}))),
