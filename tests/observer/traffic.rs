@@ -21,6 +21,7 @@ const ACCOUNTS: &str = "system:serviceaccount:openshift-machine-config-operator:
 pub fn modest(events: &[Event]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     let mut reads = BTreeMap::<(&[IpAddr], &str), usize>::new();
+    let mut conflicts = BTreeMap::<&str, usize>::new();
     for event in events {
         let name = &event.user.username;
         let is_daemon = event.user_agent.starts_with(DAEMON);
@@ -28,7 +29,17 @@ pub fn modest(events: &[Event]) -> Vec<Breach> {
             continue;
         }
         let code = event.status.as_ref().map_or(0, |status| status.code);
-        if code == 403 || is_daemon && !is_the_daemons(event) {
+        let is_own = is_of_own_node(event);
+        if is_daemon && is_own && event.verb == Verb::Patch && code == 409 {
+            *conflicts.entry(name).or_default() += 1;
+        }
+        // It reads its Node only after another's write came before its own, once each time.
+        let left = conflicts.entry(name).or_default();
+        let is_read_anew = is_own && event.verb == Verb::Get && *left > 0;
+        if is_read_anew {
+            *left -= 1;
+        }
+        if code == 403 || is_daemon && !is_read_anew && !is_the_daemons(event) {
             let what = format!(
                 "{name}, {}: {:?} {}, {code}",
                 event.user_agent, event.verb, event.uri
@@ -54,12 +65,20 @@ const fn is_to_be_tried_again(code: u16) -> bool {
     matches!(code, 0 | 429 | 500..)
 }
 
+fn subresource(event: &Event) -> &str {
+    let object = event.object.as_ref();
+    object.map_or("", |object| object.subresource.as_str())
+}
+
+/// Whether a node asks for its own Node itself.
+fn is_of_own_node(event: &Event) -> bool {
+    let node = event.user.username.strip_prefix("system:node:");
+    subresource(event).is_empty()
+        && object(event, "nodes").is_some_and(|object| Some(object.name.as_str()) == node)
+}
+
 /// Whether a request is one of the daemon's.
 fn is_the_daemons(event: &Event) -> bool {
-    let subresource = event
-        .object
-        .as_ref()
-        .map_or("", |object| object.subresource.as_str());
     let is_of = |field: &str, node: &str| {
         let wanted = [format!("{field}%3D{node}"), format!("{field}={node}")];
         event.uri.split(['?', '&']).any(|part| {
@@ -74,14 +93,13 @@ fn is_the_daemons(event: &Event) -> bool {
         (Some(node), Verb::Watch) if object(event, "nodes").is_some() => {
             is_of("metadata.name", node)
         }
-        (Some(node), Verb::Patch) => {
-            subresource.is_empty()
-                && object(event, "nodes").is_some_and(|object| object.name == node)
-        }
+        (Some(_), Verb::Patch) => is_of_own_node(event),
         (Some(node), Verb::List | Verb::Watch) => {
             object(event, "pods").is_some() && is_of("spec.nodeName", node)
         }
-        (Some(_), Verb::Create) => object(event, "pods").is_some() && subresource == "eviction",
+        (Some(_), Verb::Create) => {
+            object(event, "pods").is_some() && subresource(event) == "eviction"
+        }
         (None, Verb::Get) => ["machineconfigs", "machineconfigurations"]
             .into_iter()
             .any(|resource| object(event, resource).is_some_and(|object| !object.name.is_empty())),
@@ -216,6 +234,18 @@ mod tests {
         let eviction = json!({ "resource": "pods", "subresource": "eviction" });
         assert!(is_fine(asked(NODE, "create", "/x", &eviction, 429)));
         assert!(!is_fine(asked(NODE, "delete", "/x", &pods, 200)));
+    }
+
+    #[test]
+    fn a_daemon_reads_its_node_only_after_a_conflict_and_once() {
+        let own = json!({ "resource": "nodes", "name": "a" });
+        let other = json!({ "resource": "nodes", "name": "b" });
+        let conflict = || asked(NODE, "patch", "/api/v1/nodes/a", &own, 409);
+        let read = |object: &Value| asked(NODE, "get", "/api/v1/nodes/x", object, 200);
+        assert_eq!(modest(&[read(&own)]).len(), 1);
+        assert_eq!(modest(&[conflict(), read(&own)]).len(), 0);
+        assert_eq!(modest(&[conflict(), read(&own), read(&own)]).len(), 1);
+        assert_eq!(modest(&[conflict(), read(&other)]).len(), 1);
     }
 
     /// Host and code of each read; which hosts read too often.
