@@ -178,6 +178,10 @@ mod tests {
             ),
             ("/lib/x", "/lib is read-only: it is part of the OS image"),
             ("/boot/x", "/boot belongs to the boot loader"),
+            (
+                "/etc/systemd/system/slipway-verify.service.d/x.conf",
+                "/etc/systemd/system/slipway-verify.service.d belongs to Slipway",
+            ),
             ("/sysroot/x", "/sysroot belongs to OSTree"),
             ("/run/x", "/run is emptied at each boot"),
             ("/proc/sys/x", "/proc is made by the kernel"),

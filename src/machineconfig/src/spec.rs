@@ -364,4 +364,18 @@ mod tests {
         assert_eq!(config("os").image(Some("layered")), Some("layered"));
         assert_eq!(config("").image(None), None);
     }
+
+    #[test]
+    fn what_others_let_pass_can_be_left_and_not_gone_to() {
+        let hash = format!("sha256-{}", "0".repeat(64));
+        let file = json!({"path": "/etc/x", "contents": {"source": "data:,x", "verification": {"hash": hash}}});
+        let config = json!({"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}});
+        let spec = json!({"kernelArguments": ["a=\"b"], "config": config});
+        let object = json!({"metadata": {"name": "r"}, "spec": spec});
+        MachineConfig::parse(&object).unwrap_err();
+        let (config, _) = MachineConfig::in_force(&object).unwrap();
+        assert_eq!(config.spec.split_kernel_arguments(), ["a=\"b"]);
+        // What cannot be read at all cannot be left either.
+        MachineConfig::in_force(&json!({"metadata": {"name": "r"}, "spec": 1})).unwrap_err();
+    }
 }

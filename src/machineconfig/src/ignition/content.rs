@@ -205,6 +205,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_empty_source_is_an_empty_file() {
+        for compression in [None, Some("gzip")] {
+            assert_eq!(decode(&resource("", compression)).unwrap(), b"");
+        }
+    }
+
     fn gzipped(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(bytes).unwrap();
