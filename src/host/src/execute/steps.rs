@@ -214,6 +214,8 @@ impl<'a> Hands<'a> {
         if self.units.active_state(unit)?.as_deref() == Some("active") {
             return self.units.run(Job::Stop, unit);
         }
+        // Stopped by a run before this one, or never made by the generator that was to make it.
+        warn!(unit, "unit is not there to be told of the change");
         Ok(())
     }
 

@@ -9,8 +9,8 @@ use super::{StepError, Units, chain};
 use crate::process::{self, Program};
 use crate::systemd::{Enablement, Error, Job, Offline, Systemd};
 
-/// How long systemctl may take to hand a reboot on.
-const REBOOT_DEADLINE: Duration = Duration::from_secs(30);
+/// How long systemd's programs may take to hand on what is asked.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Units of the running system. The bus is reached for when it is first needed.
 #[derive(Debug)]
@@ -37,19 +37,12 @@ impl<'a> Running<'a> {
             return Ok(());
         };
         warn!(error = chain(&error), "logind does not reboot");
-        // These reach systemd over a socket of its own; the second starts no unit, and needs none.
-        for arguments in [&["reboot"][..], &["reboot", "--force"]] {
-            match process::run(Program::Systemctl, arguments, REBOOT_DEADLINE) {
-                Ok(_) => return Ok(()),
-                Err(error) => warn!(error = chain(&error), "systemctl does not reboot"),
-            }
+        // These reach systemd over a socket of its own; the second ends processes without stopping units in order.
+        match process::run(Program::Systemctl, &["reboot"], DEADLINE) {
+            Ok(_) => return Ok(()),
+            Err(error) => warn!(error = chain(&error), "systemctl does not reboot"),
         }
-        process::run(
-            Program::Systemctl,
-            &["reboot", "--force", "--force"],
-            REBOOT_DEADLINE,
-        )
-        .map(drop)
+        process::run(Program::Systemctl, &["reboot", "--force"], DEADLINE).map(drop)
     }
 
     fn wait<T>(&mut self, act: impl AsyncFnOnce(&Systemd) -> Result<T, Error>) -> Result<T, Error> {
@@ -98,7 +91,7 @@ impl Units for Running<'_> {
             "start",
             unit,
         ];
-        process::run(Program::SystemdRun, &arguments, REBOOT_DEADLINE)?;
+        process::run(Program::SystemdRun, &arguments, DEADLINE)?;
         Ok(())
     }
 

@@ -8,11 +8,10 @@ use crate::plan::Target;
 /// The first wait before a failed update is tried again, doubled each time: `daemon.md` 2.2.
 pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest such wait: `daemon.md` 2.2.
-pub(super) const LAST_RETRY: Duration = Duration::from_mins(1);
+const LAST_RETRY: Duration = Duration::from_mins(1);
 /// The first and the longest wait, in service, before a node is drained again for an update that failed after the drain. Every try
 /// costs all pods of the node a restart.
-pub(super) const DRAIN_AGAIN: (Duration, Duration) =
-    (Duration::from_mins(1), Duration::from_hours(1));
+const DRAIN_AGAIN: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
 pub(super) type Step = (Phase, Vec<Command>);
 
@@ -122,13 +121,7 @@ impl Machine {
             }
             (P::Applying { to }, E::Applied) => {
                 self.at = Some(to.clone());
-                (
-                    P::Verifying {
-                        to: to.clone(),
-                        unmet: None,
-                    },
-                    vec![Command::Prove { to }],
-                )
+                verify(to)
             }
             // What is in force now is read, not remembered.
             (P::Applying { .. }, E::TakenBack) => (P::Starting, vec![Command::Observe]),
@@ -245,25 +238,13 @@ impl Machine {
                 Stage::Applying => (Phase::Applying { to }, vec![Command::TakeBack]),
                 Stage::Switched { boot_id } if boot_id != seen.boot_id => {
                     // The guard has not judged this boot yet.
-                    (
-                        Phase::Verifying {
-                            to: to.clone(),
-                            unmet: None,
-                        },
-                        vec![Command::Prove { to }],
-                    )
+                    verify(to)
                 }
                 Stage::Switched { boot_id } if self.wants(&to) => {
                     (Phase::Rebooting { to, boot_id }, vec![Command::Reboot])
                 }
                 Stage::Switched { .. } => (Phase::Applying { to }, vec![Command::TakeBack]),
-                Stage::Booted => (
-                    Phase::Verifying {
-                        to: to.clone(),
-                        unmet: None,
-                    },
-                    vec![Command::Prove { to }],
-                ),
+                Stage::Booted => verify(to),
                 // It reboots into the origin; the next daemon sees it there.
                 Stage::RollingBack { cause } => (
                     Phase::RollingBack { target: to, cause },
@@ -274,13 +255,7 @@ impl Machine {
                     (Phase::Applying { to }, vec![Command::TakeBack])
                 }
                 // Looked at again: a person may have mended what kept it from being proved.
-                Stage::Stays { .. } if self.wants(&to) => (
-                    Phase::Verifying {
-                        to: to.clone(),
-                        unmet: None,
-                    },
-                    vec![Command::Prove { to }],
-                ),
+                Stage::Stays { .. } if self.wants(&to) => verify(to),
                 Stage::Stays { cause } => (
                     Phase::RollingBack { target: to, cause },
                     vec![Command::TakeBack],
@@ -299,8 +274,9 @@ impl Machine {
             commands.push(Command::Forget);
         }
         let to = seen.at;
-        commands.push(Command::Prove { to: to.clone() });
-        (Phase::Verifying { to, unmet: None }, commands)
+        let (phase, prove) = verify(to);
+        commands.extend(prove);
+        (phase, commands)
     }
 
     /// Sets out from where the host is to the newest target; there already, it is given back.
@@ -315,13 +291,7 @@ impl Machine {
             return if self.current.as_ref() == Some(&to) {
                 (Phase::Finishing { to }, vec![Command::GiveBack])
             } else {
-                (
-                    Phase::Verifying {
-                        to: to.clone(),
-                        unmet: None,
-                    },
-                    vec![Command::Prove { to }],
-                )
+                verify(to)
             };
         }
         (
@@ -435,6 +405,15 @@ impl Machine {
             trouble.pauses = true;
         }
     }
+}
+
+/// The host is checked against what it is or became.
+fn verify(to: Target) -> Step {
+    let phase = Phase::Verifying {
+        to: to.clone(),
+        unmet: None,
+    };
+    (phase, vec![Command::Prove { to }])
 }
 
 fn retry_after(tries: u32) -> Duration {

@@ -16,17 +16,19 @@ fn under_way(at: &str, stage: Stage, by_hand: bool) -> Event {
     })
 }
 
+/// A daemon that starts with `wanted` asked for, and reads its host.
+fn started(wanted: &str, read: Event) -> (Machine, Vec<Command>) {
+    let mut machine = Machine::new();
+    let commands = drive(&mut machine, vec![Event::Desired(target(wanted)), read]);
+    (machine, commands)
+}
+
 #[test]
 fn an_undo_that_did_not_end_is_taken_up_again() {
     let stage = Stage::Undoing {
         cause: "no room".to_owned(),
     };
-    let mut machine = Machine::new();
-    let desired = Event::Desired(target("b"));
-    let commands = drive(
-        &mut machine,
-        vec![desired, under_way("a", stage.clone(), false)],
-    );
+    let (mut machine, commands) = started("b", under_way("a", stage.clone(), false));
     assert_eq!(commands, [Command::TakeBack]);
     assert_eq!(machine.state(), Some(State::Degraded));
     assert_eq!(machine.reason(), "no room");
@@ -70,12 +72,7 @@ fn a_target_that_stays_is_looked_at_again_and_left_for_another() {
     let stays = Stage::Stays {
         cause: "kubelet.service failed".to_owned(),
     };
-    let mut machine = Machine::new();
-    let desired = Event::Desired(target("b"));
-    let commands = drive(
-        &mut machine,
-        vec![desired, under_way("b", stays.clone(), false)],
-    );
+    let (mut machine, commands) = started("b", under_way("b", stays.clone(), false));
     assert_eq!(commands, [Command::Prove { to: target("b") }]);
     let failed = Event::Failed("kubelet.service failed".to_owned());
     drive(&mut machine, vec![failed, Event::Desired(target("a"))]);
@@ -95,18 +92,14 @@ fn what_a_person_began_on_the_host_is_left_to_that_person() {
         ("a", Stage::Applying),
         ("a", switched()),
     ] {
-        let mut machine = Machine::new();
-        let desired = Event::Desired(target(wanted));
-        let commands = drive(&mut machine, vec![desired, under_way("a", stage, true)]);
+        let (machine, commands) = started(wanted, under_way("a", stage, true));
         assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)], "{wanted}");
         assert!(machine.reason().contains("by hand"), "{}", machine.reason());
     }
     // Rebooted, it is proved as any other.
-    let mut machine = Machine::new();
     let switched = Stage::Switched {
         boot_id: "0".to_owned(),
     };
-    let desired = Event::Desired(target("b"));
-    let commands = drive(&mut machine, vec![desired, under_way("b", switched, true)]);
+    let (_, commands) = started("b", under_way("b", switched, true));
     assert_eq!(commands, [Command::Prove { to: target("b") }]);
 }
