@@ -24,17 +24,19 @@ const REPOSITORY: &str = "srv/repo";
 /// The label that names the commit; without it the repository has a single ref.
 const COMMIT: &str = "com.coreos.ostree-commit";
 
-/// Unpacks the repository of an image and pulls its commit from there. Nothing of it stays, however it ends.
+/// Unpacks the repository of an image and pulls its commit from there. `scratch` is empty, and is so again however it
+/// ends.
 pub(super) async fn pull(
     repo: &ostree::Repo,
     image: &str,
     opened: Opened,
     scratch: &Path,
 ) -> Result<Fetched> {
-    empty(scratch)?;
     let fetched = unpack_and_pull(repo, image, opened, scratch).await;
-    empty(scratch)?;
-    fetched
+    let emptied = empty(scratch);
+    let fetched = fetched?;
+    emptied?;
+    Ok(fetched)
 }
 
 async fn unpack_and_pull(
