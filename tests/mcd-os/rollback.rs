@@ -72,6 +72,8 @@ fn before_the_reboot_the_switch_is_taken_back() {
     site.host
         .run(["systemctl", "is-active", "kubelet.service"])
         .unwrap();
+    let timer = ["systemctl", "is-active", "slipway-kubelet-a1.timer"];
+    assert_ne!(site.host.exec(timer).unwrap().code, Some(0));
     assert_eq!(site.view().unwrap()["last"]["outcome"], "undone");
     site.expect(0, &["rollback"]).unwrap();
 }

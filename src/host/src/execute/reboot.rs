@@ -116,6 +116,7 @@ pub fn take_back(host: &mut Host<'_>, journal: Journal, cause: &str) -> Result<(
                 object: format!("unit {KUBELET}"),
                 source,
             })?;
+        disarm(host.running, &journal);
     }
     host.store
         .close(&journal.end(Outcome::Undone, Some(cause.to_owned()), host.moment))?;
@@ -174,6 +175,25 @@ pub(super) fn busy(journal: &Journal) -> String {
     )
 }
 
+/// The timer that starts the kubelet again where nobody went on, without its suffix.
+fn timer_of(journal: &Journal) -> String {
+    let Attempt(attempt) = &journal.plan.attempt;
+    format!("slipway-kubelet-{attempt}")
+}
+
+/// Stops that timer: it would start the kubelet in the middle of the merge of what comes next.
+fn disarm(running: &mut dyn Units, journal: &Journal) {
+    let timer = format!("{}.timer", timer_of(journal));
+    let stopped = match running.active_state(&timer) {
+        Ok(state) if state.as_deref() == Some("active") => running.run(Job::Stop, &timer),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = stopped {
+        warn!(timer, error = chain(&error), "a timer is left running");
+    }
+}
+
 fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
     if journal.plan.drain && !journal.stopped_kubelet {
         let step = |source| Error::Step {
@@ -181,7 +201,7 @@ fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
             source,
         };
         if host.running.active_state(KUBELET).map_err(step)?.as_deref() == Some("active") {
-            let timer = format!("slipway-kubelet-{}", journal.plan.attempt.0);
+            let timer = timer_of(&journal);
             if let Err(error) = host.running.start_later(KUBELET, &timer, KUBELET_BACK) {
                 warn!(
                     error = chain(&error),

@@ -436,6 +436,7 @@ fn rolling_back_before_the_reboot_takes_the_switch_back() {
         let mut host = Host::new(&plan(Route::Reboot));
         let before = host.snapshot();
         host.apply().unwrap();
+        assert!(host.is_timed());
         let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.roll_back()));
         if host.is_under_way() {
             assert_eq!(host.roll_back().unwrap(), End::Done, "point {n}");
@@ -443,6 +444,7 @@ fn rolling_back_before_the_reboot_takes_the_switch_back() {
         assert!(!host.target_is_first(), "point {n}");
         assert_eq!(host.snapshot(), before, "point {n}");
         assert!(host.kubelet_runs(), "point {n}");
+        assert!(!host.is_timed(), "point {n}");
         assert_eq!(host.last(), Some(Outcome::Undone));
         met
     });

@@ -274,6 +274,14 @@ impl Host {
         self.running.borrow().contains("kubelet.service")
     }
 
+    /// Whether a timer is to start a unit.
+    pub(super) fn is_timed(&self) -> bool {
+        let running = self.running.borrow();
+        running
+            .iter()
+            .any(|unit| unit.starts_with("slipway-kubelet-"))
+    }
+
     pub(super) fn target_is_first(&self) -> bool {
         *self.loader.first() != self.booted
     }

@@ -224,8 +224,8 @@ impl World {
                 return None;
             }
             Command::Cancel | Command::Reboot => return None,
-            // It would be refused again for ever; only a new target ends that here.
-            Command::RetryAfter(_) if self.is_refused => return None,
+            // Once the node is given back it would be refused again for ever; only a new target ends that here.
+            Command::RetryAfter(_) if self.is_refused && !self.cordoned => return None,
             Command::RetryAfter(_) => Event::Retry,
             Command::Observe
             | Command::Plan { .. }

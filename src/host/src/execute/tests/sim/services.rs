@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::fault::Point;
 use crate::execute::{StepError, Units};
@@ -55,6 +56,12 @@ impl Units for Running {
             running.insert(unit.to_owned());
         }
         drop(running);
+        self.of.0.pass()
+    }
+
+    fn start_later(&mut self, _: &str, name: &str, _: Duration) -> Result<(), StepError> {
+        self.of.0.pass()?;
+        self.of.1.borrow_mut().insert(format!("{name}.timer"));
         self.of.0.pass()
     }
 
