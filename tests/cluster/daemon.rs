@@ -37,6 +37,7 @@ pub(super) fn start(
     };
     let spec = PodSpec::of_daemon_set(DAEMON_SET, &given)?
         .program(&fs::canonicalize(&binaries.mcd)?, "/usr/bin/mcd")
-        .program(&fs::canonicalize(&binaries.mcd_os)?, "/usr/bin/mcd-os");
+        // As in its image: what the helper links is the host's.
+        .carried(&fs::canonicalize(&binaries.mcd_os)?, "/usr/bin/mcd-os");
     Pod::start(host, spec)
 }

@@ -1,14 +1,14 @@
 //! Input that cannot be followed: it is named, with its field, and nothing else happens.
 //!
 //! Pool `edge` gets the bad input, pool `good` shows that other pools go on. Where the input is one node's
-//! and not the pool's, the other node of `edge` shows that it goes on, too.
+//! and not the pool's, or one host cannot follow it, the other node of `edge` shows that it goes on, too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::annotation;
+use api::{NodeState, annotation};
 use jiff::Timestamp;
 use lab::audit;
 use lab::tree::Overlay;
@@ -25,6 +25,9 @@ const SAID_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long a change without reboot may take.
 const LIVE_WITHIN: Duration = Duration::from_mins(1);
+
+/// How long one with a reboot may take.
+const REBOOT_WITHIN: Duration = Duration::from_mins(3);
 
 /// Nodes of pool `edge`. What is bad about a node is about the first.
 const NODE: &str = "edge-0";
@@ -86,6 +89,8 @@ spec:
 enum Bad {
     /// A MachineConfig of pool `edge`, by its `spec`.
     Config(Value),
+    /// One that only the first node's host cannot follow.
+    Host(Value),
     /// The pool's `maxUnavailable`, while a good change waits.
     Budget(Value),
     /// The node's `desiredConfig`.
@@ -115,8 +120,26 @@ impl Bad {
     const fn stays(&self) -> &'static [&'static str] {
         match self {
             Self::Config(_) | Self::Budget(_) => &[NODE, OTHER],
-            Self::Target(_) | Self::Role(_) => &[NODE],
+            Self::Host(_) | Self::Target(_) | Self::Role(_) => &[NODE],
         }
+    }
+}
+
+impl Bad {
+    /// What a node shows that cannot follow it.
+    const fn state(&self) -> NodeState {
+        match self {
+            // Another try may find the configuration.
+            Self::Target(_) => NodeState::Degraded,
+            Self::Config(_) | Self::Host(_) | Self::Budget(_) | Self::Role(_) => {
+                NodeState::Unreconcilable
+            }
+        }
+    }
+
+    /// Whether the pool's other node follows it, out of service for a while.
+    const fn reboots_other(&self) -> bool {
+        matches!(self, Self::Host(_))
     }
 }
 
@@ -193,8 +216,12 @@ fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
         image("60-missing", &missing, &[OS_IMAGE, &missing]),
         image("60-closed", &closed, &[OS_IMAGE, &closed]),
         image("60-kernel", &no_kernel, &[OS_IMAGE, &no_kernel, "kernel"]),
-        image("60-conflict", &conflict, &[OS_IMAGE, "/etc", "conflict"]),
         image("60-room", &big, &[OS_IMAGE, "/boot"]),
+        case(
+            "60-conflict",
+            Bad::Host(json!({ "osImageURL": conflict })),
+            &[OS_IMAGE, "/etc", "conflict"],
+        ),
         case(
             "no-such-config",
             Bad::Target("rendered-edge-none"),
@@ -228,22 +255,12 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
     ];
     let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bad-input"));
     let cluster = Cluster::start(&Binaries::built()?, logs, POOLS, &nodes).await?;
-    until("a pod on each node", SOON, async || {
-        let pods = cluster.objects().pods(("app", "evictable")).await?;
-        let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
-        Ok(if ready == 2 {
-            Ok(())
-        } else {
-            Err(format!("{ready} of 2 are ready"))
-        })
-    })
-    .await?;
+    pods_are_ready(&cluster).await?;
     // What the OS of one case has a directory for.
-    for node in [NODE, OTHER] {
-        cluster
-            .host(node)?
-            .run(["sh", "-c", "echo mine >/etc/conflict"])?;
-    }
+    cluster
+        .host(NODE)?
+        .run(["sh", "-c", "echo mine >/etc/conflict"])?;
+    let pod = pod_on(&cluster, NODE).await?;
 
     let target = cluster.objects().target("edge").await?;
     an_unknown_field_only_warns(&cluster, &target).await?;
@@ -258,6 +275,9 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
             .await
             .with_context(|| failures.join("\n"))?;
     }
+    // Nor between the cases.
+    let still = pod_on(&cluster, NODE).await?;
+    ensure!(still == pod, "the pod of {NODE} was {pod} and is {still}");
     ensure!(
         failures.is_empty(),
         "{} cases fail:\n{}",
@@ -265,6 +285,32 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
         failures.join("\n")
     );
     Ok(())
+}
+
+/// Waits for a pod on each node of `edge`.
+async fn pods_are_ready(cluster: &Cluster) -> Result<()> {
+    until("a pod on each node", SOON, async || {
+        let pods = cluster.objects().pods(("app", "evictable")).await?;
+        let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
+        Ok(if ready == 2 {
+            Ok(())
+        } else {
+            Err(format!("{ready} of 2 are ready"))
+        })
+    })
+    .await
+}
+
+/// Identity of the pod that could be evicted from a node.
+async fn pod_on(cluster: &Cluster, node: &str) -> Result<String> {
+    let pods = cluster.objects().pods(("app", "evictable")).await?;
+    let on_it = pods.into_iter().find(|pod| {
+        let spec = pod.spec.as_ref();
+        spec.and_then(|spec| spec.node_name.as_deref()) == Some(node)
+    });
+    on_it
+        .and_then(|pod| pod.metadata.uid)
+        .with_context(|| format!("no pod runs on {node}"))
 }
 
 /// What is known of it is carried out.
@@ -305,6 +351,23 @@ async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
     give(cluster, case).await?;
     let said = is_said(cluster, &case.says).await?;
     ensure!(!said.contains('\n'), "it takes more than a line: {said}");
+    if said.starts_with("node ") {
+        let node = cluster.objects().node(NODE).await?;
+        let shown = objects::annotation(&node, annotation::STATE);
+        let expected = case.bad.state();
+        ensure!(shown == expected.as_str(), "the node shows {shown}: {said}");
+        let events = cluster.objects().events().await?;
+        let is_told = events.iter().any(|event| {
+            let message = event.message.as_deref().unwrap_or_default();
+            event.reason.as_deref() == Some("FailedToReconcile")
+                && case.says.iter().all(|part| message.contains(part.as_str()))
+        });
+        let is_refused = expected == NodeState::Unreconcilable;
+        ensure!(
+            is_told == is_refused,
+            "an event tells of a refusal: {is_told}"
+        );
+    }
     good_goes_on(cluster, number).await?;
     if !stays.contains(&OTHER) {
         other_goes_on(cluster, case).await?;
@@ -325,11 +388,11 @@ async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
     let events = audit::load(&cluster.control_plane().audit_log())?;
     let evicted = audit::pods::evictions(&events)
         .into_iter()
-        .find(|evicted| evicted.at > since);
+        .find(|evicted| evicted.at > since && !case.bad.reboots_other());
     ensure!(evicted.is_none(), "a pod was evicted: {evicted:?}");
     let histories = audit::nodes::histories(&events);
-    for node in [NODE, OTHER] {
-        let history = histories.get(node).context("a node has no history")?;
+    for node in stays {
+        let history = histories.get(*node).context("a node has no history")?;
         let cordoned = history
             .iter()
             .find(|state| state.at > since && state.is_unschedulable);
@@ -373,10 +436,13 @@ async fn give(cluster: &Cluster, case: &Case) -> Result<()> {
     let objects = cluster.objects();
     match &case.bad {
         Bad::Config(spec) => cluster.configure(case.name, "edge", spec),
+        // A node that cannot follow counts as unavailable.
+        Bad::Host(spec) => {
+            objects.patch_pool("edge", &budget(&json!(2))).await?;
+            cluster.configure(case.name, "edge", spec)
+        }
         Bad::Budget(value) => {
-            objects
-                .patch_pool("edge", &json!({ "spec": { "maxUnavailable": value } }))
-                .await?;
+            objects.patch_pool("edge", &budget(value)).await?;
             cluster.configure("60-waits", "edge", &ssh_key("waits"))
         }
         Bad::Target(config) => {
@@ -396,11 +462,15 @@ async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
     let objects = cluster.objects();
     match &case.bad {
         Bad::Config(_) => cluster.remove_config(case.name)?,
+        Bad::Host(_) => {
+            cluster.remove_config(case.name)?;
+            cluster.all_done("edge", target, REBOOT_WITHIN).await?;
+            objects.patch_pool("edge", &budget(&json!(1))).await?;
+            pods_are_ready(cluster).await?;
+        }
         Bad::Budget(_) => {
             cluster.remove_config("60-waits")?;
-            objects
-                .patch_pool("edge", &json!({ "spec": { "maxUnavailable": 1 } }))
-                .await?;
+            objects.patch_pool("edge", &budget(&json!(1))).await?;
         }
         Bad::Target(_) => {
             cluster.remove_config(OTHERS)?;
@@ -442,8 +512,13 @@ async fn good_goes_on(cluster: &Cluster, number: u32) -> Result<()> {
 async fn other_goes_on(cluster: &Cluster, case: &Case) -> Result<()> {
     let objects = cluster.objects();
     let before = objects.target("edge").await?;
-    cluster.configure(OTHERS, "edge", &ssh_key("other"))?;
-    let target = cluster.next_target("edge", &before).await?;
+    let target = if case.bad.reboots_other() {
+        // The change itself.
+        before
+    } else {
+        cluster.configure(OTHERS, "edge", &ssh_key("other"))?;
+        cluster.next_target("edge", &before).await?
+    };
     // The controller would put another target right: the pool is paused, and its nodes are told by hand.
     if let Bad::Target(_) = case.bad {
         objects
@@ -452,7 +527,7 @@ async fn other_goes_on(cluster: &Cluster, case: &Case) -> Result<()> {
     }
     until(
         "the pool's other node to be changed",
-        LIVE_WITHIN,
+        REBOOT_WITHIN,
         async || {
             let node = objects.node(OTHER).await?;
             Ok(if objects::is_done_in(&node, &target) {
@@ -471,6 +546,10 @@ fn ssh_key(comment: &str) -> Value {
         "passwd",
         &json!({ "users": [{ "name": "core", "sshAuthorizedKeys": [key] }] }),
     )
+}
+
+fn budget(value: &Value) -> Value {
+    json!({ "spec": { "maxUnavailable": value } })
 }
 
 fn annotated(key: &str, value: &str) -> Value {

@@ -1,5 +1,7 @@
 //! Changes of the running system.
 
+use machineconfig::plan::{Action, Step, Undo};
+
 use super::configs::{self, TOLD};
 use super::site::{Site, differences};
 
@@ -79,6 +81,28 @@ fn a_change_whose_service_fails_is_undone_to_the_byte() {
     assert!(view["last"]["cause"].as_str().unwrap().contains(TOLD));
     assert_eq!(view["booted"]["config"], "rendered-1");
     site.expect(0, &["verify"]).unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_change_whose_service_is_not_there_to_be_told_is_undone_to_the_byte() {
+    let site = site();
+    let first = configs::quiet("rendered-1", "first", &configs::service("first")).unwrap();
+    let second = configs::quiet("rendered-2", "second", &configs::service("second")).unwrap();
+    let mut plan = configs::plan("a2", &first, &second).unwrap();
+    // As where the generator of container units refuses a file.
+    plan.plan.steps.push(Step {
+        action: Action::RestartUnit {
+            unit: "refused.service".to_owned(),
+        },
+        undo: Undo::Nothing,
+    });
+    let before = site.snapshot().unwrap();
+    let directory = site.put(&plan).unwrap();
+    let ran = site.expect(1, &["apply", &directory]).unwrap();
+    assert!(ran.reasons().contains("unit refused.service"), "{ran:?}");
+    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
+    assert_eq!(site.view().unwrap()["last"]["outcome"], "undone");
 }
 
 #[test]

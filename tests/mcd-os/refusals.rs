@@ -86,14 +86,26 @@ fn a_commit_that_cannot_be_booted_is_refused_at_the_fetch() {
         .registry
         .push(&Image::native(&commit).unwrap(), "os:none")
         .unwrap();
-    unchanged(&site, || {
+    let refused = || {
         let ran = site.expect(3, &["fetch", &image]).unwrap();
         let reasons = ran.reasons();
         assert!(
             reasons.contains("has no kernel") && reasons.contains(&image),
             "{reasons}"
         );
-    });
+    };
+    unchanged(&site, refused);
+    // Asked for again as long as it is wanted, it is not pulled again; once another is, it goes.
+    let requests = || site.registry.requests().unwrap().len();
+    let digest = image.split_once("sha256:").unwrap().1;
+    let is_held = || site.host.run(["ostree", "refs"]).unwrap().contains(digest);
+    let pulled = requests();
+    refused();
+    assert_eq!(requests(), pulled);
+    assert!(is_held());
+    let good = site.push(&Overlay::version("second")).unwrap();
+    site.expect(0, &["fetch", &good]).unwrap();
+    assert!(!is_held());
 }
 
 #[test]

@@ -98,6 +98,29 @@ fn a_target_whose_kubelet_is_kept_from_running_goes_back_by_itself_and_is_held()
     leaves(&Overlay::version("second").file(path, kept, 0o644));
 }
 
+#[test]
+#[ignore = "needs the lab"]
+fn a_kubelet_that_waits_for_others_is_waited_for() {
+    let site = hasty();
+    let network = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sleep 20\n";
+    let after = "[Unit]\nWants=slow-network.service\nAfter=slow-network.service\n";
+    let units = "/usr/lib/systemd/system";
+    let overlay = Overlay::version("second")
+        .file(&format!("{units}/slow-network.service"), network, 0o644)
+        .file(
+            &format!("{units}/kubelet.service.d/10-slow.conf"),
+            after,
+            0o644,
+        );
+    let mut plan = plan(&site, &overlay);
+    plan.plan.expect.push(Expectation::Runs {
+        unit: "kubelet.service".to_owned(),
+    });
+    site.switch(&plan).unwrap();
+    let last = site.reboot().unwrap();
+    assert_eq!(last["outcome"], "proved", "{last}");
+}
+
 /// A host leaves a target with this kubelet, for its kubelet.
 fn leaves(overlay: &Overlay) {
     let site = hasty();

@@ -223,7 +223,9 @@ where
     let mut events = std::pin::pin!(events);
     loop {
         let Ok(event) = timeout(SILENCE, events.next()).await else {
-            tracing::debug!(path = scope.path, "watch fell silent");
+            // As with the watch of one Node: the API server may not have come to this position yet. Everything is listed anew.
+            tracing::warn!(path = scope.path, "watch fell silent, listing anew");
+            *position = None;
             return Ok(());
         };
         let version = match event.transpose()? {

@@ -41,6 +41,9 @@ pub enum Error {
     /// The system bus is not to be had.
     #[error("cannot reach systemd on the system bus")]
     Connect(#[source] Box<zbus::Error>),
+    /// It was not to be had a moment ago.
+    #[error("the system bus was not to be reached a moment ago")]
+    Unreached,
     /// A call was refused or broke.
     #[error("cannot {operation} {unit}")]
     Call {
@@ -81,5 +84,10 @@ impl Error {
     /// Whether the bus went away after it was asked: what was asked for may have been done.
     pub fn is_answer_lost(&self) -> bool {
         matches!(self, Self::Call { source, .. } if matches!(**source, zbus::Error::InputOutput(_)))
+    }
+
+    /// Whether the host goes down already, as somebody asked for.
+    pub fn is_in_progress(&self) -> bool {
+        matches!(self, Self::Call { source, .. } if manager::is_in_progress(source))
     }
 }

@@ -78,7 +78,7 @@ pub enum Phase {
         /// Why.
         cause: String,
     },
-    /// Something broke; it is tried again. The host is in its old state.
+    /// Something broke, or a person is at work on the host; it is tried again. What is left to do or undo is read from the host then.
     Degraded {
         /// Why.
         cause: String,
@@ -117,7 +117,7 @@ pub struct Machine {
     trouble: Option<Trouble>,
     /// An administrator let go what is held, before the host was read.
     released: bool,
-    /// Whether the newest plan drains the node.
+    /// Whether the newest plan drains the node, and no failure was counted for that.
     drains: bool,
     phase: Phase,
 }

@@ -14,6 +14,9 @@ use crate::hex;
 /// Version of the stored form. A reader refuses any other.
 pub const SCHEMA: u32 = 1;
 
+/// Where files of container units lie: systemd's generator makes services of them when it reads its units.
+pub const QUADLETS: &str = "/etc/containers/systemd/";
+
 /// What a node is told to be: the pair of its `desiredConfig` and `desiredImage` annotations.
 ///
 /// Shape: `config` is a rendered MachineConfig's name; `image` the pull spec of the layered OS image, absent where the node is not layered
@@ -144,6 +147,11 @@ pub enum Action {
     },
     /// `systemctl enable`; nothing where no unit of that name exists.
     EnableUnit {
+        /// Unit name.
+        unit: String,
+    },
+    /// `systemctl enable`, where no link leads to the unit any more: disabling another took it along.
+    KeepUnitEnabled {
         /// Unit name.
         unit: String,
     },

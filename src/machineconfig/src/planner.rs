@@ -92,7 +92,7 @@ pub struct Refusals(pub Vec<Reason>);
 pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
     let (old, new) = (&request.from.config.spec, &request.to.config.spec);
     let changes = diff(old, new);
-    let (before, _) = Wanted::of(old);
+    let before = Wanted::of_old(old);
     let (after, unreadable) = Wanted::of(new);
     let mut refusals = reconcile::refusals(old, new, request.exempt);
     // A source that is no data: URL is told by the comparison already.

@@ -109,6 +109,25 @@ impl Wanted {
         (wanted, reasons)
     }
 
+    /// What a configuration that is left brought: files whose bytes cannot be had any more, too, so that they go.
+    pub(crate) fn of_old(spec: &Spec) -> Self {
+        let (mut wanted, _) = Self::of(spec);
+        for file in &spec.ignition.storage.files {
+            if wanted.file(&file.path).is_none() {
+                let unknown = WantedFile {
+                    path: file.path.clone(),
+                    blob: wanted.keep(Vec::new()),
+                    mode: Mode(file.mode.unwrap_or(FILE_MODE)),
+                    user: owner(&file.user),
+                    group: owner(&file.group),
+                    field: String::new(),
+                };
+                wanted.files.push(unknown);
+            }
+        }
+        wanted
+    }
+
     /// The file at a path, if one is wanted there.
     pub(crate) fn file(&self, path: &str) -> Option<&WantedFile> {
         self.files.iter().find(|file| file.path == path)

@@ -106,6 +106,11 @@ impl Ledger {
         missed.map(String::as_str).collect()
     }
 
+    /// How many points the last update of a way had.
+    pub(super) fn points(&self, way: &str) -> usize {
+        self.ways.get(way).map_or(0, |way| way.last.len())
+    }
+
     /// How many points of the last update are before something is sent over the network, and how many are
     /// between or after evictions.
     pub(super) fn requests(&self, way: &str) -> (usize, usize) {

@@ -4,6 +4,8 @@
 
 mod scene;
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use api::{NodeState, annotation};
 use jiff::Timestamp;
@@ -21,6 +23,9 @@ use scene::{DONE_WITHIN, NODE, PHASE_WITHIN, POOL, Scene, told};
 /// Size of an image, and the speed at which it takes a minute to fetch.
 const BALLAST_BYTES: u64 = 30 << 20;
 const SLOW_KBIT: u32 = 4_000;
+
+/// How long a held target is looked at.
+const LEFT_ALONE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
@@ -311,6 +316,18 @@ impl Scene {
         ensure!(
             there_and_back == 2,
             "the host was booted {there_and_back} times"
+        );
+
+        self.says(&["Drain", "Reboot", "NodeDone", "RolledBack"])
+            .await?;
+
+        // A daemon that starts anew leaves it at that: in this time it would read, plan, fetch and drain.
+        self.cluster.daemon(NODE)?.signal(Signal::KILL)?;
+        tokio::time::sleep(LEFT_ALONE).await;
+        self.node_is("Held still", PHASE_WITHIN, held).await?;
+        ensure!(
+            self.boots()?.len() - boots == 2,
+            "a held target was booted again"
         );
 
         // Another target is tried, and this one is not in its way.

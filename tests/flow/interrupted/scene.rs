@@ -150,7 +150,7 @@ impl Scene {
             let reason = objects::annotation(node, annotation::REASON);
             objects::annotation(node, annotation::PHASE) == "Draining"
                 && reason.contains("default/held-")
-                && reason.to_lowercase().contains("disruption")
+                && reason.contains("PodDisruptionBudget default/held")
         };
         self.node_is(
             "Draining, with the pod and its budget named",
@@ -163,6 +163,21 @@ impl Scene {
     pub(crate) async fn phase(&self, name: &str) -> Result<()> {
         let is_in = |node: &Node| objects::annotation(node, annotation::PHASE) == name;
         self.node_is(name, PHASE_WITHIN, is_in).await
+    }
+
+    /// Waits for an event about the node for each of these reasons.
+    pub(crate) async fn says(&self, reasons: &[&str]) -> Result<()> {
+        until("the events of the node", PHASE_WITHIN, async || {
+            let events = self.cluster.objects().events().await?;
+            let about: Vec<_> = events
+                .iter()
+                .filter(|event| event.involved_object.name.as_deref() == Some(NODE))
+                .filter_map(|event| event.reason.as_deref())
+                .collect();
+            let missing = reasons.iter().find(|reason| !about.contains(reason));
+            Ok(missing.map_or(Ok(()), |reason| Err(format!("no {reason} among {about:?}"))))
+        })
+        .await
     }
 
     pub(crate) async fn node_is(

@@ -239,22 +239,27 @@ fn printer_columns_are_upstreams_and_paused() {
     let Some(data) = data() else { return };
     for crd in ours() {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
-        let columns = |crd: &Value| -> Vec<(Value, Value, Value)> {
+        let columns = |crd: &Value| -> Vec<[Value; 4]> {
             crd["spec"]["versions"][0]["additionalPrinterColumns"]
                 .as_array()
                 .into_iter()
                 .flatten()
                 .filter(|column| column["name"] != "Paused")
                 .map(|column| {
-                    (
-                        column["name"].clone(),
-                        column["jsonPath"].clone(),
-                        column["priority"].clone(),
-                    )
+                    ["name", "type", "jsonPath", "priority"].map(|key| column[key].clone())
                 })
                 .collect()
         };
         assert_eq!(columns(&crd), columns(&upstream(&data, kind)), "{kind}");
+        let all = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array();
+        let mut all = all.into_iter().flatten();
+        let paused = all.find(|column| column["name"] == "Paused");
+        let expected = (kind == "MachineConfigPool").then_some(".spec.paused");
+        assert_eq!(
+            paused.map(|column| column["jsonPath"].as_str().unwrap()),
+            expected,
+            "{kind}"
+        );
     }
 }
 

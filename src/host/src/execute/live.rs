@@ -173,6 +173,7 @@ fn carry_through(
 fn touched(plan: &Plan) -> BTreeSet<String> {
     let unit = |action: &Action| match action {
         Action::EnableUnit { unit }
+        | Action::KeepUnitEnabled { unit }
         | Action::DisableUnit { unit }
         | Action::PresetUnit { unit } => Some(unit.clone()),
         Action::WriteFile { .. }
@@ -194,7 +195,7 @@ fn touched(plan: &Plan) -> BTreeSet<String> {
 /// Tells a service that its files are back. That it cannot be told is not what keeps them from
 /// being back, so it is only said.
 fn act_again(hands: &mut dyn Perform, action: &Action) {
-    let told = if let Action::RestartUnit { unit } = action
+    let told = if let Action::RestartUnit { unit } | Action::ReloadUnit { unit } = action
         && is_gone(hands, unit)
     {
         let object = describe(action);

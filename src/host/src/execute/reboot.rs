@@ -5,7 +5,9 @@ use std::time::Duration;
 use machineconfig::plan::{Attempt, Plan};
 use tracing::{info, warn};
 
-use super::{End, Error, Foreseen, Hands, Made, Perform as _, Sysroot, Units, chain, record};
+use super::{
+    End, Error, Foreseen, Hands, Made, Perform as _, StepError, Sysroot, Units, chain, record,
+};
 use crate::journal::{DeploymentId, Journal, Moment, Outcome, Stage, Store, UNPROVEN_BOOTS_MAX};
 use crate::systemd::Job;
 
@@ -116,8 +118,8 @@ pub fn take_back(host: &mut Host<'_>, journal: Journal, cause: &str) -> Result<(
                 object: format!("unit {KUBELET}"),
                 source,
             })?;
-        disarm(host.running, &journal);
     }
+    disarm(host.running, &journal);
     host.store
         .close(&journal.end(Outcome::Undone, Some(cause.to_owned()), host.moment))?;
     info!(
@@ -175,18 +177,28 @@ pub(super) fn busy(journal: &Journal) -> String {
     )
 }
 
-/// The timer that starts the kubelet again where nobody went on, without its suffix.
-fn timer_of(journal: &Journal) -> String {
-    let Attempt(attempt) = &journal.plan.attempt;
-    format!("slipway-kubelet-{attempt}")
+/// Has the kubelet started again where nobody goes on.
+fn arm(running: &mut dyn Units, journal: &Journal) {
+    let timer = timer_of(journal);
+    let armed = match is_armed(running, &timer) {
+        Ok(false) => running.start_later(KUBELET, &timer, KUBELET_BACK),
+        Ok(true) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = armed {
+        warn!(
+            error = chain(&error),
+            "nothing starts the kubelet again but this change"
+        );
+    }
 }
 
 /// Stops that timer: it would start the kubelet in the middle of the merge of what comes next.
 fn disarm(running: &mut dyn Units, journal: &Journal) {
-    let timer = format!("{}.timer", timer_of(journal));
-    let stopped = match running.active_state(&timer) {
-        Ok(state) if state.as_deref() == Some("active") => running.run(Job::Stop, &timer),
-        Ok(_) => Ok(()),
+    let timer = timer_of(journal);
+    let stopped = match is_armed(running, &timer) {
+        Ok(true) => running.run(Job::Stop, &format!("{timer}.timer")),
+        Ok(false) => Ok(()),
         Err(error) => Err(error),
     };
     if let Err(error) = stopped {
@@ -194,29 +206,34 @@ fn disarm(running: &mut dyn Units, journal: &Journal) {
     }
 }
 
+/// Its name, without the suffix.
+fn timer_of(journal: &Journal) -> String {
+    let Attempt(attempt) = &journal.plan.attempt;
+    format!("slipway-kubelet-{attempt}")
+}
+
+fn is_armed(running: &mut dyn Units, timer: &str) -> Result<bool, StepError> {
+    let state = running.active_state(&format!("{timer}.timer"))?;
+    Ok(state.as_deref() == Some("active"))
+}
+
 fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
-    if journal.plan.drain && !journal.stopped_kubelet {
-        let step = |source| Error::Step {
-            object: format!("unit {KUBELET}"),
-            source,
-        };
-        if host.running.active_state(KUBELET).map_err(step)?.as_deref() == Some("active") {
-            let timer = timer_of(&journal);
-            if let Err(error) = host.running.start_later(KUBELET, &timer, KUBELET_BACK) {
-                warn!(
-                    error = chain(&error),
-                    "nothing starts the kubelet again but this change"
-                );
-            }
+    let step = |source| Error::Step {
+        object: format!("unit {KUBELET}"),
+        source,
+    };
+    let state = host.running.active_state(KUBELET).map_err(step)?;
+    let runs = matches!(
+        state.as_deref(),
+        Some("active" | "activating" | "reloading")
+    );
+    if journal.plan.drain && runs {
+        // Before each stop: where an earlier run died, its timer may have done its part already.
+        arm(host.running, &journal);
+        if !journal.stopped_kubelet {
             journal.stopped_kubelet = true;
             host.store.put_journal(&journal)?;
         }
-    }
-    if journal.stopped_kubelet {
-        let step = |source| Error::Step {
-            object: format!("unit {KUBELET}"),
-            source,
-        };
         host.running.run(Job::Stop, KUBELET).map_err(step)?;
     }
     let deploy = journal.plan.deploy.as_ref().ok_or(Error::NoDeploy)?;

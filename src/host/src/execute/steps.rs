@@ -2,9 +2,9 @@
 
 mod check;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use machineconfig::plan::{Action, Attempt, Digest, Mode, Owner, Prior, Undo};
+use machineconfig::plan::{Action, Attempt, Digest, Mode, Owner, Prior, QUADLETS, Undo};
 use tracing::warn;
 
 pub use self::check::Foreseen;
@@ -23,6 +23,16 @@ pub struct Hands<'a> {
     units: &'a mut dyn Units,
     store: &'a Store<'a>,
     attempt: Attempt,
+    taken: Taken,
+}
+
+/// What the steps so far gave back.
+#[derive(Default)]
+struct Taken {
+    /// Paths of files.
+    files: BTreeSet<String>,
+    /// Whether files of container units were among them: which units systemd's generator made of them, it alone knows.
+    quadlets: bool,
 }
 
 impl std::fmt::Debug for Hands<'_> {
@@ -40,6 +50,7 @@ pub fn describe(action: &Action) -> String {
         Action::MaskUnit { unit }
         | Action::UnmaskUnit { unit }
         | Action::EnableUnit { unit }
+        | Action::KeepUnitEnabled { unit }
         | Action::DisableUnit { unit }
         | Action::PresetUnit { unit }
         | Action::RestartUnit { unit }
@@ -63,6 +74,7 @@ impl<'a> Hands<'a> {
             units,
             store,
             attempt,
+            taken: Taken::default(),
         }
     }
 
@@ -92,7 +104,14 @@ impl<'a> Hands<'a> {
                     },
                 )?;
             }
-            Action::ReleaseFile { path } => self.root.release(&self.writable(path)?)?,
+            Action::ReleaseFile { path } => {
+                self.root.release(&self.writable(path)?)?;
+                if path.starts_with(QUADLETS) {
+                    self.taken.quadlets = true;
+                } else {
+                    self.taken.files.insert(path.clone());
+                }
+            }
             Action::MaskUnit { unit } => {
                 self.root
                     .symlink(&links::unit_path(self.root, unit)?, links::MASK)?;
@@ -104,6 +123,11 @@ impl<'a> Hands<'a> {
                 }
             }
             Action::EnableUnit { unit } => self.set_enablement(Enablement::Enable, unit)?,
+            Action::KeepUnitEnabled { unit } => {
+                if !links::is_linked(self.root, unit)? {
+                    self.set_enablement(Enablement::Enable, unit)?;
+                }
+            }
             Action::DisableUnit { unit } => self.set_enablement(Enablement::Disable, unit)?,
             Action::PresetUnit { unit } => self.set_enablement(Enablement::Preset, unit)?,
             Action::WriteAuthorizedKeys { user, blob } => self.write_keys(user, blob)?,
@@ -131,7 +155,10 @@ impl<'a> Hands<'a> {
             Action::WriteAuthorizedKeys { user, .. } => vec![self.keys_of(user)?.1],
             Action::SetPassword { .. } => vec![self.root.locate(accounts::SHADOW)?],
             // All links of unit files are observed at once, before the first step.
-            Action::EnableUnit { .. } | Action::DisableUnit { .. } | Action::PresetUnit { .. } => {
+            Action::EnableUnit { .. }
+            | Action::KeepUnitEnabled { .. }
+            | Action::DisableUnit { .. }
+            | Action::PresetUnit { .. } => {
                 return Ok(Undo::Nothing);
             }
             Action::DaemonReload | Action::RestartUnit { .. } | Action::ReloadUnit { .. } => {
@@ -171,6 +198,7 @@ impl<'a> Hands<'a> {
             Action::MaskUnit { .. }
             | Action::UnmaskUnit { .. }
             | Action::EnableUnit { .. }
+            | Action::KeepUnitEnabled { .. }
             | Action::DisableUnit { .. }
             | Action::PresetUnit { .. }
             | Action::SetPassword { .. } => Place::Deployment,
@@ -204,17 +232,24 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Has a service take up the change. One that the change took away, or masked, is stopped.
+    /// Has a service take up the change. One that the change took away, or masked, is stopped. One that is not there for another reason,
+    /// as a container unit that its generator refused, is systemd's to say no to: the change is undone then.
     fn tell(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
         let at = links::unit_path(self.root, unit)?;
         let is_masked = self.root.look(&at)? == Found::Link(links::MASK.to_owned());
-        if !is_masked && links::exists(self.root, unit)? {
+        let is_taken = || -> Result<bool, StepError> {
+            let names = [unit, &links::template_of(unit)];
+            let paths = names.map(|name| format!("{}/{name}", links::UNITS));
+            let own = paths.iter().any(|path| self.taken.files.contains(path));
+            Ok((own || self.taken.quadlets) && !links::exists(self.root, unit)?)
+        };
+        if !is_masked && !is_taken()? {
             return self.units.run(job, unit);
         }
         if self.units.active_state(unit)?.as_deref() == Some("active") {
             return self.units.run(Job::Stop, unit);
         }
-        // Stopped by a run before this one, or never made by the generator that was to make it.
+        // Stopped by a run before this one, or it never ran.
         warn!(unit, "unit is not there to be told of the change");
         Ok(())
     }
@@ -222,7 +257,7 @@ impl<'a> Hands<'a> {
     /// A unit that neither the OS nor the configuration has is not enabled, as with the original: a
     /// configuration may name units of an OS that is yet to come. Its links go with the rest.
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
-        if links::exists(self.root, unit)? {
+        if links::is_installed(self.root, unit)? {
             return self.units.set_enablement(change, unit);
         }
         warn!(unit, change = change.verb(), "unit has no file");

@@ -17,6 +17,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub struct Running<'a> {
     runtime: &'a Runtime,
     systemd: Option<Systemd>,
+    /// Whether the bus was out of reach: it is not waited for by each look at a unit.
+    is_unreached: bool,
 }
 
 impl<'a> Running<'a> {
@@ -25,6 +27,7 @@ impl<'a> Running<'a> {
         Self {
             runtime,
             systemd: None,
+            is_unreached: false,
         }
     }
 
@@ -33,8 +36,11 @@ impl<'a> Running<'a> {
     /// # Errors
     /// Those of the last way.
     pub fn reboot(&mut self) -> Result<(), process::Error> {
-        let Err(error) = self.wait(async |systemd: &Systemd| systemd.reboot().await) else {
-            return Ok(());
+        let error = match self.wait(async |systemd: &Systemd| systemd.reboot().await) {
+            Ok(()) => return Ok(()),
+            // By force it would not go down in order.
+            Err(error) if error.is_answer_lost() || error.is_in_progress() => return Ok(()),
+            Err(error) => error,
         };
         warn!(error = chain(&error), "logind does not reboot");
         // These reach systemd over a socket of its own; the second ends processes without stopping units in order.
@@ -45,12 +51,26 @@ impl<'a> Running<'a> {
         process::run(Program::Systemctl, &["reboot", "--force"], DEADLINE).map(drop)
     }
 
+    /// Whether a unit is to be started and waits for others.
+    ///
+    /// # Errors
+    /// Those of asking.
+    pub fn waits_to_start(&mut self, unit: &str) -> Result<bool, Error> {
+        self.wait(async |systemd: &Systemd| systemd.waits_to_start(unit).await)
+    }
+
     fn wait<T>(&mut self, act: impl AsyncFnOnce(&Systemd) -> Result<T, Error>) -> Result<T, Error> {
-        let Self { runtime, systemd } = self;
-        runtime.block_on(async {
-            let connected = match systemd {
+        if self.is_unreached {
+            return Err(Error::Unreached);
+        }
+        self.runtime.block_on(async {
+            let connected = match &mut self.systemd {
                 Some(connected) => connected,
-                None => systemd.insert(Systemd::connect(None).await?),
+                none => {
+                    let connecting = Systemd::connect(None).await;
+                    self.is_unreached = connecting.is_err();
+                    none.insert(connecting?)
+                }
             };
             act(connected).await
         })

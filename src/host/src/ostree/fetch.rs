@@ -86,8 +86,8 @@ impl Fetcher<'_> {
     /// Pulls `image`, holds it, and lets go of held images that are neither it nor in `needed`.
     ///
     /// # Errors
-    /// [`Error::PullSpec`], [`Error::Fetch`], [`Error::NotBootable`], [`Error::NoRoom`] and those of
-    /// libostree; whatever was pulled stays unnamed then and goes with the next prune.
+    /// [`Error::PullSpec`], [`Error::Fetch`] and those of libostree; [`Error::NotBootable`] and [`Error::NoRoom`] of an image that is held
+    /// all the same: as long as it is wanted it is asked for again, and must not be pulled each time.
     pub fn fetch(&mut self, image: &str, needed: &BTreeSet<String>) -> Result<Fetched> {
         check_pull_spec(image)?;
         // It has the repository writable too.
@@ -101,6 +101,9 @@ impl Fetcher<'_> {
         // After the pull, so that layers the images share are not fetched again.
         self.deployments.lock(PATIENCE)?;
         self.release(image, needed)?;
+        let kernel = bootable::kernel(&self.deployments.repo(), &fetched.checksum, image)?;
+        self.deployments
+            .check_boot_room(&kernel, self.deployments.can_free_boot()?)?;
         Ok(fetched)
     }
 
@@ -117,9 +120,6 @@ impl Fetcher<'_> {
             }
             pulled => pulled?,
         };
-        let kernel = bootable::kernel(&repo, &pulled.checksum, image)?;
-        self.deployments
-            .check_boot_room(&kernel, self.deployments.can_free_boot()?)?;
         refs::hold(&repo, image, &pulled.checksum)?;
         Ok(Fetched {
             version: self.deployments.version_of(&pulled.checksum)?,

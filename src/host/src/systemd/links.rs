@@ -25,6 +25,9 @@ const UNIT_PATHS: &[&str] = &[
     "/run/systemd/generator.late",
 ];
 
+/// Those of them whose units can be enabled: not what a generator made, and of the local ones only those that a deployment has, too.
+const INSTALLED: &[&str] = &[UNITS, "/run/systemd/system", "/usr/lib/systemd/system"];
+
 /// How deep links lie: in the directory itself, and in `<unit>.wants` and its like.
 const WANTED: &[&str] = &[".wants", ".requires", ".upholds"];
 
@@ -118,12 +121,34 @@ pub fn remove(root: &Root, unit: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the OS or somebody has a file for a unit; for `a@b.service` also one for `a@.service`.
+/// Whether the OS, somebody or a generator has a file for a unit; for `a@b.service` also one for `a@.service`.
 ///
 /// # Errors
 /// Those of looking.
 pub fn exists(root: &Root, unit: &str) -> Result<bool, Error> {
-    Ok(text_of(root, unit)?.is_some())
+    Ok(text_in(root, UNIT_PATHS, unit)?.is_some())
+}
+
+/// The same, of a unit that can be enabled.
+///
+/// # Errors
+/// Those of looking.
+pub fn is_installed(root: &Root, unit: &str) -> Result<bool, Error> {
+    Ok(text_in(root, INSTALLED, unit)?.is_some())
+}
+
+/// Whether a unit is enabled: a link leads to it that is no mask, and not just its own file.
+///
+/// # Errors
+/// Those of looking.
+pub fn is_linked(root: &Root, unit: &str) -> Result<bool, Error> {
+    let units = BTreeSet::from([unit.to_owned()]);
+    let own = format!("{UNITS}/{unit}");
+    Ok(snapshot(root)?.iter().any(|(path, found)| {
+        let is_link =
+            matches!(found, Prior::Link { target } if target != MASK && is_of(&units, path, target));
+        is_link && *path != own
+    }))
 }
 
 fn is_wanted(name: &str) -> bool {
@@ -146,7 +171,7 @@ pub(crate) fn closure(root: &Root, units: &BTreeSet<String>) -> Result<BTreeSet<
         if all.contains(&unit) {
             continue;
         }
-        if let Some(text) = text_of(root, &unit)? {
+        if let Some(text) = text_in(root, UNIT_PATHS, &unit)? {
             pending.extend(also(&text));
         }
         all.insert(unit);
@@ -154,9 +179,9 @@ pub(crate) fn closure(root: &Root, units: &BTreeSet<String>) -> Result<BTreeSet<
     Ok(all)
 }
 
-fn text_of(root: &Root, unit: &str) -> Result<Option<String>, Error> {
+fn text_in(root: &Root, paths: &[&str], unit: &str) -> Result<Option<String>, Error> {
     for name in [unit.to_owned(), template_of(unit)] {
-        for directory in UNIT_PATHS {
+        for directory in paths {
             if let Some(bytes) = root.read(&format!("{directory}/{name}"))? {
                 return Ok(Some(String::from_utf8_lossy(&bytes).into_owned()));
             }
@@ -295,6 +320,32 @@ mod tests {
         assert!(exists(&root, "tty@1.service").unwrap());
         assert!(exists(&root, "new.service").unwrap());
         assert!(!exists(&root, "none.service").unwrap());
+        assert!(is_installed(&root, "new.service").unwrap());
+    }
+
+    #[test]
+    fn what_a_generator_made_is_there_and_cannot_be_enabled() {
+        let (dir, root) = host();
+        let generated = dir.path().join("run/systemd/generator");
+        fs::create_dir_all(&generated).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+        fs::write(generated.join("web.service"), "").unwrap();
+        assert!(exists(&root, "web.service").unwrap());
+        assert!(!is_installed(&root, "web.service").unwrap());
+    }
+
+    #[test]
+    fn a_unit_is_enabled_by_a_link_that_is_no_mask() {
+        let (dir, root) = host();
+        let units = dir.path().join("etc/systemd/system");
+        symlink(MASK, units.join("masked.service")).unwrap();
+        for (unit, is_enabled) in [
+            ("old.service", true),
+            ("new.service", false),
+            ("masked.service", false),
+        ] {
+            assert_eq!(is_linked(&root, unit).unwrap(), is_enabled, "{unit}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The running system's systemd, over the system bus.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,10 +18,16 @@ const JOB_DEADLINE: Duration = Duration::from_mins(5);
 /// What a call is allowed that does not wait for a job.
 const CALL_DEADLINE: Duration = Duration::from_mins(1);
 
+/// What the bus is allowed until it lets somebody in. A local socket answers at once, or hangs.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+
 /// What systemd answers for a unit that it has not loaded.
 const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
 
-/// What it answers to a second subscription.
+/// What logind answers while the host goes down already.
+const IN_PROGRESS: &str = "org.freedesktop.login1.OperationInProgress";
+
+/// What systemd answers to a second subscription.
 const ALREADY_SUBSCRIBED: &str = "org.freedesktop.systemd1.AlreadySubscribed";
 
 /// A connection to systemd and logind of the host.
@@ -54,9 +61,11 @@ impl Systemd {
                 manager,
             })
         };
-        connect
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the bus does not answer").into();
+        timeout(CONNECT_DEADLINE, connect)
             .await
-            .map_err(|error| Error::Connect(Box::new(error)))
+            .unwrap_or_else(|elapsed| Err(late(elapsed)))
+            .map_err(|error: zbus::Error| Error::Connect(Box::new(error)))
     }
 
     /// `systemctl daemon-reload`.
@@ -139,6 +148,30 @@ impl Systemd {
         let listed = self.manager.list_units_by_patterns(RUNNING, &named).await;
         let listed = listed.map_err(call("list", &patterns.join(" ")))?;
         Ok(listed.into_iter().map(|(name, ..)| name).collect())
+    }
+
+    /// Whether a unit is to be started and waits for others, as its `After=` asks.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub async fn waits_to_start(&self, unit: &str) -> Result<bool, Error> {
+        let read = async {
+            let listed = self.manager.list_units_by_patterns(&[], &[unit]).await?;
+            let job = listed
+                .into_iter()
+                .find(|(.., job, kind, _)| *job != 0 && kind == "start");
+            let Some((.., path)) = job else {
+                return Ok(false);
+            };
+            let proxy = PropertiesProxy::builder(&self.connection)
+                .path(path)
+                .cache_properties(CacheProperties::No)
+                .build()
+                .await?;
+            let state = proxy.get("org.freedesktop.systemd1.Job", "State").await?;
+            Ok(String::try_from(state)? == "waiting")
+        };
+        read.await.map_err(call("read the job of", unit))
     }
 
     /// Forgets that a unit failed, so that its name can be used again.
@@ -256,6 +289,11 @@ fn call(operation: &'static str, unit: &str) -> impl FnOnce(zbus::Error) -> Erro
         unit,
         source: Box::new(source),
     }
+}
+
+/// Whether logind says that the host goes down already.
+pub(super) fn is_in_progress(error: &zbus::Error) -> bool {
+    is_named(error, IN_PROGRESS)
 }
 
 /// Whether a unit has no file or is not loaded.

@@ -125,9 +125,11 @@ impl Machine {
             }
             // What is in force now is read, not remembered.
             (P::Applying { .. }, E::TakenBack) => (P::Starting, vec![Command::Observe]),
-            (P::Applying { .. }, E::Failed(cause)) => {
+            (P::Applying { to }, E::Failed(cause)) => {
                 let step = self.degrade(cause, &[]);
-                self.count_drain();
+                if self.wants(&to) {
+                    self.count_drain();
+                }
                 step
             }
 
@@ -148,15 +150,8 @@ impl Machine {
                 self.current = Some(to.clone());
                 if self.wants(&to) {
                     (P::Finishing { to }, vec![Command::GiveBack])
-                } else if let Some(step) = self.pause() {
-                    step
                 } else {
-                    let (phase, mut commands) = self.head_for_desired();
-                    if self.trouble.is_some() {
-                        // Proved in its old state after a failure: it may serve until the next drain.
-                        commands.insert(0, Command::Uncordon);
-                    }
-                    (phase, commands)
+                    self.leave_proved()
                 }
             }
             (P::Verifying { to, .. }, E::Disproved(cause)) => {
@@ -175,10 +170,13 @@ impl Machine {
             }
 
             (phase @ P::RollingBack { .. }, E::Desired(_)) => (phase, vec![]),
+            (phase @ P::RollingBack { .. }, E::Blocked(_) | E::Overdue(_)) => (phase, vec![]),
+            (phase @ P::RollingBack { .. }, E::Drained) => (phase, vec![Command::TakeBack]),
             (P::RollingBack { target, cause }, E::TakenBack) => self.hold(target, cause),
             // A host that goes back by itself is waited for, see there.
             (P::RollingBack { .. }, E::Observed(seen)) => self.resume(seen),
-            (phase @ P::RollingBack { .. }, E::Retry) => (phase, vec![Command::Observe]),
+            // It did not: nobody else may be left to ask for it.
+            (phase @ P::RollingBack { .. }, E::Retry) => (phase, vec![Command::TakeBack]),
 
             // A target that is left is tried again when it is wanted again.
             (P::Held { target, .. }, E::Desired(to)) if to != target => self.leave_held(),
@@ -245,7 +243,8 @@ impl Machine {
                 }
                 Stage::Switched { .. } => (Phase::Applying { to }, vec![Command::TakeBack]),
                 Stage::Booted => verify(to),
-                // It reboots into the origin; the next daemon sees it there.
+                Stage::RollingBack { .. } if journal.by_hand => self.wait_for_a_hand(),
+                // The host reboots into the origin by itself, in a moment.
                 Stage::RollingBack { cause } => (
                     Phase::RollingBack { target: to, cause },
                     vec![Command::RetryAfter(LAST_RETRY)],
@@ -256,9 +255,10 @@ impl Machine {
                 }
                 // Looked at again: a person may have mended what kept it from being proved.
                 Stage::Stays { .. } if self.wants(&to) => verify(to),
+                // Somebody may have given the node back as it is: what came to it since is evicted, not killed.
                 Stage::Stays { cause } => (
                     Phase::RollingBack { target: to, cause },
-                    vec![Command::TakeBack],
+                    vec![Command::Drain],
                 ),
             };
         }
@@ -274,8 +274,26 @@ impl Machine {
             commands.push(Command::Forget);
         }
         let to = seen.at;
-        let (phase, prove) = verify(to);
-        commands.extend(prove);
+        // What was proved, and is to be left, is not proved again: a file that somebody changed meanwhile is written by what comes next.
+        let (phase, next) = if self.current.as_ref() == Some(&to) && !self.wants(&to) {
+            self.leave_proved()
+        } else {
+            verify(to)
+        };
+        commands.extend(next);
+        (phase, commands)
+    }
+
+    /// From a state that was proved to another: where pods left for nothing, after a while in service.
+    fn leave_proved(&mut self) -> Step {
+        if let Some(step) = self.pause() {
+            return step;
+        }
+        let (phase, mut commands) = self.head_for_desired();
+        if self.trouble.is_some() {
+            // In its old state after a failure: it may serve until the next drain.
+            commands.insert(0, Command::Uncordon);
+        }
         (phase, commands)
     }
 
@@ -376,7 +394,9 @@ impl Machine {
 
     /// An update failed after its drain: before the next drain the node is in service for a while.
     fn count_drain(&mut self) {
-        if let Some(trouble) = self.trouble.as_mut().filter(|_| self.drains) {
+        // One drain is lost once, however often what it led to fails to be undone.
+        let drained = std::mem::take(&mut self.drains);
+        if let Some(trouble) = self.trouble.as_mut().filter(|_| drained) {
             trouble.drained = trouble.drained.saturating_add(1);
             trouble.pauses = true;
         }

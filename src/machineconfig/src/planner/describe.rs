@@ -57,6 +57,9 @@ fn in_words(action: &Action) -> String {
         Action::MaskUnit { unit } => format!("mask    {unit}"),
         Action::UnmaskUnit { unit } => format!("unmask  {unit}"),
         Action::EnableUnit { unit } => format!("enable  {unit}"),
+        Action::KeepUnitEnabled { unit } => {
+            format!("enable  {unit} (if it was disabled along with another)")
+        }
         Action::DisableUnit { unit } => format!("disable {unit}"),
         Action::PresetUnit { unit } => format!("preset  {unit}"),
         Action::WriteAuthorizedKeys { user, .. } => format!("keys    of {user}"),

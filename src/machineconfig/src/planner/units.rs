@@ -4,9 +4,10 @@
 //! is disabled and enabled again for nothing is a unit that a power cut leaves disabled.
 //!
 //! Enabling and disabling take others along: what `[Install]` names in `Also=`, and all instances of a template. First what is to be
-//! enabled, then what is not, as the original; then once more what the last took along and was to be enabled.
+//! enabled, then what is not, as the original; then once more what is to be enabled and is not any more: what a unit of the OS takes along
+//! is known on the host only.
 
-use crate::plan::Action;
+use crate::plan::{Action, QUADLETS};
 use crate::wanted::{Wanted, WantedUnit};
 
 /// Steps about units, before and after the files are written.
@@ -23,10 +24,9 @@ impl Changes {
     pub(super) fn between(before: &Wanted, after: &Wanted, all: bool) -> Self {
         let mut changes = Self::default();
         let (mut presets, mut disables, mut enables) = (Vec::new(), Vec::new(), Vec::new());
-        let mut unlinked = Vec::new();
         for unit in &after.units {
             let old = before.unit(&unit.name);
-            unlinked.extend(changes.links(old, Some(unit)));
+            changes.links(old, Some(unit));
             changes.dropins(before, old, unit, all);
             changes.mask(after, old, unit, all);
             let name = unit.name.clone();
@@ -36,7 +36,6 @@ impl Changes {
                     enables.push(Action::EnableUnit { unit: name });
                 }
                 Some(false) if all || is_other(old, unit) => {
-                    unlinked.push(unit);
                     disables.push(Action::DisableUnit { unit: name });
                 }
                 None if wants_preset(old, unit) => presets.push(Action::PresetUnit { unit: name }),
@@ -48,7 +47,7 @@ impl Changes {
             .iter()
             .filter(|old| after.unit(&old.name).is_none())
         {
-            unlinked.extend(changes.links(Some(old), None));
+            changes.links(Some(old), None);
             if old.is_masked() {
                 changes.give_back(after, &old.path);
             }
@@ -59,34 +58,40 @@ impl Changes {
                 });
             }
         }
-        let taken_along = after.units.iter().filter(|unit| {
-            let is_taken = unlinked.iter().any(|other| takes_along(other, unit));
-            unit.enabled == Some(true) && !unit.is_masked() && is_taken
-        });
-        let again = taken_along.map(|unit| Action::EnableUnit {
-            unit: unit.name.clone(),
-        });
+        // Said of all, enabling comes after these.
+        let earlier = changes
+            .before_files
+            .iter()
+            .any(|action| matches!(action, Action::DisableUnit { .. }))
+            || !presets.is_empty();
+        let is_unlinked = !disables.is_empty() || (!all && earlier);
         changes.after_files.extend(presets);
         changes.after_files.extend(enables);
         changes.after_files.extend(disables);
-        changes.after_files.extend(again);
+        if is_unlinked {
+            let on = after
+                .units
+                .iter()
+                .filter(|unit| unit.enabled == Some(true) && !unit.is_masked());
+            changes
+                .after_files
+                .extend(on.map(|unit| Action::KeepUnitEnabled {
+                    unit: unit.name.clone(),
+                }));
+        }
         changes
     }
 
-    /// Takes away the links that enabling the old file made, where the new one would not make them or is not there. The unit, if so.
-    fn links<'a>(
-        &mut self,
-        old: Option<&'a WantedUnit>,
-        new: Option<&WantedUnit>,
-    ) -> Option<&'a WantedUnit> {
-        let old = old.filter(|old| !old.install.is_empty() && old.enabled != Some(false))?;
-        if new.is_some_and(|new| new.install == old.install) {
-            return None;
+    /// Takes away the links that enabling the old file made, where the new one would not make them or is not there.
+    fn links(&mut self, old: Option<&WantedUnit>, new: Option<&WantedUnit>) {
+        let made = old.filter(|old| !old.install.is_empty() && old.enabled != Some(false));
+        if let Some(old) = made
+            && new.is_none_or(|new| new.install != old.install)
+        {
+            self.before_files.push(Action::DisableUnit {
+                unit: old.name.clone(),
+            });
         }
-        self.before_files.push(Action::DisableUnit {
-            unit: old.name.clone(),
-        });
-        Some(old)
     }
 
     /// Gives back drop-ins that the configuration names without text; those that the old one wrote go with its files.
@@ -127,20 +132,6 @@ impl Changes {
     }
 }
 
-/// Whether disabling `one` disables `other` too: as far as the text of `one` is the configuration's.
-fn takes_along(one: &WantedUnit, other: &WantedUnit) -> bool {
-    let names = |(name, value): &(String, String)| {
-        name == "Also" && value.split_whitespace().any(|unit| unit == other.name)
-    };
-    let is_instance = one.is_template()
-        && one
-            .name
-            .split_once('@')
-            .zip(other.name.split_once('@'))
-            .is_some_and(|(template, instance)| template.0 == instance.0);
-    one.name != other.name && (is_instance || one.install.iter().any(names))
-}
-
 /// Whether enablement must be seen to again: another wish, another `[Install]`, or a unit that was not there to be enabled.
 fn is_other(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
     old.is_none_or(|old| {
@@ -168,11 +159,12 @@ fn wants_preset(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
 pub(super) fn is_about_units(action: &Action) -> bool {
     match action {
         Action::WriteFile { path, .. } | Action::ReleaseFile { path } => {
-            path.starts_with("/etc/systemd/system/")
+            path.starts_with("/etc/systemd/system/") || path.starts_with(QUADLETS)
         }
         Action::MaskUnit { .. }
         | Action::UnmaskUnit { .. }
         | Action::EnableUnit { .. }
+        | Action::KeepUnitEnabled { .. }
         | Action::DisableUnit { .. }
         | Action::PresetUnit { .. } => true,
         Action::WriteAuthorizedKeys { .. }
@@ -212,6 +204,7 @@ mod tests {
             Action::MaskUnit { .. } => "mask ".to_owned(),
             Action::UnmaskUnit { .. } => "unmask ".to_owned(),
             Action::EnableUnit { .. } => "enable ".to_owned(),
+            Action::KeepUnitEnabled { .. } => "keep ".to_owned(),
             Action::DisableUnit { .. } => "disable ".to_owned(),
             Action::PresetUnit { .. } => "preset ".to_owned(),
             Action::ReleaseFile { path } => {
@@ -252,7 +245,7 @@ mod tests {
             (&none, &json!({"mask": false}), "|unmask "),
             (&on(ONE), &on(ONE), "|"),
             (&on(ONE), &on(OTHER_TEXT), "|"),
-            (&on(ONE), &on(OTHER_LINKS), "disable |enable "),
+            (&on(ONE), &on(OTHER_LINKS), "disable |enable keep "),
             (&on(ONE), &off, "|disable "),
             (
                 &off,
@@ -263,7 +256,7 @@ mod tests {
             (&text(ONE), &text(OTHER_LINKS), "disable |preset "),
             (&on(ONE), &none, "disable |preset "),
             (&off, &none, "|preset "),
-            (&on(ONE), &json!({"enabled": true}), "disable |enable "),
+            (&on(ONE), &json!({"enabled": true}), "disable |enable keep "),
             (&on(ONE), &masked, "disable |mask "),
             (&masked, &masked, "|"),
             (&masked, &on(ONE), "|enable "),
@@ -281,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_disabled_along_with_another_is_enabled_again() {
+    fn what_was_disabled_along_with_another_is_enabled_again() {
         let of = |units: &Value| {
             let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units}});
             Wanted::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
@@ -302,28 +295,37 @@ mod tests {
                 if let Action::DisableUnit { unit } = action {
                     return Some(format!("-{unit}"));
                 }
+                if let Action::KeepUnitEnabled { unit } = action {
+                    return Some(format!("={unit}"));
+                }
                 None
             };
             actions.filter_map(word).collect::<Vec<_>>()
         };
         let both = json!([socket, service(true)]);
-        assert_eq!(words(&both, &json!([socket])), ["-a.service", "+a.socket"]);
+        assert_eq!(words(&both, &json!([socket])), ["-a.service", "=a.socket"]);
         assert_eq!(
             words(&both, &json!([socket, service(false)])),
-            ["-a.service", "+a.socket"]
+            ["-a.service", "=a.socket"]
+        );
+        // What the OS's own unit takes along is not known here.
+        let os = |enabled: bool| json!({"name": "a.service", "enabled": enabled});
+        assert_eq!(
+            words(&json!([socket, os(true)]), &json!([socket, os(false)])),
+            ["-a.service", "=a.socket"]
         );
         assert_eq!(
             words(
                 &json!([template("one.target"), instance]),
                 &json!([template("two.target"), instance])
             ),
-            ["-t@.service", "+t@x.service"]
+            ["-t@.service", "=t@x.service"]
         );
         // One that is not to be enabled stays disabled, whoever enables it along.
         let off = json!({"name": "a.socket", "contents": "[Socket]\n", "enabled": false});
         assert_eq!(
             words(&json!([]), &json!([off, service(true)])),
-            ["+a.service", "-a.socket"]
+            ["+a.service", "-a.socket", "=a.service"]
         );
     }
 

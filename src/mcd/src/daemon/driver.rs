@@ -110,13 +110,17 @@ impl<'e, E: Executor> Work<'e, E> {
         }
     }
 
-    /// Begins the next command, if none is under way.
+    /// Begins the next command, if none is under way. A wait begins when what was asked for before it is done.
     fn begin_next(&mut self) {
-        if !self.running.is_terminated() {
-            return;
-        }
-        if let Some(command) = self.queue.pop_front() {
+        while self.running.is_terminated() {
+            let Some(command) = self.queue.pop_front() else {
+                return;
+            };
             tracing::debug!(?command, "command");
+            if let Command::RetryAfter(delay) = command {
+                self.retry_at = Some(Instant::now() + delay);
+                continue;
+            }
             // A channel of its own: what an abandoned command still says reaches nobody.
             let (say, said) = Say::channel();
             self.said = said;
@@ -138,12 +142,14 @@ impl<'e, E: Executor> Work<'e, E> {
                 reason = self.machine.reason(),
                 "phase"
             );
+            // A wait is its phase's.
+            self.retry_at = None;
+            self.queue
+                .retain(|command| !matches!(command, Command::RetryAfter(_)));
         }
         for command in commands {
             if command == Command::Cancel {
                 self.cancel().await;
-            } else if let Command::RetryAfter(delay) = command {
-                self.retry_at = Some(Instant::now() + delay);
             } else {
                 self.queue.push_back(command);
             }

@@ -112,8 +112,8 @@ pub enum Error {
 /// Source: `daemon.md` 2.5.
 const PROXY_SETTINGS: &str = "/etc/mco/proxy.env";
 
-/// How long a fetch or a rehearsal may take. A registry that says nothing any more ends here, and is asked again; whole layers that were
-/// pulled are kept.
+/// How long a fetch or a rehearsal may take. A registry that says nothing any more ends here, and is asked again. Whole layers of a native
+/// image are kept; one with a repository inside starts over.
 const LOW_LIMIT: Duration = Duration::from_hours(1);
 
 /// How urgent a verb is.
@@ -205,7 +205,8 @@ impl Helper {
                 .map_err(failed)?;
             tracing::info!(unit, "started");
         }
-        self.await_report(&systemd, &unit, &report).await
+        let limit = (priority == Priority::Low).then_some(LOW_LIMIT);
+        self.await_report(&systemd, &unit, &report, limit).await
     }
 
     /// Stops the unit of a verb, if it runs.
@@ -264,6 +265,7 @@ impl Helper {
         systemd: &Systemd,
         unit: &str,
         report: &str,
+        limit: Option<Duration>,
     ) -> Result<Report, Error> {
         let began = Instant::now();
         let mut asked = began;
@@ -280,7 +282,12 @@ impl Helper {
                         Some(report) => Ok(report),
                         None => Err(Error::NoReport {
                             unit: unit.to_owned(),
-                            result: result(systemd, unit).await,
+                            result: match limit.filter(|limit| began.elapsed() >= *limit) {
+                                Some(limit) => {
+                                    format!("not through after {} min", limit.as_secs() / 60)
+                                }
+                                None => result(systemd, unit).await,
+                            },
                         }),
                     };
                 }
@@ -335,16 +342,19 @@ fn properties<'a>(
         ("CollectMode", Variant::from("inactive-or-failed")),
         ("SyslogIdentifier", Variant::from("mcd-os")),
     ];
-    // Of the daemon's own, and of the cluster's as the host has them: what pulls images is a unit of the host.
+    // The daemon's own, which are the cluster's; else those of the host. Of both, systemd would take the host's, which may be older.
     let proxy: Vec<String> = proxy_environment()
         .into_iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    properties.push(("Environment", Variant::from(proxy)));
-    properties.push((
-        "EnvironmentFiles",
-        Variant::from(vec![(PROXY_SETTINGS, true)]),
-    ));
+    if proxy.is_empty() {
+        properties.push((
+            "EnvironmentFiles",
+            Variant::from(vec![(PROXY_SETTINGS, true)]),
+        ));
+    } else {
+        properties.push(("Environment", Variant::from(proxy)));
+    }
     if priority == Priority::Low {
         let limit = u64::try_from(LOW_LIMIT.as_micros()).unwrap_or(u64::MAX);
         properties.push(("TimeoutStartUSec", Variant::from(limit)));
@@ -363,8 +373,11 @@ async fn is_running(systemd: &Systemd, unit: &str) -> Result<bool, systemd::Erro
 
 async fn result(systemd: &Systemd, unit: &str) -> String {
     let read = systemd.property::<String>(unit, "org.freedesktop.systemd1.Service", "Result");
-    // A unit that is collected already has no result any more.
-    read.await.unwrap_or_else(|_| "unknown".to_owned())
+    // A unit that is collected already has no result any more: systemd says what it says of any that did not run.
+    read.await
+        .ok()
+        .filter(|result| result != "success")
+        .unwrap_or_else(|| "unknown".to_owned())
 }
 
 fn digest(path: &Path) -> io::Result<String> {

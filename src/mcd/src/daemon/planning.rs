@@ -52,14 +52,17 @@ pub struct Stored {
 /// Where it is said how images are pulled.
 ///
 /// Source: containers-registries.conf(5), containers-policy.json(5), containers-registries.d(5), containers-certs.d(5); the kubelet's pull
-/// secret.
-const PULL_SETTINGS: [&str; 6] = [
+/// secret and ostree's, the cluster's proxy, authorities that the host trusts.
+const PULL_SETTINGS: [&str; 9] = [
     "/etc/containers/registries.conf",
     "/etc/containers/policy.json",
     "/etc/containers/registries.d/",
     "/etc/containers/certs.d/",
     "/etc/docker/certs.d/",
     "/var/lib/kubelet/config.json",
+    "/etc/ostree/auth.json",
+    "/etc/mco/proxy.env",
+    "/etc/pki/ca-trust/source/anchors/",
 ];
 
 impl Stored {

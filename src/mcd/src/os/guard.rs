@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use host::execute::boot::{self, Booted};
-use host::execute::{End, Hands, Running, chain};
+use host::execute::{End, Hands, Running, chain, reboot};
 use host::journal::{DeploymentId, Stage};
 use host::ostree::Deployments;
 use host::{late, observe};
 use machineconfig::plan::Attempt;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::context::{Context, is_held_elsewhere, lock_deployments};
 use super::report::{Outcome, Report};
@@ -72,6 +72,10 @@ fn tell_late(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How long a kubelet that waits for others says nothing of its target. On most hosts it is the network that it waits for, in the end:
+/// a name, an address, an image of those others. Much longer, and it is more likely the target that keeps them.
+const KUBELET_WAITS: Duration = Duration::from_hours(1);
+
 /// Proves a booted target by its checks, while kubelet and container engine start; without the cluster's help, and
 /// without asking it: an API server, registry or name server out of reach is no failure of the host.
 ///
@@ -81,6 +85,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
     let began = Instant::now();
     let mut proof = Proof::default();
     let mut said = String::new();
+    let (mut looked, mut waited) = (began, Duration::ZERO);
     loop {
         let mut is_busy = false;
         let reasons = match proof.look(context) {
@@ -96,8 +101,13 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
             info!(reason = cause, "target is not proved yet");
             said.clone_from(&cause);
         }
+        let now = Instant::now();
+        if waited < KUBELET_WAITS && kubelet_waits(context) {
+            waited += now - looked;
+        }
+        looked = now;
         // Who holds a lock says nothing of the target.
-        if began.elapsed() >= deadline && !is_busy {
+        if now - began >= deadline + waited && !is_busy {
             match give_up(context, &cause) {
                 Ok(true) => return Report::failed(reasons),
                 // The origin is booted: what is left to undo is tried again.
@@ -112,6 +122,18 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
             PAUSE.1
         });
     }
+}
+
+/// Whether the kubelet is to be started and something else is not through yet. Where systemd does not say, it does not.
+fn kubelet_waits(context: &Context) -> bool {
+    let waits = Running::new(&context.runtime).waits_to_start(reboot::KUBELET);
+    waits.unwrap_or_else(|error| {
+        debug!(
+            error = chain(&error),
+            "cannot ask what the kubelet waits for"
+        );
+        false
+    })
 }
 
 /// How far the proof of a booted target came.

@@ -4,16 +4,13 @@ use anyhow::Context as _;
 use host::execute::{self, Foreseen, Hands, Running, Sysroot as _, describe, reboot};
 use host::journal::Store;
 use host::systemd::{Offline, links};
-use machineconfig::plan::{Action, Bundle, Plan, Route};
+use machineconfig::plan::{Action, Bundle, Plan, QUADLETS, Route};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use super::context::{Context, lock_deployments};
 use super::report::Report;
 use super::updaters;
-
-/// Where files lie that systemd's generator of container units reads.
-const QUADLETS: &str = "/etc/containers/systemd/";
 
 pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<Report> {
     let _lock = context.lock()?;

@@ -60,6 +60,7 @@ impl Hands<'_> {
                 drop(links::unit_path(self.root, unit)?);
             }
             Action::EnableUnit { .. }
+            | Action::KeepUnitEnabled { .. }
             | Action::DisableUnit { .. }
             | Action::PresetUnit { .. }
             | Action::DaemonReload

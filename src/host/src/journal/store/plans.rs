@@ -158,6 +158,7 @@ fn blobs_of(plan: &Plan) -> Vec<Digest> {
             | Action::MaskUnit { .. }
             | Action::UnmaskUnit { .. }
             | Action::EnableUnit { .. }
+            | Action::KeepUnitEnabled { .. }
             | Action::DisableUnit { .. }
             | Action::PresetUnit { .. }
             | Action::DaemonReload

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Read in `at`, with an attempt to `b` at this stage, begun in this boot.
-fn under_way(at: &str, stage: Stage, by_hand: bool) -> Event {
+pub(super) fn under_way(at: &str, stage: Stage, by_hand: bool) -> Event {
     Event::Observed(Observation {
         at: target(at),
         boot_id: "1".to_owned(),
@@ -47,7 +47,7 @@ fn an_undo_that_did_not_end_is_taken_up_again() {
 }
 
 #[test]
-fn a_host_that_goes_back_by_itself_is_waited_for() {
+fn a_host_that_goes_back_by_itself_is_waited_for_and_then_helped() {
     let back = Stage::RollingBack {
         cause: "kubelet.service failed".to_owned(),
     };
@@ -59,12 +59,11 @@ fn a_host_that_goes_back_by_itself_is_waited_for() {
         vec![disproved, under_way("b", back.clone(), false)],
     );
     assert_eq!(commands, wait);
-    let commands = drive(
-        &mut machine,
-        vec![Event::Retry, under_way("b", back, false)],
-    );
-    assert_eq!(commands, wait);
+    assert_eq!(drive(&mut machine, vec![Event::Retry]), [Command::TakeBack]);
     assert_eq!(machine.phase().name(), "RollingBack");
+    // One that a person began is that person's to reboot.
+    let (_, commands) = started("b", under_way("b", back, true));
+    assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)]);
 }
 
 #[test]
@@ -77,8 +76,13 @@ fn a_target_that_stays_is_looked_at_again_and_left_for_another() {
     let failed = Event::Failed("kubelet.service failed".to_owned());
     drive(&mut machine, vec![failed, Event::Desired(target("a"))]);
     let commands = drive(&mut machine, vec![under_way("b", stays, false)]);
-    assert_eq!(commands, [Command::TakeBack]);
+    assert_eq!(commands, [Command::Drain]);
     assert_eq!(machine.phase().name(), "RollingBack");
+    let blocked = Event::Blocked("a budget".to_owned());
+    assert_eq!(
+        drive(&mut machine, vec![blocked, Event::Drained]),
+        [Command::TakeBack]
+    );
 }
 
 #[test]

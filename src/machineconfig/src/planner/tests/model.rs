@@ -126,6 +126,11 @@ impl Host {
                 }
             }
             Action::EnableUnit { unit } => self.enable(unit),
+            Action::KeepUnitEnabled { unit } => {
+                if self.links.get(unit).is_none_or(String::is_empty) {
+                    self.enable(unit);
+                }
+            }
             Action::DisableUnit { unit } => drop(self.links.remove(unit)),
             Action::PresetUnit { unit } => {
                 self.links.remove(unit);

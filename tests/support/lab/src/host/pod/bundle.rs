@@ -93,6 +93,9 @@ pub(super) fn make_root(spec: &PodSpec, dir: &Path) -> Result<()> {
             copy(&library, &root, &library)?;
         }
     }
+    for (file, at) in &spec.carried {
+        copy(file, &root, Path::new(at))?;
+    }
     let passwd = b"root:x:0:0:root:/:/sbin/nologin\n";
     write(&root.join("etc/passwd"), passwd, 0o644)?;
     for at in OWN

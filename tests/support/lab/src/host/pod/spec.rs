@@ -21,6 +21,7 @@ pub struct PodSpec {
     pub(super) arguments: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
     pub(super) programs: Vec<(PathBuf, String)>,
+    pub(super) carried: Vec<(PathBuf, String)>,
     pub(super) mounts: Vec<Mount>,
     pub(super) is_root_read_only: bool,
     /// Names of further capabilities, as `SYS_ADMIN`; none for all that the host has.
@@ -52,6 +53,7 @@ impl PodSpec {
             arguments: arguments.into_iter().map(ToOwned::to_owned).collect(),
             environment: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
             programs: Vec::new(),
+            carried: Vec::new(),
             mounts: Vec::new(),
             is_root_read_only: true,
             capabilities: None,
@@ -62,6 +64,13 @@ impl PodSpec {
     #[must_use]
     pub fn program(mut self, file: &Path, at: &str) -> Self {
         self.programs.push((file.to_owned(), at.to_owned()));
+        self
+    }
+
+    /// With a program of this machine in its root that cannot run there: without its libraries.
+    #[must_use]
+    pub fn carried(mut self, file: &Path, at: &str) -> Self {
+        self.carried.push((file.to_owned(), at.to_owned()));
         self
     }
 
