@@ -305,6 +305,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_watch_that_falls_silent_lists_anew() {
+        // As after the store was restored: its versions are behind what was seen.
+        let list = |version: &str, items: &Value| {
+            Call::get(&format!("{PATH}?limit=250"), page(version, "", items))
+        };
+        let silent = Reply::Events(vec![], Duration::from_hours(1));
+        let calls = vec![
+            list("70", &json!([object("a", "60")])),
+            Call::get(&watch("70"), silent),
+            list("7", &json!([])),
+        ];
+        let told = told(calls, "7").await;
+        assert_eq!(told, [News::All(vec!["a".to_owned()]), News::All(vec![])]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn lists_by_pages_then_watches_from_there() {
         let calls = vec![
             Call::get(

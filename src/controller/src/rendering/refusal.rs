@@ -4,7 +4,7 @@ use api::MachineConfiguration;
 use cluster::wire;
 use machineconfig::reconcile::{Exempt, Reason, blame, refusals};
 use machineconfig::render::{Rendered, Source};
-use machineconfig::spec::Spec;
+use machineconfig::spec::{MachineConfig, Spec};
 
 use crate::requests::Requests;
 use crate::store::Pool;
@@ -32,13 +32,13 @@ pub(super) async fn of(
     let Some(config) = requests.read_config(current).await? else {
         return Ok(None);
     };
-    let value = serde_json::to_value(config.spec).unwrap_or_default();
+    let value = serde_json::to_value(config).unwrap_or_default();
     // What nodes run was rendered once; if it cannot be read now, they will say what they can do.
-    let Ok((old, _)) = Spec::parse(&value) else {
+    let Ok((old, _)) = MachineConfig::in_force(&value) else {
         return Ok(None);
     };
     let exempt = exempt(requests.read_settings().await?);
-    let reasons = refusals(&old, &rendered.spec, exempt);
+    let reasons = refusals(&old.spec, &rendered.spec, exempt);
     if reasons.is_empty() {
         return Ok(None);
     }
