@@ -161,6 +161,7 @@ impl Cluster {
             .kubelet(&self.control_plane.node_kubeconfig(&name)?, &arguments)
             .bin(programs.parent().context("the programs are in no folder")?)
             .registry(&self.registry.location())
+            .registry(&self.registry.closed_location())
             .file(&record("currentconfig"), serde_json::to_vec(config)?, 0o600)
             .file(
                 &record("node-annotations.json"),

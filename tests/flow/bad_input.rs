@@ -214,7 +214,7 @@ fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
             ],
         ),
         image("60-missing", &missing, &[OS_IMAGE, &missing]),
-        image("60-closed", &closed, &[OS_IMAGE, &closed]),
+        image("60-closed", &closed, &[OS_IMAGE, &closed, "bearer token"]),
         image("60-kernel", &no_kernel, &[OS_IMAGE, &no_kernel, "kernel"]),
         image("60-room", &big, &[OS_IMAGE, "/boot"]),
         case(
