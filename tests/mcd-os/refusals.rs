@@ -228,7 +228,7 @@ fn others_who_update_the_host_are_named() {
 
 #[test]
 #[ignore = "needs the lab"]
-fn layers_and_staged_deployments_of_others_are_named() {
+fn layers_of_others_are_named() {
     let site = Site::new().unwrap();
     let booted = site.host.boots().pop().unwrap().deployment;
     let origin = site.host.deployment_dir(&booted).with_extension("0.origin");
@@ -245,6 +245,32 @@ fn layers_and_staged_deployments_of_others_are_named() {
             "{code:?} {reasons}"
         );
     });
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_deployment_that_others_staged_is_named() {
+    let site = Site::new().unwrap();
+    let other = site.tree.commit(&Overlay::version("staged")).unwrap();
+    site.host.pull(&other).unwrap();
+    let stage = [
+        "ostree",
+        "admin",
+        "deploy",
+        "--stage",
+        other.checksum.as_str(),
+    ];
+    site.host.run(stage).unwrap();
+    let entries = site.entries().unwrap();
+    let (code, reasons) = rehearse(&site, "b1", &[]);
+    assert!(
+        code == Some(3) && reasons.contains("was staged by another program"),
+        "{code:?} {reasons}"
+    );
+    assert_eq!(site.entries().unwrap(), entries);
+    site.host
+        .run(["test", "-e", "/run/ostree/staged-deployment"])
+        .unwrap();
 }
 
 #[test]
