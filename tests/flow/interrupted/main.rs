@@ -18,7 +18,7 @@ use tests::cluster::Image;
 use tests::cluster::objects::{self, until};
 use tests::observer::host;
 
-use scene::{DONE_WITHIN, NODE, PHASE_WITHIN, POOL, Scene, told};
+use scene::{DONE_WITHIN, NODE, PHASE_WITHIN, POOL, Scene, layered_in, told};
 
 /// Size of an image, and the speed at which it takes a minute to fetch.
 const BALLAST_BYTES: u64 = 30 << 20;
@@ -68,6 +68,10 @@ async fn what_comes_between_is_borne() -> Result<()> {
         .a_paused_pool_lets_a_told_node_finish()
         .await
         .context("paused pool")?;
+    scene
+        .a_layered_image_goes_before_the_configuration()
+        .await
+        .context("layered image")?;
     scene
         .a_target_that_fails_is_held_until_another_comes()
         .await
@@ -285,6 +289,34 @@ impl Scene {
         })
         .await?;
         self.node_is("left alone", PHASE_WITHIN, is_told).await?;
+        self.pause(false).await?;
+        self.back_to_origin().await
+    }
+
+    /// `desiredImage`, beside a configuration that stays.
+    async fn a_layered_image_goes_before_the_configuration(&self) -> Result<()> {
+        let objects = self.cluster.objects();
+        let runs_in = |image: &str, node: &Node| {
+            let says = |key| objects::annotation(node, key);
+            says(annotation::CURRENT_IMAGE) == image
+                && says(annotation::CURRENT_CONFIG) == self.origin
+                && says(annotation::STATE) == NodeState::Done.as_str()
+                && objects::is_in_service(node)
+        };
+        self.pause(true).await?;
+        let image = self.os("layered")?;
+        let layered = json!(image.reference);
+        objects.patch_node(NODE, &layered_in(&layered)).await?;
+        self.node_is("Done in its layered image", DONE_WITHIN, |node| {
+            runs_in(&image.reference, node)
+        })
+        .await?;
+        self.runs(&image)?;
+        objects
+            .patch_node(NODE, &layered_in(&serde_json::Value::Null))
+            .await?;
+        self.node_is("Done without", DONE_WITHIN, |node| runs_in("", node))
+            .await?;
         self.pause(false).await?;
         self.back_to_origin().await
     }

@@ -215,6 +215,11 @@ impl Scene {
     }
 }
 
+/// A node with this layered image, or none.
+pub(crate) fn layered_in(image: &Value) -> Value {
+    json!({ "metadata": { "annotations": { (annotation::DESIRED_IMAGE): image } } })
+}
+
 /// A node with this target.
 pub(crate) fn told(config: &str) -> Value {
     json!({ "metadata": { "annotations": { (annotation::DESIRED_CONFIG): config } } })
