@@ -222,12 +222,13 @@ fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
         object: format!("unit {KUBELET}"),
         source,
     };
-    let state = host.running.active_state(KUBELET).map_err(step)?;
-    let runs = matches!(
-        state.as_deref(),
-        Some("active" | "activating" | "reloading")
-    );
-    if journal.plan.drain && runs {
+    // Without a drain it keeps running, whatever it does.
+    let state = if journal.plan.drain {
+        host.running.active_state(KUBELET).map_err(step)?
+    } else {
+        None
+    };
+    if let Some("active" | "activating" | "reloading") = state.as_deref() {
         // Before each stop: where an earlier run died, its timer may have done its part already.
         arm(host.running, &journal);
         if !journal.stopped_kubelet {

@@ -3,6 +3,8 @@
 //! Pool `edge` gets the bad input, pool `good` shows that other pools go on. Where the input is one node's
 //! and not the pool's, or one host cannot follow it, the other node of `edge` shows that it goes on, too.
 
+mod cases;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +13,12 @@ use anyhow::{Context as _, Result, ensure};
 use api::{NodeState, annotation};
 use jiff::Timestamp;
 use lab::audit;
-use lab::tree::Overlay;
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, until};
 use tests::cluster::{Binaries, Cluster, NodeSpec, SOON};
 use tests::observer::host;
+
+use cases::{Bad, Case, cases, ignition};
 
 /// Room for one kernel and its initramfs, not for two.
 const SMALL_BOOT: u64 = 48 << 20;
@@ -35,9 +38,6 @@ const OTHER: &str = "edge-1";
 
 /// Name of the MachineConfig that is good, while something is wrong with one node.
 const OTHERS: &str = "50-other";
-
-/// How the field of an image is named.
-const OS_IMAGE: &str = ", spec.osImageURL: ";
 
 const POOLS: &str = "
 apiVersion: machineconfiguration.openshift.io/v1
@@ -84,166 +84,6 @@ spec:
       containers:
         - { name: evictable, image: lab/evictable }
 ";
-
-/// What is wrong.
-enum Bad {
-    /// A MachineConfig of pool `edge`, by its `spec`.
-    Config(Value),
-    /// One that only the first node's host cannot follow.
-    Host(Value),
-    /// The pool's `maxUnavailable`, while a good change waits.
-    Budget(Value),
-    /// The node's `desiredConfig`.
-    Target(&'static str),
-    /// Another role of the node, for which there is a custom pool too.
-    Role(&'static str),
-}
-
-struct Case {
-    /// Also the name of the MachineConfig, so that what is said of it is not said of another.
-    name: &'static str,
-    bad: Bad,
-    /// All in one text: the object and the field.
-    says: Vec<String>,
-}
-
-fn case(name: &'static str, bad: Bad, says: &[&str]) -> Case {
-    Case {
-        name,
-        bad,
-        says: says.iter().map(ToString::to_string).collect(),
-    }
-}
-
-impl Bad {
-    /// Nodes that are to stay as they are. The others of the pool go on.
-    const fn stays(&self) -> &'static [&'static str] {
-        match self {
-            Self::Config(_) | Self::Budget(_) => &[NODE, OTHER],
-            Self::Host(_) | Self::Target(_) | Self::Role(_) => &[NODE],
-        }
-    }
-}
-
-impl Bad {
-    /// What a node shows that cannot follow it.
-    const fn state(&self) -> NodeState {
-        match self {
-            // Another try may find the configuration.
-            Self::Target(_) => NodeState::Degraded,
-            Self::Config(_) | Self::Host(_) | Self::Budget(_) | Self::Role(_) => {
-                NodeState::Unreconcilable
-            }
-        }
-    }
-
-    /// Whether the pool's other node follows it, out of service for a while.
-    const fn reboots_other(&self) -> bool {
-        matches!(self, Self::Host(_))
-    }
-}
-
-fn file(path: &str, mode: u32, user: &str, group: &str) -> Bad {
-    let files = json!([{
-        "path": path,
-        "mode": mode,
-        "user": { "name": user },
-        "group": { "name": group },
-        "contents": { "source": "data:,x" },
-    }]);
-    Bad::Config(ignition("storage", &json!({ "files": files })))
-}
-
-fn ignition(section: &str, value: &Value) -> Value {
-    json!({ "config": { "ignition": { "version": "3.4.0" }, (section): value } })
-}
-
-/// The whole list.
-fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
-    let registry = cluster.registry();
-    let nothing = format!("os@sha256:{}", "0".repeat(64));
-    let missing = format!("{}/{nothing}", registry.location());
-    let closed = format!("{}/{nothing}", registry.closed_location());
-    let os = |os: &Overlay| anyhow::Ok(cluster.image(os)?.reference);
-    let no_kernel = os(&Overlay::version("no-kernel").without_kernel())?;
-    let conflict =
-        os(&Overlay::version("conflict").file("/usr/etc/conflict/file", "of the OS\n", 0o644))?;
-    let big = os(&Overlay::version("big").another_kernel())?;
-    let image = |name, reference: &str, says: &[&str]| {
-        case(name, Bad::Config(json!({ "osImageURL": reference })), says)
-    };
-    Ok(vec![
-        case(
-            "60-ignition",
-            Bad::Config(ignition("storage", &json!({ "files": "none" }))),
-            &["60-ignition", "storage.files"],
-        ),
-        case(
-            "60-relative",
-            file("etc/bad", 0o644, "root", "root"),
-            &["60-relative", "files[0].path", "etc/bad"],
-        ),
-        case(
-            "60-dots",
-            file("/etc/../bad", 0o644, "root", "root"),
-            &["60-dots", "files[0].path", "/etc/../bad"],
-        ),
-        case(
-            "60-mode",
-            file("/etc/bad", 0o1777, "root", "root"),
-            &["60-mode", "files[0].mode"],
-        ),
-        case(
-            "60-owner",
-            file("/etc/bad", 0o644, "nobody-here", "root"),
-            &[
-                "MachineConfig rendered-edge",
-                "/etc/bad",
-                "user",
-                "nobody-here",
-            ],
-        ),
-        case(
-            "60-group",
-            file("/etc/bad", 0o644, "root", "nogroup-here"),
-            &[
-                "MachineConfig rendered-edge",
-                "/etc/bad",
-                "group",
-                "nogroup-here",
-            ],
-        ),
-        image("60-missing", &missing, &[OS_IMAGE, &missing]),
-        image("60-closed", &closed, &[OS_IMAGE, &closed, "bearer token"]),
-        image("60-kernel", &no_kernel, &[OS_IMAGE, &no_kernel, "kernel"]),
-        image("60-room", &big, &[OS_IMAGE, "/boot"]),
-        case(
-            "60-conflict",
-            Bad::Host(json!({ "osImageURL": conflict })),
-            &[OS_IMAGE, "/etc", "conflict"],
-        ),
-        case(
-            "no-such-config",
-            Bad::Target("rendered-edge-none"),
-            &[annotation::DESIRED_CONFIG, "rendered-edge-none"],
-        ),
-        case(
-            "minus-one",
-            Bad::Budget(json!(-1)),
-            &["edge", "maxUnavailable", "-1"],
-        ),
-        case(
-            "abc",
-            Bad::Budget(json!("abc")),
-            &["edge", "maxUnavailable", "abc"],
-        ),
-        case(
-            "two-pools",
-            Bad::Role("good"),
-            &[NODE, "edge", "good", "nodeSelector"],
-        ),
-    ])
-}
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
