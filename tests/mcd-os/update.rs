@@ -69,10 +69,11 @@ fn what_changes_in_etc_after_the_merge_is_named() {
     let (none, full) = (configs::none().unwrap(), configs::full(&os).unwrap());
     let plan = configs::plan("a1", &none, &full).unwrap();
     site.host
-        .run(["sh", "-c", "echo early >/etc/early"])
+        .run(["sh", "-c", "echo early | tee /etc/early /etc/gone"])
         .unwrap();
     site.switch(&plan).unwrap();
-    site.host.run(["sh", "-c", "echo late >/etc/late"]).unwrap();
+    let late = "echo late >/etc/late; rm /etc/gone";
+    site.host.run(["sh", "-c", late]).unwrap();
     assert_eq!(site.reboot().unwrap()["outcome"], "proved");
 
     assert_eq!(site.host.run(["cat", "/etc/early"]).unwrap(), "early");
@@ -81,10 +82,14 @@ fn what_changes_in_etc_after_the_merge_is_named() {
     let said = site.host.run(words).unwrap();
     let line = said.lines().find(|line| line.contains("LateChanges"));
     let line = line.unwrap_or_else(|| panic!("nothing of late changes in:\n{said}"));
-    assert!(
-        line.contains("/etc/late") && !line.contains("/etc/early"),
-        "{line}"
-    );
+    let field = |name: &str| {
+        let value = line.split_once(&format!("{name}=\"")).map(|(_, rest)| rest);
+        value
+            .and_then(|rest| rest.split('"').next())
+            .map(str::to_owned)
+    };
+    assert_eq!(field("paths").as_deref(), Some("/etc/late"), "{line}");
+    assert_eq!(field("removed").as_deref(), Some("/etc/gone"), "{line}");
 }
 
 #[test]

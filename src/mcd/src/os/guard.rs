@@ -23,6 +23,9 @@ const TOLD_MAX: usize = 20;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 const SOON: Duration = Duration::from_mins(1);
 
+/// How long a host that was asked to reboot may take to go down before it is asked again: longer than its services may take to stop.
+const GOING_DOWN: Duration = Duration::from_mins(3);
+
 /// Compares the booted deployment with the journal, before kubelet and container engine start.
 pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
     let _lock = context.lock()?;
@@ -36,7 +39,8 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
             "cannot tell what changed in /etc since the merge"
         );
     }
-    reboot_if_asked(context, end)
+    reboot_if_asked(context, &end)?;
+    Ok(end.into())
 }
 
 /// Says in the target's first boot what somebody changed in the origin's `/etc` after it was merged: it is not here.
@@ -56,15 +60,27 @@ fn tell_late(context: &Context) -> anyhow::Result<()> {
             .map(|deployment| deployment.path.clone())
             .with_context(|| format!("deployment {id} is gone"))
     };
+    let target = path_of(target)?;
     // Checked out right before the merge.
-    let merged = std::fs::metadata(path_of(target)?)?.created()?;
+    let merged = std::fs::metadata(&target)?.created()?;
     let origin = path_of(&journal.origin)?;
-    let paths = late::changed_since(&origin.join("etc"), merged)?;
-    if !paths.is_empty() {
+    let late = late::Merge {
+        origin: &origin,
+        target: &target,
+        at: merged,
+        plan: &journal.plan,
+    };
+    let late = late.late()?;
+    let first = |paths: &[String]| {
+        let named: Vec<_> = paths.iter().map(String::as_str).take(TOLD_MAX).collect();
+        named.join(" ")
+    };
+    if !late.changed.is_empty() || !late.removed.is_empty() {
         warn!(
             message_id = "LateChanges",
-            count = paths.len(),
-            paths = paths.iter().take(TOLD_MAX).cloned().collect::<Vec<_>>().join(" "),
+            count = late.changed.len() + late.removed.len(),
+            paths = first(&late.changed),
+            removed = first(&late.removed),
             kept_in = %origin.display(),
             "changed in /etc after it was merged: not carried over"
         );
@@ -89,6 +105,10 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
     loop {
         let mut is_busy = false;
         let reasons = match proof.look(context) {
+            Ok(Word::Over(report)) if report.outcome == Outcome::NeedsReboot => {
+                thread::sleep(GOING_DOWN);
+                continue;
+            }
             Ok(Word::Over(report)) => return report,
             Ok(Word::NotYet(reasons)) => reasons,
             Err(error) => {
@@ -109,9 +129,11 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
         // Who holds a lock says nothing of the target.
         if now - began >= deadline + waited && !is_busy {
             match give_up(context, &cause) {
-                Ok(true) => return Report::failed(reasons),
+                // Nobody else asks, should the request be lost.
+                Ok(Some(End::NeedsReboot)) => thread::sleep(GOING_DOWN),
+                Ok(Some(End::Done | End::Refused(_))) => return Report::failed(reasons),
                 // The origin is booted: what is left to undo is tried again.
-                Ok(false) => {}
+                Ok(None) => {}
                 Err(error) => warn!(error = chain(&*error), "cannot go back yet"),
             }
             proof = Proof::default();
@@ -184,17 +206,17 @@ impl Proof {
     }
 }
 
-/// Has the host leave a booted target, or hold it where it is to stay. False where none is booted.
-fn give_up(context: &Context, cause: &str) -> anyhow::Result<bool> {
+/// Has the host leave a booted target, or hold it where it is to stay. None where none is booted.
+fn give_up(context: &Context, cause: &str) -> anyhow::Result<Option<End>> {
     let _lock = context.lock()?;
     let Some(attempt) = attempt(context)? else {
-        return Ok(false);
+        return Ok(None);
     };
-    let Some(end) = as_booted(context, attempt, |host| boot::give_up(host, cause))? else {
-        return Ok(false);
-    };
-    reboot_if_asked(context, end)?;
-    Ok(true)
+    let end = as_booted(context, attempt, |host| boot::give_up(host, cause))?;
+    if let Some(end) = &end {
+        reboot_if_asked(context, end)?;
+    }
+    Ok(end)
 }
 
 fn attempt(context: &Context) -> anyhow::Result<Option<Attempt>> {
@@ -222,12 +244,12 @@ fn as_booted<T>(
     Ok(act(&mut host)?)
 }
 
-fn reboot_if_asked(context: &Context, end: End) -> anyhow::Result<Report> {
-    if end == End::NeedsReboot {
+fn reboot_if_asked(context: &Context, end: &End) -> anyhow::Result<()> {
+    if *end == End::NeedsReboot {
         warn!("rebooting into the previous deployment");
         Running::new(&context.runtime).reboot()?;
     }
-    Ok(end.into())
+    Ok(())
 }
 
 /// Frees what the update before this one left. That it cannot be freed now is no reason to doubt
