@@ -137,6 +137,11 @@ pub enum StepError {
         /// The path, resolved.
         path: String,
     },
+    /// A unit's file is below `/var`, where `systemctl` does not look on a deployment.
+    #[error(
+        "its file lies below /var, which no deployment has: it can be enabled on the running host only"
+    )]
+    Elsewhere,
     /// Only a running system can do this.
     #[error("this can only be done on the running system")]
     NotRunning,

@@ -5,6 +5,8 @@ pub mod links;
 mod manager;
 mod offline;
 
+use std::io;
+
 pub use bus::{Job, Property};
 pub use manager::Systemd;
 pub use offline::Offline;
@@ -83,11 +85,37 @@ pub enum Error {
 impl Error {
     /// Whether the bus went away after it was asked: what was asked for may have been done.
     pub fn is_answer_lost(&self) -> bool {
-        matches!(self, Self::Call { source, .. } if matches!(**source, zbus::Error::InputOutput(_)))
+        let Self::Call { source, .. } = self else {
+            return false;
+        };
+        // Not one that took too long: who did not answer in that time does not do it either.
+        matches!(&**source, zbus::Error::InputOutput(error) if error.kind() != io::ErrorKind::TimedOut)
     }
 
     /// Whether the host goes down already, as somebody asked for.
     pub fn is_in_progress(&self) -> bool {
         matches!(self, Self::Call { source, .. } if manager::is_in_progress(source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_took_too_long_is_no_lost_answer() {
+        for (kind, is_lost) in [
+            (io::ErrorKind::UnexpectedEof, true),
+            (io::ErrorKind::BrokenPipe, true),
+            (io::ErrorKind::TimedOut, false),
+        ] {
+            let source = zbus::Error::InputOutput(io::Error::from(kind).into());
+            let error = Error::Call {
+                operation: "Reboot",
+                unit: String::new(),
+                source: Box::new(source),
+            };
+            assert_eq!(error.is_answer_lost(), is_lost, "{kind}");
+        }
     }
 }

@@ -70,6 +70,8 @@ pub enum Phase {
         target: Target,
         /// Why.
         cause: String,
+        /// What refuses to go before it reboots, for people: pod and budget.
+        blocked: Option<String>,
     },
     /// Back in `current` and in service; the target is not tried again.
     Held {
@@ -119,6 +121,8 @@ pub struct Machine {
     released: bool,
     /// Whether the newest plan drains the node, and no failure was counted for that.
     drains: bool,
+    /// Whether `current` was proved before the host was last read, and not since: it is to be left.
+    is_unproved: bool,
     phase: Phase,
 }
 
@@ -149,6 +153,7 @@ impl Machine {
             trouble: None,
             released: false,
             drains: false,
+            is_unproved: false,
             phase: Phase::Starting,
         }
     }

@@ -46,6 +46,11 @@ impl Digest {
         Self(hex::lower(&Sha256::digest(bytes)))
     }
 
+    /// The digest of bytes that cannot be had: no content's.
+    pub(crate) const fn of_unknown() -> Self {
+        Self(String::new())
+    }
+
     /// The digest as 64 hex digits: the name of the blob's file.
     pub fn as_str(&self) -> &str {
         &self.0

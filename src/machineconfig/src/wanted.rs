@@ -116,7 +116,8 @@ impl Wanted {
             if wanted.file(&file.path).is_none() {
                 let unknown = WantedFile {
                     path: file.path.clone(),
-                    blob: wanted.keep(Vec::new()),
+                    // That of no content: whatever comes in its place is another.
+                    blob: Digest::of_unknown(),
                     mode: Mode(file.mode.unwrap_or(FILE_MODE)),
                     user: owner(&file.user),
                     group: owner(&file.group),

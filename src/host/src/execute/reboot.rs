@@ -179,13 +179,9 @@ pub(super) fn busy(journal: &Journal) -> String {
 
 /// Has the kubelet started again where nobody goes on.
 fn arm(running: &mut dyn Units, journal: &Journal) {
-    let timer = timer_of(journal);
-    let armed = match is_armed(running, &timer) {
-        Ok(false) => running.start_later(KUBELET, &timer, KUBELET_BACK),
-        Ok(true) => Ok(()),
-        Err(error) => Err(error),
-    };
-    if let Err(error) = armed {
+    // One of an earlier run would start it too soon.
+    disarm(running, journal);
+    if let Err(error) = running.start_later(KUBELET, &timer_of(journal), KUBELET_BACK) {
         warn!(
             error = chain(&error),
             "nothing starts the kubelet again but this change"
@@ -228,9 +224,15 @@ fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
     } else {
         None
     };
-    if let Some("active" | "activating" | "reloading") = state.as_deref() {
-        // Before each stop: where an earlier run died, its timer may have done its part already.
+    let is_up = matches!(
+        state.as_deref(),
+        Some("active" | "activating" | "reloading" | "deactivating")
+    );
+    if is_up || journal.stopped_kubelet {
+        // Also where an earlier run stopped it, and died: its timer may be through, or would start the kubelet soon.
         arm(host.running, &journal);
+    }
+    if is_up {
         if !journal.stopped_kubelet {
             journal.stopped_kubelet = true;
             host.store.put_journal(&journal)?;

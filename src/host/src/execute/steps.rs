@@ -1,18 +1,21 @@
 //! One step on one root: done, observed, put back.
 
 mod check;
+mod taken;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use machineconfig::plan::{Action, Attempt, Digest, Mode, Owner, Prior, QUADLETS, Undo};
+use machineconfig::plan::{Action, Attempt, Digest, Mode, Owner, Prior, Undo};
 use tracing::warn;
 
 pub use self::check::Foreseen;
+use self::taken::Taken;
 use super::{Error, Perform, StepError, Units};
 use crate::accounts::{self, Accounts};
 use crate::files::{Content, Found, Location, Place, Root};
 use crate::journal::Store;
-use crate::systemd::{Enablement, Job, links};
+use crate::systemd::links::{self, Installed};
+use crate::systemd::{Enablement, Job};
 
 /// Where a user's keys are, below the home directory: directories, then the file.
 const KEYS: (&[&str], &str) = (&[".ssh", "authorized_keys.d"], "ignition");
@@ -24,15 +27,6 @@ pub struct Hands<'a> {
     store: &'a Store<'a>,
     attempt: Attempt,
     taken: Taken,
-}
-
-/// What the steps so far gave back.
-#[derive(Default)]
-struct Taken {
-    /// Paths of files.
-    files: BTreeSet<String>,
-    /// Whether files of container units were among them: which units systemd's generator made of them, it alone knows.
-    quadlets: bool,
 }
 
 impl std::fmt::Debug for Hands<'_> {
@@ -92,6 +86,7 @@ impl<'a> Hands<'a> {
                 group,
             } => {
                 let at = self.writable(path)?;
+                self.taken.bring(path);
                 let bytes = self.blob(blob)?;
                 let (uid, gid) = (self.uid(user)?, self.gid(group)?);
                 self.root.replace(
@@ -106,11 +101,7 @@ impl<'a> Hands<'a> {
             }
             Action::ReleaseFile { path } => {
                 self.root.release(&self.writable(path)?)?;
-                if path.starts_with(QUADLETS) {
-                    self.taken.quadlets = true;
-                } else {
-                    self.taken.files.insert(path.clone());
-                }
+                self.taken.add(path);
             }
             Action::MaskUnit { unit } => {
                 self.root
@@ -238,10 +229,7 @@ impl<'a> Hands<'a> {
         let at = links::unit_path(self.root, unit)?;
         let is_masked = self.root.look(&at)? == Found::Link(links::MASK.to_owned());
         let is_taken = || -> Result<bool, StepError> {
-            let names = [unit, &links::template_of(unit)];
-            let paths = names.map(|name| format!("{}/{name}", links::UNITS));
-            let own = paths.iter().any(|path| self.taken.files.contains(path));
-            Ok((own || self.taken.quadlets) && !links::exists(self.root, unit)?)
+            Ok(self.taken.may_have_been(unit) && !links::exists(self.root, unit)?)
         };
         if !is_masked && !is_taken()? {
             return self.units.run(job, unit);
@@ -257,8 +245,17 @@ impl<'a> Hands<'a> {
     /// A unit that neither the OS nor the configuration has is not enabled, as with the original: a
     /// configuration may name units of an OS that is yet to come. Its links go with the rest.
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
-        if links::is_installed(self.root, unit)? {
+        let installed = links::installed(self.root, unit)?;
+        if installed == Installed::Here {
             return self.units.set_enablement(change, unit);
+        }
+        if installed == Installed::Elsewhere && change == Enablement::Enable {
+            // As somebody enabled it on the running host.
+            return if links::is_linked(self.root, unit)? {
+                Ok(())
+            } else {
+                Err(StepError::Elsewhere)
+            };
         }
         warn!(unit, change = change.verb(), "unit has no file");
         if change != Enablement::Enable {

@@ -1,6 +1,6 @@
 //! Units of the running system for a program that waits, and unit files of a deployment.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tracing::warn;
@@ -12,13 +12,16 @@ use crate::systemd::{Enablement, Error, Job, Offline, Systemd};
 /// How long systemd's programs may take to hand on what is asked.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// How long a bus that was out of reach is not tried again.
+const UNREACHED: Duration = Duration::from_secs(10);
+
 /// Units of the running system. The bus is reached for when it is first needed.
 #[derive(Debug)]
 pub struct Running<'a> {
     runtime: &'a Runtime,
     systemd: Option<Systemd>,
-    /// Whether the bus was out of reach: it is not waited for by each look at a unit.
-    is_unreached: bool,
+    /// When the bus was out of reach: it is not waited for by each look at a unit.
+    unreached: Option<Instant>,
 }
 
 impl<'a> Running<'a> {
@@ -27,7 +30,7 @@ impl<'a> Running<'a> {
         Self {
             runtime,
             systemd: None,
-            is_unreached: false,
+            unreached: None,
         }
     }
 
@@ -60,7 +63,7 @@ impl<'a> Running<'a> {
     }
 
     fn wait<T>(&mut self, act: impl AsyncFnOnce(&Systemd) -> Result<T, Error>) -> Result<T, Error> {
-        if self.is_unreached {
+        if self.unreached.is_some_and(|at| at.elapsed() < UNREACHED) {
             return Err(Error::Unreached);
         }
         self.runtime.block_on(async {
@@ -68,7 +71,7 @@ impl<'a> Running<'a> {
                 Some(connected) => connected,
                 none => {
                     let connecting = Systemd::connect(None).await;
-                    self.is_unreached = connecting.is_err();
+                    self.unreached = connecting.is_err().then(Instant::now);
                     none.insert(connecting?)
                 }
             };

@@ -9,7 +9,7 @@ use rustix::fs::{self, AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::labels::{Labels, Like};
-use super::path::{Last, Location, resolve};
+use super::path::{Last, Location, Place, resolve};
 use super::{Error, Result};
 
 /// A root directory, the live system's or a deployment's.
@@ -96,6 +96,14 @@ impl Root {
     /// looked at.
     pub fn locate(&self, path: &str) -> Result<Location> {
         resolve(path, Last::Kept, |parent| self.read_link(parent))
+    }
+
+    /// Whether `path` is in a tree that is not below this root: a deployment's `/var` is the stateroot's.
+    ///
+    /// # Errors
+    /// Those of [`Self::locate`].
+    pub fn is_elsewhere(&self, path: &str) -> Result<bool> {
+        Ok(self.var.is_some() && self.locate(path)?.place() == Place::Shared)
     }
 
     /// Where `path` leads, a link at the path itself followed too.

@@ -20,13 +20,21 @@ const UNIT_PATHS: &[&str] = &[
     UNITS,
     "/run/systemd/system",
     "/run/systemd/generator",
-    "/usr/local/lib/systemd/system",
+    LOCAL,
     "/usr/lib/systemd/system",
     "/run/systemd/generator.late",
 ];
 
-/// Those of them whose units can be enabled: not what a generator made, and of the local ones only those that a deployment has, too.
-const INSTALLED: &[&str] = &[UNITS, "/run/systemd/system", "/usr/lib/systemd/system"];
+/// Those of the host's people; on many hosts below `/var`.
+const LOCAL: &str = "/usr/local/lib/systemd/system";
+
+/// Those of them whose units can be enabled: not what a generator made.
+const INSTALLED: &[&str] = &[
+    UNITS,
+    "/run/systemd/system",
+    LOCAL,
+    "/usr/lib/systemd/system",
+];
 
 /// How deep links lie: in the directory itself, and in `<unit>.wants` and its like.
 const WANTED: &[&str] = &[".wants", ".requires", ".upholds"];
@@ -129,12 +137,33 @@ pub fn exists(root: &Root, unit: &str) -> Result<bool, Error> {
     Ok(text_in(root, UNIT_PATHS, unit)?.is_some())
 }
 
-/// The same, of a unit that can be enabled.
+/// Where a unit's file is, for `systemctl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Installed {
+    /// Where `systemctl` looks on that root.
+    Here,
+    /// Where it looks on the running host only: below `/var`.
+    Elsewhere,
+    /// Nowhere that a unit is enabled from.
+    Nowhere,
+}
+
+/// Where the OS or somebody has a file for a unit that can be enabled.
 ///
 /// # Errors
 /// Those of looking.
-pub fn is_installed(root: &Root, unit: &str) -> Result<bool, Error> {
-    Ok(text_in(root, INSTALLED, unit)?.is_some())
+pub fn installed(root: &Root, unit: &str) -> Result<Installed, Error> {
+    let mut best = Installed::Nowhere;
+    for directory in INSTALLED {
+        if text_in(root, &[directory], unit)?.is_none() {
+            continue;
+        }
+        if !root.is_elsewhere(directory)? {
+            return Ok(Installed::Here);
+        }
+        best = Installed::Elsewhere;
+    }
+    Ok(best)
 }
 
 /// Whether a unit is enabled: a link leads to it that is no mask, and not just its own file.
@@ -320,7 +349,8 @@ mod tests {
         assert!(exists(&root, "tty@1.service").unwrap());
         assert!(exists(&root, "new.service").unwrap());
         assert!(!exists(&root, "none.service").unwrap());
-        assert!(is_installed(&root, "new.service").unwrap());
+        let installed = installed(&root, "new.service").unwrap();
+        assert_eq!(installed, Installed::Here);
     }
 
     #[test]
@@ -331,7 +361,26 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
         fs::write(generated.join("web.service"), "").unwrap();
         assert!(exists(&root, "web.service").unwrap());
-        assert!(!is_installed(&root, "web.service").unwrap());
+        let installed = installed(&root, "web.service").unwrap();
+        assert_eq!(installed, Installed::Nowhere);
+    }
+
+    #[test]
+    fn a_deployment_sees_no_unit_below_var() {
+        let (dir, running) = host();
+        let local = dir.path().join("var/usrlocal/lib/systemd/system");
+        fs::create_dir_all(&local).unwrap();
+        fs::create_dir_all(dir.path().join("usr")).unwrap();
+        symlink("../var/usrlocal", dir.path().join("usr/local")).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+        fs::write(local.join("agent.service"), "").unwrap();
+        let deployment = Root::open(dir.path(), Some(&dir.path().join("var"))).unwrap();
+        for (root, is) in [
+            (running, Installed::Here),
+            (deployment, Installed::Elsewhere),
+        ] {
+            assert_eq!(installed(&root, "agent.service").unwrap(), is);
+        }
     }
 
     #[test]

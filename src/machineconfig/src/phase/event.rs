@@ -22,6 +22,8 @@ pub struct Journal {
     pub stage: Stage,
     /// Whether a person began it on the host (`mcd pivot`): the daemon neither reboots for it nor takes it back.
     pub by_hand: bool,
+    /// Whether the target is left by a person only, as one of a control-plane node.
+    pub stays: bool,
 }
 
 /// How far a stored plan came.

@@ -85,6 +85,11 @@ impl Machine {
                 "{target} failed on this node and was rolled back: {cause}; it is not tried again until \
                  desiredConfig names another"
             ),
+            Phase::RollingBack {
+                cause,
+                blocked: Some(what),
+                ..
+            } => format!("{cause}; the way back waits for pods: {what}"),
             Phase::Degraded { cause: text, .. }
             | Phase::RollingBack { cause: text, .. }
             | Phase::Fetching {
@@ -131,6 +136,10 @@ impl Machine {
                 None => "rehearsal".to_owned(),
             },
             Phase::Draining {
+                blocked: Some(what),
+                ..
+            }
+            | Phase::RollingBack {
                 blocked: Some(what),
                 ..
             } => what.clone(),

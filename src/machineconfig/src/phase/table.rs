@@ -134,10 +134,9 @@ impl Machine {
             }
 
             (phase @ (P::Rebooting { .. } | P::Verifying { .. }), E::Desired(_)) => (phase, vec![]),
-            (P::Rebooting { to, .. }, E::Failed(cause)) => (
-                P::RollingBack { target: to, cause },
-                vec![Command::TakeBack],
-            ),
+            (P::Rebooting { to, .. }, E::Failed(cause)) => {
+                (roll_back(to, cause), vec![Command::TakeBack])
+            }
 
             (P::Verifying { to, .. }, E::Unmet(what)) => (
                 P::Verifying {
@@ -148,6 +147,7 @@ impl Machine {
             ),
             (P::Verifying { to, .. }, E::Proved) => {
                 self.current = Some(to.clone());
+                self.is_unproved = false;
                 if self.wants(&to) {
                     (P::Finishing { to }, vec![Command::GiveBack])
                 } else {
@@ -155,7 +155,7 @@ impl Machine {
                 }
             }
             (P::Verifying { to, .. }, E::Disproved(cause)) => {
-                (P::RollingBack { target: to, cause }, vec![Command::Observe])
+                (roll_back(to, cause), vec![Command::Observe])
             }
 
             // Giving back is short; the newest target is taken up right after it.
@@ -170,9 +170,18 @@ impl Machine {
             }
 
             (phase @ P::RollingBack { .. }, E::Desired(_)) => (phase, vec![]),
-            (phase @ P::RollingBack { .. }, E::Blocked(_) | E::Overdue(_)) => (phase, vec![]),
-            (phase @ P::RollingBack { .. }, E::Drained) => (phase, vec![Command::TakeBack]),
-            (P::RollingBack { target, cause }, E::TakenBack) => self.hold(target, cause),
+            (P::RollingBack { target, cause, .. }, E::Blocked(what) | E::Overdue(what)) => (
+                P::RollingBack {
+                    target,
+                    cause,
+                    blocked: Some(what),
+                },
+                vec![],
+            ),
+            (P::RollingBack { target, cause, .. }, E::Drained) => {
+                (roll_back(target, cause), vec![Command::TakeBack])
+            }
+            (P::RollingBack { target, cause, .. }, E::TakenBack) => self.hold(target, cause),
             // A host that goes back by itself is waited for, see there.
             (P::RollingBack { .. }, E::Observed(seen)) => self.resume(seen),
             // It did not: nobody else may be left to ask for it.
@@ -245,10 +254,9 @@ impl Machine {
                 Stage::Booted => verify(to),
                 Stage::RollingBack { .. } if journal.by_hand => self.wait_for_a_hand(),
                 // The host reboots into the origin by itself, in a moment.
-                Stage::RollingBack { cause } => (
-                    Phase::RollingBack { target: to, cause },
-                    vec![Command::RetryAfter(LAST_RETRY)],
-                ),
+                Stage::RollingBack { cause } if !journal.stays => {
+                    (roll_back(to, cause), vec![Command::RetryAfter(LAST_RETRY)])
+                }
                 Stage::Undoing { cause } => {
                     self.count_trouble(&cause, false);
                     (Phase::Applying { to }, vec![Command::TakeBack])
@@ -256,10 +264,9 @@ impl Machine {
                 // Looked at again: a person may have mended what kept it from being proved.
                 Stage::Stays { .. } if self.wants(&to) => verify(to),
                 // Somebody may have given the node back as it is: what came to it since is evicted, not killed.
-                Stage::Stays { cause } => (
-                    Phase::RollingBack { target: to, cause },
-                    vec![Command::Drain],
-                ),
+                Stage::RollingBack { cause } | Stage::Stays { cause } => {
+                    (roll_back(to, cause), vec![Command::Drain])
+                }
             };
         }
         let mut commands = vec![];
@@ -276,6 +283,7 @@ impl Machine {
         let to = seen.at;
         // What was proved, and is to be left, is not proved again: a file that somebody changed meanwhile is written by what comes next.
         let (phase, next) = if self.current.as_ref() == Some(&to) && !self.wants(&to) {
+            self.is_unproved = true;
             self.leave_proved()
         } else {
             verify(to)
@@ -306,7 +314,7 @@ impl Machine {
             return (Phase::Idle, vec![]);
         };
         if to == from {
-            return if self.current.as_ref() == Some(&to) {
+            return if self.current.as_ref() == Some(&to) && !self.is_unproved {
                 (Phase::Finishing { to }, vec![Command::GiveBack])
             } else {
                 verify(to)
@@ -424,6 +432,15 @@ impl Machine {
         if let Some(trouble) = &mut self.trouble {
             trouble.pauses = true;
         }
+    }
+}
+
+/// The host leaves a target for `current`.
+fn roll_back(target: Target, cause: String) -> Phase {
+    Phase::RollingBack {
+        target,
+        cause,
+        blocked: None,
     }
 }
 

@@ -46,6 +46,7 @@ fn booted_b() -> Event {
             to: target("b"),
             stage: Stage::Booted,
             by_hand: false,
+            stays: false,
         }),
         held: None,
     })
@@ -205,6 +206,14 @@ fn a_new_target_while_applying_takes_the_switch_back() {
             to: target("c")
         }]
     );
+    // Wanted again, it is.
+    assert_eq!(
+        drive(&mut machine, vec![Event::Desired(target("a"))]),
+        [Command::Cancel, Command::Prove { to: target("a") }]
+    );
+    let commands = drive(&mut machine, vec![Event::Proved, Event::GivenBack]);
+    assert_eq!(commands, []);
+    assert_eq!(machine.state(), Some(State::Done));
 }
 
 #[test]

@@ -220,6 +220,10 @@ impl Agent {
         let Some(plan) = self.stored() else {
             return no_plan();
         };
+        // On the way back, too, a plan without a drain has none: pods of a cluster's only node have nowhere to go.
+        if !plan.outline.drain {
+            return Event::Drained;
+        }
         let draining = Draining {
             kubelet: &self.kubelet,
             writer: &self.writer,

@@ -343,17 +343,17 @@ fn properties<'a>(
         ("SyslogIdentifier", Variant::from("mcd-os")),
     ];
     // The daemon's own, which are the cluster's; else those of the host. Of both, systemd would take the host's, which may be older.
-    let proxy: Vec<String> = proxy_environment()
-        .into_iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    if proxy.is_empty() {
+    let proxy = proxy_environment();
+    if names_a_proxy(&proxy) {
+        let settings = proxy
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        properties.push(("Environment", Variant::from(settings.collect::<Vec<_>>())));
+    } else {
         properties.push((
             "EnvironmentFiles",
             Variant::from(vec![(PROXY_SETTINGS, true)]),
         ));
-    } else {
-        properties.push(("Environment", Variant::from(proxy)));
     }
     if priority == Priority::Low {
         let limit = u64::try_from(LOW_LIMIT.as_micros()).unwrap_or(u64::MAX);
@@ -364,6 +364,13 @@ fn properties<'a>(
         properties.push(("IOSchedulingPriority", Variant::from(7_i32)));
     }
     properties
+}
+
+/// Whether settings lead to a proxy: not where they are empty, or only say what needs none.
+fn names_a_proxy(settings: &[(String, String)]) -> bool {
+    settings
+        .iter()
+        .any(|(name, value)| !value.is_empty() && !name.eq_ignore_ascii_case("no_proxy"))
 }
 
 async fn is_running(systemd: &Systemd, unit: &str) -> Result<bool, systemd::Error> {
@@ -399,4 +406,28 @@ fn digest(path: &Path) -> io::Result<String> {
         }
     }
     Ok(hex)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_lead_to_a_proxy_where_they_name_one() {
+        let settings = |pairs: &[(&str, &str)]| {
+            let owned = pairs
+                .iter()
+                .map(|&(name, value)| (name.into(), value.into()));
+            owned.collect::<Vec<(String, String)>>()
+        };
+        assert!(!names_a_proxy(&[]));
+        assert!(!names_a_proxy(&settings(&[
+            ("NO_PROXY", ".svc"),
+            ("HTTP_PROXY", "")
+        ])));
+        assert!(names_a_proxy(&settings(&[
+            ("NO_PROXY", ".svc"),
+            ("https_proxy", "http://proxy:3128")
+        ])));
+    }
 }

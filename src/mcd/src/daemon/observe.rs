@@ -112,6 +112,7 @@ pub fn host(root: &Root) -> Result<Option<Host>, Error> {
             journal: journal.map(|journal| phase::Journal {
                 stage: stage(&journal, &at),
                 by_hand: pivot::is_by_hand(&journal.plan.attempt),
+                stays: journal.stay,
                 to: journal.plan.to,
             }),
             at,

@@ -11,6 +11,7 @@ pub(super) fn under_way(at: &str, stage: Stage, by_hand: bool) -> Event {
             to: target("b"),
             stage,
             by_hand,
+            stays: false,
         }),
         held: None,
     })
@@ -78,9 +79,38 @@ fn a_target_that_stays_is_looked_at_again_and_left_for_another() {
     let commands = drive(&mut machine, vec![under_way("b", stays, false)]);
     assert_eq!(commands, [Command::Drain]);
     assert_eq!(machine.phase().name(), "RollingBack");
-    let blocked = Event::Blocked("a budget".to_owned());
+    drive(&mut machine, vec![Event::Blocked("a budget".to_owned())]);
+    assert_eq!(machine.waits_for(), "a budget");
+    assert!(
+        machine.reason().contains("a budget"),
+        "{}",
+        machine.reason()
+    );
+    let commands = drive(&mut machine, vec![Event::Drained]);
+    assert_eq!(commands, [Command::TakeBack]);
+    assert_eq!(machine.waits_for(), "the way back");
+}
+
+#[test]
+fn a_target_that_stays_and_that_somebody_leaves_by_hand_is_drained_before_it_reboots() {
+    let back = Stage::RollingBack {
+        cause: "rolled back by hand".to_owned(),
+    };
+    let read = Event::Observed(Observation {
+        at: target("b"),
+        boot_id: "1".to_owned(),
+        journal: Some(Journal {
+            to: target("b"),
+            stage: back,
+            by_hand: false,
+            stays: true,
+        }),
+        held: None,
+    });
+    let (mut machine, commands) = started("b", read);
+    assert_eq!(commands, [Command::Drain]);
     assert_eq!(
-        drive(&mut machine, vec![blocked, Event::Drained]),
+        drive(&mut machine, vec![Event::Drained]),
         [Command::TakeBack]
     );
 }

@@ -144,6 +144,7 @@ impl World {
             to,
             stage,
             by_hand: false,
+            stays: false,
         });
     }
 
@@ -193,6 +194,7 @@ impl World {
                             boot_id: boot_id.clone(),
                         },
                         by_hand: false,
+                        stays: false,
                     });
                     Event::Switched { boot_id }
                 }

@@ -287,6 +287,7 @@ impl Fake {
                         boot_id: boot_id.clone(),
                     },
                     by_hand: false,
+                    stays: false,
                 });
                 Event::Switched { boot_id }
             }
@@ -466,6 +467,7 @@ async fn the_host_is_looked_after_without_the_api_server() {
         to: target("b"),
         stage: Stage::Applying,
         by_hand: false,
+        stays: false,
     });
     let world = Rc::new(RefCell::new(world));
     let (trigger, shutdown) = shutdown::pair();

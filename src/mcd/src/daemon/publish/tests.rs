@@ -165,6 +165,7 @@ fn after_the_boot_the_reboot_is_over_and_the_target_not_yet_in_force() {
         to: target("b"),
         stage: Stage::Booted,
         by_hand: false,
+        stays: false,
     };
     let events = vec![Event::Desired(target("b")), observed("b", Some(journal))];
     let before = json!({
