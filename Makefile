@@ -11,6 +11,9 @@ BENCH ?=
 DENY := $(SLIPWAY_CACHE)/tools/bin/cargo-deny
 DENY_VERSION := 0.20.2
 
+# The newest version of glibc's symbols that the helper may need: the host's is what it is.
+HOST_GLIBC := GLIBC_2.34
+
 # What the build and the lab take from Debian: libostree and its tool, the hosts (debootstrap, systemd-nspawn), the registry and skopeo,
 # qemu and GRUB for the machine, XFS for the crash tests, checkmodule and semodule_package for selinux/.
 PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap systemd-container skopeo docker-registry \
@@ -54,6 +57,10 @@ binaries: setup
 	cargo build --profile $(PROFILE) --locked -p controller --bin mcc
 	@mkdir -p $(OUT)
 	@for binary in mcd mcd-os mcc; do strip --strip-all -o $(OUT)/$$binary target/$(PROFILE)/$$binary; done
+	@needed=$$(readelf --wide --version-info $(OUT)/mcd-os | grep -o 'GLIBC_[0-9.]*' | sort --version-sort | tail -1); \
+	if [ "$$(printf '%s\n' $$needed $(HOST_GLIBC) | sort --version-sort | tail -1)" != $(HOST_GLIBC) ]; then \
+		echo "mcd-os needs $$needed, and hosts may have $(HOST_GLIBC)"; exit 1; \
+	fi
 
 # One suite at a time: hosts, bridges and namespaces are the machine's.
 test: lint unit

@@ -53,6 +53,8 @@ pub struct Cluster {
     daemons: Vec<Pod>,
     hosts: Vec<Host>,
     controllers: Vec<Process>,
+    /// The first configuration of each pool that has nodes.
+    targets: BTreeMap<String, String>,
     control_plane: Arc<ControlPlane>,
     objects: Objects,
     registry: Registry,

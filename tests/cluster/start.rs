@@ -39,8 +39,23 @@ impl Cluster {
         objects: &str,
         nodes: &[NodeSpec],
     ) -> Result<Self> {
+        let mut cluster = Self::boot(binaries, logs, objects, nodes).await?;
+        cluster.adopt(binaries).await?;
+        Ok(cluster)
+    }
+
+    /// The same, but for the daemons: the nodes are as an installer leaves them.
+    ///
+    /// # Errors
+    ///
+    /// A part cannot be had, or is not up in time.
+    pub async fn boot(
+        binaries: &Binaries,
+        logs: &Path,
+        objects: &str,
+        nodes: &[NodeSpec],
+    ) -> Result<Self> {
         let mut cluster = Self::without_nodes(binaries, logs, objects, nodes).await?;
-        let mut targets = BTreeMap::new();
         for node in nodes {
             let target = cluster.next_target(node.pool(), "").await?;
             let config = cluster.objects.machine_config(&target).await?;
@@ -48,19 +63,29 @@ impl Cluster {
             let mut host = Host::create(&cluster.lab, spec)?;
             host.start()?;
             cluster.hosts.push(host);
-            targets.insert(node.pool(), target);
+            cluster.targets.insert(node.pool().to_owned(), target);
         }
         for node in nodes {
             cluster.join(node).await?;
-            let host = cluster.host(&node.name)?;
-            let dir = logs.join(&node.name);
-            let daemon = daemon::start(binaries, &cluster.control_plane, host, &dir)?;
-            cluster.daemons.push(daemon);
-        }
-        for (pool, target) in targets {
-            cluster.all_done(pool, &target, SOON).await?;
         }
         Ok(cluster)
+    }
+
+    /// Starts the daemons, and waits until every node is Done.
+    ///
+    /// # Errors
+    ///
+    /// One does not start, or a node is not Done in time.
+    pub async fn adopt(&mut self, binaries: &Binaries) -> Result<()> {
+        for host in &self.hosts {
+            let dir = self.logs.join(host.name());
+            let daemon = daemon::start(binaries, &self.control_plane, host, &dir)?;
+            self.daemons.push(daemon);
+        }
+        for (pool, target) in &self.targets {
+            self.all_done(pool, target, SOON).await?;
+        }
+        Ok(())
     }
 
     /// The control plane, the registry and the controller, with what an installer applies.
@@ -102,6 +127,7 @@ impl Cluster {
             daemons: Vec::new(),
             hosts: Vec::new(),
             controllers: Vec::new(),
+            targets: BTreeMap::new(),
             objects: Objects::new(control_plane.client().await?),
             control_plane,
             registry,

@@ -1,9 +1,10 @@
 //! From what was recorded to the timeline and the laws that were broken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use ::tests::observer::laws::{self, Breach, Law};
+use ::tests::observer::phases::{Phase, Span};
 use ::tests::observer::{phases, pods, traffic};
 use jiff::Timestamp;
 use lab::audit::nodes::Interval;
@@ -114,8 +115,10 @@ impl Record {
                 phases: phases::spans(history, &came_up),
             }
         };
+        let lanes: Vec<Lane> = self.boots.iter().map(lane).collect();
+        breaches.extend(self.without_a_phase(&lanes));
         let timeline = Timeline {
-            nodes: self.boots.iter().map(lane).collect(),
+            nodes: lanes,
             max_out: nodes::max_overlap(outages.values().flatten()),
             min_ready_replicas: laws::fewest(&ready, start).1,
             fetched_while_out_bytes,
@@ -205,6 +208,41 @@ impl Record {
         breaches
     }
 
+    /// Every lane has each phase of each roll that reboots, and something of the others, whose phases are too short to be sure of:
+    /// an empty timeline shows nothing.
+    fn without_a_phase(&self, lanes: &[Lane]) -> Vec<Breach> {
+        let mut breaches = Vec::new();
+        for roll in &self.rolls {
+            for lane in lanes {
+                let during = |span: &&Span| (roll.start..=roll.end).contains(&span.start);
+                let seen: BTreeSet<Phase> = lane
+                    .phases
+                    .iter()
+                    .filter(during)
+                    .map(|span| span.phase)
+                    .collect();
+                let missing: Vec<_> = Phase::ALL
+                    .into_iter()
+                    .filter(|phase| roll.reboots && !seen.contains(phase))
+                    .map(Phase::name)
+                    .collect();
+                let missing = match (seen.is_empty(), missing.is_empty()) {
+                    (true, _) => "phase".to_owned(),
+                    (false, false) => missing.join(", "),
+                    (false, true) => continue,
+                };
+                breaches.push(Breach {
+                    law: Law::Proven,
+                    what: format!(
+                        "{} showed no {missing} in the roll {}",
+                        lane.name, roll.title
+                    ),
+                });
+            }
+        }
+        breaches
+    }
+
     /// Every node fetched something for each roll with another OS: else what it fetched while it was out
     /// would not be seen either.
     fn without_an_image(&self) -> Vec<Breach> {
@@ -262,104 +300,4 @@ impl Record {
 }
 
 #[cfg(test)]
-mod tests {
-    use lab::audit::Version;
-
-    use super::*;
-
-    fn at(second: u64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + i64::try_from(second).unwrap()).unwrap()
-    }
-
-    /// Node `a` fetches a blob between these seconds, in a roll that lasts from 0 to 100.
-    fn record(from: u64, to: u64) -> Record {
-        let fetch = Request {
-            started: at(from),
-            finished: at(to),
-            method: "GET".to_owned(),
-            path: "/v2/os/blobs/sha256:0".to_owned(),
-            status: 200,
-            bytes: 5,
-            remote: "10.0.0.10".parse().unwrap(),
-            user_agent: "skopeo".to_owned(),
-        };
-        let roll = Roll {
-            title: "one".to_owned(),
-            config: "rendered-worker-1".to_owned(),
-            reboots: true,
-            start: at(0),
-            end: at(100),
-            doubts: Vec::new(),
-        };
-        Record {
-            rolls: vec![roll],
-            audit: Vec::new(),
-            boots: BTreeMap::from([("a".to_owned(), Vec::new())]),
-            fetches: BTreeMap::from([("a".to_owned(), vec![fetch])]),
-        }
-    }
-
-    #[test]
-    fn what_is_fetched_while_a_node_is_out_is_found() {
-        let out = Interval {
-            from: (Version(1), at(20)),
-            until: Some((Version(2), at(30))),
-        };
-        let outages = BTreeMap::from([("a".to_owned(), vec![out])]);
-        for (from, to, bytes) in [
-            (5, 19, 0),
-            (31, 32, 0),
-            (22, 23, 5),
-            (19, 21, 5),
-            (29, 31, 5),
-            (5, 60, 5),
-        ] {
-            let mut breaches = Vec::new();
-            let found = record(from, to).fetched_while_out(&outages, &mut breaches);
-            assert_eq!(
-                (found, breaches.len()),
-                (bytes, usize::from(bytes > 0)),
-                "{from} to {to}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_roll_in_which_a_node_was_never_out_is_found() {
-        let out_at = |second| {
-            let out = Interval {
-                from: (Version(1), at(second)),
-                until: None,
-            };
-            BTreeMap::from([("a".to_owned(), vec![out])])
-        };
-        let mut record = record(5, 6);
-        for (outages, found) in [(out_at(20), 0), (out_at(101), 1), (BTreeMap::new(), 1)] {
-            assert_eq!(
-                record.without_an_outage(&outages).len(),
-                found,
-                "{outages:?}"
-            );
-        }
-        let breaches = record.without_an_outage(&BTreeMap::new());
-        assert_eq!(breaches[0].what, "a was never seen out in the roll one");
-        record.rolls[0].reboots = false;
-        assert_eq!(record.without_an_outage(&BTreeMap::new()), []);
-    }
-
-    #[test]
-    fn an_empty_audit_log_proves_nothing() {
-        let verdict = record(5, 6).judge();
-        assert_eq!(verdict.timeline.min_ready_replicas, 0);
-        assert!(!verdict.timeline.proven);
-        let laws: Vec<_> = verdict.breaches.iter().map(|breach| breach.law).collect();
-        assert_eq!(laws, [Law::Readiness, Law::Proven]);
-    }
-
-    #[test]
-    fn a_roll_for_which_nothing_was_fetched_is_found() {
-        assert_eq!(record(5, 6).without_an_image(), []);
-        let breaches = record(105, 106).without_an_image();
-        assert_eq!(breaches[0].what, "a fetched no image for the roll one");
-    }
-}
+mod tests;

@@ -27,3 +27,49 @@ pub(crate) struct Lane {
     /// In order, of all rolls.
     pub(crate) phases: Vec<Span>,
 }
+
+#[cfg(test)]
+mod tests {
+    use ::tests::observer::phases::Phase;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_timeline_is_written_as_its_readers_expect() {
+        let span = Span {
+            phase: Phase::Drain,
+            start: "2026-01-02T03:04:05.5Z".parse().unwrap(),
+            end: "2026-01-02T03:04:07Z".parse().unwrap(),
+            waits_for: "pod default/web-0: budget default/web".to_owned(),
+        };
+        let timeline = Timeline {
+            nodes: vec![Lane {
+                name: "worker-0".to_owned(),
+                phases: vec![span],
+            }],
+            max_out: 1,
+            min_ready_replicas: 5,
+            fetched_while_out_bytes: 0,
+            proven: true,
+        };
+        assert_eq!(
+            serde_json::to_value(timeline).unwrap(),
+            json!({
+                "nodes": [{
+                    "name": "worker-0",
+                    "phases": [{
+                        "phase": "drain",
+                        "start": "2026-01-02T03:04:05.5Z",
+                        "end": "2026-01-02T03:04:07Z",
+                        "waits_for": "pod default/web-0: budget default/web",
+                    }],
+                }],
+                "max_out": 1,
+                "min_ready_replicas": 5,
+                "fetched_while_out_bytes": 0,
+                "proven": true,
+            })
+        );
+    }
+}

@@ -1,4 +1,5 @@
-//! What an update asks of the API server, from the first word to the last: verbs, paths and bodies, and nothing else.
+//! What a daemon asks of the API server, when it adopts a node and for an update, from the first word to the last: verbs, paths and
+//! bodies, and nothing else. And what adopting a node does to its host.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,6 +12,7 @@ use lab::tree::Overlay;
 use serde_json::{Value, json};
 use tests::cluster::objects::evictable;
 use tests::cluster::{Binaries, Cluster, NodeSpec};
+use tests::observer::host;
 
 const NODE: &str = "worker-0";
 const POOL: &str = "worker";
@@ -34,7 +36,9 @@ const NEW_EACH_TIME: [&str; 2] = ["slipway.dev/cordoned-by", "slipway.dev/drain-
 async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
     let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/traffic");
     let nodes = [NodeSpec::new(NODE)];
-    let cluster = Cluster::start(&Binaries::built()?, &logs, &evictable(1), &nodes).await?;
+    let binaries = Binaries::built()?;
+    let mut cluster = Cluster::boot(&binaries, &logs, &evictable(1), &nodes).await?;
+    adopt(&mut cluster, &binaries).await?;
     let label = ("app", "evictable");
     cluster.objects().ready_pod(label).await?;
     let pods = cluster.objects().pods(label).await?;
@@ -99,6 +103,38 @@ async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
     Ok(())
 }
 
+/// Has the daemon adopt its node, which writes the guard and reboots nothing.
+async fn adopt(cluster: &mut Cluster, binaries: &Binaries) -> Result<()> {
+    let before = host::snapshot(cluster.host(NODE)?)?;
+    cluster.adopt(binaries).await?;
+    let after = host::snapshot(cluster.host(NODE)?)?;
+    assert_eq!(
+        host::differences(&before, &after),
+        [
+            "/etc/systemd/system/multi-user.target.wants/slipway-guard.service is new",
+            "/etc/systemd/system/multi-user.target.wants/slipway-verify.service is new",
+            "/etc/systemd/system/slipway-guard.service is new",
+            "/etc/systemd/system/slipway-verify.service is new",
+        ]
+    );
+    assert_eq!(cluster.host(NODE)?.boots().len(), 1, "it was rebooted");
+    let target = cluster.objects().target(POOL).await?;
+    let asked = asked_since(cluster, Timestamp::MIN)?;
+    let in_service = json!([format!("uncordon-{target}")]);
+    assert_eq!(
+        asked.node,
+        fields(json!({
+            "machineconfiguration.openshift.io/currentConfig": [target],
+            "machineconfiguration.openshift.io/desiredConfig": [target],
+            "machineconfiguration.openshift.io/desiredDrain": in_service,
+            "machineconfiguration.openshift.io/lastAppliedDrain": in_service,
+            "machineconfiguration.openshift.io/state": ["Done"],
+        }))
+    );
+    assert_eq!(asked.others, BTreeMap::new());
+    Ok(())
+}
+
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 const OPERATOR: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
 
@@ -109,6 +145,10 @@ async fn update(cluster: &Cluster, spec: &Value) -> Result<(String, Asked)> {
     cluster.configure("60-change", POOL, spec)?;
     let target = cluster.next_target(POOL, &before).await?;
     cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+    Ok((target, asked_since(cluster, since)?))
+}
+
+fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Asked> {
     let events = audit::load(&cluster.control_plane().audit_log())?;
     let mut asked = Asked::default();
     for event in &events {
@@ -116,7 +156,7 @@ async fn update(cluster: &Cluster, spec: &Value) -> Result<(String, Asked)> {
             asked.add(event)?;
         }
     }
-    Ok((target, asked))
+    Ok(asked)
 }
 
 /// What a daemon asked for.
@@ -127,6 +167,8 @@ struct Asked {
     /// All other requests, with the body each time. Events are left out, whose bodies the audit log does not keep, and the watch on
     /// the Node, which begins again when it likes.
     others: BTreeMap<String, Vec<Value>>,
+    /// Whether the last write to the Node met somebody else's, and the Node may be read again.
+    met_another: bool,
 }
 
 impl Asked {
@@ -140,11 +182,11 @@ impl Asked {
         if is_event || is_watch && (event.stage != Stage::ResponseStarted || path == watched) {
             return Ok(());
         }
-        // Only after a cordon that somebody else's write came before.
-        if event.verb == Verb::Get && path == node {
+        if event.verb == Verb::Get && path == node && std::mem::take(&mut self.met_another) {
             return Ok(());
         }
         if event.verb == Verb::Patch && path == node {
+            self.met_another = event.status.as_ref().is_some_and(|is| is.code == 409);
             let body = event.request.as_ref().context("a patch without a body")?;
             self.write(body);
             return Ok(());

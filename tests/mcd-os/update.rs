@@ -170,6 +170,18 @@ fn an_update_with_everything_is_in_after_one_reboot_and_proved() {
         "running"
     );
 
+    let moment = |unit: &str, of: &str| -> u64 {
+        let property = format!("--property={of}Monotonic");
+        let asked = ["systemctl", "show", "--value", &property, unit];
+        site.host.run(asked).unwrap().parse().unwrap()
+    };
+    let guarded = moment("slipway-guard.service", "ExecMainExitTimestamp");
+    let started = moment("kubelet.service", "ExecMainStartTimestamp");
+    assert!(
+        0 < guarded && guarded <= started,
+        "the guard ended at {guarded} us, the kubelet started at {started} us"
+    );
+
     let view = site.view().unwrap();
     assert_eq!(view["booted"]["config"], "rendered-full");
     assert_eq!(view["booted"]["version"], "second");

@@ -8,6 +8,9 @@ use tests::cluster::Cluster;
 
 use super::{NODE, OTHER};
 
+/// How what is in force is named.
+const CONFIG: &str = "MachineConfig rendered-edge";
+
 /// How the field of an image is named.
 const OS_IMAGE: &str = ", spec.osImageURL: ";
 
@@ -60,6 +63,16 @@ impl Bad {
             Self::Config(_) | Self::Host(_) | Self::Budget(_) | Self::Role(_) => {
                 NodeState::Unreconcilable
             }
+        }
+    }
+
+    /// Whether a node is to say what is wrong, and not the pool: it got so far.
+    pub(super) fn is_told_by_node(&self, says: &[String]) -> bool {
+        match self {
+            Self::Host(_) | Self::Target(_) => true,
+            // Of a configuration, what its host finds wrong.
+            Self::Config(_) => says.iter().any(|part| part == CONFIG),
+            Self::Budget(_) | Self::Role(_) => false,
         }
     }
 
@@ -122,31 +135,29 @@ pub(super) fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
         case(
             "60-owner",
             file("/etc/bad", 0o644, "nobody-here", "root"),
-            &[
-                "MachineConfig rendered-edge",
-                "/etc/bad",
-                "user",
-                "nobody-here",
-            ],
+            &[CONFIG, "/etc/bad", "user", "nobody-here"],
         ),
         case(
             "60-group",
             file("/etc/bad", 0o644, "root", "nogroup-here"),
-            &[
-                "MachineConfig rendered-edge",
-                "/etc/bad",
-                "group",
-                "nogroup-here",
-            ],
+            &[CONFIG, "/etc/bad", "group", "nogroup-here"],
         ),
-        image("60-missing", &missing, &[OS_IMAGE, &missing]),
-        image("60-closed", &closed, &[OS_IMAGE, &closed, "bearer token"]),
-        image("60-kernel", &no_kernel, &[OS_IMAGE, &no_kernel, "kernel"]),
-        image("60-room", &big, &[OS_IMAGE, "/boot"]),
+        image("60-missing", &missing, &[CONFIG, OS_IMAGE, &missing]),
+        image(
+            "60-closed",
+            &closed,
+            &[CONFIG, OS_IMAGE, &closed, "bearer token"],
+        ),
+        image(
+            "60-kernel",
+            &no_kernel,
+            &[CONFIG, OS_IMAGE, &no_kernel, "kernel"],
+        ),
+        image("60-room", &big, &[CONFIG, OS_IMAGE, &big, "/boot"]),
         case(
             "60-conflict",
             Bad::Host(json!({ "osImageURL": conflict })),
-            &[OS_IMAGE, "/etc", "conflict"],
+            &[CONFIG, OS_IMAGE, "/etc", "conflict"],
         ),
         case(
             "no-such-config",

@@ -189,9 +189,14 @@ async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
     let snapshot = |node| anyhow::Ok((node, host::snapshot(cluster.host(node)?)?));
     let before: Vec<(&str, _)> = stays.iter().copied().map(snapshot).collect::<Result<_>>()?;
     give(cluster, case).await?;
-    let said = is_said(cluster, &case.says).await?;
+    let mut parts = case.says.clone();
+    let by_node = case.bad.is_told_by_node(&parts);
+    if by_node {
+        parts.push(format!("node {NODE}: "));
+    }
+    let said = is_said(cluster, &parts).await?;
     ensure!(!said.contains('\n'), "it takes more than a line: {said}");
-    if said.starts_with("node ") {
+    if by_node {
         let node = cluster.objects().node(NODE).await?;
         let shown = objects::annotation(&node, annotation::STATE);
         let expected = case.bad.state();

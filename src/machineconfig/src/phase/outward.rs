@@ -60,6 +60,8 @@ impl Machine {
             Phase::Idle => State::Done,
             // A daemon that starts on a node in service only checks it: nothing is under way.
             Phase::Verifying { to, .. } if self.current.is_none() && self.wants(to) => return None,
+            // What it shows ends here, and a node that was only checked shows nothing new.
+            Phase::Finishing { .. } if self.trouble.is_none() => return None,
             Phase::Held { .. } | Phase::Degraded { .. } => State::Degraded,
             Phase::Unreconcilable { .. } => State::Unreconcilable,
             Phase::Fetching { .. }
