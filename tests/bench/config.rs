@@ -21,6 +21,8 @@ const RELOADED_FOR: u32 = 2;
 
 /// That service.
 const SERVICE: &str = "bench-000.service";
+/// Where it writes a line each time.
+pub(crate) const RELOADS: &str = "/run/bench-reloads";
 
 /// How many files another revision changes.
 pub(crate) const CHANGED_FILES: u32 = 3;
@@ -93,7 +95,7 @@ fn unit(number: u32) -> Value {
     };
     let contents = format!(
         "[Unit]\nDescription=Unit {number} of {UNITS} of the benchmark\n\n\
-         [Service]\nExecStart=/bin/{start}\nExecReload=/bin/true\n\n\
+         [Service]\nExecStart=/bin/{start}\nExecReload=/bin/sh -c 'echo {number} >>{RELOADS}'\n\n\
          [Install]\nWantedBy=multi-user.target\n"
     );
     json!({ "name": format!("bench-{number:03}.service"), "enabled": enabled, "contents": contents })

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use lab::host::Host;
 
 use crate::changes::{Change, changes};
-use crate::config::CHANGED_FILES;
+use crate::config::{CHANGED_FILES, RELOADS};
 use crate::figure::{Figure, Unit};
 use crate::session::Session;
 use crate::statistics::{median, p95};
@@ -19,12 +19,18 @@ pub(crate) async fn measure(session: &mut Session, samples: usize) -> Result<Vec
     let plain = plain(session.host()?, samples)?;
     let done_before = changes(&session.history()?).len();
     let boots_before = session.host()?.boots().len();
+    let reloads_before = reloads(session.host()?)?;
     for _ in 0..samples {
         session.change_files().await?;
     }
     ensure!(
         session.host()?.boots().len() == boots_before,
         "the change rebooted the host"
+    );
+    let reloaded = reloads(session.host()?)? - reloads_before;
+    ensure!(
+        reloaded == samples,
+        "{samples} changes reloaded the service {reloaded} times"
     );
     let times: Vec<_> = changes(&session.history()?)
         .iter()
@@ -52,6 +58,12 @@ pub(crate) async fn measure(session: &mut Session, samples: usize) -> Result<Vec
         .of(samples)
         .beside("files changed", f64::from(CHANGED_FILES), Unit::Count),
     ])
+}
+
+/// How often the service was reloaded.
+fn reloads(host: &Host) -> Result<usize> {
+    let count = format!("touch {RELOADS}; wc -l <{RELOADS}");
+    Ok(host.run(["sh", "-c", &count])?.trim().parse()?)
 }
 
 /// Milliseconds of each copy.

@@ -72,18 +72,8 @@ pub(crate) fn run(site: &Site, stages: &Stages, hosts: &mut [Host]) -> Result<St
         })
     })?;
     let failures = suite.failures.into_inner().unwrap_or_default();
-    let report = suite
-        .tally
-        .into_inner()
-        .unwrap_or_default()
-        .report("killed hosts");
-    ensure!(
-        failures.is_empty(),
-        "{report}\n{} failed:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
-    Ok(report)
+    let tally = suite.tally.into_inner().unwrap_or_default();
+    tally.judge("killed hosts", &failures)
 }
 
 impl Suite<'_> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use lab::host::Host;
 
 use super::call::Call;
@@ -130,8 +130,26 @@ impl Tally {
         *seen = points.max(*seen);
     }
 
-    /// A line a way, and the sum.
-    pub(crate) fn report(&self, what: &str) -> String {
+    /// A line a way, and the sum; an error where something failed, or no point of a way was tried: whoever cannot see it proves nothing.
+    pub(crate) fn judge(&self, what: &str, failures: &[String]) -> Result<String> {
+        let report = self.report(what);
+        ensure!(
+            failures.is_empty(),
+            "{report}\n{} failed:\n{}",
+            failures.len(),
+            failures.join("\n")
+        );
+        let is_untried = |way: &&&'static str| !self.tried.contains_key(**way);
+        let untried: Vec<_> = self.seen.keys().filter(is_untried).copied().collect();
+        ensure!(
+            !self.seen.is_empty() && untried.is_empty(),
+            "{report}\nno point was tried of {}",
+            untried.join(", ")
+        );
+        Ok(report)
+    }
+
+    fn report(&self, what: &str) -> String {
         let mut all: BTreeMap<&str, usize> = BTreeMap::new();
         for calls in self.tried.values() {
             for (call, count) in calls {

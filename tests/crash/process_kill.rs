@@ -68,18 +68,8 @@ pub(crate) fn run(
         })
     })?;
     let failures = suite.failures.into_inner().unwrap_or_default();
-    let report = suite
-        .tally
-        .into_inner()
-        .unwrap_or_default()
-        .report("killed programs");
-    ensure!(
-        failures.is_empty(),
-        "{report}\n{} failed:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
-    Ok(report)
+    let tally = suite.tally.into_inner().unwrap_or_default();
+    tally.judge("killed programs", &failures)
 }
 
 impl Suite<'_> {

@@ -203,22 +203,30 @@ fn an_etc_that_cannot_be_merged_is_refused_by_the_rehearsal() {
 fn others_who_update_the_host_are_named() {
     let site = Site::new().unwrap();
     let timer = "[Timer]\\nOnCalendar=daily\\n[Install]\\nWantedBy=timers.target\\n";
+    let service = "[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target\\n";
     let unit = "bootc-fetch-apply-updates";
-    let script = format!(
-        "printf '{timer}' >/etc/systemd/system/{unit}.timer; \
-         printf '[Service]\\nExecStart=/bin/true\\n' >/etc/systemd/system/{unit}.service; \
-         systemctl daemon-reload; systemctl enable {unit}.timer"
-    );
-    site.host.run(["sh", "-c", &script]).unwrap();
-    unchanged(&site, || {
-        let (code, reasons) = rehearse(&site, "b1", &[]);
-        let expected =
-            "unit bootc-fetch-apply-updates.timer is enabled: it updates this host by itself";
-        assert_eq!((code, reasons.as_str()), (Some(3), expected));
-    });
+    for (unit, kind) in [
+        ("zincati", "service"),
+        ("rpm-ostreed-automatic", "timer"),
+        (unit, "timer"),
+    ] {
+        let script = format!(
+            "printf '{timer}' >/etc/systemd/system/{unit}.timer; \
+             printf '{service}' >/etc/systemd/system/{unit}.service; \
+             systemctl daemon-reload; systemctl enable {unit}.{kind}"
+        );
+        site.host.run(["sh", "-c", &script]).unwrap();
+        unchanged(&site, || {
+            let (code, reasons) = rehearse(&site, unit, &[]);
+            let expected = format!("unit {unit}.{kind} is enabled: it updates this host by itself");
+            assert_eq!((code, reasons), (Some(3), expected));
+        });
+        let name = format!("{unit}.{kind}");
+        site.host.run(["systemctl", "disable", &name]).unwrap();
+    }
     // Kept from running by a condition of its own, as the original does it to Zincati.
     let script = format!(
-        "mkdir -p /etc/systemd/system/{unit}.timer.d; \
+        "systemctl enable {unit}.timer; mkdir -p /etc/systemd/system/{unit}.timer.d; \
          printf '[Unit]\\nConditionPathExists=/enoent\\n' >/etc/systemd/system/{unit}.timer.d/off.conf; \
          systemctl daemon-reload; systemctl start {unit}.timer"
     );

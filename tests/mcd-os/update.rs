@@ -344,6 +344,13 @@ fn a_full_boot_is_freed_of_the_deployment_before_the_booted_one() {
         (&view["booted"]["version"], &view["rollback"]["version"]),
         (&json!("3"), &json!("2"))
     );
+    // What its owner pinned is not dropped.
+    let pin = "unshare --mount sh -c 'mount -o remount,rw /sysroot; ostree admin pin 1'";
+    site.host.run(["sh", "-c", pin]).unwrap();
+    let fourth = site.push(&Overlay::version("4").another_kernel()).unwrap();
+    let ran = site.expect(3, &["fetch", &fourth]).unwrap();
+    assert!(ran.reasons().contains("bytes in /boot"), "{ran:?}");
+    assert_eq!(site.view().unwrap()["rollback"]["version"], "2");
 }
 
 #[test]

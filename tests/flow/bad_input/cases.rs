@@ -153,7 +153,7 @@ pub(super) fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
             &no_kernel,
             &[CONFIG, OS_IMAGE, &no_kernel, "kernel"],
         ),
-        image("60-room", &big, &[CONFIG, OS_IMAGE, &big, "/boot"]),
+        image("60-room", &big, &[CONFIG, OS_IMAGE, "/boot"]),
         case(
             "60-conflict",
             Bad::Host(json!({ "osImageURL": conflict })),
