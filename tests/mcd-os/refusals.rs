@@ -123,6 +123,29 @@ fn a_boot_without_room_is_refused_at_the_fetch() {
 
 #[test]
 #[ignore = "needs the lab"]
+fn a_disk_without_room_is_refused_at_the_fetch() {
+    let site = Site::new().unwrap();
+    let native = site.push(&Overlay::version("second")).unwrap();
+    let commit = site.tree.commit(&Overlay::version("third")).unwrap();
+    let older = Image::with_repository(&commit).unwrap();
+    let older = site.registry.push(&older, "content:third").unwrap();
+    let fill = "free=$(df --output=avail --block-size=1 /var | tail -1); \
+                fallocate --length $((free - 1048576)) /var/tmp/fill";
+    site.host.run(["sh", "-c", fill]).unwrap();
+    for (image, place) in [(&native, "/ostree/repo"), (&older, "/var")] {
+        unchanged(&site, || {
+            let ran = site.expect(3, &["fetch", image]).unwrap();
+            let said = ran.reasons();
+            let names_all = said.contains(image) && said.contains(&format!("bytes in {place}"));
+            assert!(names_all, "{said}");
+        });
+    }
+    site.host.run(["rm", "/var/tmp/fill"]).unwrap();
+    site.expect(0, &["fetch", &native]).unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab"]
 fn a_plan_that_cannot_be_carried_out_is_refused_by_the_rehearsal() {
     let site = Site::new().unwrap();
     site.host.run(["mkdir", "-p", "/etc/directory"]).unwrap();
