@@ -1,4 +1,4 @@
-//! Plans made up at random: stopped anywhere and started again, a change that reboots ends in the old state or in the target.
+//! Plans made up at random: stopped anywhere and started again, a change ends in the old state or in the target.
 
 use machineconfig::plan::{Action, Bundle, Deploy, Digest, Route};
 use proptest::collection::vec;
@@ -29,7 +29,7 @@ const CONTENTS: [&[u8]; 3] = [b"one", b"two", b""];
 type Effect = (Action, Option<&'static [u8]>);
 
 /// Some of the files written or given back, then some of the rest: in the order of a plan.
-fn any_bundle() -> impl Strategy<Value = Bundle> {
+fn any_bundle(route: Route) -> impl Strategy<Value = Bundle> {
     let content = of((
         select(CONTENTS.to_vec()),
         select(&[0o600_u32, 0o644, 0o755][..]),
@@ -40,10 +40,10 @@ fn any_bundle() -> impl Strategy<Value = Bundle> {
     );
     let others = others();
     let count = others.len();
-    (files, subsequence(others, 0..=count)).prop_map(|((paths, contents), others)| {
+    (files, subsequence(others, 0..=count)).prop_map(move |((paths, contents), others)| {
         let files = paths.into_iter().zip(contents).map(file);
-        let mut bundle = journal_tests::bundle(Route::Reboot, files.chain(others).collect());
-        bundle.plan.deploy = Some(Deploy {
+        let mut bundle = journal_tests::bundle(route, files.chain(others).collect());
+        bundle.plan.deploy = (route == Route::Reboot).then(|| Deploy {
             image: Some("new".to_owned()),
             ..Deploy::default()
         });
@@ -105,7 +105,7 @@ proptest! {
 
     #[test]
     fn any_reboot_change_stopped_anywhere_ends_in_the_old_state_or_the_target(
-        bundle in any_bundle(),
+        bundle in any_bundle(Route::Reboot),
     ) {
         let (before, target) = ends(&bundle);
         // The host goes down while the deployment is made.
@@ -145,7 +145,9 @@ proptest! {
     }
 
     #[test]
-    fn any_target_that_is_not_proved_ends_in_the_old_state(bundle in any_bundle()) {
+    fn any_target_that_is_not_proved_ends_in_the_old_state(
+        bundle in any_bundle(Route::Reboot),
+    ) {
         let (before, _) = ends(&bundle);
         for_every_point(|n| {
             let mut host = Host::new(&bundle);
@@ -163,6 +165,49 @@ proptest! {
             }
             assert_eq!(host.last(), Some(Outcome::RolledBack), "point {n}");
             assert_eq!(host.snapshot(), before, "point {n}");
+            met
+        });
+    }
+
+    #[test]
+    fn any_live_change_stopped_anywhere_ends_in_the_old_state_or_the_target(
+        bundle in any_bundle(Route::Live),
+    ) {
+        let (before, target) = ends(&bundle);
+        let is_at_an_end = |host: &Host, n| {
+            assert!(!host.is_under_way(), "point {n}");
+            let is_proved = host.last() == Some(Outcome::Proved);
+            let end = if is_proved { &target } else { &before };
+            assert_eq!(&host.snapshot(), end, "point {n}");
+        };
+        // A step fails.
+        for_every_point(|n| {
+            let mut host = Host::new(&bundle);
+            let met = fails_at(&mut host, Fault::Error, n, |host| drop(host.apply()));
+            if host.is_under_way() {
+                // What failed was the undo.
+                drop(host.apply());
+            }
+            is_at_an_end(&host, n);
+            met
+        });
+        // Only the program goes down, and starts again.
+        for_every_point(|n| {
+            let mut host = Host::new(&bundle);
+            let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
+            if met {
+                assert_eq!(host.apply().unwrap(), End::Done, "point {n}");
+            }
+            assert_eq!(host.snapshot(), target, "point {n}");
+            met
+        });
+        // The host goes down.
+        for_every_point(|n| {
+            let mut host = Host::new(&bundle);
+            let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
+            host.reboot();
+            assert_eq!(host.guard().unwrap(), End::Done, "point {n}");
+            is_at_an_end(&host, n);
             met
         });
     }
