@@ -15,6 +15,8 @@ use serde::de::DeserializeOwned;
 use crate::wire::{self, Change, Content};
 
 mod kubeconfig;
+#[cfg(test)]
+mod tests;
 
 /// Reads a file as the identity's owner sees it: the daemon reads the kubelet's files below the host's root.
 pub type Reader = Box<dyn Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync>;
