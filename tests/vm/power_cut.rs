@@ -126,6 +126,10 @@ fn a_power_cut_at_ten_points_of_an_update_leaves_the_old_state_or_the_target() {
         let is = updates.cut_at(name, &point, may);
         report.push(format!("{name}: {is:?}"));
     }
+    // To the other end and back: what an end is after a cut, it is without one.
+    for _ in 0..2 {
+        updates.go();
+    }
     println!(
         "power cut at {} points:\n  {}",
         report.len(),
@@ -188,6 +192,16 @@ impl Updates {
         updates.machine.vm.reboot().unwrap();
         updates.check("the update without trouble");
         updates
+    }
+
+    /// Updates to the other end without trouble.
+    fn go(&mut self) {
+        let bundle = self.next();
+        self.at = 1 - self.at;
+        let image = &self.ends[self.at].image;
+        self.machine.switch(&bundle, image).unwrap();
+        self.machine.vm.reboot().unwrap();
+        self.check("another update without trouble");
     }
 
     /// Begins an update, cuts it, and says where the machine is then.
