@@ -15,6 +15,9 @@ pub const MCD_OS: &str = "/var/lib/slipway/bin/mcd-os";
 /// The same where [`programs`] is bound into a host.
 pub const MCD_OS_BROUGHT: &str = "/run/lab/bin/mcd-os";
 
+/// `mcd` there.
+pub const MCD_BROUGHT: &str = "/run/lab/bin/mcd";
+
 /// Whether it runs is what is looked at, not what it does.
 pub const KUBELET: &str = "#!/bin/sh\nexec sleep infinity\n";
 

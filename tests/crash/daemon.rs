@@ -1,4 +1,5 @@
-//! The daemon, or its host, is killed at every point of an update, and started again each time.
+//! The daemon, or its host, is killed at every point of an update and of meeting a new node, and started
+//! again each time.
 //!
 //! A point is where it changed a file or sent something: to the API server, or to systemd, which runs
 //! `mcd-os`. Each life is followed from its first instruction and ends at the first point where nobody was
@@ -7,9 +8,11 @@
 //!
 //! - `ledger`: points, and at which of them somebody was killed
 //! - `look`: what the host and its Node are between two lives
+//! - `newborn`: the same where the node is met for the first time
 
 mod ledger;
 mod look;
+mod newborn;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,6 +29,7 @@ use tests::observer::host::Fact;
 
 use self::ledger::{Course, Ledger};
 use self::look::Looks;
+use self::newborn::Newborn;
 use super::tracer::{self, Order};
 
 const NODE: &str = "worker-0";
@@ -71,9 +75,10 @@ pub(crate) enum Victim {
     Host,
 }
 
-/// An update from one configuration to another.
+/// An update from one configuration to another; before that, the node's first meeting with the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
+    Adoption,
     WithReboot,
     Live,
 }
@@ -81,13 +86,14 @@ enum Way {
 impl Way {
     const fn name(self) -> &'static str {
         match self {
+            Self::Adoption => "mcd, on a new node",
             Self::WithReboot => "mcd, with a reboot",
             Self::Live => "mcd, without a reboot",
         }
     }
 }
 
-/// Kills all the way through updates with a reboot and without; says how often. Logs are in
+/// Kills all the way through an adoption and updates with a reboot and without; says how often. Logs are in
 /// `target/<logs>`.
 pub(crate) async fn run(logs: &str, victim: Victim) -> Result<String> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
@@ -105,7 +111,7 @@ pub(crate) async fn run(logs: &str, victim: Victim) -> Result<String> {
         victim,
         ledger: Ledger::default(),
     };
-    for way in [Way::WithReboot, Way::Live] {
+    for way in [Way::Adoption, Way::WithReboot, Way::Live] {
         suite.way(way).await?;
     }
     Ok(suite.ledger.report())
@@ -123,7 +129,15 @@ impl Suite {
     async fn way(&mut self, way: Way) -> Result<()> {
         let name = way.name();
         for round in 0..=CUT_MAX {
-            self.update(way, round, round < CUT_MAX).await?;
+            self.ledger.begin(name);
+            self.pods_ready().await?;
+            held(self.cluster.daemon(NODE)?).await?;
+            let is_cut = round < CUT_MAX;
+            if way == Way::Adoption {
+                self.adopt(is_cut).await?;
+            } else {
+                self.update(way, round, is_cut).await?;
+            }
             let (cuts, _) = self.ledger.kills(name);
             eprintln!("{name}: update {round} was cut {cuts} times");
             if cuts == 0 {
@@ -139,17 +153,14 @@ impl Suite {
         let (requests, evictions) = self.ledger.requests(name);
         ensure!(requests > 0, "{name}: no point before a request");
         ensure!(
-            way == Way::Live || evictions > 0,
+            way != Way::WithReboot || evictions > 0,
             "{name}: no pod was evicted"
         );
         Ok(())
     }
 
     async fn update(&mut self, way: Way, round: usize, is_cut: bool) -> Result<()> {
-        self.ledger.begin(way.name());
         let (config, spec, facts) = self.change(way, round)?;
-        self.pods_ready().await?;
-        held(self.cluster.daemon(NODE)?).await?;
         let node = self.cluster.objects().node(NODE).await?;
         let from = objects::annotation(&node, annotation::CURRENT_CONFIG).to_owned();
         let target = self.ask(config, &spec).await?;
@@ -175,6 +186,23 @@ impl Suite {
             ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
         }
         Ok(())
+    }
+
+    /// Has the daemon meet a node that is as an installer left it, but without a record.
+    async fn adopt(&mut self, is_cut: bool) -> Result<()> {
+        let mut newborn = Newborn::begin(&self.cluster, NODE, POOL).await?;
+        let target = newborn.target.clone();
+        while let Some(killed) = self.live(Way::Adoption, &target, is_cut).await? {
+            if self.victim == Victim::Host {
+                self.cluster.kill(NODE)?;
+            }
+            let node = self.cluster.objects().node(NODE).await?;
+            newborn
+                .look(self.cluster.host(NODE)?, &node, &killed)
+                .with_context(|| format!("killed at {killed}: {}", objects::says(&node)))?;
+            held(self.cluster.daemon(NODE)?).await?;
+        }
+        newborn.end(self.cluster.host(NODE)?)
     }
 
     /// The MachineConfig of an update, its content, and what holds then.

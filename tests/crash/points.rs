@@ -9,7 +9,7 @@ use super::call::Call;
 use super::tracer::Point;
 
 /// What temporary files of the program's own end with.
-const TEMPORARY: &str = ".slipway-new";
+pub(super) const TEMPORARY: &str = ".slipway-new";
 
 /// Where deployments are, in whatever mount namespace.
 const DEPLOYMENTS: &str = "/ostree/deploy/slipway/deploy/";

@@ -145,7 +145,7 @@ impl Suite<'_> {
         } else if let [.., Next::Reboot] = cut.next {
             self.go_on(Next::Reboot, plan, host)?;
         }
-        let stays_open = cut.ends == [End::SwitchedSmall];
+        let stays_open = matches!(cut.ends, [End::SwitchedSmall | End::PivotedSmall]);
         if !ended.is_killed && !stays_open && Kept::of(host)?.is_open {
             // A way that nobody cut, to be taken back from its end.
             for next in cut.next {

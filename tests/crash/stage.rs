@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
 use machineconfig::plan::{Bundle, Digest, Mode, Owner};
 use machineconfig::verify::Expectation;
-use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
+use tests::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
 use super::configs;
 use super::site::{Site, boot, expect, put_plan, reboot_held, settle};
@@ -51,6 +51,8 @@ pub(crate) struct Stages {
     pub(crate) switched: Stage,
     /// The same with the small OS.
     pub(crate) switched_small: State,
+    /// It names the small OS in the old configuration: the host was pivoted.
+    pub(crate) pivoted_small: State,
     /// The target is booted, and the guard has done its part.
     pub(crate) guarded: Stage,
     /// The target is proved.
@@ -92,6 +94,9 @@ impl Stages {
             Stage::of(host)
         };
         let switched_small = switch(host, Change::Small)?.state;
+        old.begin(host, false)?;
+        expect(host, &[MCD_BROUGHT, "pivot", &site.small_os], 4)?;
+        let pivoted_small = State::of(host)?;
 
         let switched = switch(host, Change::Update)?;
         reboot_held(host)?;
@@ -112,6 +117,7 @@ impl Stages {
             old,
             switched,
             switched_small,
+            pivoted_small,
             guarded,
             new,
             failing,
@@ -133,7 +139,13 @@ impl Stages {
             &self.failing,
             &self.given_up,
         ];
-        let states = [&self.installed, &self.switched_small, &self.new, &self.live];
+        let states = [
+            &self.installed,
+            &self.switched_small,
+            &self.pivoted_small,
+            &self.new,
+            &self.live,
+        ];
         stages
             .map(|stage| &stage.state)
             .into_iter()

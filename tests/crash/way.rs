@@ -62,6 +62,7 @@ pub(crate) enum End {
     Installed,
     Old,
     SwitchedSmall,
+    PivotedSmall,
     New,
     Live,
 }
@@ -218,6 +219,7 @@ impl End {
             Self::Installed => &stages.installed,
             Self::Old => &stages.old.state,
             Self::SwitchedSmall => &stages.switched_small,
+            Self::PivotedSmall => &stages.pivoted_small,
             Self::New => &stages.new,
             Self::Live => &stages.live,
         }

@@ -16,10 +16,10 @@ use super::super::state::{Deployment, Kept};
 use super::super::tree::{self, Files, Tree};
 
 /// How long what is looked at may be in motion: a file is read while the helper takes it away.
-const STILL_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const STILL_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time between two looks.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// What of a host an update changes, by its bytes.
 #[derive(Debug)]
@@ -198,7 +198,7 @@ impl Looks {
 }
 
 /// The configuration that the booted deployment's record names.
-fn record(host: &Host) -> Result<String> {
+pub(super) fn record(host: &Host) -> Result<String> {
     let path = host
         .etc_of_booted()?
         .join("machine-config-daemon/currentconfig");

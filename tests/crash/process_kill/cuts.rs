@@ -1,6 +1,6 @@
 //! Where the program is killed, what is there right after, and what comes next.
 
-use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
+use tests::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
 use crate::stage::Change;
 use crate::way::{self, Before, End, IMAGE, PLAN, Start, Way};
@@ -45,6 +45,7 @@ pub(super) struct Cut {
 }
 
 const PROVE_AGAIN: &[&str] = &[MCD_OS, "guard", "--prove"];
+const PIVOT: &[&str] = &[MCD_BROUGHT, "pivot", IMAGE];
 
 pub(super) const CUTS: &[Cut] = &[
     Cut {
@@ -104,6 +105,20 @@ pub(super) const CUTS: &[Cut] = &[
         next: &[Next::Run(way::TAKE_BACK.verb, 0)],
         ends: &[End::Old],
         back: &[],
+    },
+    Cut {
+        way: Way {
+            name: "mcd pivot",
+            start: Start::Old,
+            plan: None,
+            before: Before::Nothing,
+            verb: PIVOT,
+        },
+        between: Between::Untouched,
+        // Another pivot is another attempt, and the one under way is in its way.
+        next: &[Next::Run(way::TAKE_BACK.verb, 0), Next::Run(PIVOT, 4)],
+        ends: &[End::PivotedSmall],
+        back: &[Next::Run(way::TAKE_BACK.verb, 0)],
     },
     Cut {
         way: Way {
