@@ -6,10 +6,12 @@
 //! - [`laws`]: what must hold in every rollout, and where it did not
 //! - [`phases`]: which phase of an update each node was in, and what it waited for
 //! - [`pods`]: where pods were, and until when
+//! - [`shutdown`]: whether a host went down by logind
 //! - [`traffic`]: what the programs asked of the API server
 
 pub mod host;
 pub mod laws;
 pub mod phases;
 pub mod pods;
+pub mod shutdown;
 pub mod traffic;

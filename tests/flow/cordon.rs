@@ -1,4 +1,5 @@
-//! An administrator's cordon outlives an update of the node.
+//! What an administrator did to a node outlives its update: a cordon; and the reboot, which is logind's,
+//! waits for who asked for a delay.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use api::{NodeState, annotation};
 use serde_json::json;
 use tests::cluster::objects::{annotation as value, says, until};
 use tests::cluster::{Binaries, Cluster, NodeSpec};
+use tests::observer::shutdown;
 
 const NODE: &str = "worker-0";
 
@@ -16,11 +18,12 @@ const UPDATED_WITHIN: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
-async fn an_administrators_cordon_outlives_an_update() -> Result<()> {
+async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<()> {
     let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/cordon"));
     let cluster = Cluster::start(&Binaries::built()?, logs, "", &[NodeSpec::new(NODE)]).await?;
     let objects = cluster.objects();
     let before = objects.target("worker").await?;
+    shutdown::listen(cluster.host(NODE)?)?;
     objects
         .patch_node(NODE, &json!({ "spec": { "unschedulable": true } }))
         .await?;
@@ -44,6 +47,11 @@ async fn an_administrators_cordon_outlives_an_update() -> Result<()> {
     })
     .await?;
 
+    let heard = shutdown::heard(cluster.host(NODE)?)?;
+    ensure!(
+        heard == ["told", "waited for"],
+        "the reboot was not logind's: {heard:?}"
+    );
     let arguments = cluster.host(NODE)?.run(["cat", "/proc/cmdline"])?;
     ensure!(
         arguments.contains("slipway.test=cordon"),

@@ -2,7 +2,7 @@
 
 use lab::image::Image;
 use lab::tree::Overlay;
-use tests::observer::host;
+use tests::observer::{host, shutdown};
 
 use super::configs;
 use super::site::Site;
@@ -32,12 +32,14 @@ fn a_host_is_pivoted_to_either_form_of_image() {
     let image = Image::with_repository(&commit).unwrap();
     let image = site.registry.push(&image, "content:third").unwrap();
     let seen = site.host.boots().len();
+    shutdown::listen(&site.host).unwrap();
     let output = site.host.exec([MCD, "pivot", "--reboot", &image]).unwrap();
     assert!(output.code.is_none_or(|code| code == 0), "{output:?}");
     site.host
         .wait_booted_after(seen, lab::host::BOOTED_WITHIN)
         .unwrap();
     assert_eq!(site.wait_ended().unwrap()["outcome"], "proved");
+    assert_eq!(shutdown::heard(&site.host).unwrap(), ["told", "waited for"]);
     let view = site.view().unwrap();
     assert_eq!(
         (&view["booted"]["version"], &view["booted"]["os_image"]),
