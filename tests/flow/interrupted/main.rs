@@ -57,6 +57,10 @@ async fn what_comes_between_is_borne() -> Result<()> {
         .await
         .context("one node")?;
     scene
+        .a_control_plane_of_one_node_waits_for_people()
+        .await
+        .context("one node of the control plane")?;
+    scene
         .only_the_newest_target_is_booted()
         .await
         .context("newest target")?;
@@ -196,10 +200,51 @@ impl Scene {
         let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
         self.runs(&image)?;
-        let events = audit::load(&self.cluster.control_plane().audit_log())?;
-        let evictions = audit::pods::evictions(&events);
-        let evicted = evictions.iter().find(|eviction| eviction.received > since);
-        ensure!(evicted.is_none(), "a pod was to be evicted: {evicted:?}");
+        self.evicted_none(since)?;
+        self.of_topology(None).await?;
+        self.no_budget()?;
+        self.back_to_origin().await
+    }
+
+    /// A target that does not hold stays booted on a node of the control plane. The way back is without a drain where
+    /// the way there was: it would never end.
+    async fn a_control_plane_of_one_node_waits_for_people(&self) -> Result<()> {
+        let objects = self.cluster.objects();
+        let since = Timestamp::now();
+        self.hold_on().await?;
+        self.of_topology(Some("SingleReplica")).await?;
+        self.in_control_plane(true).await?;
+        self.pause(true).await?;
+        let boots = self.boots()?.len();
+        let failing = self
+            .cluster
+            .image(&Overlay::version("alone-failing").failing_kubelet())?;
+        let ask = async |image: &Image| self.ask(&json!({ "osImageURL": image.reference })).await;
+        let first = ask(&failing).await?;
+        objects.patch_node(NODE, &told(&first)).await?;
+        let stays = |node: &Node| {
+            let says = |key| objects::annotation(node, key);
+            says(annotation::STATE) == NodeState::Degraded.as_str()
+                && says(annotation::REASON).contains("kubelet.service")
+        };
+        self.node_is("Degraded by its kubelet", DONE_WITHIN, stays)
+            .await?;
+        tokio::time::sleep(LEFT_ALONE).await;
+        self.node_is("Degraded still", PHASE_WITHIN, stays).await?;
+        self.runs(&failing)?;
+        let booted = self.boots()?.len() - boots;
+        ensure!(booted == 1, "the host was booted {booted} times");
+
+        let image = self.os("alone-mended")?;
+        let last = ask(&image).await?;
+        objects.patch_node(NODE, &told(&last)).await?;
+        self.cluster.all_done(POOL, &last, DONE_WITHIN).await?;
+        self.runs(&image)?;
+        let booted = self.boots()?.len() - boots;
+        ensure!(booted == 3, "the host was booted {booted} times");
+        self.evicted_none(since)?;
+        self.pause(false).await?;
+        self.in_control_plane(false).await?;
         self.of_topology(None).await?;
         self.no_budget()?;
         self.back_to_origin().await

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::annotation;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use lab::audit;
 use lab::host::{Boot, Host};
 use lab::tree::Overlay;
 use serde_json::{Value, json};
@@ -88,6 +90,14 @@ impl Scene {
         self.cluster.objects().patch_node(NODE, &patch).await
     }
 
+    /// Whether the node is one of the control plane.
+    pub(crate) async fn in_control_plane(&self, is_there: bool) -> Result<()> {
+        let value = is_there.then_some("");
+        let labels = json!({ "node-role.kubernetes.io/control-plane": value });
+        let patch = json!({ "metadata": { "labels": labels } });
+        self.cluster.objects().patch_node(NODE, &patch).await
+    }
+
     pub(crate) async fn pause(&self, paused: bool) -> Result<()> {
         let patch = json!({ "spec": { "paused": paused } });
         self.cluster.objects().patch_pool(POOL, &patch).await
@@ -143,6 +153,15 @@ impl Scene {
             })
         })
         .await
+    }
+
+    /// No eviction was asked for since.
+    pub(crate) fn evicted_none(&self, since: Timestamp) -> Result<()> {
+        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        let evictions = audit::pods::evictions(&events);
+        let evicted = evictions.iter().find(|eviction| eviction.received > since);
+        ensure!(evicted.is_none(), "a pod was to be evicted: {evicted:?}");
+        Ok(())
     }
 
     pub(crate) async fn draining_names_what_blocks(&self) -> Result<()> {
