@@ -46,7 +46,7 @@ const REST: Duration = Duration::from_secs(2);
 
 /// So many updates of a way are cut at most. Another one goes through uncut, and what it has of points at
 /// which nobody was killed is printed.
-const CUT_MAX: usize = 8;
+const CUT_MAX: usize = 16;
 
 /// So many kills a way has at most; the rest as above.
 const KILLS_MAX: usize = 300;
