@@ -58,6 +58,20 @@ fn a_host_is_pivoted_to_either_form_of_image() {
     );
 }
 
+/// What the test above is judged by.
+#[test]
+#[ignore = "needs the lab"]
+fn nobody_hears_of_a_forced_reboot() {
+    let site = Site::untouched().unwrap();
+    let seen = site.host.boots().len();
+    shutdown::listen(&site.host).unwrap();
+    drop(site.host.exec(["systemctl", "reboot", "--force"]));
+    site.host
+        .wait_booted_after(seen, lab::host::BOOTED_WITHIN)
+        .unwrap();
+    assert_eq!(shutdown::heard(&site.host).unwrap(), [""; 0]);
+}
+
 #[test]
 #[ignore = "needs the lab"]
 fn a_pivoted_host_keeps_its_configuration() {

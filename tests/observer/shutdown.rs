@@ -9,6 +9,7 @@ use super::host::Host;
 
 /// Holds an inhibitor until it was told, and for a moment more.
 const LISTENER: &str = r#"
+rm --force /var/observer-heard
 systemd-run --quiet --collect systemd-inhibit --what=shutdown --mode=delay --who=observer --why=listens sh -c '
     signal=type=signal,interface=org.freedesktop.login1.Manager,member=PrepareForShutdown
     stdbuf --output=L busctl monitor --match="$signal" 2>&1 | {

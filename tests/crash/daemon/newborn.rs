@@ -66,7 +66,7 @@ impl Newborn {
         // That it is Done is the daemon's own word then, and its last.
         let given = etc.join(GIVEN);
         let mut annotations: serde_json::Map<String, Value> =
-            serde_json::from_slice(&fs::read(&given)?)?;
+            serde_json::from_slice(&fs::read(&given).context(GIVEN)?).context(GIVEN)?;
         annotations.remove(annotation::STATE);
         fs::write(&given, serde_json::to_vec(&annotations)?)?;
         let known = cluster.objects().node(node).await?;
