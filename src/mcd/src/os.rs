@@ -24,7 +24,7 @@ use tracing::error;
 pub use cli::Cli;
 
 use cli::Verb;
-use context::Context;
+use context::{Context, lock_deployments};
 use host::execute::chain;
 use report::Report;
 
@@ -70,6 +70,10 @@ fn act(verb: &Verb) -> anyhow::Result<Report> {
         Verb::Guard(guard) if guard.install => install::run(&context),
         Verb::Guard(guard) if guard.prove => Ok(guard::prove(&context, guard.deadline())),
         Verb::Guard(_) => guard::run(&context),
+        Verb::SyncEachObject => {
+            lock_deployments()?.sync_each_object()?;
+            Ok(Report::done())
+        }
         Verb::Verify => verify::run(&context),
     }
 }

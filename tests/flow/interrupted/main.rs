@@ -243,6 +243,10 @@ impl Scene {
         let booted = self.boots()?.len() - boots;
         ensure!(booted == 3, "the host was booted {booted} times");
         self.evicted_none(since)?;
+        let setting = ["get", "core.per-object-fsync"];
+        let ostree = ["ostree", "config", "--repo=/sysroot/ostree/repo"];
+        let setting = self.host()?.run(ostree.into_iter().chain(setting))?;
+        ensure!(setting.trim() == "true", "beside etcd it is {setting}");
         self.pause(false).await?;
         self.in_control_plane(false).await?;
         self.of_topology(None).await?;

@@ -85,6 +85,24 @@ impl Deployments {
         self.reload()
     }
 
+    /// Has each object that comes into the repository brought to disk by itself, from now on: slower, and no long wait for the disk at the
+    /// end, in which a database beside it would miss its deadlines. The lock must be held.
+    ///
+    /// # Errors
+    /// [`Error::Ostree`].
+    pub fn sync_each_object(&self) -> Result<()> {
+        const GROUP: &str = "core";
+        const KEY: &str = "per-object-fsync";
+        let repo = self.sysroot.repo();
+        let config = repo.copy_config();
+        if config.boolean(GROUP, KEY).is_ok_and(|is_set| is_set) {
+            return Ok(());
+        }
+        config.set_boolean(GROUP, KEY, true);
+        repo.write_config(&config)
+            .doing(|| format!("set {GROUP}.{KEY} of the repository"))
+    }
+
     /// Gives the lock back.
     pub fn unlock(&mut self) {
         if self.is_locked {

@@ -70,6 +70,8 @@ struct Facts {
     boot_id: String,
     /// Whether the guard is on the host.
     is_guarded: bool,
+    /// Whether a repository beside etcd is set for that.
+    is_repository_set: bool,
     /// The stored plan: made in this process, or found in the journal.
     plan: Option<planning::Stored>,
 }
@@ -332,23 +334,20 @@ impl Agent {
         if !self.known.facts().is_guarded {
             let left = self.helper.stop_left(&prepare::VERBS).await;
             left.map_err(|error| Chain(&error).to_string())?;
-            let name = self.name_attempt();
-            let installed = self
-                .helper
-                .run("guard", &name, &["--install"], Priority::Normal)
-                .await;
-            match installed {
-                Ok(report) if report.outcome == Outcome::Done => {
-                    self.known.facts().is_guarded = true;
-                }
-                Ok(report) => return Err(report.because()),
-                Err(error) => return Err(Chain(&error).to_string()),
-            }
+            self.at_once("guard", &["--install"]).await?;
+            self.known.facts().is_guarded = true;
         }
         // Without the API server the host is still looked after.
         let Some(mut node) = desired::latest(&self.seen) else {
             return Ok(());
         };
+        if node.is_control_plane && !self.known.facts().is_repository_set {
+            match self.at_once("sync-each-object", &[]).await {
+                Ok(()) => self.known.facts().is_repository_set = true,
+                // How fast a disk is written is no reason to leave a node as it is.
+                Err(error) => tracing::warn!(error, "the repository is not set yet"),
+            }
+        }
         let text = |error: adopt::Error| Chain(&error).to_string();
         let root = Root::open(&self.root, None).map_err(|error| text(error.into()))?;
         if adopt::is_new(&node) {
@@ -373,6 +372,17 @@ impl Agent {
             tracing::info!(config = name, "wrote the first record of this host");
         }
         Ok(())
+    }
+
+    /// Runs a verb of `mcd-os` that is no part of an update.
+    async fn at_once(&self, verb: &str, arguments: &[&str]) -> Result<(), String> {
+        let name = self.name_attempt();
+        let run = self.helper.run(verb, &name, arguments, Priority::Normal);
+        match run.await {
+            Ok(report) if report.outcome == Outcome::Done => Ok(()),
+            Ok(report) => Err(report.because()),
+            Err(error) => Err(Chain(&error).to_string()),
+        }
     }
 
     /// An idle daemon keeps no connection but its watch, and no memory that it does not use.

@@ -52,6 +52,8 @@ pub enum Verb {
     },
     /// What runs at boot: compares the booted deployment with the journal
     Guard(Guard),
+    /// Has the repository bring each object to disk by itself, as beside etcd
+    SyncEachObject,
     /// Checks the host against the configuration it is recorded to be in
     Verify,
 }
@@ -81,9 +83,11 @@ impl Verb {
     /// Whether `/sysroot` and `/boot` have to be writable for it.
     pub const fn writes_deployments(&self) -> bool {
         match self {
-            Self::Fetch { .. } | Self::Rehearse { .. } | Self::Apply { .. } | Self::Rollback => {
-                true
-            }
+            Self::Fetch { .. }
+            | Self::Rehearse { .. }
+            | Self::Apply { .. }
+            | Self::Rollback
+            | Self::SyncEachObject => true,
             Self::Guard(guard) => !guard.install,
             Self::Deployments { .. } | Self::Verify => false,
         }
@@ -112,6 +116,7 @@ mod tests {
             "mcd-os guard",
             "mcd-os guard --prove --deadline 60",
             "mcd-os guard --install",
+            "mcd-os sync-each-object",
             "mcd-os verify",
         ] {
             Cli::try_parse_from(line.split(' ')).unwrap();
