@@ -66,7 +66,7 @@ binaries: setup
 test: lint unit
 	$(MAKE) binaries PROFILE=lab
 	cargo test --locked -p lab --test control_plane --test host --test image --test node --test pod -- --ignored --test-threads=1
-	cargo test --locked -p tests --test two-controllers --test cordon --test traffic --test mcd-os -- --ignored --test-threads=1
+	cargo test --locked -p tests --test two-controllers --test cordon --test certificates --test traffic --test mcd-os -- --ignored --test-threads=1
 	cargo test --locked -p tests --test bad-input --test interrupted -- --ignored --test-threads=1
 	cargo test --locked -p tests --test mutants -- --ignored --test-threads=1
 	cargo test --locked -p tests --test crash -- --ignored --test-threads=1 --nocapture \

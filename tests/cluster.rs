@@ -3,10 +3,12 @@
 //!
 //! - [`objects`]: the cluster's objects, as an administrator writes and reads them
 //! - [`account`]: service accounts, as pods have them
+//! - `certificates`: those that a cluster rotates
 //! - `controller`, `daemon`: the programs under test
 //! - `spec`: what a cluster is made from; `start`: how it comes up
 
 pub mod account;
+mod certificates;
 mod controller;
 mod daemon;
 pub mod objects;

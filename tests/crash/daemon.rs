@@ -9,16 +9,20 @@
 //! - `ledger`: points, and at which of them somebody was killed
 //! - `look`: what the host and its Node are between two lives
 //! - `newborn`: the same where the node is met for the first time
+//! - `rotation`: the same while certificates are brought to it
 
 mod ledger;
 mod look;
 mod newborn;
+mod rotation;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::annotation;
+use k8s_openapi::api::core::v1::Node;
 use lab::host::Pod;
 use lab::tree::Overlay;
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,6 +34,7 @@ use tests::observer::host::Fact;
 use self::ledger::{Course, Ledger};
 use self::look::Looks;
 use self::newborn::Newborn;
+use self::rotation::Rotation;
 use super::tracer::{self, Order};
 
 const NODE: &str = "worker-0";
@@ -75,12 +80,14 @@ pub(crate) enum Victim {
     Host,
 }
 
-/// An update from one configuration to another; before that, the node's first meeting with the daemon.
+/// An update from one configuration to another; before that, the node's first meeting with the daemon; after
+/// it, certificates that are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Adoption,
     WithReboot,
     Live,
+    Certificates,
 }
 
 impl Way {
@@ -89,6 +96,7 @@ impl Way {
             Self::Adoption => "mcd, on a new node",
             Self::WithReboot => "mcd, with a reboot",
             Self::Live => "mcd, without a reboot",
+            Self::Certificates => "mcd, certificates",
         }
     }
 }
@@ -111,7 +119,8 @@ pub(crate) async fn run(logs: &str, victim: Victim) -> Result<String> {
         victim,
         ledger: Ledger::default(),
     };
-    for way in [Way::Adoption, Way::WithReboot, Way::Live] {
+    // The last changes what a pool is rendered from.
+    for way in [Way::Adoption, Way::WithReboot, Way::Live, Way::Certificates] {
         suite.way(way).await?;
     }
     Ok(suite.ledger.report())
@@ -133,10 +142,10 @@ impl Suite {
             self.pods_ready().await?;
             held(self.cluster.daemon(NODE)?).await?;
             let is_cut = round < CUT_MAX;
-            if way == Way::Adoption {
-                self.adopt(is_cut).await?;
-            } else {
-                self.update(way, round, is_cut).await?;
+            match way {
+                Way::Adoption => self.adopt(is_cut).await?,
+                Way::WithReboot | Way::Live => self.update(way, round, is_cut).await?,
+                Way::Certificates => self.rotate(round, is_cut).await?,
             }
             let (cuts, _) = self.ledger.kills(name);
             eprintln!("{name}: update {round} was cut {cuts} times");
@@ -167,7 +176,8 @@ impl Suite {
         let reboots = way == Way::WithReboot;
         let host = self.cluster.host(NODE)?;
         let mut looks = Looks::begin(host, from, target.clone(), reboots)?;
-        while let Some(killed) = self.live(way, &target, is_cut).await? {
+        let end = is_done(target);
+        while let Some(killed) = self.live(way, &end, is_cut).await? {
             if self.victim == Victim::Host {
                 self.cluster.kill(NODE)?;
             }
@@ -191,8 +201,8 @@ impl Suite {
     /// Has the daemon meet a node that is as an installer left it, but without a record.
     async fn adopt(&mut self, is_cut: bool) -> Result<()> {
         let mut newborn = Newborn::begin(&self.cluster, NODE, POOL).await?;
-        let target = newborn.target.clone();
-        while let Some(killed) = self.live(Way::Adoption, &target, is_cut).await? {
+        let end = is_done(newborn.target.clone());
+        while let Some(killed) = self.live(Way::Adoption, &end, is_cut).await? {
             if self.victim == Victim::Host {
                 self.cluster.kill(NODE)?;
             }
@@ -203,6 +213,22 @@ impl Suite {
             held(self.cluster.daemon(NODE)?).await?;
         }
         newborn.end(self.cluster.host(NODE)?)
+    }
+
+    /// Has the cluster rotate certificates under a node that is Done.
+    async fn rotate(&mut self, round: usize, is_cut: bool) -> Result<()> {
+        let mut rotation = Rotation::begin(&self.cluster, NODE, round).await?;
+        let end = rotation.end_of_lives();
+        while let Some(killed) = self.live(Way::Certificates, &end, is_cut).await? {
+            if self.victim == Victim::Host {
+                self.cluster.kill(NODE)?;
+            }
+            rotation
+                .look(self.cluster.host(NODE)?, &killed)
+                .with_context(|| format!("killed at {killed}"))?;
+            held(self.cluster.daemon(NODE)?).await?;
+        }
+        rotation.end(self.cluster.host(NODE)?)
     }
 
     /// The MachineConfig of an update, its content, and what holds then.
@@ -270,13 +296,13 @@ impl Suite {
         Ok(target)
     }
 
-    /// Lives of the daemon until one is killed, and where; none if the node is Done in the end.
-    async fn live(&mut self, way: Way, target: &str, is_cut: bool) -> Result<Option<String>> {
+    /// Lives of the daemon until one is killed, and where; none if it is at its end in one.
+    async fn live(&mut self, way: Way, end: &End, is_cut: bool) -> Result<Option<String>> {
         loop {
             let objects = Objects::new(self.cluster.control_plane().client().await?);
             let pod = self.cluster.daemon(NODE)?;
             let pid = held(pod).await?;
-            let watch = tokio::spawn(end_when_done(objects, target.to_owned(), pid));
+            let watch = tokio::spawn(end_when_done(objects, Arc::clone(end), pid));
             let is_cut = is_cut && self.ledger.kills(way.name()).1 < KILLS_MAX;
             let (mut course, mut killed) = (Course::default(), None);
             let ledger = &mut self.ledger;
@@ -292,14 +318,14 @@ impl Suite {
                 })
             })?;
             watch.abort();
-            if let Ok(end) = watch.await {
-                end?;
+            if let Ok(ended) = watch.await {
+                ended?;
             }
             if killed.is_some() {
                 return Ok(killed);
             }
             let node = self.cluster.objects().node(NODE).await?;
-            if objects::is_done_in(&node, target) {
+            if end(&node) {
                 return Ok(None);
             }
             // The host went down, and took it along.
@@ -319,12 +345,19 @@ async fn held(pod: &Pod) -> Result<i32> {
     }
 }
 
+/// Whether nothing is left to do, by what the Node says.
+type End = Arc<dyn Fn(&Node) -> bool + Send + Sync>;
+
+fn is_done(target: String) -> End {
+    Arc::new(move |node| objects::is_done_in(node, &target))
+}
+
 /// Ends a life that nobody ends any more.
-async fn end_when_done(objects: Objects, target: String, pid: i32) -> Result<()> {
+async fn end_when_done(objects: Objects, end: End, pid: i32) -> Result<()> {
     let until = Instant::now() + LIFE_MAX;
     let pid = Pid::from_raw(pid).context("no process")?;
     loop {
-        if objects::is_done_in(&objects.node(NODE).await?, &target) {
+        if end(&objects.node(NODE).await?) {
             tokio::time::sleep(REST).await;
             // It may have been killed meanwhile.
             kill_process(pid, Signal::TERM).ok();

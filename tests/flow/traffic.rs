@@ -72,6 +72,7 @@ async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
     let pods = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{NODE}");
     let expected = [
         (evict, eviction),
+        (format!("get {CERTIFICATES}"), Value::Null),
         (format!("get {CONFIGS}/{target}"), Value::Null),
         (format!("get {OPERATOR}"), Value::Null),
         (format!("list {pods}"), Value::Null),
@@ -131,11 +132,15 @@ async fn adopt(cluster: &mut Cluster, binaries: &Binaries) -> Result<()> {
             "machineconfiguration.openshift.io/state": ["Done"],
         }))
     );
-    assert_eq!(asked.others, BTreeMap::new());
+    let expected = [(format!("get {CERTIFICATES}"), Value::Null)];
+    assert_eq!(asked.others, once(expected));
     Ok(())
 }
 
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
+/// Asked for once a life; this cluster has none.
+const CERTIFICATES: &str =
+    "/apis/machineconfiguration.openshift.io/v1/controllerconfigs/machine-config-controller";
 const OPERATOR: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
 
 /// Has the node updated; the target, and what its daemon asked for meanwhile.

@@ -29,10 +29,10 @@ pub const FIRST_PIVOT_CONFIG: &str = "machineconfiguration.openshift.io/firstPiv
 /// On a Node; written by the controller: `""` once the node got the labels of the custom pool it was born in.
 pub const CUSTOM_POOL_LABELS_APPLIED: &str =
     "machineconfiguration.openshift.io/customPoolLabelsApplied";
-/// On a Node; written by OpenShift's daemon, not yet by ours: resource version of the ControllerConfig whose certificates were last written.
+/// On a Node; written by the daemon: resource version of the ControllerConfig whose certificates were last written.
 pub const LAST_SYNCED_CONTROLLER_CONFIG: &str =
     "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion";
-/// On a Node; written by OpenShift's daemon, not yet by ours: last seen `service-ca-rotate` of the ControllerConfig, `"true"` or `"false"`.
+/// On a Node; written by the daemon: last seen `service-ca-rotate` of the ControllerConfig, `"true"` or `"false"`.
 pub const LAST_OBSERVED_SERVER_CA: &str =
     "machineconfiguration.openshift.io/lastObservedServerCAAnnotation";
 

@@ -116,6 +116,18 @@ impl Access {
         }
     }
 
+    /// Whether the server that this identity leads to is whom its authority vouches for. What it answers does not matter: a certificate
+    /// is shown before anything is asked.
+    ///
+    /// # Errors
+    /// All of [`wire::Error`] but [`wire::Error::Refused`] and [`wire::Error::Answer`], which are answers.
+    pub async fn meets_its_server(&self) -> Result<(), wire::Error> {
+        match self.get::<serde::de::IgnoredAny>("/version").await {
+            Ok(_) | Err(wire::Error::Refused { .. } | wire::Error::Answer { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     const fn files(kubeconfig: PathBuf, read: Reader, token: Option<PathBuf>) -> Self {
         Self {
             source: Source::Files {
@@ -213,6 +225,16 @@ impl fmt::Debug for Access {
         }
         shown.finish_non_exhaustive()
     }
+}
+
+/// The text of a kubeconfig with another authority for the server of its current context; all else of it is kept.
+///
+/// Shape: `path` names it in errors; `bundle` is PEM and is written inline. Nothing where the authority is that already.
+///
+/// # Errors
+/// [`Error::Kubeconfig`].
+pub fn with_authority(path: &Path, text: &[u8], bundle: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    kubeconfig::with_authority(path, text, bundle)
 }
 
 async fn connect(

@@ -2,6 +2,7 @@
 //!
 //! It must not know: files, clocks, networks, async. Values in, values out.
 //!
+//! - [`certificates`]: what a cluster rotates under its nodes
 //! - [`diff`]: what differs between two MachineConfigs
 //! - [`disruption`]: what a change does to a running node
 //! - [`ignition`]: Ignition configurations, read and validated
@@ -16,6 +17,7 @@
 //! - [`spec`]: a MachineConfig, read
 //! - [`verify`]: what must hold on a host, and the judgement over what was observed
 
+pub mod certificates;
 pub mod diff;
 pub mod disruption;
 mod hex;

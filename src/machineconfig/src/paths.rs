@@ -62,10 +62,14 @@ const CLOSED: [(&str, &str); 20] = [
 /// Units that watch over updates; a configuration that changed them could not be taken back.
 const OWN_UNITS: [&str; 2] = ["slipway-guard.service", "slipway-verify.service"];
 
-const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
-const CLOUD_CA: &str = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
+/// CA that signs what the API server shows the kubelets.
+pub(crate) const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
+/// CA of the cloud's API.
+pub(crate) const CLOUD_CA: &str =
+    "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
 const USER_CA: &str = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
-const REGISTRY_CERTIFICATES: &str = "/etc/docker/certs.d";
+/// Where container tools look for a registry's CA, one directory a registry.
+pub(crate) const REGISTRY_CERTIFICATES: &str = "/etc/docker/certs.d";
 const REGISTRY_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
 
 /// Written at first boot, then kept up to date as certificates rotate. Source: `daemon.md` 3.6.

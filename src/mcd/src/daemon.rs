@@ -11,6 +11,7 @@
 //! - [`helper`]: running `mcd-os` on the host
 //! - [`adopt`]: a node that is met for the first time
 //! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`prove`], [`give_back`]: one command each
+//! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`announce`]: events and the log lines that people search for
 //! - [`figures`]: metrics and health
 
@@ -18,6 +19,7 @@ pub mod adopt;
 pub mod agent;
 pub mod announce;
 pub mod apply;
+pub mod certificates;
 pub mod cli;
 pub mod desired;
 pub mod drain;
@@ -47,6 +49,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use agent::{Agent, Known};
 use announce::Announcer;
+use certificates::Keeper;
 use cli::Options;
 use figures::Figures;
 use helper::Helper;
@@ -87,7 +90,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let speaker = Speaker {
         component: COMPONENT.to_owned(),
         host: options.node.clone(),
-        namespace: options.events_namespace,
+        namespace: options.events_namespace.clone(),
     };
     let (recorder, speaking) = Recorder::new(Arc::clone(&account), speaker);
     let announcer = Announcer::new(recorder, options.node.clone(), seen.clone(), Timestamp::now);
@@ -106,6 +109,17 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         now: Timestamp::now,
         known: Known::default(),
     };
+    let certificates = Keeper {
+        root: &agent.root,
+        kubeconfig: &options.kubeconfig,
+        token: &options.token,
+        namespace: &options.events_namespace,
+        account: &agent.account,
+        writer: &agent.writer,
+        seen: seen.clone(),
+        helper: &agent.helper,
+        announcer: &agent.announcer,
+    };
     let (inputs_to, inputs) = mpsc::channel(INPUTS);
     let (looked_at, looked) = oneshot::channel();
     // These words, and those in `announce`, are looked for by clients of the original.
@@ -118,6 +132,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             writing,
             publishing,
             speaking,
+            certificates::keep(certificates, shutdown.clone()),
             endpoint.serve(figures, shutdown.clone()),
         )
     });

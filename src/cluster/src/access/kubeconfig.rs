@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, NamedAuthInfo, NamedCluster};
+use serde_norway::Value;
 
 use super::{Error, Reader};
+
+const NOT_YAML: &str = "it is not a kubeconfig in YAML";
+const NO_CLUSTER: &str = "the context names no cluster";
 
 /// A kubeconfig that points to no file any more, and the bytes it was made of: equal bytes make an equal client.
 pub(super) struct Material {
@@ -66,14 +70,43 @@ fn parse(path: &Path, text: &[u8]) -> Result<Kubeconfig, Error> {
     let text = std::str::from_utf8(text).map_err(|_| refuse(path, "it is not UTF-8"))?;
     // Not by kube's own `from_yaml`: its parser makes a daemon's program larger by a megabyte. The
     // message is dropped, because it may quote the text, which holds keys.
-    serde_norway::from_str(text).map_err(|_| refuse(path, "it is not a kubeconfig in YAML"))
+    serde_norway::from_str(text).map_err(|_| refuse(path, NOT_YAML))
 }
 
-/// Cluster and user of the current context.
-fn selected<'a>(
+/// See [`super::with_authority`].
+pub(super) fn with_authority(
     path: &Path,
-    kubeconfig: &'a mut Kubeconfig,
-) -> Result<(&'a mut Cluster, &'a mut AuthInfo), Error> {
+    text: &[u8],
+    bundle: &[u8],
+) -> Result<Option<Vec<u8>>, Error> {
+    const DATA: &str = "certificate-authority-data";
+    const FILE: &str = "certificate-authority";
+    let (name, _) = context(path, &parse(path, text)?)?;
+    // Written from what was read without types, so that nothing is lost that this program does not know.
+    let not_yaml = |_| refuse(path, NOT_YAML);
+    let mut whole: Value = serde_norway::from_slice(text).map_err(not_yaml)?;
+    let cluster = whole
+        .get_mut("clusters")
+        .and_then(Value::as_sequence_mut)
+        .into_iter()
+        .flatten()
+        .find(|named| named.get("name").and_then(Value::as_str) == Some(&name))
+        .and_then(|named| named.get_mut("cluster"))
+        .and_then(Value::as_mapping_mut)
+        .ok_or_else(|| refuse(path, NO_CLUSTER))?;
+    let data = Value::String(STANDARD.encode(bundle));
+    // Of both, the data count.
+    let is_file_gone = cluster.remove(FILE).is_some();
+    let before = cluster.insert(DATA.into(), data.clone());
+    if before.as_ref() == Some(&data) && !is_file_gone {
+        return Ok(None);
+    }
+    let text = serde_norway::to_string(&whole).map_err(not_yaml)?;
+    Ok(Some(text.into_bytes()))
+}
+
+/// Names of cluster and user in the current context.
+fn context(path: &Path, kubeconfig: &Kubeconfig) -> Result<(String, String), Error> {
     let name = kubeconfig
         .current_context
         .as_deref()
@@ -84,13 +117,22 @@ fn selected<'a>(
         .find(|context| context.name == name)
         .and_then(|context| context.context.as_ref())
         .ok_or_else(|| refuse(path, "current-context names no context"))?;
-    let user_name = context.user.as_deref().unwrap_or_default();
+    let user = context.user.clone().unwrap_or_default();
+    Ok((context.cluster.clone(), user))
+}
+
+/// Cluster and user of the current context.
+fn selected<'a>(
+    path: &Path,
+    kubeconfig: &'a mut Kubeconfig,
+) -> Result<(&'a mut Cluster, &'a mut AuthInfo), Error> {
+    let (cluster_name, user_name) = context(path, kubeconfig)?;
     let cluster = kubeconfig
         .clusters
         .iter_mut()
-        .find(|named| named.name == context.cluster)
+        .find(|named| named.name == cluster_name)
         .and_then(|NamedCluster { cluster, .. }| cluster.as_mut())
-        .ok_or_else(|| refuse(path, "the context names no cluster"))?;
+        .ok_or_else(|| refuse(path, NO_CLUSTER))?;
     let user = kubeconfig
         .auth_infos
         .iter_mut()
@@ -256,6 +298,40 @@ current-context: x
         let read = reader(&[(KUBECONFIG, &text), ("/etc/kubernetes/ca.crt", "authority")]);
         let error = load(Path::new(KUBECONFIG), &read, None).err().unwrap();
         assert!(error.to_string().ends_with("credential plugin"), "{error}");
+    }
+
+    #[test]
+    fn an_authority_is_replaced_and_all_else_is_kept() {
+        let change = |text: &str| with_authority(Path::new("/k"), text.as_bytes(), b"new");
+        let text =
+            TEXT.replace("server:", "tls-server-name: api, server:") + "clusters-of-others: [1]\n";
+        let changed = String::from_utf8(change(&text).unwrap().unwrap()).unwrap();
+        let mut expected: Value = serde_norway::from_str(&text).unwrap();
+        let cluster = expected["clusters"][0]["cluster"].as_mapping_mut().unwrap();
+        cluster.remove("certificate-authority");
+        cluster.insert("certificate-authority-data".into(), "bmV3".into());
+        assert_eq!(serde_norway::from_str::<Value>(&changed).unwrap(), expected);
+        assert_eq!(
+            change(&changed).unwrap(),
+            None,
+            "it has that authority already"
+        );
+        let read = files("pem");
+        let with = move |path: &Path| match path.to_str() {
+            Some(KUBECONFIG) => Ok(changed.clone().into_bytes()),
+            _ => read(path),
+        };
+        load(Path::new(KUBECONFIG), &(Box::new(with) as Reader), None).unwrap();
+        for (text, why) in [
+            ("current-context: x", "no context"),
+            ("no kubeconfig", "in YAML"),
+        ] {
+            let error = change(text).unwrap_err().to_string();
+            assert!(
+                error.starts_with("cannot use kubeconfig /k: ") && error.ends_with(why),
+                "{error}"
+            );
+        }
     }
 
     #[test]

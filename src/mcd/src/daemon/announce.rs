@@ -54,6 +54,11 @@ impl Word {
         Self::new(Severity::Warning, "FailedToUncordon", text.to_owned())
     }
 
+    /// Certificates of the cluster cannot be used.
+    pub fn certificates_refused(text: &str) -> Self {
+        Self::new(Severity::Warning, "CertificatesRefused", text.to_owned())
+    }
+
     /// The host is not what its record says.
     pub fn validation_failed(text: &str) -> Self {
         Self::new(

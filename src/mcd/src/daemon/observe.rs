@@ -85,6 +85,21 @@ pub fn open_journal(root: &Root) -> Result<Option<Journal>, Error> {
     Ok((!over).then_some(journal))
 }
 
+/// Whether the host is on its way into a deployment that is made already: what is written into this one's `/etc` stays behind.
+///
+/// # Errors
+/// All of [`Error`] but [`Error::Record`].
+pub fn is_leaving(root: &Root) -> Result<bool, Error> {
+    let Some(journal) = open_journal(root)? else {
+        return Ok(false);
+    };
+    Ok(match journal.stage {
+        Stage::Applying | Stage::Switching => true,
+        Stage::Switched => journal.boot_id == boot_id(root)?,
+        Stage::Booted | Stage::Failed { .. } | Stage::RollingBack { .. } => false,
+    })
+}
+
 /// Everything that was read.
 #[derive(Debug, Clone)]
 pub struct Host {

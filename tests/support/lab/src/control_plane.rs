@@ -225,6 +225,21 @@ impl ControlPlane {
         &self.ca_pem
     }
 
+    /// Another CA's certificate, in PEM: one that has signed nothing of this control plane.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub fn another_authority(&self) -> Result<Vec<u8>> {
+        let directory = tempfile::tempdir()?;
+        let files = Files::new(directory.path().to_path_buf());
+        run(
+            &self.programs.path(Program::Pki),
+            &arguments::pki(&files, &self.listen),
+        )?;
+        Ok(fs::read(files.ca())?)
+    }
+
     /// The audit log: JSON, one event a line, complete at any time.
     pub fn audit_log(&self) -> PathBuf {
         self.files.audit_log()

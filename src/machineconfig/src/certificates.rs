@@ -1,0 +1,176 @@
+//! Certificates that a cluster rotates under its nodes, outside of configurations: which files a node has of them, and what is in those.
+//!
+//! Source: `daemon.md` 7.4.
+
+use std::collections::BTreeMap;
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+
+use crate::paths::{CLOUD_CA, KUBELET_CA, REGISTRY_CERTIFICATES};
+
+/// Where container tools look for a registry's CA, one directory a registry.
+pub const REGISTRIES: &str = REGISTRY_CERTIFICATES;
+
+/// File of a registry's CA in its directory.
+const REGISTRY: &str = "ca.crt";
+
+/// First line of a registry's file, by which it is known as ours when its registry is not named any more. Text before a certificate means
+/// nothing to who reads PEM.
+const OURS: &str = "# Of ControllerConfig machine-config-controller; removed when that names this registry no more.\n";
+
+/// What a cluster tells its nodes.
+#[derive(Debug, Clone, Default)]
+pub struct Told<'a> {
+    /// `spec.kubeAPIServerServingCAData`; empty says nothing.
+    pub kubelet: &'a [u8],
+    /// `spec.cloudProviderCAData`; empty says nothing.
+    pub cloud: &'a [u8],
+    /// Those of registries. Two of one registry are both trusted.
+    pub registries: Vec<Registry<'a>>,
+}
+
+/// Certificates of one registry.
+#[derive(Debug, Clone)]
+pub struct Registry<'a> {
+    /// JSON path of the item.
+    pub field: String,
+    /// `file`: the registry's host, `..` before its port.
+    pub file: &'a str,
+    /// `data`, PEM.
+    pub data: &'a [u8],
+}
+
+/// A file as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bundle {
+    /// Where.
+    pub path: String,
+    /// Its content.
+    pub pem: Vec<u8>,
+    /// Whether it is written only where the directory of all registries is.
+    pub is_registry: bool,
+}
+
+/// What a node should have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Files, in a stable order.
+    pub bundles: Vec<Bundle>,
+    /// Directories below [`REGISTRIES`] that are somebody's, also where their certificates are refused: what they hold stays.
+    pub registries: Vec<String>,
+    /// What is refused: the field and why. What is on the host stays in force.
+    pub refused: Vec<String>,
+}
+
+/// What a node should have by what its cluster tells it.
+pub fn wanted(told: &Told<'_>) -> Wanted {
+    let mut wanted = Wanted::default();
+    for (field, path, pem) in [
+        ("spec.kubeAPIServerServingCAData", KUBELET_CA, told.kubelet),
+        ("spec.cloudProviderCAData", CLOUD_CA, told.cloud),
+    ] {
+        if pem.is_empty() {
+            continue;
+        }
+        match check(pem) {
+            Ok(()) => wanted.bundles.push(Bundle {
+                path: path.to_owned(),
+                pem: lines(pem),
+                is_registry: false,
+            }),
+            Err(why) => wanted.refused.push(format!("{field} {why}")),
+        }
+    }
+    let mut registries: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for Registry { field, file, data } in &told.registries {
+        let Some(host) = host(file) else {
+            let why = "is no host of a registry";
+            wanted.refused.push(format!("{field}.file {file:?} {why}"));
+            continue;
+        };
+        wanted.registries.push(host.clone());
+        match check(data) {
+            Ok(()) => registries.entry(host).or_default().extend(lines(data)),
+            Err(why) => wanted.refused.push(format!("{field}.data {why}")),
+        }
+    }
+    wanted.registries.sort_unstable();
+    wanted.registries.dedup();
+    for (host, pem) in registries {
+        wanted.bundles.push(Bundle {
+            path: registry_path(&host),
+            pem: [OURS.as_bytes(), &pem].concat(),
+            is_registry: true,
+        });
+    }
+    wanted
+}
+
+/// Path of the file of a registry's CA; `host` is the name of its directory.
+pub fn registry_path(host: &str) -> String {
+    format!("{REGISTRIES}/{host}/{REGISTRY}")
+}
+
+/// Whether a registry's file was written from a ControllerConfig.
+pub fn is_ours(bytes: &[u8]) -> bool {
+    bytes.starts_with(OURS.as_bytes())
+}
+
+/// Whether this is a bundle of certificates in PEM.
+///
+/// # Errors
+/// What is wrong with it, to follow its name.
+pub fn check(pem: &[u8]) -> Result<(), &'static str> {
+    let mut count = 0_usize;
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let is_der = certificate.is_ok_and(|certificate| is_whole(&certificate));
+        if !is_der {
+            return Err("has a malformed certificate");
+        }
+        count += 1;
+    }
+    if count == 0 {
+        return Err("holds no certificate in PEM");
+    }
+    Ok(())
+}
+
+/// Whether bytes are one DER sequence from the first to the last, as a certificate is. Source: X.690, 8.1.3 and 8.9.
+fn is_whole(der: &[u8]) -> bool {
+    const SEQUENCE: u8 = 0x30;
+    let [SEQUENCE, first, rest @ ..] = der else {
+        return false;
+    };
+    let bytes = usize::from(first & 0x7f);
+    if first & 0x80 == 0 {
+        return rest.len() == bytes;
+    }
+    match rest.split_at_checked(bytes) {
+        Some((length, content)) if (1..=4).contains(&bytes) => {
+            let length = length
+                .iter()
+                .fold(0_usize, |sum, byte| sum << 8 | usize::from(*byte));
+            content.len() == length
+        }
+        Some(_) | None => false,
+    }
+}
+
+/// A bundle that another may follow.
+fn lines(pem: &[u8]) -> Vec<u8> {
+    let mut lines = pem.trim_ascii().to_vec();
+    lines.push(b'\n');
+    lines
+}
+
+/// Directory of a registry: names of files in a ConfigMap hold no `:`, so `..` stands before a port.
+fn host(file: &str) -> Option<String> {
+    let host = file.replacen("..", ":", 1);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    let is_one = host.bytes().all(plain) && host.bytes().any(|byte| byte.is_ascii_alphanumeric());
+    is_one.then_some(host)
+}
+
+#[cfg(test)]
+mod tests;

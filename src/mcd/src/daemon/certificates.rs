@@ -1,0 +1,287 @@
+//! Certificates that the cluster rotates: from its ControllerConfig to this host, outside of configurations and without a reboot.
+//!
+//! They come whatever the node's phase is and whether its pool is paused: a kubelet whose CA runs out is lost. The ControllerConfig is
+//! asked for now and then instead of watched, because certificates are rotated weeks before they run out, and a watch would hold a
+//! connection of the pod's own identity open on every node.
+//!
+//! - [`files`]: bundles in `/etc`
+//! - [`rotation`]: the CA by which this node knows the API server
+//!
+//! Source: `daemon.md` 7.4, 7.5.
+
+pub mod files;
+pub mod rotation;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use api::controller_config::{self, ImageRegistryBundle};
+use api::{ControllerConfigSpec, annotation};
+use cluster::access::Access;
+use cluster::node_writer::{self, Change, NodeWriter};
+use cluster::watch::Seen;
+use cluster::wire::{self, Content};
+use http::Method;
+use machineconfig::certificates::{Registry, Told, wanted};
+use serde::Deserialize;
+use service::backoff::{Backoff, spread};
+use service::memory;
+use service::report::Chain;
+use service::shutdown::Shutdown;
+use tokio::sync::watch;
+
+use super::announce::{Announcer, Word};
+use super::desired;
+use super::helper::Helper;
+
+/// How often the ControllerConfig is asked for, at most. A node asks in the upper half of it, so that a fleet does not ask at once.
+const PACE: Duration = Duration::from_mins(15);
+
+/// How soon it is asked for again after a failure, at first.
+const RETRY: Duration = Duration::from_mins(1);
+
+const CONTROLLER_CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/controllerconfigs";
+
+/// Why certificates are not in force yet. All of it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server did not give an object.
+    #[error(transparent)]
+    Read(#[from] wire::Error),
+    /// The Node cannot be written.
+    #[error(transparent)]
+    Write(#[from] node_writer::Error),
+    /// A file on the host.
+    #[error(transparent)]
+    Files(#[from] files::Error),
+    /// The API server's CA.
+    #[error(transparent)]
+    Rotation(#[from] rotation::Error),
+}
+
+/// Keeps the certificates of one host.
+#[derive(Debug)]
+pub struct Keeper<'a> {
+    /// Where the host's root is mounted.
+    pub root: &'a Path,
+    /// Kubeconfig of the kubelet, on the host.
+    pub kubeconfig: &'a Path,
+    /// Token of the pod's service account, in the pod.
+    pub token: &'a Path,
+    /// Namespace of the ConfigMap with the API server's CA.
+    pub namespace: &'a str,
+    /// The pod's own identity.
+    pub account: &'a Access,
+    /// Writes the Node.
+    pub writer: &'a NodeWriter,
+    /// The Node as it is seen.
+    pub seen: watch::Receiver<Seen>,
+    /// Reaches the host's systemd.
+    pub helper: &'a Helper,
+    /// Says what is refused.
+    pub announcer: &'a Announcer,
+}
+
+/// A ControllerConfig, as far as it is needed here.
+#[derive(Debug, Deserialize)]
+struct Config {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: ControllerConfigSpec,
+}
+
+/// The same without what it says.
+#[derive(Debug, Deserialize)]
+struct Head {
+    metadata: Metadata,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+impl Metadata {
+    /// What a Node says that has done all of it.
+    fn marks(&self) -> [(&'static str, String); 2] {
+        [
+            (
+                annotation::LAST_SYNCED_CONTROLLER_CONFIG,
+                self.resource_version.clone(),
+            ),
+            (
+                annotation::LAST_OBSERVED_SERVER_CA,
+                self.is_rotating().to_string(),
+            ),
+        ]
+    }
+
+    fn is_rotating(&self) -> bool {
+        let word = self.annotations.get(annotation::SERVICE_CA_ROTATE);
+        word.is_some_and(|word| word == "true")
+    }
+}
+
+/// Keeps the certificates until the shutdown.
+pub async fn keep(mut keeper: Keeper<'_>, mut shutdown: Shutdown) {
+    let work = async {
+        let mut retry = Backoff::new(RETRY, PACE);
+        // What lies on the host is compared once a process, whatever the Node says: it may be that of another deployment.
+        let mut is_compared = false;
+        // Without the API server nobody asks for anything.
+        while keeper.seen.wait_for(Option::is_some).await.is_ok() {
+            // On the heap for as long as it takes: between two looks it needs no memory.
+            let delay = match Box::pin(keeper.look(is_compared)).await {
+                Ok(()) => {
+                    is_compared = true;
+                    retry.reset();
+                    spread(PACE)
+                }
+                Err(error) => {
+                    tracing::warn!(error = %Chain(&error), "certificates are not in force yet");
+                    retry.next_delay()
+                }
+            };
+            keeper.account.rest();
+            memory::give_back();
+            tokio::time::sleep(delay).await;
+        }
+    };
+    tokio::select! {
+        () = shutdown.requested() => {}
+        () = work => {}
+    }
+}
+
+impl Keeper<'_> {
+    /// Asks for the ControllerConfig, and has the host follow it where the Node does not say that it does.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    async fn look(&self, is_compared: bool) -> Result<(), Error> {
+        let path = format!("{CONTROLLER_CONFIGS}/{}", controller_config::NAME);
+        if is_compared {
+            let head = self
+                .account
+                .send::<Head>(Method::GET, &path, Content::Metadata);
+            match there(head.await)? {
+                Some(head) if !self.is_done(&head.metadata) => {}
+                Some(_) | None => return Ok(()),
+            }
+        }
+        match there(self.account.get::<Config>(&path).await)? {
+            Some(config) => self.follow(&config).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn follow(&self, config: &Config) -> Result<(), Error> {
+        let wanted = wanted(&told(&config.spec));
+        for path in files::write(self.root, &wanted)? {
+            tracing::info!(path, "wrote certificates");
+        }
+        let mut rotated = Ok(());
+        if config.metadata.is_rotating() && !self.has_observed() {
+            rotated = rotation::rotate(self).await;
+        }
+        let [synced, observed] = config.metadata.marks();
+        let mut marks = Vec::new();
+        if wanted.refused.is_empty() {
+            marks.push(synced);
+        } else {
+            let name = controller_config::NAME;
+            let why = wanted.refused.join("; ");
+            self.announcer.say(&Word::certificates_refused(&format!(
+                "ControllerConfig {name}: {why}"
+            )));
+        }
+        match &rotated {
+            Ok(()) => marks.push(observed),
+            Err(rotation::Error::Refused(why)) => {
+                self.announcer.say(&Word::certificates_refused(why));
+            }
+            Err(_) => {}
+        }
+        let written = self.writer.write(move |_| {
+            marks
+                .iter()
+                .fold(Change::default(), |change, (key, value)| {
+                    change.set(key, value.as_str())
+                })
+        });
+        written.await?;
+        rotated?;
+        if wanted.refused.is_empty() {
+            let version = &config.metadata.resource_version;
+            tracing::info!(
+                "Certificate was synced from controllerconfig resourceVersion {version}"
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether the Node says that this ControllerConfig is followed.
+    fn is_done(&self, metadata: &Metadata) -> bool {
+        let node = desired::latest(&self.seen);
+        node.is_some_and(|node| {
+            let marks = metadata.marks();
+            marks
+                .iter()
+                .all(|(key, value)| node.annotation(key) == Some(value))
+        })
+    }
+
+    /// Whether the Node says that the rotation was seen already.
+    fn has_observed(&self) -> bool {
+        let node = desired::latest(&self.seen);
+        node.is_some_and(|node| {
+            node.annotation(annotation::LAST_OBSERVED_SERVER_CA) == Some("true")
+        })
+    }
+}
+
+/// What was read; nothing where there is none.
+fn there<T>(read: Result<T, wire::Error>) -> Result<Option<T>, wire::Error> {
+    match read {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.code() == Some(404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn told(spec: &ControllerConfigSpec) -> Told<'_> {
+    let cluster = registries(
+        "spec.imageRegistryBundleData",
+        &spec.image_registry_bundle_data,
+    );
+    let users = registries(
+        "spec.imageRegistryBundleUserData",
+        &spec.image_registry_bundle_user_data,
+    );
+    let cloud = spec.cloud_provider_ca_data.as_ref();
+    Told {
+        kubelet: &spec.kube_api_server_serving_ca_data.0,
+        cloud: cloud.map_or(&[], |data| data.0.as_slice()),
+        registries: cluster.chain(users).collect(),
+    }
+}
+
+fn registries<'a>(
+    field: &'a str,
+    bundles: &'a [ImageRegistryBundle],
+) -> impl Iterator<Item = Registry<'a>> {
+    let item = move |(index, bundle): (usize, &'a ImageRegistryBundle)| Registry {
+        field: format!("{field}[{index}]"),
+        file: &bundle.file,
+        data: &bundle.data.0,
+    };
+    bundles.iter().enumerate().map(item)
+}
+
+#[cfg(test)]
+mod tests;

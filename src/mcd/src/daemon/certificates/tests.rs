@@ -1,0 +1,364 @@
+//! A ControllerConfig, followed by a host: requests, files, and what the Node says of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use apimock::{Call, Reply, Script};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cluster::events::{Recorder, Speaker};
+use host::files::{Content as File, Root};
+use host::journal::{DeploymentId, Journal, Moment, Stage, Store};
+use jiff::Timestamp;
+use machineconfig::plan::{self, Deploy, Digest, Mode};
+use serde_json::{Value, json};
+use service::shutdown;
+
+use super::*;
+
+const PATH: &str =
+    "/apis/machineconfiguration.openshift.io/v1/controllerconfigs/machine-config-controller";
+const NODE: &str = "/api/v1/nodes/worker-1";
+const SYNCED: &str = annotation::LAST_SYNCED_CONTROLLER_CONFIG;
+const OBSERVED: &str = annotation::LAST_OBSERVED_SERVER_CA;
+const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
+
+/// Certificates in form: one byte of content tells them apart.
+const ONE: &str = "-----BEGIN CERTIFICATE-----\nMAEx\n-----END CERTIFICATE-----\n";
+const TWO: &str = "-----BEGIN CERTIFICATE-----\nMAEy\n-----END CERTIFICATE-----\n";
+
+fn event(message: &str) -> Call {
+    let time = "1970-01-01T00:00:00Z";
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": "worker-1.0", "namespace": "mco"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": "worker-1", "namespace": "mco", "uid": "u"},
+        "type": "Warning", "reason": "CertificatesRefused", "message": message,
+        "source": {"component": "c", "host": "worker-1"}, "reportingComponent": "c",
+        "firstTimestamp": time, "lastTimestamp": time, "count": 1,
+    });
+    Call::post("/api/v1/namespaces/mco/events", event, Reply::created())
+}
+
+struct Host {
+    directory: tempfile::TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory }
+    }
+
+    fn root(&self) -> Root {
+        Root::open(self.directory.path(), None).unwrap()
+    }
+
+    fn put(&self, path: &str, text: &str, mode: u32) {
+        let root = self.root();
+        let content = File {
+            bytes: text.as_bytes(),
+            mode: Mode(mode),
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
+        };
+        root.replace(&root.locate(path).unwrap(), content).unwrap();
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        let bytes = self.root().read(path).unwrap()?;
+        Some(String::from_utf8(bytes).unwrap())
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path.trim_start_matches('/'))
+    }
+
+    fn wanted(registries: &[(&str, &str)]) -> machineconfig::certificates::Wanted {
+        wanted(&Told {
+            kubelet: ONE.as_bytes(),
+            cloud: b"",
+            registries: registries
+                .iter()
+                .map(|(file, data)| Registry {
+                    field: "f".to_owned(),
+                    file,
+                    data: data.as_bytes(),
+                })
+                .collect(),
+        })
+    }
+
+    fn write(&self, registries: &[(&str, &str)]) -> Vec<String> {
+        files::write(self.directory.path(), &Self::wanted(registries)).unwrap()
+    }
+}
+
+/// Has a host wait for its reboot, in this boot.
+fn switched(root: &Root, boot_id: &str) {
+    let plan = json!({
+        "schema": plan::SCHEMA, "attempt": "1-0", "from": {"config": "a"}, "to": {"config": "b"},
+        "route": "reboot", "drain": true, "deploy": Deploy::default(), "steps": [],
+        "record": Digest::of(b""), "expect": [],
+    });
+    let moment = Moment {
+        boot_id: boot_id.to_owned(),
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let origin = DeploymentId {
+        checksum: "c".to_owned(),
+        serial: 0,
+    };
+    let journal = Journal::open(
+        serde_json::from_value(plan).unwrap(),
+        origin,
+        false,
+        &moment,
+    );
+    let journal = journal.at(Stage::Switched, &moment);
+    Store::new(root).put_journal(&journal).unwrap();
+}
+
+fn config(version: &str, ca: &str) -> Value {
+    json!({
+        "metadata": {"name": "machine-config-controller", "resourceVersion": version},
+        "spec": {"kubeAPIServerServingCAData": STANDARD.encode(ca)},
+    })
+}
+
+fn head(version: &str) -> Value {
+    json!({"metadata": {"resourceVersion": version}})
+}
+
+fn node(annotations: &Value) -> Value {
+    json!({"metadata": {"name": "worker-1", "uid": "u", "resourceVersion": "1", "annotations": annotations}})
+}
+
+/// The write that says that a ControllerConfig is followed.
+fn says(marks: &Value) -> Call {
+    Call::patch(
+        NODE,
+        json!({"metadata": {"annotations": marks}}),
+        Reply::ok(node(marks)),
+    )
+}
+
+/// Looks at the ControllerConfig; `known` is what the Node says.
+async fn look(
+    host: &Host,
+    known: &Value,
+    is_compared: bool,
+    calls: Vec<Call>,
+) -> Result<(), Error> {
+    let (script, client) = Script::start(calls);
+    let access = Arc::new(Access::of_client(client));
+    let seen_node = serde_json::from_value(node(known)).unwrap();
+    let (_seen_by, seen) = watch::channel(Some(Arc::new(seen_node)));
+    let (_trigger, shutdown) = shutdown::pair();
+    let (writer, writing) =
+        NodeWriter::new(Arc::clone(&access), "worker-1", seen.clone(), shutdown);
+    let speaker = Speaker {
+        component: "c".to_owned(),
+        host: "worker-1".to_owned(),
+        namespace: "mco".to_owned(),
+    };
+    let (recorder, speaking) = Recorder::new(Arc::clone(&access), speaker);
+    let now = || Timestamp::UNIX_EPOCH;
+    let announcer = Announcer::new(recorder, "worker-1".to_owned(), seen.clone(), now);
+    let binary = host.path("mcd-os");
+    host.put("/mcd-os", "#!", 0o755);
+    let helper = Helper::install(host.directory.path(), &binary).unwrap();
+    let keeper = Keeper {
+        root: host.directory.path(),
+        kubeconfig: Path::new("/var/lib/kubelet/kubeconfig"),
+        token: &binary,
+        namespace: "mco",
+        account: &access,
+        writer: &writer,
+        seen,
+        helper: &helper,
+        announcer: &announcer,
+    };
+    let work = async {
+        tokio::select! {
+            looked = Box::pin(keeper.look(is_compared)) => {
+                announcer.flush().await;
+                looked
+            }
+            ((), ()) = async { tokio::join!(writing, speaking) } => panic!("the writers ended"),
+        }
+    };
+    Box::pin(script.drive(work)).await
+}
+
+#[tokio::test]
+async fn a_host_follows_and_its_node_says_so() {
+    let host = Host::new();
+    host.put(KUBELET_CA, "old", 0o600);
+    let marks = json!({SYNCED: "7", OBSERVED: "false"});
+    let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE))), says(&marks)];
+    look(&host, &json!({}), false, calls).await.unwrap();
+    assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
+    let metadata = std::fs::metadata(host.path(KUBELET_CA)).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions());
+    assert_eq!(mode & 0o7777, 0o600, "it keeps its mode");
+}
+
+#[tokio::test]
+async fn what_is_followed_costs_one_small_request() {
+    let host = Host::new();
+    let known = json!({SYNCED: "7", OBSERVED: "false"});
+    let calls = vec![Call::get(PATH, Reply::ok(head("7")))];
+    look(&host, &known, true, calls).await.unwrap();
+    assert_eq!(host.read(KUBELET_CA), None);
+
+    let calls = vec![
+        Call::get(PATH, Reply::ok(head("8"))),
+        Call::get(PATH, Reply::ok(config("8", TWO))),
+        says(&json!({SYNCED: "8"})),
+    ];
+    // The patch holds what differs, and the answer is the whole.
+    look(&host, &known, true, calls).await.unwrap();
+    assert_eq!(host.read(KUBELET_CA).as_deref(), Some(TWO));
+}
+
+#[tokio::test]
+async fn a_host_is_compared_whatever_its_node_says() {
+    let host = Host::new();
+    let known = json!({SYNCED: "7", OBSERVED: "false"});
+    let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE)))];
+    look(&host, &known, false, calls).await.unwrap();
+    assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
+}
+
+#[tokio::test]
+async fn a_cluster_without_one_asks_for_nothing() {
+    for is_compared in [false, true] {
+        let gone = Reply::failure(404, "NotFound", "controllerconfigs \"x\" not found");
+        let calls = vec![Call::get(PATH, gone)];
+        look(&Host::new(), &json!({}), is_compared, calls)
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_said_and_not_marked() {
+    let host = Host::new();
+    host.put(KUBELET_CA, ONE, 0o644);
+    let message = "ControllerConfig machine-config-controller: spec.kubeAPIServerServingCAData holds no certificate in PEM";
+    let calls = vec![
+        Call::get(PATH, Reply::ok(config("7", "no certificate"))),
+        event(message),
+    ];
+    look(&host, &json!({OBSERVED: "false"}), false, calls)
+        .await
+        .unwrap();
+    assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
+}
+
+#[tokio::test]
+async fn nothing_is_written_into_an_etc_that_is_left_behind() {
+    let host = Host::new();
+    let root = host.root();
+    let held = Store::new(&root).lock(Duration::ZERO).unwrap();
+    let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE)))];
+    let error = look(&host, &json!({}), false, calls).await.unwrap_err();
+    assert!(error.to_string().contains("lock"), "{error}");
+    drop(held);
+    switched(&root, "boot-1");
+    host.put("/proc/sys/kernel/random/boot_id", "boot-1\n", 0o444);
+    let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE)))];
+    let error = look(&host, &json!({}), false, calls).await.unwrap_err();
+    assert!(
+        matches!(error, Error::Files(files::Error::Leaving)),
+        "{error}"
+    );
+    assert_eq!(host.read(KUBELET_CA), None);
+
+    // Once it is booted there is nothing left to leave.
+    host.put("/proc/sys/kernel/random/boot_id", "boot-2\n", 0o444);
+    let marks = json!({SYNCED: "7", OBSERVED: "false"});
+    let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE))), says(&marks)];
+    look(&host, &json!({}), false, calls).await.unwrap();
+    assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
+}
+
+#[tokio::test]
+async fn a_ca_that_cannot_be_used_is_not_observed() {
+    let host = Host::new();
+    let mut rotating = config("7", ONE);
+    rotating["metadata"]["annotations"] = json!({annotation::SERVICE_CA_ROTATE: "true"});
+    let map = "/api/v1/namespaces/mco/configmaps/kubeconfig-data";
+    let message = "ConfigMap mco/kubeconfig-data data[ca-bundle.crt] holds no certificate in PEM: Malformed Cert, not syncing";
+    let calls = vec![
+        Call::get(PATH, Reply::ok(rotating.clone())),
+        Call::get(map, Reply::ok(json!({"data": {"ca-bundle.crt": "none"}}))),
+        event(message),
+    ];
+    let error = look(&host, &json!({SYNCED: "7"}), false, calls)
+        .await
+        .unwrap_err();
+    assert_eq!(error.to_string(), message);
+    assert_eq!(
+        host.read(KUBELET_CA).as_deref(),
+        Some(ONE),
+        "that one is good"
+    );
+
+    // One that was observed is not rotated again.
+    let known = json!({OBSERVED: "true", SYNCED: "6"});
+    let calls = vec![
+        Call::get(PATH, Reply::ok(rotating)),
+        says(&json!({SYNCED: "7"})),
+    ];
+    look(&host, &known, false, calls).await.unwrap();
+}
+
+#[test]
+fn registries_are_written_where_there_is_a_place_for_them() {
+    let host = Host::new();
+    assert_eq!(host.write(&[("a.b..5000", ONE)]), [KUBELET_CA]);
+    std::fs::create_dir_all(host.path("/etc/docker/certs.d/empty")).unwrap();
+    host.put("/etc/docker/certs.d/by.hand/ca.crt", TWO, 0o644);
+    host.put("/etc/docker/certs.d/other/client.cert", TWO, 0o644);
+    let (first, second) = (
+        "/etc/docker/certs.d/a.b:5000/ca.crt",
+        "/etc/docker/certs.d/c.d/ca.crt",
+    );
+    assert_eq!(
+        host.write(&[("a.b..5000", ONE), ("c.d", TWO)]),
+        [first, second]
+    );
+    assert_eq!(
+        host.write(&[("a.b..5000", ONE), ("c.d", TWO)]),
+        [""; 0],
+        "once"
+    );
+    assert!(host.read(first).unwrap().ends_with(ONE));
+
+    assert_eq!(host.write(&[("c.d", "no certificate")]), [first]);
+    assert!(
+        host.read(second).unwrap().ends_with(TWO),
+        "a bad one takes no good one away"
+    );
+    let left = host
+        .root()
+        .list(&host.root().locate("/etc/docker/certs.d").unwrap());
+    assert_eq!(left.unwrap(), ["by.hand", "c.d", "other"], "others' stay");
+}
+
+#[test]
+fn what_the_configuration_brings_is_its_own() {
+    let host = Host::new();
+    let path = "/etc/docker/certs.d/a.b/ca.crt";
+    host.put(path, TWO, 0o644);
+    let record = json!({"metadata": {"name": "a"}, "spec": {"config": {"storage": {"files": [{"path": path}]}}}});
+    host.put(
+        "/etc/machine-config-daemon/currentconfig",
+        &record.to_string(),
+        0o600,
+    );
+    assert_eq!(host.write(&[("a.b", ONE)]), [KUBELET_CA]);
+    assert_eq!(host.read(path).as_deref(), Some(TWO));
+}

@@ -1,0 +1,68 @@
+//! Certificates, as the operator of a cluster tells them to its nodes.
+
+use anyhow::Result;
+use api::{annotation, controller_config};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::Cluster;
+
+impl Cluster {
+    /// Writes the ControllerConfig: the CA of kubelets and of the cloud, those of registries by file name, and whether the API server's
+    /// CA is rotated. Its version.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::apply`].
+    pub fn tell_certificates(
+        &self,
+        [kubelet, cloud]: &[&str; 2],
+        registries: &[(&str, &str)],
+        rotates: bool,
+    ) -> Result<String> {
+        let name = controller_config::NAME;
+        let data = |pem: &str| STANDARD.encode(pem);
+        let registries: Vec<Value> = registries
+            .iter()
+            .map(|(file, pem)| json!({ "file": file, "data": data(pem) }))
+            .collect();
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "ControllerConfig",
+            "metadata": {
+                "name": name,
+                "annotations": { (annotation::SERVICE_CA_ROTATE): rotates.to_string() },
+            },
+            "spec": {
+                "kubeAPIServerServingCAData": data(kubelet), "cloudProviderCAData": data(cloud),
+                "imageRegistryBundleData": registries,
+                // What the API asks for besides.
+                "additionalTrustBundle": null, "baseOSContainerImage": "", "cloudProviderConfig": "",
+                "clusterDNSIP": "10.0.0.10", "dns": null, "images": {}, "ipFamilies": "IPv4", "network": null,
+                "proxy": null, "releaseImage": "release", "rootCAData": data(kubelet),
+                "infra": {
+                    "apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {},
+                    "spec": {}, "status": {},
+                },
+            },
+        });
+        self.apply(&object.to_string())?;
+        let version = "--output=jsonpath={.metadata.resourceVersion}";
+        let get = ["get", "controllerconfig", name, version];
+        self.control_plane.kubectl(&get)
+    }
+
+    /// Writes the CA by which nodes are to know the API server.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::apply`].
+    pub fn tell_authority(&self, pem: &str) -> Result<()> {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "kubeconfig-data", "namespace": api::NAMESPACE },
+            "data": { "ca-bundle.crt": pem },
+        });
+        self.apply(&object.to_string())
+    }
+}

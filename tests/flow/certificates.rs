@@ -1,0 +1,227 @@
+//! Certificates that the cluster rotates reach a host without a reboot, and its Node says which.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use api::annotation;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use lab::audit::{self, Stage, Verb};
+use lab::host::Host;
+use rustix::process::Signal;
+use serde_json::json;
+use tests::cluster::objects::{annotation as value, until};
+use tests::cluster::{Binaries, Cluster, NodeSpec, SOON};
+
+const NODE: &str = "worker-0";
+const CONFIG: &str = api::controller_config::NAME;
+
+/// Where a host has them, below `/etc`.
+const KUBELET_CA: &str = "kubernetes/kubelet-ca.crt";
+const CLOUD_CA: &str = "kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
+const REGISTRIES: &str = "docker/certs.d";
+
+/// How long a pod may take to be started again after its end: a kubelet waits longer each time.
+const AGAIN_WITHIN: Duration = Duration::from_mins(2);
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+#[expect(clippy::disallowed_methods, reason = "a lab's own files")]
+async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
+    let logs = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../target/certificates"
+    ));
+    let node = NodeSpec::new(NODE);
+    let cluster = Cluster::start(&Binaries::built()?, logs, "", &[node]).await?;
+    let (own, other) = authorities(&cluster)?;
+    let paused = json!({ "spec": { "paused": true } });
+    cluster.objects().patch_pool("worker", &paused).await?;
+    let host = cluster.host(NODE)?;
+    let etc = host.etc_of_booted()?;
+    fs::create_dir_all(etc.join(REGISTRIES).join("by.hand"))?;
+    fs::write(etc.join(REGISTRIES).join("by.hand/ca.crt"), &other)?;
+
+    // What each says is written, and nothing but that is asked for.
+    let since = Timestamp::now();
+    let version =
+        cluster.tell_certificates(&[&own, &own], &[("registry.test..5000", &other)], false)?;
+    start_again(&cluster).await?;
+    is_followed(&cluster, &version, "false").await?;
+    ensure!(read(&etc, KUBELET_CA)? == own && read(&etc, CLOUD_CA)? == own);
+    let registry = format!("{REGISTRIES}/registry.test:5000/ca.crt");
+    ensure!(read(&etc, &registry)?.ends_with(&other));
+    let asked = asked_since(&cluster, since)?;
+    let config = format!("/apis/machineconfiguration.openshift.io/v1/controllerconfigs/{CONFIG}");
+    ensure!(
+        asked
+            == [
+                format!("get {config}"),
+                format!("patch /api/v1/nodes/{NODE}")
+            ],
+        "it asked {asked:#?}"
+    );
+
+    // Another CA, and a registry that is not named any more: the first is written, the second's is removed, others' stay.
+    let version = cluster.tell_certificates(&[&other, &own], &[], false)?;
+    start_again(&cluster).await?;
+    is_followed(&cluster, &version, "false").await?;
+    ensure!(read(&etc, KUBELET_CA)? == other);
+    ensure!(names(&etc.join(REGISTRIES))? == ["by.hand"]);
+
+    // One that cannot be used is refused by name, and what is on the host stays.
+    let refused = cluster.tell_certificates(&["no certificate", &own], &[], false)?;
+    start_again(&cluster).await?;
+    let why = format!(
+        "ControllerConfig {CONFIG}: spec.kubeAPIServerServingCAData holds no certificate in PEM"
+    );
+    is_told(&cluster, &why).await?;
+    let node = cluster.objects().node(NODE).await?;
+    ensure!(value(&node, annotation::LAST_SYNCED_CONTROLLER_CONFIG) == version);
+    ensure!(refused != version && read(&etc, KUBELET_CA)? == other);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Result<()> {
+    let logs = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../target/certificates"
+    ));
+    let node = NodeSpec::new(NODE);
+    let cluster = Cluster::start(&Binaries::built()?, logs, "", &[node]).await?;
+    let (own, other) = authorities(&cluster)?;
+    let host = cluster.host(NODE)?;
+    let kubeconfig = host.var().join("lib/kubelet/kubeconfig");
+    let before = fs::read_to_string(&kubeconfig)?;
+    let kubelet = kubelet_since(host)?;
+
+    // A CA that is not the API server's would cut the node off.
+    cluster.tell_authority(&other)?;
+    cluster.tell_certificates(&[&own, &own], &[], true)?;
+    start_again(&cluster).await?;
+    let why = "ConfigMap openshift-machine-config-operator/kubeconfig-data data[ca-bundle.crt] is not the CA of the server of /var/lib/kubelet/kubeconfig";
+    is_told(&cluster, why).await?;
+    ensure!(fs::read_to_string(&kubeconfig)? == before && kubelet_since(host)? == kubelet);
+
+    // Both are trusted while one takes the other's place.
+    let both = format!("{other}{own}");
+    cluster.tell_authority(&both)?;
+    let version = cluster.tell_certificates(&[&own, &own], &[], true)?;
+    start_again(&cluster).await?;
+    is_followed(&cluster, &version, "true").await?;
+    let after = fs::read_to_string(&kubeconfig)?;
+    ensure!(after.contains(&STANDARD.encode(&both)), "it has another CA");
+    ensure!(
+        kubelet_since(host)? != kubelet,
+        "the kubelet was not restarted"
+    );
+    ensure!(host.boots().len() == 1, "it was rebooted");
+
+    // Observed once is enough.
+    let kubelet = kubelet_since(host)?;
+    start_again(&cluster).await?;
+    let version = cluster.tell_certificates(&[&own, &own], &[], false)?;
+    start_again(&cluster).await?;
+    is_followed(&cluster, &version, "false").await?;
+    ensure!(
+        kubelet_since(host)? == kubelet,
+        "the kubelet was restarted again"
+    );
+    Ok(())
+}
+
+/// The CA of the API server, and one that is not.
+fn authorities(cluster: &Cluster) -> Result<(String, String)> {
+    let control_plane = cluster.control_plane();
+    let own = String::from_utf8(control_plane.ca_pem().to_vec())?;
+    let other = String::from_utf8(control_plane.another_authority()?)?;
+    Ok((own, other))
+}
+
+/// Has the daemon end; its kubelet starts it again.
+async fn start_again(cluster: &Cluster) -> Result<()> {
+    let daemon = cluster.daemon(NODE)?;
+    let starts = daemon.starts();
+    daemon.signal(Signal::KILL)?;
+    until("the daemon to be started again", AGAIN_WITHIN, async || {
+        Ok(if daemon.starts() > starts {
+            Ok(())
+        } else {
+            Err("it is not".to_owned())
+        })
+    })
+    .await
+}
+
+async fn is_followed(cluster: &Cluster, version: &str, observed: &str) -> Result<()> {
+    until("the Node to say that it follows", SOON, async || {
+        let node: Node = cluster.objects().node(NODE).await?;
+        let says = [
+            value(&node, annotation::LAST_SYNCED_CONTROLLER_CONFIG),
+            value(&node, annotation::LAST_OBSERVED_SERVER_CA),
+        ];
+        Ok(if says == [version, observed] {
+            Ok(())
+        } else {
+            Err(format!("it says {says:?} instead of {version}, {observed}"))
+        })
+    })
+    .await
+}
+
+/// Waits for the event that certificates are refused.
+async fn is_told(cluster: &Cluster, why: &str) -> Result<()> {
+    until("an event", SOON, async || {
+        let events = cluster.objects().events().await?;
+        let told: Vec<_> = events
+            .into_iter()
+            .filter(|event| event.reason.as_deref() == Some("CertificatesRefused"))
+            .filter_map(|event| event.message)
+            .collect();
+        Ok(if told.iter().any(|told| told.starts_with(why)) {
+            Ok(())
+        } else {
+            Err(format!("{told:?}"))
+        })
+    })
+    .await
+}
+
+/// What the daemon asked for, but for its watch: each once, sorted.
+fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Vec<String>> {
+    let events = audit::load(&cluster.control_plane().audit_log())?;
+    let mut asked: Vec<String> = events
+        .iter()
+        .filter(|event| event.user_agent.starts_with("mcd/") && event.received > since)
+        .filter(|event| event.verb != Verb::Watch && event.stage == Stage::ResponseComplete)
+        .map(|event| format!("{:?} {}", event.verb, event.uri).to_lowercase())
+        .collect();
+    asked.sort_unstable();
+    asked.dedup();
+    Ok(asked)
+}
+
+fn read(etc: &Path, path: &str) -> Result<String> {
+    fs::read_to_string(etc.join(path)).with_context(|| format!("/etc/{path}"))
+}
+
+fn names(directory: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// When the kubelet was started last.
+fn kubelet_since(host: &Host) -> Result<String> {
+    let property = "--property=ExecMainStartTimestampMonotonic";
+    host.run(["systemctl", "show", property, "kubelet.service"])
+}
