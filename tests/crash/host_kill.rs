@@ -206,7 +206,7 @@ fn check_outcome(end: End, before: &Kept, kept: &Kept) -> Result<()> {
     let was_closed = !before.is_open;
     let is_right = match (end, outcome.as_str()) {
         _ if was_closed => kept.last == before.last,
-        (End::New | End::Live, "proved") => kept.held.is_none(),
+        (End::New | End::Pivoted | End::Live, "proved") => kept.held.is_none(),
         (End::Old, "rolled-back") => kept.held.is_some(),
         (End::Old, "undone") => true,
         _ => false,

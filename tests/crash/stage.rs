@@ -53,6 +53,8 @@ pub(crate) struct Stages {
     pub(crate) switched_small: State,
     /// It names the small OS in the old configuration: the host was pivoted.
     pub(crate) pivoted_small: State,
+    /// The new OS is proved, in the old configuration.
+    pub(crate) pivoted: State,
     /// The target is booted, and the guard has done its part.
     pub(crate) guarded: Stage,
     /// The target is proved.
@@ -97,6 +99,11 @@ impl Stages {
         old.begin(host, false)?;
         expect(host, &[MCD_BROUGHT, "pivot", &site.small_os], 4)?;
         let pivoted_small = State::of(host)?;
+        old.begin(host, false)?;
+        expect(host, &[MCD_BROUGHT, "pivot", &site.new_os], 4)?;
+        host.reboot()?;
+        settle(host)?;
+        let pivoted = State::of(host)?;
 
         let switched = switch(host, Change::Update)?;
         reboot_held(host)?;
@@ -118,6 +125,7 @@ impl Stages {
             switched,
             switched_small,
             pivoted_small,
+            pivoted,
             guarded,
             new,
             failing,
@@ -143,6 +151,7 @@ impl Stages {
             &self.installed,
             &self.switched_small,
             &self.pivoted_small,
+            &self.pivoted,
             &self.new,
             &self.live,
         ];

@@ -30,6 +30,9 @@ pub(crate) const PLAN: &str = "PLAN";
 /// Stands for the pull spec of the small OS.
 pub(crate) const IMAGE: &str = "IMAGE";
 
+/// Stands for that of the new one.
+pub(crate) const NEW_IMAGE: &str = "NEW_IMAGE";
+
 /// A stage, and whether the guard is held back at the boot from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
@@ -64,6 +67,8 @@ pub(crate) enum End {
     SwitchedSmall,
     PivotedSmall,
     New,
+    /// In the new OS, with the old configuration.
+    Pivoted,
     Live,
 }
 
@@ -188,11 +193,12 @@ impl Way {
     }
 }
 
-/// A verb with what [`PLAN`] and [`IMAGE`] stand for.
+/// A verb with what [`PLAN`], [`IMAGE`] and [`NEW_IMAGE`] stand for.
 pub(crate) fn words(verb: &[&str], plan: &str, site: &Site) -> Vec<String> {
     let word = |word: &&str| match *word {
         PLAN => plan.to_owned(),
         IMAGE => site.small_os.clone(),
+        NEW_IMAGE => site.new_os.clone(),
         word => word.to_owned(),
     };
     verb.iter().map(word).collect()
@@ -221,6 +227,7 @@ impl End {
             Self::SwitchedSmall => &stages.switched_small,
             Self::PivotedSmall => &stages.pivoted_small,
             Self::New => &stages.new,
+            Self::Pivoted => &stages.pivoted,
             Self::Live => &stages.live,
         }
     }

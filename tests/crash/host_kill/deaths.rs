@@ -1,10 +1,10 @@
 //! On which ways a host is killed, at which of their points, and what may be found then.
 
-use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
+use tests::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
 use crate::points::Choice;
 use crate::stage::Change;
-use crate::way::{self, Before, End, IMAGE, Start, Way};
+use crate::way::{self, Before, End, IMAGE, NEW_IMAGE, Start, Way};
 
 /// A way, and what may be found after a kill on it.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +89,19 @@ pub(super) const DEATHS: &[Death] = &[
         // All of it is done while the boot loader names the origin.
         ends: &[End::Old],
         leaves_strays: false,
+    },
+    Death {
+        way: Way {
+            name: "mcd pivot",
+            start: Start::Old,
+            plan: None,
+            before: Before::Nothing,
+            verb: &[MCD_BROUGHT, "pivot", NEW_IMAGE],
+        },
+        tried: Choice::Sampled,
+        again: &[],
+        ends: &[End::Old, End::Pivoted],
+        leaves_strays: true,
     },
     Death {
         way: way::FINISH,
