@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use api::controller_config;
 use lab::audit::{Event, ObjectRef, Verb};
 use serde_json::Value;
 
@@ -13,6 +14,14 @@ const DAEMON: &str = "mcd/";
 
 /// Its namespace's service accounts, the controller's among them.
 const ACCOUNTS: &str = "system:serviceaccount:openshift-machine-config-operator:";
+
+/// What a daemon reads by name with its account, and the one name where there is but one.
+const READ: [(&str, Option<&str>); 4] = [
+    ("machineconfigs", None),
+    ("machineconfigurations", None),
+    ("controllerconfigs", Some(controller_config::NAME)),
+    ("configmaps", Some("kubeconfig-data")),
+];
 
 /// [`Law::Modest`]: each daemon asks for what `deploy/daemon/README.md` lists, of its own node alone, and reads each of the MachineConfigs
 /// once; nobody asks for what is not granted.
@@ -100,9 +109,11 @@ fn is_the_daemons(event: &Event) -> bool {
         (Some(_), Verb::Create) => {
             object(event, "pods").is_some() && subresource(event) == "eviction"
         }
-        (None, Verb::Get) => ["machineconfigs", "machineconfigurations"]
-            .into_iter()
-            .any(|resource| object(event, resource).is_some_and(|object| !object.name.is_empty())),
+        (None, Verb::Get) => READ.into_iter().any(|(resource, only)| {
+            object(event, resource).is_some_and(|object| {
+                !object.name.is_empty() && only.is_none_or(|only| object.name == only)
+            })
+        }),
         (None, Verb::Create) => object(event, "events").is_some(),
         _ => false,
     }
@@ -286,6 +297,24 @@ mod tests {
         }
         let list = json!({ "resource": "machineconfigs" });
         assert!(!is_fine(asked(ACCOUNT, "list", "/x", &list, 200)));
+    }
+
+    #[test]
+    fn what_there_is_once_is_read_under_its_name() {
+        let read = |resource: &str, name: &str, code| {
+            let object = json!({ "resource": resource, "name": name });
+            is_fine(asked(ACCOUNT, "get", "/x", &object, code))
+        };
+        assert!(read("controllerconfigs", "machine-config-controller", 200));
+        // A cluster need not have one.
+        assert!(read("controllerconfigs", "machine-config-controller", 404));
+        assert!(!read("controllerconfigs", "another", 200));
+        assert!(!read("controllerconfigs", "", 200));
+        assert!(read("configmaps", "kubeconfig-data", 200));
+        assert!(!read("configmaps", "another", 200));
+        assert!(!read("secrets", "kubeconfig-data", 200));
+        let list = json!({ "resource": "controllerconfigs" });
+        assert!(!is_fine(asked(ACCOUNT, "watch", "/x", &list, 200)));
     }
 
     #[test]
