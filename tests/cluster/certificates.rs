@@ -52,7 +52,7 @@ impl Cluster {
         self.control_plane.kubectl(&get)
     }
 
-    /// Writes the CA by which nodes are to know the API server.
+    /// Writes the CA by which nodes are to know the API server, where and as OpenShift's operator does.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Cluster {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": { "name": "kubeconfig-data", "namespace": api::NAMESPACE },
-            "data": { "ca-bundle.crt": pem },
+            "binaryData": { "ca-bundle.crt": STANDARD.encode(pem) },
         });
         self.apply(&object.to_string())
     }

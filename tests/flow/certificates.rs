@@ -60,6 +60,10 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
     ensure!(
         asked
             == [
+                format!(
+                    "get /api/v1/namespaces/{}/configmaps/kubeconfig-data",
+                    api::NAMESPACE
+                ),
                 format!("get {config}"),
                 format!("patch /api/v1/nodes/{NODE}")
             ],
@@ -88,6 +92,7 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
+#[expect(clippy::disallowed_methods, reason = "a lab's own files")]
 async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Result<()> {
     let logs = Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -105,34 +110,54 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
     cluster.tell_authority(&other)?;
     cluster.tell_certificates(&[&own, &own], &[], true)?;
     start_again(&cluster).await?;
-    let why = "ConfigMap openshift-machine-config-operator/kubeconfig-data data[ca-bundle.crt] is not the CA of the server of /var/lib/kubelet/kubeconfig";
+    let why = "ConfigMap openshift-machine-config-operator/kubeconfig-data binaryData[ca-bundle.crt] cannot be used, /var/lib/kubelet/kubeconfig does not reach its server with it: ";
     is_told(&cluster, why).await?;
     ensure!(fs::read_to_string(&kubeconfig)? == before && kubelet_since(host)? == kubelet);
 
-    // Both are trusted while one takes the other's place.
+    // Both are trusted while one takes the other's place. A kubeconfig that nobody can read keeps the kubelet's own from nothing.
+    let bootstrap = host.etc_of_booted()?.join("kubernetes/kubeconfig");
+    fs::create_dir_all(bootstrap.parent().context("a directory")?)?;
+    fs::write(&bootstrap, "no kubeconfig")?;
     let both = format!("{other}{own}");
     cluster.tell_authority(&both)?;
     let version = cluster.tell_certificates(&[&own, &own], &[], true)?;
     start_again(&cluster).await?;
-    is_followed(&cluster, &version, "true").await?;
-    let after = fs::read_to_string(&kubeconfig)?;
-    ensure!(after.contains(&STANDARD.encode(&both)), "it has another CA");
-    ensure!(
-        kubelet_since(host)? != kubelet,
-        "the kubelet was not restarted"
-    );
+    let why = "cannot use kubeconfig /etc/kubernetes/kubeconfig: it is not a kubeconfig in YAML";
+    is_told(&cluster, why).await?;
+    has_authority(&kubeconfig, &both)?;
+    let restarted = kubelet_since(host)?;
+    ensure!(restarted != kubelet, "the kubelet was not restarted");
     ensure!(host.boots().len() == 1, "it was rebooted");
 
-    // Observed once is enough.
-    let kubelet = kubelet_since(host)?;
+    // What is done is not done again.
+    fs::write(&bootstrap, &before)?;
     start_again(&cluster).await?;
+    is_followed(&cluster, &version, "true").await?;
+    has_authority(&bootstrap, &both)?;
+    ensure!(
+        kubelet_since(host)? == restarted,
+        "the kubelet was restarted again"
+    );
+
+    // A rotation whose time was over before the node looked.
+    let next = format!("{}{own}", authorities(&cluster)?.1);
+    cluster.tell_authority(&next)?;
     let version = cluster.tell_certificates(&[&own, &own], &[], false)?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
+    has_authority(&kubeconfig, &next)?;
+    has_authority(&bootstrap, &next)?;
     ensure!(
-        kubelet_since(host)? == kubelet,
-        "the kubelet was restarted again"
+        kubelet_since(host)? != restarted,
+        "the kubelet was not restarted"
     );
+    Ok(())
+}
+
+fn has_authority(kubeconfig: &Path, pem: &str) -> Result<()> {
+    let text = fs::read_to_string(kubeconfig)?;
+    let has = text.contains(&STANDARD.encode(pem));
+    ensure!(has, "{} has another CA", kubeconfig.display());
     Ok(())
 }
 

@@ -229,7 +229,8 @@ impl fmt::Debug for Access {
 
 /// The text of a kubeconfig with another authority for the server of its current context; all else of it is kept.
 ///
-/// Shape: `path` names it in errors; `bundle` is PEM and is written inline. Nothing where the authority is that already.
+/// Shape: `path` names it in errors; `bundle` is PEM and is written inline. Nothing where the authority is that already, or where the
+/// server's is not asked for.
 ///
 /// # Errors
 /// [`Error::Kubeconfig`].

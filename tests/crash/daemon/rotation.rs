@@ -2,6 +2,7 @@
 //! be, and nothing else is touched.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
@@ -61,7 +62,6 @@ impl Rotation {
         let control_plane = cluster.control_plane();
         let own = String::from_utf8(control_plane.ca_pem().to_vec())?;
         let other = String::from_utf8(control_plane.another_authority()?)?;
-        // Not seen yet, so that it is rotated each time.
         let none = json!({ "metadata": { "annotations": { (annotation::LAST_OBSERVED_SERVER_CA): "false" } } });
         cluster.objects().patch_node(node, &none).await?;
         cluster.tell_authority(&format!("{other}{own}"))?;
@@ -106,6 +106,18 @@ impl Rotation {
             let is_left = name.to_string_lossy().ends_with(TEMPORARY);
             ensure!(!is_left, "{} is left over", name.display());
         }
+        // The kubelet reads its kubeconfig at its start only.
+        let since = [
+            "systemctl",
+            "show",
+            "--timestamp=unix",
+            "--value",
+            "--property=ExecMainStartTimestamp",
+            "kubelet.service",
+        ];
+        let since: i64 = host.run(since)?.trim().trim_start_matches('@').parse()?;
+        let written = fs::metadata(host.var().join(KUBELET).join("kubeconfig"))?.mtime();
+        ensure!(since >= written, "the kubelet was not restarted");
         let left = end.etc.keys().find(|path| path.ends_with(TEMPORARY));
         ensure!(
             left.is_none(),

@@ -81,6 +81,7 @@ pub(super) fn with_authority(
 ) -> Result<Option<Vec<u8>>, Error> {
     const DATA: &str = "certificate-authority-data";
     const FILE: &str = "certificate-authority";
+    const INSECURE: &str = "insecure-skip-tls-verify";
     let (name, _) = context(path, &parse(path, text)?)?;
     // Written from what was read without types, so that nothing is lost that this program does not know.
     let not_yaml = |_| refuse(path, NOT_YAML);
@@ -94,11 +95,17 @@ pub(super) fn with_authority(
         .and_then(|named| named.get_mut("cluster"))
         .and_then(Value::as_mapping_mut)
         .ok_or_else(|| refuse(path, NO_CLUSTER))?;
-    let data = Value::String(STANDARD.encode(bundle));
+    // Clients refuse to start with both.
+    if cluster.get(INSECURE).and_then(Value::as_bool) == Some(true) {
+        return Ok(None);
+    }
     // Of both, the data count.
     let is_file_gone = cluster.remove(FILE).is_some();
-    let before = cluster.insert(DATA.into(), data.clone());
-    if before.as_ref() == Some(&data) && !is_file_gone {
+    let before = cluster.insert(DATA.into(), STANDARD.encode(bundle).into());
+    let before = before.as_ref().and_then(Value::as_str);
+    let before = before.and_then(|data| STANDARD.decode(data).ok());
+    let is_same = before.is_some_and(|pem| pem.trim_ascii() == bundle.trim_ascii());
+    if is_same && !is_file_gone {
         return Ok(None);
     }
     let text = serde_norway::to_string(&whole).map_err(not_yaml)?;
@@ -316,6 +323,10 @@ current-context: x
             None,
             "it has that authority already"
         );
+        let padded = changed.replace("bmV3", &STANDARD.encode("\nnew\n"));
+        assert_eq!(change(&padded).unwrap(), None, "but for white space");
+        let trusting = text.replace("server:", "insecure-skip-tls-verify: true, server:");
+        assert_eq!(change(&trusting).unwrap(), None, "it asks for none");
         let read = files("pem");
         let with = move |path: &Path| match path.to_str() {
             Some(KUBECONFIG) => Ok(changed.clone().into_bytes()),

@@ -14,6 +14,8 @@ pub enum Job {
     Stop,
     /// Restarts it, or starts it.
     Restart,
+    /// Restarts it where it runs.
+    TryRestart,
     /// Reloads it; a unit that cannot is restarted.
     Reload,
 }
@@ -24,7 +26,7 @@ impl Job {
         match self {
             Self::Start => "start",
             Self::Stop => "stop",
-            Self::Restart => "restart",
+            Self::Restart | Self::TryRestart => "restart",
             Self::Reload => "reload",
         }
     }
@@ -62,6 +64,7 @@ pub(super) trait Manager {
     async fn start_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
     async fn stop_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
     async fn restart_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
+    async fn try_restart_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
     async fn reload_or_restart_unit(&self, name: &str, mode: &str)
     -> zbus::Result<OwnedObjectPath>;
     async fn reset_failed_unit(&self, name: &str) -> zbus::Result<()>;

@@ -94,6 +94,7 @@ impl Systemd {
                 Job::Start => self.manager.start_unit(unit, "replace").await?,
                 Job::Stop => self.manager.stop_unit(unit, "replace").await?,
                 Job::Restart => self.manager.restart_unit(unit, "replace").await?,
+                Job::TryRestart => self.manager.try_restart_unit(unit, "replace").await?,
                 Job::Reload => self.manager.reload_or_restart_unit(unit, "replace").await?,
             };
             while let Some(signal) = next(&mut removed).await {

@@ -144,6 +144,8 @@ pub async fn keep(mut keeper: Keeper<'_>, mut shutdown: Shutdown) {
                 }
                 Err(error) => {
                     tracing::warn!(error = %Chain(&error), "certificates are not in force yet");
+                    // The Node may say that it follows, where only a part of it is done.
+                    is_compared = false;
                     retry.next_delay()
                 }
             };
@@ -182,18 +184,19 @@ impl Keeper<'_> {
 
     async fn follow(&self, config: &Config) -> Result<(), Error> {
         let wanted = wanted(&told(&config.spec));
-        for path in files::write(self.root, &wanted)? {
+        let written = files::write(self.root, &wanted)?;
+        for path in &written.paths {
             tracing::info!(path, "wrote certificates");
         }
-        let mut rotated = Ok(());
-        if config.metadata.is_rotating() && !self.has_observed() {
-            rotated = rotation::rotate(self).await;
-        }
+        // What registries meet keeps the API server's CA from nobody.
+        let rotated = rotation::rotate(self, config.metadata.is_rotating()).await;
         let [synced, observed] = config.metadata.marks();
         let mut marks = Vec::new();
-        if wanted.refused.is_empty() {
+        let is_synced = wanted.refused.is_empty() && written.failed.is_none();
+        if is_synced {
             marks.push(synced);
-        } else {
+        }
+        if !wanted.refused.is_empty() {
             let name = controller_config::NAME;
             let why = wanted.refused.join("; ");
             self.announcer.say(&Word::certificates_refused(&format!(
@@ -202,21 +205,25 @@ impl Keeper<'_> {
         }
         match &rotated {
             Ok(()) => marks.push(observed),
-            Err(rotation::Error::Refused(why)) => {
-                self.announcer.say(&Word::certificates_refused(why));
+            Err(error) if error.is_for_people() => {
+                let why = Chain(error).to_string();
+                self.announcer.say(&Word::certificates_refused(&why));
             }
             Err(_) => {}
         }
-        let written = self.writer.write(move |_| {
+        let marked = self.writer.write(move |_| {
             marks
                 .iter()
                 .fold(Change::default(), |change, (key, value)| {
                     change.set(key, value.as_str())
                 })
         });
-        written.await?;
+        marked.await?;
         rotated?;
-        if wanted.refused.is_empty() {
+        if let Some(error) = written.failed {
+            return Err(error.into());
+        }
+        if is_synced {
             let version = &config.metadata.resource_version;
             tracing::info!(
                 "Certificate was synced from controllerconfig resourceVersion {version}"
@@ -233,14 +240,6 @@ impl Keeper<'_> {
             marks
                 .iter()
                 .all(|(key, value)| node.annotation(key) == Some(value))
-        })
-    }
-
-    /// Whether the Node says that the rotation was seen already.
-    fn has_observed(&self) -> bool {
-        let node = desired::latest(&self.seen);
-        node.is_some_and(|node| {
-            node.annotation(annotation::LAST_OBSERVED_SERVER_CA) == Some("true")
         })
     }
 }

@@ -35,43 +35,75 @@ impl From<journal::Error> for Error {
     }
 }
 
-/// Has the host's files be as wanted, each whole or as it was; the paths that were written or removed. What the configuration in force
-/// brings itself is its own.
+/// What was done to a host's files. One that failed keeps no other back.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Paths that were written or removed.
+    pub paths: Vec<String>,
+    /// The first failure.
+    pub failed: Option<Error>,
+}
+
+impl Written {
+    fn note(&mut self, done: Result<Option<String>, Error>) {
+        match done {
+            Ok(path) => self.paths.extend(path),
+            Err(error) => {
+                self.failed.get_or_insert(error);
+            }
+        }
+    }
+}
+
+/// Has the host's files be as wanted, each whole or as it was. What the configuration in force brings itself is its own.
 ///
 /// # Errors
-/// All of [`Error`]. What was written by then is right, and is not written again.
-pub fn write(root: &Path, wanted: &Wanted) -> Result<Vec<String>, Error> {
+/// All of [`Error`], where nothing may be written at all; of single files, see [`Written`].
+pub fn write(root: &Path, wanted: &Wanted) -> Result<Written, Error> {
     let host = Root::open(root, None)?;
     let _lock = still(&host)?;
-    let mut written = Vec::new();
-    let mut put = |bundle: &Bundle| -> Result<(), Error> {
-        let at = host.locate(&bundle.path)?;
-        if replace(root, &at, &bundle.pem)? {
-            written.push(bundle.path.clone());
-        }
-        Ok(())
-    };
-    // Those of the node itself wait for nothing that registries may meet.
+    let mut written = Written::default();
     let (registries, own): (Vec<_>, Vec<_>) =
         wanted.bundles.iter().partition(|bundle| bundle.is_registry);
-    own.into_iter().try_for_each(&mut put)?;
-    let at = host.follow(REGISTRIES)?;
-    if !matches!(host.look(&at)?, Found::Directory { .. }) {
-        return Ok(written);
+    for bundle in own {
+        written.note(put(&host, bundle));
     }
-    let configured = configured(&host)?;
-    registries
-        .into_iter()
-        .filter(|bundle| !configured.contains(&bundle.path))
-        .try_for_each(put)?;
-    for name in host.list(&at)? {
-        if !wanted.registries.contains(&name)
-            && let Some(path) = release(&host, &name)?
-        {
-            written.push(path);
-        }
+    let named = (registries.as_slice(), wanted.registries.as_slice());
+    if let Err(error) = write_registries(&host, named, &mut written) {
+        written.note(Err(error));
     }
     Ok(written)
+}
+
+/// Those of registries, where a host has a place for them: what they should be, and the directories that are somebody's.
+fn write_registries(
+    host: &Root,
+    (bundles, named): (&[&Bundle], &[String]),
+    written: &mut Written,
+) -> Result<(), Error> {
+    let at = host.follow(REGISTRIES)?;
+    if !matches!(host.look(&at)?, Found::Directory { .. }) {
+        return Ok(());
+    }
+    let configured = configured(host)?;
+    for bundle in bundles {
+        if !configured.contains(&bundle.path) {
+            written.note(put(host, bundle));
+        }
+    }
+    for name in host.list(&at)? {
+        if !named.contains(&name) {
+            written.note(release(host, &name));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file; its path, where it was another.
+fn put(host: &Root, bundle: &Bundle) -> Result<Option<String>, Error> {
+    let at = host.locate(&bundle.path)?;
+    let is_other = replace(host.path(), &at, &bundle.pem)?;
+    Ok(is_other.then(|| bundle.path.clone()))
 }
 
 /// Takes away what was written for a registry that nobody names any more; its path.
@@ -129,7 +161,10 @@ pub fn replace(root: &Path, at: &Location, bytes: &[u8]) -> Result<bool, Error> 
 }
 
 /// Files that the configuration in force brings.
-fn configured(host: &Root) -> Result<BTreeSet<String>, Error> {
+///
+/// # Errors
+/// [`Error::Files`], [`Error::Host`].
+pub fn configured(host: &Root) -> Result<BTreeSet<String>, Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Config {
@@ -143,7 +178,7 @@ fn configured(host: &Root) -> Result<BTreeSet<String>, Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Ignition {
-        storage: Storage,
+        storage: Option<Storage>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -158,6 +193,7 @@ fn configured(host: &Root) -> Result<BTreeSet<String>, Error> {
         return Ok(BTreeSet::new());
     };
     let config: Config = serde_json::from_slice(&bytes).map_err(observe::Error::Record)?;
-    let files = config.spec.config.unwrap_or_default().storage.files;
-    Ok(files.into_iter().map(|file| file.path).collect())
+    let storage = config.spec.config.and_then(|ignition| ignition.storage);
+    let files = storage.unwrap_or_default().files.into_iter();
+    Ok(files.map(|file| file.path).collect())
 }

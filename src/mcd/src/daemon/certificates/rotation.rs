@@ -1,21 +1,26 @@
 //! The CA by which this node knows the API server, while that is rotated.
 //!
+//! The operator says that it rotates (`service-ca-rotate`) for as long as its next look takes, which a node that asks now and then does
+//! not see. So a node compares: whenever a ControllerConfig is new, the CA that the cluster tells with what its kubeconfigs have.
+//!
 //! A node that trusts the wrong one is lost to its cluster, so a new one is tried before it is written: with each kubeconfig as it would
 //! be, the API server is met once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use cluster::access::{Access, with_authority};
 use cluster::wire;
-use host::files::Root;
+use host::files::{self as host_files, Root};
 use host::systemd::{self, Job};
 use machineconfig::certificates::check;
 use serde::Deserialize;
 use service::report::Chain;
 
-use super::Keeper;
-use super::files::{self, replace, still};
+use super::files::{self, configured, replace, still};
+use super::{Keeper, there};
 use crate::daemon::reader;
 
 /// ConfigMap that holds the CA, and its key there.
@@ -27,10 +32,13 @@ const BOOTSTRAP: &str = "/etc/kubernetes/kubeconfig";
 
 const KUBELET: &str = "kubelet.service";
 
+/// Says that the kubelet runs with the CA before the one in its kubeconfig; gone with the boot, as that kubelet is.
+const OWED: &str = "/run/slipway/kubelet-restart";
+
 /// Why the new CA is not in force yet.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be used: the object, the key, and why.
+    /// It cannot be used: the object, the field, and why.
     #[error("{0}")]
     Refused(String),
     /// A file on the host.
@@ -39,6 +47,9 @@ pub enum Error {
     /// A kubeconfig is not one.
     #[error(transparent)]
     Kubeconfig(#[from] cluster::access::Error),
+    /// Somebody wrote a kubeconfig while the CA was tried with what it was before.
+    #[error("{} was changed meanwhile", .0.display())]
+    Changed(PathBuf),
     /// The API server did not give it.
     #[error(transparent)]
     Read(#[from] wire::Error),
@@ -47,63 +58,126 @@ pub enum Error {
     Restart(#[from] systemd::Error),
 }
 
-#[derive(Debug, Deserialize)]
-struct ConfigMap {
-    #[serde(default)]
-    data: BTreeMap<String, String>,
+impl From<host_files::Error> for Error {
+    fn from(error: host_files::Error) -> Self {
+        Self::Files(error.into())
+    }
 }
 
-/// Writes the CA into the kubeconfigs of this host and restarts the kubelet, which reads its own at its start only.
+impl Error {
+    /// Whether only a person can mend it.
+    pub(super) const fn is_for_people(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Kubeconfig(_))
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ConfigMap {
+    data: BTreeMap<String, String>,
+    binary_data: BTreeMap<String, String>,
+}
+
+/// What the cluster tells, and the field that has it, for messages.
+struct Authority {
+    field: String,
+    pem: Vec<u8>,
+}
+
+/// Writes the CA that the cluster tells into the kubeconfigs of this host that have another, and restarts the kubelet where its own is
+/// among them: it reads that at its start only. `is_rotating`: there must be such a CA.
 ///
 /// # Errors
-/// All of [`Error`]. It is done again from its beginning: what is written already is right, and a kubelet that is restarted twice loses
-/// nothing.
-pub(super) async fn rotate(keeper: &Keeper<'_>) -> Result<(), Error> {
-    let namespace = keeper.namespace;
-    let path = format!("/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}");
-    let refused = |why: String| {
-        Error::Refused(format!(
-            "ConfigMap {namespace}/{CONFIG_MAP} data[{KEY}] {why}"
-        ))
-    };
-    let map: ConfigMap = keeper.account.get(&path).await?;
-    let bundle = map.data.get(KEY).map(String::as_bytes).unwrap_or_default();
-    check(bundle).map_err(|why| refused(format!("{why}: Malformed Cert, not syncing")))?;
-    let mut changed = Vec::new();
-    for path in [Path::new(BOOTSTRAP), keeper.kubeconfig] {
-        let Some(text) = read(keeper.root, path)? else {
-            continue;
-        };
-        let Some(text) = with_authority(path, &text, bundle)? else {
-            continue;
-        };
-        let tried = tried(keeper, path, text.clone()).meets_its_server().await;
-        tried.map_err(|error| {
-            let why = Chain(&error).to_string();
-            refused(format!(
-                "is not the CA of the server of {}: {why}",
-                path.display()
-            ))
-        })?;
-        changed.push((path.to_owned(), text));
-    }
-    let host = Root::open(keeper.root, None).map_err(files::Error::from)?;
-    let _lock = still(&host)?;
-    for (path, text) in changed {
-        // A link to it stays one: its target has the mode that its token needs.
-        let at = host
-            .follow(&path.to_string_lossy())
-            .map_err(files::Error::from)?;
-        replace(keeper.root, &at, &text)?;
-        tracing::info!(path = %path.display(), "wrote the API server's CA");
-    }
-    let systemd = keeper.helper.systemd().await?;
-    Ok(systemd.run(Job::Restart, KUBELET).await?)
+/// All of [`Error`]; the first, where a kubeconfig has one and the other is written all the same. It is done again from its beginning.
+pub(super) async fn rotate(keeper: &Keeper<'_>, is_rotating: bool) -> Result<(), Error> {
+    let written = write(keeper, is_rotating).await;
+    restart(keeper).await?;
+    written
 }
 
-fn read(root: &Path, path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let read = || Root::open(root, None)?.read(&path.to_string_lossy());
-    Ok(read().map_err(files::Error::from)?)
+async fn write(keeper: &Keeper<'_>, is_rotating: bool) -> Result<(), Error> {
+    let namespace = keeper.namespace;
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}");
+    let name = format!("ConfigMap {namespace}/{CONFIG_MAP}");
+    let Some(map) = there(keeper.account.get::<ConfigMap>(&path).await)? else {
+        return if is_rotating {
+            Err(Error::Refused(format!("{name} is not there")))
+        } else {
+            Ok(())
+        };
+    };
+    let authority = authority(map, &name)?;
+    // The one that the node lives by waits for nothing that the other may meet.
+    let own = write_into(keeper, keeper.kubeconfig, &authority).await;
+    let bootstrap = write_into(keeper, Path::new(BOOTSTRAP), &authority).await;
+    own.and(bootstrap)
+}
+
+/// The CA in a ConfigMap, as the operator writes it (`binaryData`) or a person (`data`, as it is or in base64).
+fn authority(mut map: ConfigMap, name: &str) -> Result<Authority, Error> {
+    let binary = map.binary_data.remove(KEY).map(|text| ("binaryData", text));
+    let told = binary.or_else(|| map.data.remove(KEY).map(|text| ("data", text)));
+    let Some((field, text)) = told else {
+        return Err(Error::Refused(format!("{name} has no data[{KEY}]")));
+    };
+    let field = format!("{name} {field}[{KEY}]");
+    let pem = STANDARD
+        .decode(text.trim())
+        .unwrap_or_else(|_| text.into_bytes());
+    match check(&pem) {
+        Ok(()) => Ok(Authority { field, pem }),
+        Err(why) => Err(Error::Refused(format!(
+            "{field} {why}: Malformed Cert, not syncing"
+        ))),
+    }
+}
+
+async fn write_into(keeper: &Keeper<'_>, path: &Path, authority: &Authority) -> Result<(), Error> {
+    let host = Root::open(keeper.root, None)?;
+    let text = path.to_string_lossy();
+    let Some(before) = host.read(&text)? else {
+        return Ok(());
+    };
+    let Some(after) = with_authority(path, &before, &authority.pem)? else {
+        return Ok(());
+    };
+    // What the configuration brings is its own.
+    if configured(&host)?.contains(text.as_ref()) {
+        return Ok(());
+    }
+    let tried = tried(keeper, path, after.clone()).meets_its_server().await;
+    tried.map_err(|error| {
+        let why = Chain(&error).to_string();
+        Error::Refused(format!(
+            "{} cannot be used, {text} does not reach its server with it: {why}",
+            authority.field
+        ))
+    })?;
+
+    let _lock = still(&host)?;
+    // A link to it stays one: its target has the mode that its token needs.
+    let at = host.follow(&text)?;
+    if host.read(&text)?.as_ref() != Some(&before) {
+        return Err(Error::Changed(path.to_owned()));
+    }
+    if path == keeper.kubeconfig {
+        replace(keeper.root, &host.locate(OWED)?, b"")?;
+    }
+    replace(keeper.root, &at, &after)?;
+    tracing::info!(path = %text, "wrote the API server's CA");
+    Ok(())
+}
+
+/// Restarts the kubelet where that is owed. One that does not run reads its kubeconfig when it is started; nobody waits for it with the
+/// host's lock in hand.
+async fn restart(keeper: &Keeper<'_>) -> Result<(), Error> {
+    let host = Root::open(keeper.root, None)?;
+    if host.read(OWED)?.is_none() {
+        return Ok(());
+    }
+    let systemd = keeper.helper.systemd().await?;
+    systemd.run(Job::TryRestart, KUBELET).await?;
+    Ok(host.remove(&host.locate(OWED)?)?)
 }
 
 /// The pod's identity by a kubeconfig as it would be.

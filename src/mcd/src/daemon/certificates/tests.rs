@@ -19,6 +19,8 @@ use super::*;
 const PATH: &str =
     "/apis/machineconfiguration.openshift.io/v1/controllerconfigs/machine-config-controller";
 const NODE: &str = "/api/v1/nodes/worker-1";
+const MAP: &str = "/api/v1/namespaces/mco/configmaps/kubeconfig-data";
+const KUBECONFIG: &str = "/var/lib/kubelet/kubeconfig";
 const SYNCED: &str = annotation::LAST_SYNCED_CONTROLLER_CONFIG;
 const OBSERVED: &str = annotation::LAST_OBSERVED_SERVER_CA;
 const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
@@ -26,6 +28,12 @@ const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
 /// Certificates in form: one byte of content tells them apart.
 const ONE: &str = "-----BEGIN CERTIFICATE-----\nMAEx\n-----END CERTIFICATE-----\n";
 const TWO: &str = "-----BEGIN CERTIFICATE-----\nMAEy\n-----END CERTIFICATE-----\n";
+
+/// No word of the API server's CA.
+fn no_map() -> Call {
+    let gone = Reply::failure(404, "NotFound", "configmaps \"kubeconfig-data\" not found");
+    Call::get(MAP, gone)
+}
 
 fn event(message: &str) -> Call {
     let time = "1970-01-01T00:00:00Z";
@@ -74,6 +82,15 @@ impl Host {
         self.directory.path().join(path.trim_start_matches('/'))
     }
 
+    /// Has the configuration in force bring a file.
+    fn configure(&self, path: &str) {
+        let record = json!({
+            "metadata": {"name": "a"}, "spec": {"config": {"storage": {"files": [{"path": path}]}}},
+        });
+        let at = "/etc/machine-config-daemon/currentconfig";
+        self.put(at, &record.to_string(), 0o600);
+    }
+
     fn wanted(registries: &[(&str, &str)]) -> machineconfig::certificates::Wanted {
         wanted(&Told {
             kubelet: ONE.as_bytes(),
@@ -90,7 +107,9 @@ impl Host {
     }
 
     fn write(&self, registries: &[(&str, &str)]) -> Vec<String> {
-        files::write(self.directory.path(), &Self::wanted(registries)).unwrap()
+        let written = files::write(self.directory.path(), &Self::wanted(registries)).unwrap();
+        assert!(written.failed.is_none(), "{written:?}");
+        written.paths
     }
 }
 
@@ -196,7 +215,11 @@ async fn a_host_follows_and_its_node_says_so() {
     let host = Host::new();
     host.put(KUBELET_CA, "old", 0o600);
     let marks = json!({SYNCED: "7", OBSERVED: "false"});
-    let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE))), says(&marks)];
+    let calls = vec![
+        Call::get(PATH, Reply::ok(config("7", ONE))),
+        no_map(),
+        says(&marks),
+    ];
     look(&host, &json!({}), false, calls).await.unwrap();
     assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
     let metadata = std::fs::metadata(host.path(KUBELET_CA)).unwrap();
@@ -215,6 +238,7 @@ async fn what_is_followed_costs_one_small_request() {
     let calls = vec![
         Call::get(PATH, Reply::ok(head("8"))),
         Call::get(PATH, Reply::ok(config("8", TWO))),
+        no_map(),
         says(&json!({SYNCED: "8"})),
     ];
     // The patch holds what differs, and the answer is the whole.
@@ -226,7 +250,7 @@ async fn what_is_followed_costs_one_small_request() {
 async fn a_host_is_compared_whatever_its_node_says() {
     let host = Host::new();
     let known = json!({SYNCED: "7", OBSERVED: "false"});
-    let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE)))];
+    let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE))), no_map()];
     look(&host, &known, false, calls).await.unwrap();
     assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
 }
@@ -249,6 +273,7 @@ async fn what_is_refused_is_said_and_not_marked() {
     let message = "ControllerConfig machine-config-controller: spec.kubeAPIServerServingCAData holds no certificate in PEM";
     let calls = vec![
         Call::get(PATH, Reply::ok(config("7", "no certificate"))),
+        no_map(),
         event(message),
     ];
     look(&host, &json!({OBSERVED: "false"}), false, calls)
@@ -279,40 +304,109 @@ async fn nothing_is_written_into_an_etc_that_is_left_behind() {
     // Once it is booted there is nothing left to leave.
     host.put("/proc/sys/kernel/random/boot_id", "boot-2\n", 0o444);
     let marks = json!({SYNCED: "7", OBSERVED: "false"});
-    let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE))), says(&marks)];
+    let calls = vec![
+        Call::get(PATH, Reply::ok(config("7", ONE))),
+        no_map(),
+        says(&marks),
+    ];
     look(&host, &json!({}), false, calls).await.unwrap();
     assert_eq!(host.read(KUBELET_CA).as_deref(), Some(ONE));
 }
 
-#[tokio::test]
-async fn a_ca_that_cannot_be_used_is_not_observed() {
-    let host = Host::new();
+/// A ControllerConfig that says that the API server's CA is rotated.
+fn rotating() -> Value {
     let mut rotating = config("7", ONE);
     rotating["metadata"]["annotations"] = json!({annotation::SERVICE_CA_ROTATE: "true"});
-    let map = "/api/v1/namespaces/mco/configmaps/kubeconfig-data";
-    let message = "ConfigMap mco/kubeconfig-data data[ca-bundle.crt] holds no certificate in PEM: Malformed Cert, not syncing";
-    let calls = vec![
-        Call::get(PATH, Reply::ok(rotating.clone())),
-        Call::get(map, Reply::ok(json!({"data": {"ca-bundle.crt": "none"}}))),
-        event(message),
-    ];
-    let error = look(&host, &json!({SYNCED: "7"}), false, calls)
-        .await
-        .unwrap_err();
-    assert_eq!(error.to_string(), message);
-    assert_eq!(
-        host.read(KUBELET_CA).as_deref(),
-        Some(ONE),
-        "that one is good"
-    );
+    rotating
+}
 
-    // One that was observed is not rotated again.
-    let known = json!({OBSERVED: "true", SYNCED: "6"});
-    let calls = vec![
-        Call::get(PATH, Reply::ok(rotating)),
-        says(&json!({SYNCED: "7"})),
+#[tokio::test]
+async fn a_ca_that_cannot_be_used_is_not_observed() {
+    let malformed = |field: &str| {
+        format!(
+            "ConfigMap mco/kubeconfig-data {field}[ca-bundle.crt] holds no certificate in PEM: Malformed Cert, not syncing"
+        )
+    };
+    let none = STANDARD.encode("none");
+    let table = [
+        (
+            json!({"data": {"ca-bundle.crt": "none"}}),
+            malformed("data"),
+        ),
+        (
+            json!({"binaryData": {"ca-bundle.crt": none}, "data": {"ca-bundle.crt": ONE}}),
+            malformed("binaryData"),
+        ),
+        (
+            json!({"data": {"another": ONE}}),
+            "ConfigMap mco/kubeconfig-data has no data[ca-bundle.crt]".to_owned(),
+        ),
     ];
-    look(&host, &known, false, calls).await.unwrap();
+    let refused = table.map(|(map, message)| (Call::get(MAP, Reply::ok(map)), message));
+    let gone = "ConfigMap mco/kubeconfig-data is not there".to_owned();
+    for (map, message) in refused.into_iter().chain([(no_map(), gone)]) {
+        let host = Host::new();
+        let calls = vec![Call::get(PATH, Reply::ok(rotating())), map, event(&message)];
+        let error = look(&host, &json!({SYNCED: "7"}), false, calls).await;
+        assert_eq!(error.unwrap_err().to_string(), message);
+        let kept = host.read(KUBELET_CA);
+        assert_eq!(kept.as_deref(), Some(ONE), "that one is good");
+    }
+}
+
+#[tokio::test]
+async fn a_ca_that_a_node_has_is_only_marked() {
+    let encoded = STANDARD.encode(ONE);
+    let kubeconfig = json!({
+        "clusters": [{"name": "c", "cluster": {"server": "https://a", "certificate-authority-data": encoded}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
+    });
+    for map in [
+        json!({"binaryData": {"ca-bundle.crt": encoded}}),
+        json!({"data": {"ca-bundle.crt": encoded}}),
+        json!({"data": {"ca-bundle.crt": ONE}}),
+    ] {
+        let host = Host::new();
+        host.put(KUBECONFIG, &kubeconfig.to_string(), 0o600);
+        let calls = vec![
+            Call::get(PATH, Reply::ok(rotating())),
+            Call::get(MAP, Reply::ok(map)),
+            says(&json!({SYNCED: "7", OBSERVED: "true"})),
+        ];
+        look(&host, &json!({}), false, calls).await.unwrap();
+        assert_eq!(host.read(KUBECONFIG), Some(kubeconfig.to_string()));
+        assert_eq!(host.read("/run/slipway/kubelet-restart"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_kubeconfig_of_the_configuration_is_its_own() {
+    let host = Host::new();
+    let kubeconfig = json!({
+        "clusters": [{"name": "c", "cluster": {"server": "https://a"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
+    });
+    host.put(KUBECONFIG, &kubeconfig.to_string(), 0o600);
+    host.configure(KUBECONFIG);
+    let calls = vec![
+        Call::get(PATH, Reply::ok(rotating())),
+        Call::get(MAP, Reply::ok(json!({"data": {"ca-bundle.crt": ONE}}))),
+        says(&json!({SYNCED: "7", OBSERVED: "true"})),
+    ];
+    look(&host, &json!({}), false, calls).await.unwrap();
+    assert_eq!(host.read(KUBECONFIG), Some(kubeconfig.to_string()));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_keeps_no_other_back() {
+    let host = Host::new();
+    let (bad, good) = ("/etc/docker/certs.d/a.b", "/etc/docker/certs.d/c.d/ca.crt");
+    host.put(bad, "where a directory should be", 0o644);
+    let wanted = Host::wanted(&[("a.b", ONE), ("c.d", TWO)]);
+    let written = files::write(host.directory.path(), &wanted).unwrap();
+    assert_eq!(written.paths, [KUBELET_CA, good]);
+    let error = written.failed.unwrap().to_string();
+    assert!(error.contains(bad), "{error}");
 }
 
 #[test]
@@ -353,12 +447,7 @@ fn what_the_configuration_brings_is_its_own() {
     let host = Host::new();
     let path = "/etc/docker/certs.d/a.b/ca.crt";
     host.put(path, TWO, 0o644);
-    let record = json!({"metadata": {"name": "a"}, "spec": {"config": {"storage": {"files": [{"path": path}]}}}});
-    host.put(
-        "/etc/machine-config-daemon/currentconfig",
-        &record.to_string(),
-        0o600,
-    );
+    host.configure(path);
     assert_eq!(host.write(&[("a.b", ONE)]), [KUBELET_CA]);
     assert_eq!(host.read(path).as_deref(), Some(TWO));
 }

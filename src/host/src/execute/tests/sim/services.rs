@@ -50,10 +50,14 @@ impl Units for Running {
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
         self.of.0.pass()?;
         let mut running = self.of.1.borrow_mut();
-        if job == Job::Stop {
-            running.remove(unit);
-        } else {
-            running.insert(unit.to_owned());
+        match job {
+            Job::Stop => {
+                running.remove(unit);
+            }
+            Job::TryRestart => {}
+            Job::Start | Job::Restart | Job::Reload => {
+                running.insert(unit.to_owned());
+            }
         }
         drop(running);
         self.of.0.pass()
