@@ -2,16 +2,21 @@
 //!
 //! After each kill a reboot has to find either the old or the new state, whole. Then comes what would
 //! come next on a node, and has to end well.
+//!
+//! - `cuts`: where it is killed, and what comes next
+//! - `turns`: which point the next run is for
 
 mod cuts;
+mod turns;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::Host;
 
 use self::cuts::{Between, CUTS, Cut, Next, returns};
+use self::turns::Turns;
 use super::points::Tally;
 use super::site::{Site, expect, settle};
 use super::stage::Stages;
@@ -26,19 +31,31 @@ const FAILURES_MAX: usize = 5;
 struct Suite<'a> {
     site: &'a Site,
     stages: &'a Stages,
-    stride: usize,
-    /// By cut: whether somebody has it, how many were begun, whether there are no more.
+    /// By cut.
     progress: Vec<Progress>,
     tally: Mutex<Tally>,
     failures: Mutex<Vec<String>>,
 }
 
-#[derive(Default)]
 struct Progress {
+    /// Whether somebody has it, of those that one host goes alone.
     is_taken: AtomicBool,
-    begun: AtomicUsize,
-    is_over: AtomicBool,
+    turns: Mutex<Turns>,
     failures: AtomicUsize,
+}
+
+impl Progress {
+    const fn new(stride: usize) -> Self {
+        Self {
+            is_taken: AtomicBool::new(false),
+            turns: Mutex::new(Turns::new(stride)),
+            failures: AtomicUsize::new(0),
+        }
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Kills the program at each `stride`th point of every way; says how many, and what was found.
@@ -51,8 +68,7 @@ pub(crate) fn run(
     let suite = Suite {
         site,
         stages,
-        stride,
-        progress: CUTS.iter().map(|_| Progress::default()).collect(),
+        progress: CUTS.iter().map(|_| Progress::new(stride)).collect(),
         tally: Mutex::default(),
         failures: Mutex::default(),
     };
@@ -83,16 +99,16 @@ impl Suite<'_> {
                 continue;
             }
             let mut is_there = false;
-            while !progress.is_over.load(Ordering::Relaxed) {
-                let number = progress.begun.fetch_add(1, Ordering::Relaxed);
-                let mut is_over = false;
-                if let Err(error) = self.cut(cut, number, is_there, host, &mut is_over) {
+            loop {
+                let Some(point) = progress.turns().take() else {
+                    break;
+                };
+                if let Err(error) = self.cut(cut, progress, point, is_there, host) {
                     let failures = progress.failures.fetch_add(1, Ordering::Relaxed) + 1;
-                    is_over |= failures == FAILURES_MAX;
-                    self.failed(cut, number, &error);
-                }
-                if is_over {
-                    progress.is_over.store(true, Ordering::Relaxed);
+                    if failures == FAILURES_MAX {
+                        progress.turns().give_up();
+                    }
+                    self.failed(cut, point, &error);
                 }
                 is_there = returns(cut) && self.is_back(cut, host);
             }
@@ -100,14 +116,14 @@ impl Suite<'_> {
         Ok(())
     }
 
-    /// Cuts a way at one of its points; `is_over` if it has not so many.
+    /// Cuts a way at one of its points, if it comes to it.
     fn cut(
         &self,
         cut: &Cut,
-        number: usize,
+        progress: &Progress,
+        point: usize,
         is_there: bool,
         host: &mut Host,
-        is_over: &mut bool,
     ) -> Result<()> {
         let way = &cut.way;
         let verb = if is_there {
@@ -116,13 +132,14 @@ impl Suite<'_> {
             way.begin(self.site, self.stages, host)?
         };
         let mut at = String::from("its end");
-        let (ended, seen) = kill_at(number * self.stride, &verb, host, &mut at)?;
-        *is_over = !ended.is_killed;
+        let (ended, seen) = kill_at(point, &verb, host, &mut at)?;
+        if ended.is_killed {
+            progress.turns().cut(seen);
+        } else {
+            progress.turns().uncut(point, seen);
+        }
         {
-            let mut tally = self
-                .tally
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
             tally.saw(way.name, seen);
             if let (true, Some(call)) = (ended.is_killed, ended.done.first()) {
                 tally.count(way.name, call.name);
@@ -232,12 +249,12 @@ impl Suite<'_> {
         back.is_ok() && is_there().unwrap_or(false)
     }
 
-    fn failed(&self, cut: &Cut, number: usize, error: &anyhow::Error) {
-        let text = format!("  {}, point {number}: {error:#}", cut.way.name);
+    fn failed(&self, cut: &Cut, point: usize, error: &anyhow::Error) {
+        let text = format!("  {}, point {point}: {error:#}", cut.way.name);
         eprintln!("{text}");
         self.failures
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner)
             .push(text);
     }
 }
