@@ -193,6 +193,8 @@ pub(super) const CUTS: &[Cut] = &[
 ];
 
 /// Whether the end of a cut is the start of its way, so that one host can take one after the other.
+///
+/// One that may end in two ways leaves now this to be swept and now that: its runs would have other points each time.
 pub(super) fn returns(cut: &Cut) -> bool {
-    cut.way.start == Start::Old
+    cut.way.start == Start::Old && cut.ends.len() == 1
 }
