@@ -52,11 +52,11 @@ unit: setup
 
 # Each binary is built with its own features only, so that the daemon links no libostree and the helper no Kubernetes client.
 binaries: setup
-	cargo build --profile $(PROFILE) --locked -p mcd --no-default-features --features node-daemon --bin mcd
+	cargo build --profile $(PROFILE) --locked -p mcd -p controller --no-default-features --features mcd/node-daemon --bin mcd --bin mcc
 	cargo build --profile $(PROFILE) --locked -p mcd --no-default-features --features host-helper --bin mcd-os
-	cargo build --profile $(PROFILE) --locked -p controller --bin mcc
 	@mkdir -p $(OUT)
-	@for binary in mcd mcd-os mcc; do strip --strip-all -o $(OUT)/$$binary target/$(PROFILE)/$$binary; done
+	@set -e; built=$${CARGO_TARGET_DIR:-target}/$(subst dev,debug,$(PROFILE)); \
+	for binary in mcd mcd-os mcc; do strip --strip-all -o $(OUT)/$$binary $$built/$$binary; done
 	@needed=$$(readelf --wide --version-info $(OUT)/mcd-os | grep -o 'GLIBC_[0-9.]*' | sort --version-sort | tail -1); \
 	if [ "$$(printf '%s\n' $$needed $(HOST_GLIBC) | sort --version-sort | tail -1)" != $(HOST_GLIBC) ]; then \
 		echo "mcd-os needs $$needed, and hosts may have $(HOST_GLIBC)"; exit 1; \
@@ -64,7 +64,7 @@ binaries: setup
 
 # One suite at a time: hosts, bridges and namespaces are the machine's.
 test: lint unit
-	$(MAKE) binaries PROFILE=lab
+	$(MAKE) binaries PROFILE=dev
 	cargo test --locked -p lab --test control_plane --test host --test image --test node --test pod -- --ignored --test-threads=1
 	cargo test --locked -p tests --test two-controllers --test cordon --test certificates --test traffic --test mcd-os -- --ignored --test-threads=1
 	cargo test --locked -p tests --test bad-input --test interrupted -- --ignored --test-threads=1
@@ -74,7 +74,7 @@ test: lint unit
 
 # What takes longer than CI may. Each says how many points it tried.
 proof: setup
-	$(MAKE) binaries PROFILE=lab
+	$(MAKE) binaries PROFILE=dev
 	cargo test --locked -p tests --test crash -- --ignored --test-threads=1 --nocapture \
 		a_killed_program_leaves a_killed_host_boots a_daemon_whose_host_is_killed
 	cargo test --locked -p lab --test vm -- --ignored --test-threads=1
