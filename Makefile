@@ -1,31 +1,33 @@
-# The two commands are `make demo` and `make test`; everything they need, they set up, and say so first.
+# Each target installs what it needs, and says so first. `make help` names them.
 
 SHELL := /bin/bash
 SLIPWAY_CACHE ?= /var/cache/slipway
 export SLIPWAY_CACHE
 
-OUT := target/slipway
+# Runs a command with the compiled dependencies that all checkouts share.
+WITH := tests/support/suites/with-target.sh
+SUITES := $(WITH) cargo run --quiet --locked -p suites --
+BINARIES := --mcd target/slipway/mcd --mcd-os target/slipway/mcd-os --mcc target/slipway/mcc
 PROFILE ?= release
+# Suites by name; all by default. `make list` names them.
+SUITE ?=
 # More options of the benchmark, such as `--only mcd_fetch_ratio`.
 BENCH ?=
-DENY := $(SLIPWAY_CACHE)/tools/bin/cargo-deny
-DENY_VERSION := 0.20.2
-
-# The newest version of glibc's symbols that the helper may need: the host's is what it is.
-HOST_GLIBC := GLIBC_2.34
 
 # What the build and the lab take from Debian: libostree and its tool, the hosts (debootstrap, systemd-nspawn), the registry and skopeo,
 # qemu and GRUB for the machine, XFS for the crash tests, checkmodule and semodule_package for selinux/.
 PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap systemd-container skopeo docker-registry \
 	qemu-system-x86 qemu-utils grub-pc-bin xfsprogs checkpolicy semodule-utils iproute2 e2fsprogs
 
-.PHONY: help setup tools lint unit binaries test proof demo bench
+.PHONY: help setup lint unit binaries test list proof proof-programs proof-hosts proof-machine demo bench
 
 help:
-	@echo "make demo   three hosts roll to a new OS and configuration; target/demo/timeline.svg"
-	@echo "make test   everything that CI runs    make proof  what takes longer than CI may"
-	@echo "make bench  the figures; target/bench/figures.json"
-	@echo "make lint   format, clippy, dependencies    make unit   what needs no lab"
+	@echo "make demo    three hosts roll to a new OS and configuration; target/demo/timeline.svg"
+	@echo "make test    everything that CI runs; make test SUITE=mcd-os: one suite, or several; make list: their names"
+	@echo "make proof   what takes longer than CI may; its parts: proof-programs, proof-hosts, proof-machine"
+	@echo "make bench   the figures; target/bench/figures.json"
+	@echo "make lint    format, clippy, dependencies    make unit   what needs no lab"
+	@echo "make binaries [PROFILE=dev]   the programs, into target/slipway"
 
 setup:
 	@missing=(); for package in $(PACKAGES); do \
@@ -36,52 +38,23 @@ setup:
 		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends $${missing[@]}; \
 	fi
 
-tools: $(DENY)
+lint unit list: setup
+	$(SUITES) $@
 
-$(DENY):
-	@echo "building cargo-deny $(DENY_VERSION) into $(SLIPWAY_CACHE)/tools"
-	cargo install cargo-deny --version $(DENY_VERSION) --locked --root $(SLIPWAY_CACHE)/tools
-
-lint: setup tools
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features api/crdgen --locked -- -D warnings
-	$(DENY) --locked check --hide-inclusion-graph bans licenses sources
-
-unit: setup
-	cargo test --workspace --locked
-
-# Each binary is built with its own features only, so that the daemon links no libostree and the helper no Kubernetes client.
 binaries: setup
-	cargo build --profile $(PROFILE) --locked -p mcd -p controller --no-default-features --features mcd/node-daemon --bin mcd --bin mcc
-	cargo build --profile $(PROFILE) --locked -p mcd --no-default-features --features host-helper --bin mcd-os
-	@mkdir -p $(OUT)
-	@set -e; built=$${CARGO_TARGET_DIR:-target}/$(subst dev,debug,$(PROFILE)); \
-	for binary in mcd mcd-os mcc; do strip --strip-all -o $(OUT)/$$binary $$built/$$binary; done
-	@needed=$$(readelf --wide --version-info $(OUT)/mcd-os | grep -o 'GLIBC_[0-9.]*' | sort --version-sort | tail -1); \
-	if [ "$$(printf '%s\n' $$needed $(HOST_GLIBC) | sort --version-sort | tail -1)" != $(HOST_GLIBC) ]; then \
-		echo "mcd-os needs $$needed, and hosts may have $(HOST_GLIBC)"; exit 1; \
-	fi
+	$(SUITES) programs $(PROFILE)
 
-# One suite at a time: hosts, bridges and namespaces are the machine's.
-test: lint unit
-	$(MAKE) binaries PROFILE=dev
-	cargo test --locked -p lab --test control_plane --test host --test image --test node --test pod -- --ignored --test-threads=1
-	cargo test --locked -p tests --test two-controllers --test cordon --test certificates --test traffic --test mcd-os -- --ignored --test-threads=1
-	cargo test --locked -p tests --test bad-input --test interrupted -- --ignored --test-threads=1
-	cargo test --locked -p tests --test mutants -- --ignored --test-threads=1
-	cargo test --locked -p tests --test crash -- --ignored --test-threads=1 --nocapture \
-		a_killed_daemon_goes_on_where_it_was some_killed_programs_leave_their_host_whole
+test: setup
+	$(SUITES) test $(SUITE)
 
-# What takes longer than CI may. Each says how many points it tried.
 proof: setup
-	$(MAKE) binaries PROFILE=dev
-	cargo test --locked -p tests --test crash -- --ignored --test-threads=1 --nocapture \
-		a_killed_program_leaves a_killed_host_boots a_daemon_whose_host_is_killed
-	cargo test --locked -p lab --test vm -- --ignored --test-threads=1
-	cargo test --locked -p tests --test vm -- --ignored --test-threads=1 --nocapture
+	$(SUITES) proof
 
-demo: binaries
-	cargo run --locked -p tests --bin demo -- --mcd $(OUT)/mcd --mcd-os $(OUT)/mcd-os --mcc $(OUT)/mcc --out target/demo
+proof-programs proof-hosts proof-machine: setup
+	$(SUITES) proof $(@:proof-%=%)
 
-bench: binaries
-	cargo run --locked -p tests --bin bench -- --mcd $(OUT)/mcd --mcd-os $(OUT)/mcd-os --mcc $(OUT)/mcc --out target/bench $(BENCH)
+demo: setup
+	$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/demo'
+
+bench: setup
+	$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo release && exec "$$CARGO_TARGET_DIR"/debug/bench $(BINARIES) --out target/bench $(BENCH)'

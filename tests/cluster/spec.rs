@@ -1,10 +1,14 @@
 //! What a cluster is made from.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::bare;
+
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The programs under test.
 #[derive(Clone, Debug)]
@@ -18,16 +22,23 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Those that `make binaries` leaves, or those in the folder `$SLIPWAY_BINARIES`.
+    /// Those that `make binaries` leaves, or those in the folder `$SLIPWAY_BINARIES`, whatever they are built from.
     ///
     /// # Errors
     ///
-    /// One is not there.
+    /// One is not there, or they are built from other sources than the workspace's.
     pub fn built() -> Result<Self> {
-        let dir = std::env::var_os("SLIPWAY_BINARIES").map_or_else(
-            || Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/slipway")).to_owned(),
-            PathBuf::from,
-        );
+        let named = std::env::var_os("SLIPWAY_BINARIES").map(PathBuf::from);
+        let is_ours = named.is_none();
+        let dir = named.unwrap_or_else(|| Path::new(WORKSPACE).join("target/slipway"));
+        if is_ours {
+            let built = fs::read_to_string(dir.join("sources")).unwrap_or_default();
+            ensure!(
+                built.trim() == sources()?,
+                "the programs in {} are built from other sources: `make binaries` builds them",
+                dir.display()
+            );
+        }
         let path = |name: &str| {
             let path = dir.join(name);
             ensure!(
@@ -43,6 +54,20 @@ impl Binaries {
             mcc: path("mcc")?,
         })
     }
+}
+
+/// Digest of the sources that the programs are built from.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the suites' own script; the runner keeps what it prints beside the programs"
+)]
+fn sources() -> Result<String> {
+    let script = Path::new(WORKSPACE).join("tests/support/suites/sources.sh");
+    let output = Command::new(&script)
+        .output()
+        .with_context(|| format!("cannot run {}", script.display()))?;
+    ensure!(output.status.success(), "{} failed", script.display());
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 /// A node to be.

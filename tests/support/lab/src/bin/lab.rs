@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Parser};
 use lab::Lab;
-use lab::control_plane::{ControlPlane, Options, definitions};
+use lab::control_plane::{ControlPlane, Options, Programs, definitions};
 use lab::host::{BOOTED_WITHIN, Host, HostSpec};
 use lab::image::Image;
 use lab::registry::Registry;
@@ -21,6 +21,8 @@ enum Command {
     ControlPlane(ControlPlaneArgs),
     /// Hosts and a registry, without a control plane.
     Hosts(HostsArgs),
+    /// Nothing: builds the control plane and the base tree into the cache, where they are missing.
+    Prepare,
 }
 
 #[derive(Debug, Args)]
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::ControlPlane(args) => run_control_plane(args),
         Command::Hosts(args) => run_hosts(&args),
+        Command::Prepare => prepare(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,6 +62,17 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// One compiles, the other waits for packages.
+fn prepare() -> Result<()> {
+    std::thread::scope(|scope| {
+        let tree = scope.spawn(Tree::ready);
+        Programs::find()?;
+        tree.join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(())
+    })
 }
 
 fn run_control_plane(

@@ -1,0 +1,112 @@
+//! Builds everything once and runs the suites side by side: `make test`, `make proof`.
+//!
+//! It must not know: what a suite tests.
+//!
+//! - `table`: which suites there are, and what each needs
+//! - `compile`: what cargo and go build
+//! - `lanes`: which job starts next
+//! - `job`: what runs in a lane
+//! - `libtest`: what a test executable says
+//! - `stamp`: which suite was green with which inputs
+//! - `proof`: when each part of the proof was last green
+//! - `report`: what a person sees
+//! - `workspace`: where everything is
+
+mod compile;
+mod job;
+mod lanes;
+mod libtest;
+mod proof;
+mod report;
+mod run;
+mod stamp;
+mod table;
+mod workspace;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use compile::Profile;
+use table::{Part, SUITES};
+use workspace::Workspace;
+
+const USAGE: &str = "usage: suites test [SUITE...]       everything, or these suites; with stamps unless SLIPWAY_NO_STAMPS=1
+       suites proof [PART...]      programs, hosts, machine: what takes longer than `make test` may
+       suites lint                 format, clippy, dependencies
+       suites unit                 what needs no lab
+       suites programs [dev|release]
+       suites demo [dev|release]   what the demo and the benchmark need
+       suites list                 all suites
+Exits with 0 if all passed, 1 if something failed, 2 for a wrong call.";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["test", names @ ..] => suites(names).and_then(|names| run::test(&find()?, &names)),
+        ["proof", names @ ..] => parts(names).and_then(|parts| run::proof(&find()?, &parts)),
+        ["lint"] => find().and_then(|workspace| run::lint(&workspace)),
+        ["unit"] => find().and_then(|workspace| run::unit(&workspace)),
+        [verb @ ("programs" | "demo"), rest @ ..] => match rest {
+            [] => Ok(Profile::Dev),
+            [name] => Profile::named(name).ok_or_else(|| anyhow::anyhow!("no profile {name}")),
+            _ => Err(anyhow::anyhow!("more than one profile")),
+        }
+        .and_then(|profile| run::build(&find()?, profile, *verb == "demo")),
+        ["list"] => list(),
+        _ => {
+            // Nowhere is left to report that standard error is closed.
+            drop(writeln!(std::io::stderr(), "{USAGE}"));
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            drop(writeln!(std::io::stderr(), "suites: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn find() -> Result<Workspace> {
+    Workspace::find()
+}
+
+/// Names of suites that exist.
+fn suites<'a>(names: &[&'a str]) -> Result<Vec<&'a str>> {
+    for name in names {
+        if SUITES.iter().all(|suite| suite.name != *name) {
+            bail!("there is no suite {name}; `suites list` names all");
+        }
+    }
+    Ok(names.to_vec())
+}
+
+/// Parts of these names; all if there is none.
+fn parts(names: &[&str]) -> Result<Vec<Part>> {
+    if names.is_empty() {
+        return Ok(Part::ALL.to_vec());
+    }
+    let part = |name: &&str| {
+        Part::named(name).ok_or_else(|| anyhow::anyhow!("there is no part {name} of the proof"))
+    };
+    names.iter().map(part).collect()
+}
+
+fn list() -> Result<bool> {
+    let mut out = std::io::stdout().lock();
+    for suite in SUITES {
+        let (package, target) = suite.executable;
+        writeln!(
+            out,
+            "{:<20} {package} {target} {}",
+            suite.name,
+            suite.tests.join(" ")
+        )?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,275 @@
+//! The verbs: which jobs each runs.
+
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::compile::{self, Executables, Profile};
+use crate::job::{self, Job, Log, Outcome};
+use crate::libtest;
+use crate::proof;
+use crate::report::{self, Report};
+use crate::stamp::{Inputs, Stamp};
+use crate::table::{Part, SUITES, Suite, When};
+use crate::workspace::{Workspace, now_secs, setting};
+
+/// Everything that CI runs, or these suites with what they need.
+pub(crate) fn test(workspace: &Workspace, names: &[&str]) -> Result<bool> {
+    let suites = SUITES.iter().filter(|suite| match names {
+        [] => matches!(suite.when, When::Test | When::Changed(_)),
+        names => names.contains(&suite.name),
+    });
+    // Who names a suite wants it run.
+    let uses_stamps = names.is_empty() && setting("SLIPWAY_NO_STAMPS").is_none();
+    let mut more = Vec::new();
+    if names.is_empty() {
+        more = compile::lints(workspace);
+    }
+    let mut report = Report::new();
+    let passed = run(
+        workspace,
+        suites.collect(),
+        more,
+        uses_stamps,
+        names.is_empty(),
+        &mut report,
+    )?;
+    for line in proof::lines(workspace, now_secs()) {
+        report.say(&line);
+    }
+    Ok(report.end(workspace)? && passed)
+}
+
+/// Parts of the proof, one after another. No stamp is honoured.
+pub(crate) fn proof(workspace: &Workspace, parts: &[Part]) -> Result<bool> {
+    let is_clean = workspace.is_clean()?;
+    let mut all = true;
+    for part in parts {
+        let is_in = |suite: &&Suite| matches!(suite.when, When::Changed(of) | When::Proof(of) if of == *part);
+        let suites = SUITES.iter().filter(is_in).collect();
+        let mut report = Report::new();
+        let passed = run(workspace, suites, Vec::new(), false, false, &mut report)?;
+        if passed && is_clean && workspace.is_clean()? {
+            proof::keep(workspace, *part, now_secs())?;
+        }
+        all &= report.end(workspace)? && passed;
+    }
+    Ok(all)
+}
+
+/// Format, lints, dependencies.
+pub(crate) fn lint(workspace: &Workspace) -> Result<bool> {
+    let mut jobs = compile::lints(workspace);
+    for job in &mut jobs {
+        job.plan.after.clear();
+    }
+    plain(workspace, jobs)
+}
+
+/// What needs no lab.
+pub(crate) fn unit(workspace: &Workspace) -> Result<bool> {
+    let executables = Executables::default();
+    let mut tests = compile::tests(workspace, &executables);
+    tests.plan.after.clear();
+    plain(
+        workspace,
+        vec![tests, compile::unit(workspace, &executables)],
+    )
+}
+
+/// The programs; and the demo, the control plane and the base tree.
+pub(crate) fn build(workspace: &Workspace, profile: Profile, demo: bool) -> Result<bool> {
+    if !demo {
+        return plain(workspace, vec![compile::programs(workspace, profile, &[])]);
+    }
+    let mut jobs: Vec<Job> = compile::go(workspace).into_iter().collect();
+    jobs.push(compile::demo(workspace));
+    jobs.push(compile::programs(workspace, profile, &["demo-build"]));
+    jobs.push(after_go(
+        compile::lab(workspace, &["demo-build"]),
+        jobs.len() > 2,
+    ));
+    plain(workspace, jobs)
+}
+
+fn plain(workspace: &Workspace, jobs: Vec<Job>) -> Result<bool> {
+    let mut report = Report::new();
+    let passed = job::run_all(workspace, jobs, &mut report)?;
+    Ok(report.end(workspace)? && passed)
+}
+
+/// The linker waits for what is compiled already.
+fn after_go(mut job: Job, has_go: bool) -> Job {
+    if has_go {
+        job.plan.after.push("go");
+    }
+    job
+}
+
+/// Builds everything and runs the suites. Stamps are written if all is green and committed.
+fn run(
+    workspace: &Workspace,
+    suites: Vec<&'static Suite>,
+    more: Vec<Job>,
+    uses_stamps: bool,
+    unit: bool,
+    report: &mut Report,
+) -> Result<bool> {
+    let is_clean = workspace.is_clean()?;
+    let executables = Executables::default();
+    let green = Arc::new(Green {
+        inputs: OnceLock::new(),
+        found: Mutex::new(Vec::new()),
+    });
+
+    let mut jobs: Vec<Job> = compile::go(workspace).into_iter().collect();
+    let has_go = !jobs.is_empty();
+    let mut tests = compile::tests(workspace, &executables);
+    tests
+        .plan
+        .after
+        .retain(|name| more.iter().any(|job| job.plan.name == *name));
+    // Clippy and its like stand last: what the suites wait for is built first.
+    let (format, later): (Vec<_>, Vec<_>) =
+        more.into_iter().partition(|job| job.plan.name == "format");
+    jobs.extend(format);
+    jobs.push(tests);
+    jobs.push(compile::programs(workspace, Profile::Dev, &["tests"]));
+    jobs.push(after_go(compile::lab(workspace, &["tests"]), has_go));
+    if unit {
+        jobs.push(compile::unit(workspace, &executables));
+    }
+    jobs.extend(later);
+    for suite in by_time(workspace, suites) {
+        let (workspace, executables) = (workspace.clone(), executables.clone());
+        let green = Arc::clone(&green);
+        let job = Job::new(suite.name, &["programs", "lab"], move |log| {
+            green.run(&workspace, &executables, suite, uses_stamps, log)
+        });
+        jobs.push(job.lanes(suite.lanes));
+    }
+    let passed = job::run_all(workspace, jobs, report)?;
+    if passed && is_clean && workspace.is_clean()? {
+        green.write(workspace)?;
+    }
+    Ok(passed)
+}
+
+/// Longest first, by the last run on this checkout: the table's order where there was none.
+fn by_time(workspace: &Workspace, mut suites: Vec<&'static Suite>) -> Vec<&'static Suite> {
+    let times = report::read(workspace);
+    let secs = |suite: &Suite| times.get(suite.name).copied();
+    suites.sort_by(|a, b| match (secs(a), secs(b)) {
+        (Some(a), Some(b)) => b.total_cmp(&a),
+        _ => std::cmp::Ordering::Equal,
+    });
+    suites
+}
+
+/// What this run found green, to be stamped at its end.
+struct Green {
+    inputs: OnceLock<Inputs>,
+    found: Mutex<Vec<(&'static Suite, String, Duration, u32)>>,
+}
+
+impl Green {
+    fn run(
+        &self,
+        workspace: &Workspace,
+        executables: &Executables,
+        suite: &'static Suite,
+        uses_stamps: bool,
+        log: &Log,
+    ) -> Result<Outcome> {
+        let inputs = if let Some(inputs) = self.inputs.get() {
+            inputs
+        } else {
+            let read = Inputs::read(workspace)?;
+            self.inputs.get_or_init(|| read)
+        };
+        let digest = inputs.of(suite)?;
+        let stamp = inputs
+            .stamp(suite, &digest)
+            .filter(|stamp| match suite.when {
+                When::Changed(_) => true,
+                When::Test | When::Proof(_) => stamp.is_good(now_secs()),
+            });
+        if let Some(stamp) = stamp.filter(|_| uses_stamps) {
+            return Ok(stamped(&stamp));
+        }
+        let since = Instant::now();
+        let result = run_suite(workspace, executables, suite, log);
+        match &result {
+            Ok(tests) => {
+                let mut found = self
+                    .found
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                found.push((suite, digest, since.elapsed(), *tests));
+            }
+            Err(_) => inputs.remove(suite, &digest),
+        }
+        Ok(Outcome {
+            tests: result?,
+            ..Outcome::default()
+        })
+    }
+
+    fn write(&self, workspace: &Workspace) -> Result<()> {
+        let commit = workspace.commit()?;
+        let found = self
+            .found
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (suite, digest, took, tests) in found.iter() {
+            let inputs = self.inputs.get().context("no suite ran")?;
+            let stamp = Stamp {
+                commit: commit.clone(),
+                at_secs: now_secs(),
+                took_secs: took.as_secs(),
+                tests: *tests,
+            };
+            inputs.write(suite, digest, &stamp)?;
+        }
+        Ok(())
+    }
+}
+
+fn stamped(stamp: &Stamp) -> Outcome {
+    let age = proof::age(now_secs().saturating_sub(stamp.at_secs));
+    let took = report::clock(Duration::from_secs(stamp.took_secs));
+    let stamp = format!(
+        "as at {}, green {age} ago in {took}, {} tests",
+        stamp.commit, stamp.tests
+    );
+    Outcome {
+        stamp,
+        ..Outcome::default()
+    }
+}
+
+/// Runs a suite; how many tests passed.
+fn run_suite(
+    workspace: &Workspace,
+    executables: &Executables,
+    suite: &Suite,
+    log: &Log,
+) -> Result<u32> {
+    let mut command = executables.command(workspace, suite.executable)?;
+    command.args(suite.tests);
+    command
+        .args(["--ignored", "--show-output"])
+        .arg(format!("--test-threads={}", suite.threads));
+    if !suite.tests.is_empty() {
+        command.arg("--exact");
+    }
+    log.run(&mut command, Duration::from_mins(suite.limit_mins))?;
+    let passed = libtest::passed(&log.text()?)?;
+    ensure!(
+        suite.tests.is_empty() || passed as usize == suite.tests.len(),
+        "{passed} of the tests {} ran",
+        suite.tests.join(", ")
+    );
+    Ok(passed)
+}

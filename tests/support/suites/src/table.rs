@@ -1,0 +1,289 @@
+//! Which suites there are, what each needs, and which part of the proof it belongs to.
+//!
+//! A new suite is one entry here. [`Suite::own`] keeps a change of one suite from running the others again: whatever below
+//! `tests/` no suite calls its own counts for all of them.
+
+/// When a suite runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// In `make test`.
+    Test,
+    /// In `make test` while its stamp is missing, whatever the stamp's age; and in a part of `make proof`.
+    Changed(Part),
+    /// In a part of `make proof` only.
+    Proof(Part),
+}
+
+/// A part of `make proof`. Each fits into 80 minutes and runs alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The programs killed at every point, and the live mutants.
+    Programs,
+    /// Their host killed.
+    Hosts,
+    /// The machine under qemu.
+    Machine,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 3] = [Self::Programs, Self::Hosts, Self::Machine];
+
+    /// Its name on the command line and in the cache.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Programs => "programs",
+            Self::Hosts => "hosts",
+            Self::Machine => "machine",
+        }
+    }
+
+    /// The part of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+}
+
+/// A program under test, as `make binaries` leaves it.
+pub(crate) const PROGRAMS: [&str; 3] = ["mcd", "mcd-os", "mcc"];
+
+/// What runs in one test executable that needs the lab.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    /// Package and target of the executable.
+    pub(crate) executable: (&'static str, &'static str),
+    /// Exact names of its tests; empty for all that are `#[ignore]`.
+    pub(crate) tests: &'static [&'static str],
+    /// Of its tests at once.
+    pub(crate) threads: u8,
+    /// Of [`crate::lanes::LANES`], how many it takes.
+    pub(crate) lanes: u8,
+    /// Of [`PROGRAMS`], those that it runs.
+    pub(crate) programs: &'static [&'static str],
+    /// Folders and files below the workspace that no other suite reads.
+    pub(crate) own: &'static [&'static str],
+    pub(crate) when: When,
+    /// After so many minutes it is ended and has failed.
+    pub(crate) limit_mins: u64,
+}
+
+/// What most suites have in common.
+const SUITE: Suite = Suite {
+    name: "",
+    executable: ("", ""),
+    tests: &[],
+    threads: 1,
+    lanes: 1,
+    programs: &PROGRAMS,
+    own: &[],
+    when: When::Test,
+    limit_mins: 25,
+};
+
+/// All suites. Longest first where no earlier run tells how long each takes.
+pub(crate) const SUITES: &[Suite] = &[
+    Suite {
+        name: "crash-daemon",
+        executable: ("tests", "crash"),
+        tests: &["a_killed_daemon_goes_on_where_it_was"],
+        own: &["tests/crash"],
+        ..SUITE
+    },
+    Suite {
+        name: "mcd-os",
+        executable: ("tests", "mcd-os"),
+        threads: 2,
+        programs: &["mcd", "mcd-os"],
+        own: &["tests/mcd-os"],
+        ..SUITE
+    },
+    Suite {
+        name: "interrupted",
+        executable: ("tests", "interrupted"),
+        own: &["tests/flow/interrupted"],
+        ..SUITE
+    },
+    Suite {
+        name: "crash-programs",
+        executable: ("tests", "crash"),
+        tests: &["some_killed_programs_leave_their_host_whole"],
+        programs: &["mcd", "mcd-os"],
+        own: &["tests/crash"],
+        ..SUITE
+    },
+    Suite {
+        name: "demo",
+        executable: ("tests", "mutants"),
+        tests: &["the_true_programs_are_proven"],
+        own: &["tests/demo", "tests/flow/mutants.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "bad-input",
+        executable: ("tests", "bad-input"),
+        own: &["tests/flow/bad_input"],
+        ..SUITE
+    },
+    Suite {
+        name: "certificates",
+        executable: ("tests", "certificates"),
+        own: &["tests/flow/certificates.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "traffic",
+        executable: ("tests", "traffic"),
+        own: &["tests/flow/traffic.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "cordon",
+        executable: ("tests", "cordon"),
+        own: &["tests/flow/cordon.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "two-controllers",
+        executable: ("tests", "two-controllers"),
+        programs: &["mcc"],
+        own: &["tests/flow/two_controllers"],
+        ..SUITE
+    },
+    Suite {
+        name: "lab-host",
+        executable: ("lab", "host"),
+        programs: &[],
+        own: &["tests/support/lab/tests/host.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "lab-pod",
+        executable: ("lab", "pod"),
+        programs: &[],
+        own: &["tests/support/lab/tests/pod.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "lab-control-plane",
+        executable: ("lab", "control_plane"),
+        programs: &[],
+        own: &["tests/support/lab/tests/control_plane.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "lab-node",
+        executable: ("lab", "node"),
+        programs: &[],
+        own: &["tests/support/lab/tests/node.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "lab-image",
+        executable: ("lab", "image"),
+        programs: &[],
+        own: &["tests/support/lab/tests/image.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "mutants",
+        executable: ("tests", "mutants"),
+        tests: &["every_mutant_is_found"],
+        own: &["tests/demo", "tests/flow/mutants.rs"],
+        when: When::Changed(Part::Programs),
+        limit_mins: 40,
+        ..SUITE
+    },
+    Suite {
+        name: "crash-programs-all",
+        executable: ("tests", "crash"),
+        tests: &["a_killed_program_leaves_its_host_whole"],
+        lanes: 2,
+        own: &["tests/crash"],
+        when: When::Proof(Part::Programs),
+        limit_mins: 75,
+        ..SUITE
+    },
+    Suite {
+        name: "crash-hosts",
+        executable: ("tests", "crash"),
+        tests: &["a_killed_host_boots_into_the_old_state_or_the_new"],
+        lanes: 2,
+        own: &["tests/crash"],
+        when: When::Proof(Part::Hosts),
+        limit_mins: 75,
+        ..SUITE
+    },
+    Suite {
+        name: "crash-daemon-host",
+        executable: ("tests", "crash"),
+        tests: &["a_daemon_whose_host_is_killed_goes_on_where_it_was"],
+        own: &["tests/crash"],
+        when: When::Proof(Part::Hosts),
+        limit_mins: 40,
+        ..SUITE
+    },
+    Suite {
+        name: "lab-vm",
+        executable: ("lab", "vm"),
+        programs: &[],
+        own: &["tests/support/lab/tests/vm.rs"],
+        when: When::Proof(Part::Machine),
+        limit_mins: 40,
+        ..SUITE
+    },
+    Suite {
+        name: "vm",
+        executable: ("tests", "vm"),
+        own: &["tests/vm"],
+        when: When::Proof(Part::Machine),
+        limit_mins: 60,
+        ..SUITE
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+
+    #[test]
+    fn suites_have_distinct_names_and_fit_the_lanes() {
+        for (number, suite) in SUITES.iter().enumerate() {
+            assert!(
+                SUITES
+                    .iter()
+                    .skip(number + 1)
+                    .all(|other| other.name != suite.name),
+                "{} stands twice",
+                suite.name
+            );
+            assert!(
+                suite.lanes <= crate::lanes::LANES && suite.lanes > 0,
+                "{}",
+                suite.name
+            );
+            assert!(
+                suite.programs.iter().all(|name| PROGRAMS.contains(name)),
+                "{}",
+                suite.name
+            );
+        }
+    }
+
+    /// A path that is not there would leave the suite's own files to all.
+    #[test]
+    fn what_a_suite_calls_its_own_exists() {
+        for suite in SUITES {
+            for own in suite.own {
+                assert!(
+                    Path::new(WORKSPACE).join(own).exists(),
+                    "{}: no {own}",
+                    suite.name
+                );
+            }
+        }
+    }
+}

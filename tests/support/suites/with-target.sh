@@ -1,0 +1,41 @@
+#!/bin/bash
+# Runs a command with Cargo's target directory in the cache, so that a fresh clone compiles the workspace's own crates only.
+#
+# usage: with-target.sh COMMAND...
+#
+# The directory is named by the compiler, the lock file and the profiles. One checkout uses it at a time: Cargo knows the files of a crate
+# by path and time, so that of two checkouts one would take what was built from the other. When the checkout changes, the workspace's own
+# crates are forgotten. A set CARGO_TARGET_DIR is used as it is.
+set -euo pipefail
+[ -z "${CARGO_TARGET_DIR:-}" ] || exec "$@"
+
+root=$(cd "$(dirname "$0")/../../.." && pwd -P)
+all=${SLIPWAY_CACHE:-/var/cache/slipway}/target
+key=$({ rustc --version --verbose; cat "$root/Cargo.lock"; sed -n '/^\[profile/,$p' "$root/Cargo.toml"; } | sha256sum | cut -c1-16)
+export CARGO_TARGET_DIR=$all/$key
+mkdir -p "$CARGO_TARGET_DIR"
+
+exec 9>>"$CARGO_TARGET_DIR/in-use"
+if ! flock --nonblock 9; then
+    echo "another checkout builds or tests in $CARGO_TARGET_DIR: waiting until it ends" >&2
+    flock 9
+fi
+
+checkout="$root $(stat --format=%W "$root/Cargo.toml")"
+if [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$checkout" ]; then
+    hex='[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]'
+    while read -r manifest; do
+        name=$(sed -n 's/^name = "\(.*\)"$/\1/p' "$root/$manifest" | head -1)
+        rm -rf "$CARGO_TARGET_DIR"/*/.fingerprint/"$name"-$hex$hex
+    done < <(cd "$root" && find src tests -name Cargo.toml)
+    echo "$checkout" >"$CARGO_TARGET_DIR/checkout"
+fi
+
+# A directory of another key is kept for two weeks after its last use.
+find "$all" -mindepth 1 -maxdepth 1 -type d -not -name "$key" -print0 | while IFS= read -r -d '' old; do
+    [ -n "$(find "$old/in-use" -mtime -14 2>/dev/null)" ] || rm -rf "$old"
+done
+touch "$CARGO_TARGET_DIR/in-use"
+
+# The lock is this shell's alone: a program that outlives the command does not hold it.
+"$@" 9>&-
