@@ -39,22 +39,22 @@ setup:
 	fi
 
 lint unit list: setup
-	$(SUITES) $@
+	@$(SUITES) $@
 
 binaries: setup
-	$(SUITES) programs $(PROFILE)
+	@$(SUITES) programs $(PROFILE)
 
 test: setup
-	$(SUITES) test $(SUITE)
+	@$(SUITES) test $(SUITE)
 
 proof: setup
-	$(SUITES) proof
+	@$(SUITES) proof
 
 proof-programs proof-hosts proof-machine: setup
-	$(SUITES) proof $(@:proof-%=%)
+	@$(SUITES) proof $(@:proof-%=%)
 
 demo: setup
-	$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/demo'
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/demo'
 
 bench: setup
-	$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo release && exec "$$CARGO_TARGET_DIR"/debug/bench $(BINARIES) --out target/bench $(BENCH)'
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo release && exec "$$CARGO_TARGET_DIR"/debug/bench $(BINARIES) --out target/bench $(BENCH)'
