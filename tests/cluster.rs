@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use self::objects::{Objects, until};
 pub use self::spec::{Binaries, NodeSpec};
 use crate::observer::host;
+use crate::observer::record::Record;
 
 /// How long what starts on its own may take to be there.
 pub const SOON: Duration = Duration::from_mins(1);
@@ -246,6 +247,25 @@ impl Cluster {
     /// The registry.
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// What the lab recorded so far, for the observer.
+    ///
+    /// The logs are read one after another: while something is under way, only a breach that two records show is one.
+    ///
+    /// # Errors
+    ///
+    /// A log cannot be read.
+    pub fn record(&self) -> Result<Record> {
+        let boots = |host: &Host| (host.name().to_owned(), host.boots());
+        let boots = self.hosts.iter().map(boots).collect();
+        let fetches = self.fetches()?;
+        let audit = lab::audit::load(&self.control_plane.audit_log())?;
+        Ok(Record {
+            audit,
+            boots,
+            fetches,
+        })
     }
 
     /// What each host asked of the registry so far, by its node's name.

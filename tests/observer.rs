@@ -6,6 +6,8 @@
 //! - [`laws`]: what must hold in every rollout, and where it did not
 //! - [`phases`]: which phase of an update each node was in, and what it waited for
 //! - [`pods`]: where pods were, and until when
+//! - [`record`]: the facts of a run, and the laws that hold in any
+//! - [`rollout`]: a pool that was rolled, judged by all laws
 //! - [`shutdown`]: whether a host went down by logind
 //! - [`traffic`]: what the programs asked of the API server
 
@@ -13,5 +15,7 @@ pub mod host;
 pub mod laws;
 pub mod phases;
 pub mod pods;
+pub mod record;
+pub mod rollout;
 pub mod shutdown;
 pub mod traffic;

@@ -3,7 +3,7 @@
 //!
 //! - `run`: the order of events
 //! - `rolls`, `workload`: what is asked for, and what runs meanwhile
-//! - `judge`: from what was recorded to the verdict
+//! - `judge`: from the observer's verdict to what is shown of it
 //! - `timeline`, `picture`, `svg`: the files it leaves
 //! - `table`, `live`: what it shows
 

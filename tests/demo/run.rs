@@ -8,16 +8,18 @@ use anyhow::{Context as _, Result};
 use api::annotation;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use lab::audit;
 use tests::cluster::objects::{self, Objects, until};
 use tests::cluster::{Binaries, Cluster, Image, NodeSpec, SOON};
 use tests::observer::host::Fact;
+use tests::observer::laws::Breach;
+use tests::observer::rollout::{self, Rollout};
 
-use crate::judge::{self, Record, Verdict};
+use crate::judge;
 use crate::live::Screen;
 use crate::picture;
 use crate::rolls::{self, Roll};
 use crate::table::{Heading, Row};
+use crate::timeline::Timeline;
 use crate::workload;
 
 /// How long one roll of the pool may take.
@@ -71,19 +73,19 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result
         }
     }
 
-    let record = Record {
+    let rollout = Rollout {
+        record: cluster.record()?,
         rolls: ran,
-        audit: audit::load(&cluster.control_plane().audit_log())?,
-        boots: cluster
-            .hosts()
-            .iter()
-            .map(|host| (host.name().to_owned(), host.boots()))
-            .collect(),
-        fetches: cluster.fetches()?,
+        workload: judge::workload(),
     };
-    let verdict = record.judge();
-    write(out, &record, &verdict)?;
-    report(&mut screen, out, &verdict)?;
+    let verdict = rollout.judge();
+    let timeline = judge::timeline(&rollout, &verdict);
+    write(
+        out,
+        &timeline,
+        &judge::picture(&rollout, &verdict, &timeline),
+    )?;
+    report(&mut screen, out, &verdict.breaches, &timeline)?;
     Ok(verdict.breaches.is_empty())
 }
 
@@ -95,7 +97,7 @@ async fn one_roll(
     number: usize,
     roll: &Roll,
     image: &Image,
-) -> Result<judge::Roll> {
+) -> Result<rollout::Roll> {
     let title = format!("Roll {number}: {}", roll.title);
     let before = cluster.objects().target("worker").await?;
     let start = Timestamp::now();
@@ -145,7 +147,7 @@ async fn one_roll(
     facts.push(Fact::Booted {
         content: image.content.clone(),
     });
-    Ok(judge::Roll {
+    Ok(rollout::Roll {
         title: roll.title.to_owned(),
         config,
         reboots: roll.os.is_some(),
@@ -212,28 +214,15 @@ fn empty(out: &Path) -> Result<()> {
     clippy::disallowed_methods,
     reason = "what a run leaves is made again by the next"
 )]
-fn write(out: &Path, record: &Record, verdict: &Verdict) -> Result<()> {
-    let rolls: Vec<_> = record
-        .rolls
-        .iter()
-        .map(|roll| picture::Roll {
-            title: roll.title.clone(),
-            start: roll.start,
-            end: roll.end,
-        })
-        .collect();
-    let timeline = serde_json::to_string_pretty(&verdict.timeline)?;
+fn write(out: &Path, timeline: &Timeline, picture: &str) -> Result<()> {
+    let timeline = serde_json::to_string_pretty(timeline)?;
     fs::write(out.join("timeline.json"), timeline + "\n")?;
-    fs::write(
-        out.join("timeline.svg"),
-        verdict.picture(&rolls).draw().to_string(),
-    )?;
+    fs::write(out.join("timeline.svg"), picture)?;
     Ok(())
 }
 
-fn report(screen: &mut Screen, out: &Path, verdict: &Verdict) -> Result<()> {
-    let timeline = &verdict.timeline;
-    for breach in &verdict.breaches {
+fn report(screen: &mut Screen, out: &Path, breaches: &[Breach], timeline: &Timeline) -> Result<()> {
+    for breach in breaches {
         screen.say(&breach.to_string())?;
     }
     screen.say(&format!(

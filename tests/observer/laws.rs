@@ -6,8 +6,7 @@ use std::ops::RangeInclusive;
 
 use api::annotation;
 use jiff::Timestamp;
-use lab::audit::Event;
-use lab::audit::nodes::{Interval, NodeState};
+use lab::audit::nodes::{self, Interval, NodeState};
 use lab::audit::pods::Eviction;
 
 use super::pods::PodLife;
@@ -213,20 +212,30 @@ pub fn truthful(
     }
 }
 
-/// Out of service of each node from a moment on: cordoned, or not Ready.
+/// When each node was out of service, from a moment on: cordoned, or not Ready.
+pub fn outages(
+    histories: &BTreeMap<String, Vec<NodeState>>,
+    since: Timestamp,
+) -> BTreeMap<String, Vec<Interval>> {
+    intervals(histories, since, |state| {
+        state.is_unschedulable || !state.is_ready
+    })
+}
+
+/// When something held of each node, from a moment on.
 ///
 /// What began before counts from then on; what had ended is left out.
-pub fn outages(events: &[Event], since: Timestamp) -> BTreeMap<String, Vec<Interval>> {
-    lab::audit::nodes::histories(events)
-        .into_iter()
-        .map(|(node, history)| {
-            let mut intervals = lab::audit::nodes::intervals(&history, |state| {
-                state.is_unschedulable || !state.is_ready
-            });
-            intervals.retain(|interval| interval.until.is_none_or(|(_, until)| until > since));
-            (node, intervals)
-        })
-        .collect()
+pub fn intervals(
+    histories: &BTreeMap<String, Vec<NodeState>>,
+    since: Timestamp,
+    holds: impl Fn(&NodeState) -> bool,
+) -> BTreeMap<String, Vec<Interval>> {
+    let of = |(node, history): (&String, &Vec<NodeState>)| {
+        let mut intervals = nodes::intervals(history, &holds);
+        intervals.retain(|interval| interval.until.is_none_or(|(_, until)| until > since));
+        (node.clone(), intervals)
+    };
+    histories.iter().map(of).collect()
 }
 
 #[cfg(test)]

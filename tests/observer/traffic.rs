@@ -26,10 +26,15 @@ const READ: [(&str, Option<&str>); 4] = [
 /// [`Law::Modest`]: each daemon asks for what `deploy/daemon/README.md` lists, of its own node alone, and reads each of the MachineConfigs
 /// once; nobody asks for what is not granted.
 ///
-/// Daemons share an account for their reads, and are told apart by their hosts' addresses.
 pub fn modest(events: &[Event]) -> Vec<Breach> {
+    let mut breaches = asked_for_theirs(events);
+    breaches.extend(read_once(events));
+    breaches
+}
+
+/// The part of [`Law::Modest`] that holds of daemons that are killed, too: nobody asks for more than is theirs.
+pub fn asked_for_theirs(events: &[Event]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    let mut reads = BTreeMap::<(&[IpAddr], &str), usize>::new();
     let mut conflicts = BTreeMap::<&str, usize>::new();
     for event in events {
         let name = &event.user.username;
@@ -55,18 +60,30 @@ pub fn modest(events: &[Event]) -> Vec<Breach> {
             );
             breaches.push(Law::Modest.broken(what));
         }
-        if let Some(config) = object(event, "machineconfigs").filter(|_| is_daemon)
+    }
+    breaches
+}
+
+/// Each daemon reads each of the MachineConfigs once.
+///
+/// Daemons share an account for their reads, and are told apart by their hosts' addresses.
+fn read_once(events: &[Event]) -> Vec<Breach> {
+    let mut reads = BTreeMap::<(&[IpAddr], &str), usize>::new();
+    for event in events {
+        let code = event.status.as_ref().map_or(0, |status| status.code);
+        if event.user_agent.starts_with(DAEMON)
+            && let Some(config) = object(event, "machineconfigs")
             && !is_to_be_tried_again(code)
         {
             *reads.entry((&event.sources, &config.name)).or_default() += 1;
         }
     }
     let often = reads.into_iter().filter(|(_, times)| *times > 1);
-    breaches.extend(often.map(|((sources, config), times)| {
+    let breach = |((sources, config), times): ((&[IpAddr], &str), usize)| {
         let what = format!("the daemon at {sources:?} read {config} {times} times");
         Law::Modest.broken(what)
-    }));
-    breaches
+    };
+    often.map(breach).collect()
 }
 
 /// Whether an answer says nothing of what was asked for: none, too many requests, the server's own trouble.

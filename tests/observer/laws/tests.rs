@@ -1,5 +1,5 @@
 use jiff::SignedDuration;
-use lab::audit::Version;
+use lab::audit::{Event, Version};
 use serde_json::{Value, json};
 
 use super::*;
