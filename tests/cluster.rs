@@ -25,11 +25,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use api::{annotation, label};
 use k8s_openapi::api::core::v1::Node;
-use lab::Lab;
 use lab::control_plane::{ControlPlane, Process};
 use lab::host::{BOOTED_WITHIN, Host, Pod};
 use lab::registry::{Registry, Request};
 use lab::tree::{Commit, Overlay, Tree};
+use lab::{Lab, PATIENCE};
 use serde_json::{Value, json};
 
 use self::objects::{Objects, until};
@@ -38,7 +38,10 @@ use crate::observer::host;
 use crate::observer::record::Record;
 
 /// How long what starts on its own may take to be there.
-pub const SOON: Duration = Duration::from_mins(1);
+pub const SOON: Duration = PATIENCE;
+
+/// How long an update of a node may take, a reboot included.
+pub const DONE_WITHIN: Duration = PATIENCE.saturating_mul(3);
 
 /// An OS in the registry.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use lab::host::Host;
 use lab::tree::Overlay;
 use serde_json::json;
 use tests::cluster::objects::{self, until};
-use tests::cluster::{Binaries, Cluster, NodeSpec, SOON};
+use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
 
 use crate::config::{self, Config};
 use crate::memory::OnHost;
@@ -34,9 +34,6 @@ pub(crate) const DAEMON: &str = "mcd";
 
 /// Whose bytes the relay counts.
 const COUNTED: [&str; 1] = [DAEMON];
-
-/// How long one change may take, an image and a reboot included.
-const CHANGED_WITHIN: Duration = Duration::from_mins(3);
 
 /// After the last write of a change, until what follows it is over: events and logs are sent late.
 pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(5);
@@ -116,7 +113,7 @@ impl Session {
         let before = objects.target(POOL).await?;
         edit(&mut self.config);
         self.cluster.configure(CONFIG, POOL, &self.config.spec())?;
-        until("the node to be Done", CHANGED_WITHIN, async || {
+        until("the node to be Done", DONE_WITHIN, async || {
             let target = objects.target(POOL).await?;
             let node = objects.node(NODE).await?;
             let is_done = target != before && objects::is_done_in(&node, &target);

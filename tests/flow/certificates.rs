@@ -15,7 +15,7 @@ use lab::host::Host;
 use rustix::process::Signal;
 use serde_json::json;
 use tests::cluster::objects::{annotation as value, until};
-use tests::cluster::{Binaries, Cluster, NodeSpec, SOON};
+use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
 
 const NODE: &str = "worker-0";
 const CONFIG: &str = api::controller_config::NAME;
@@ -26,7 +26,7 @@ const CLOUD_CA: &str = "kubernetes/static-pod-resources/configmaps/cloud-config/
 const REGISTRIES: &str = "docker/certs.d";
 
 /// How long a pod may take to be started again after its end: a kubelet waits longer each time.
-const AGAIN_WITHIN: Duration = Duration::from_mins(2);
+const AGAIN_WITHIN: Duration = DONE_WITHIN;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
@@ -34,7 +34,7 @@ const AGAIN_WITHIN: Duration = Duration::from_mins(2);
 async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
     let logs = Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../target/certificates"
+        "/../target/certificates/of-others"
     ));
     let node = NodeSpec::new(NODE);
     let cluster = Cluster::start(&Binaries::built()?, logs, "", &[node]).await?;
@@ -96,7 +96,7 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
 async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Result<()> {
     let logs = Path::new(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../target/certificates"
+        "/../target/certificates/of-the-server"
     ));
     let node = NodeSpec::new(NODE);
     let cluster = Cluster::start(&Binaries::built()?, logs, "", &[node]).await?;

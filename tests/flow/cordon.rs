@@ -2,19 +2,15 @@
 //! waits for who asked for a delay.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use api::{NodeState, annotation};
 use serde_json::json;
 use tests::cluster::objects::{annotation as value, says, until};
-use tests::cluster::{Binaries, Cluster, NodeSpec};
+use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
 use tests::observer::shutdown;
 
 const NODE: &str = "worker-0";
-
-/// How long an update with a reboot may take on one node.
-const UPDATED_WITHIN: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
@@ -39,7 +35,7 @@ async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<
         json!({ "metadata": { "annotations": { (annotation::DESIRED_CONFIG): target } } });
     objects.patch_node(NODE, &desired).await?;
 
-    let node = until("the node to be updated", UPDATED_WITHIN, async || {
+    let node = until("the node to be updated", DONE_WITHIN, async || {
         let node = objects.node(NODE).await?;
         let is_done = value(&node, annotation::STATE) == NodeState::Done.as_str()
             && value(&node, annotation::CURRENT_CONFIG) == target;

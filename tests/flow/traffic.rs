@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
@@ -11,14 +10,11 @@ use lab::audit::{self, Event, Stage, Verb};
 use lab::tree::Overlay;
 use serde_json::{Value, json};
 use tests::cluster::objects::evictable;
-use tests::cluster::{Binaries, Cluster, NodeSpec};
+use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
 use tests::observer::host;
 
 const NODE: &str = "worker-0";
 const POOL: &str = "worker";
-
-/// How long an update may take.
-const DONE_WITHIN: Duration = Duration::from_mins(3);
 
 /// Annotations for people, whose words and times are the machine's. What they say is tested with the state machine.
 const FOR_PEOPLE: [&str; 4] = [

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use host::files::Root;
 use host::journal::Store;
-use lab::Lab;
 use lab::host::{BOOTED_WITHIN, Host, HostSpec, Output};
 use lab::image::Image;
 use lab::registry::Registry;
 use lab::tree::{Commit, Overlay, Tree};
+use lab::{Lab, PATIENCE};
 use machineconfig::plan::Bundle;
 use serde_json::Value;
 use tests::bare::{self, MCD_OS};
@@ -169,12 +170,13 @@ impl Site {
 
     /// Waits until nothing is under way; how the last attempt ended.
     pub(crate) fn wait_ended(&self) -> Result<Value> {
-        for _ in 0..120 {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
             let view = self.view()?;
             if view["journal"].is_null() {
                 return Ok(view["last"].clone());
             }
-            std::thread::sleep(std::time::Duration::from_millis(250));
+            std::thread::sleep(Duration::from_millis(250));
         }
         let units = ["-u", "slipway-guard", "-u", "slipway-verify"];
         let log = self

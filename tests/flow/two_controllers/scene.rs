@@ -14,7 +14,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use lab::control_plane::{ControlPlane, Options, Process};
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, Objects, until};
-use tests::cluster::{Binaries, account};
+use tests::cluster::{Binaries, DONE_WITHIN, account};
 
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 const POOL: &str = "worker";
@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(30);
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a rollout of all nodes may take; and with a leader's lease to run out.
-pub(crate) const WITHIN: Duration = Duration::from_mins(2);
+pub(crate) const WITHIN: Duration = DONE_WITHIN;
 
 /// What a leader logs first.
 const WORKS: &str = "this replica works";

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::PATIENCE;
+
 /// Above the groups of all labs.
 const ALL_LABS: &str = "slipway-lab";
 
 /// How long killed processes may take to be gone.
-const GONE_WITHIN: Duration = Duration::from_secs(20);
+const GONE_WITHIN: Duration = PATIENCE;
 
 /// A group in the unified hierarchy, and of the same name in systemd's own where that is another.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ mod programs;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -40,9 +40,10 @@ use self::credentials::User;
 pub use self::kubelet::LocalKubelet;
 pub use self::process::Process;
 pub use self::programs::{Program, Programs};
+use crate::{PATIENCE, ports};
 
 /// How long the control plane may take to come up. It takes 3 s on an idle machine of two cores.
-const UP_WITHIN: Duration = Duration::from_secs(90);
+const UP_WITHIN: Duration = PATIENCE;
 
 /// Time between two looks at whether it is up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -126,8 +127,7 @@ impl ControlPlane {
             (dir.path().to_path_buf(), Some(dir))
         };
         let files = Files::new(dir.canonicalize()?);
-        let loopback = Ipv4Addr::LOCALHOST.into();
-        let [port, etcd_port, etcd_peer_port] = free_ports([options.bind, loopback, loopback])?;
+        let [port, etcd_port, etcd_peer_port] = ports::take()?;
         let listen = Listen {
             bind: options.bind,
             address: options.address,
@@ -412,21 +412,6 @@ async fn is_ready(client: kube::Client) -> bool {
         return false;
     };
     client.request_text(request).await.is_ok()
-}
-
-/// Ports that nobody listens on now, no two alike. Another process could take one before its user
-/// does; the kernel hands out numbers at random from thousands, so that two labs hardly meet.
-fn free_ports<const N: usize>(binds: [IpAddr; N]) -> Result<[u16; N]> {
-    let mut ports = [0; N];
-    // All are held until each is known: one that is given back may be handed out again at once.
-    let mut held = Vec::new();
-    for (port, bind) in ports.iter_mut().zip(binds) {
-        let listener =
-            TcpListener::bind((bind, 0)).with_context(|| format!("cannot listen on {bind}"))?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }
 
 fn run(program: &Path, arguments: &[String]) -> Result<String> {

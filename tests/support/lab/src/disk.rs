@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
+use crate::PATIENCE;
 use crate::program::{command, run};
 
 /// A mounted file system. Unmounted when dropped; its image stays.
@@ -19,7 +20,7 @@ pub(crate) struct Mounted {
 
 /// How long namespaces that were made while a file system was mounted may hold on to it. A host or a pod that
 /// is being started has a copy of all mounts, until it has a root of its own.
-const LET_GO_WITHIN: Duration = Duration::from_secs(30);
+const LET_GO_WITHIN: Duration = PATIENCE;
 
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -42,6 +42,7 @@ pub use self::power::{Boot, End};
 pub use self::snapshot::{Shelf, Snapshot};
 pub use self::spec::HostSpec;
 use self::spec::WhenDown;
+use crate::PATIENCE;
 use crate::cgroup::Cgroup;
 use crate::network::Port;
 use crate::place::Lab;
@@ -52,10 +53,10 @@ use crate::tree::Commit;
 const INIT: &[u8] = include_bytes!("host/init.sh");
 
 /// How long a host may take to boot. It takes one second on an idle machine of two cores.
-pub const BOOTED_WITHIN: Duration = Duration::from_mins(1);
+pub const BOOTED_WITHIN: Duration = PATIENCE;
 
 /// How long a host may take to go down in order.
-const DOWN_WITHIN: Duration = Duration::from_mins(2);
+const DOWN_WITHIN: Duration = PATIENCE.saturating_mul(2);
 
 /// A host of a lab. Killed when dropped; its files go with the lab.
 #[derive(Debug)]
@@ -286,7 +287,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// It does not go down in two minutes.
+    /// It does not go down in time.
     pub fn stop(&mut self) -> Result<()> {
         self.machine.power.no_more();
         self.machine.power.power_off()?;

@@ -6,7 +6,7 @@
 //! - `tree`: the operating system, built once, and commits made from it
 //! - `image`, `registry`: those commits as container images, and who fetched them when
 //! - `place`: where one run's things live, and how they go with it; `network`, `disk`, `cgroup` are
-//!   what it is made of
+//!   what it is made of; `inotify`, `ports`: what it shares with others on the machine
 //! - `host`: a systemd on a deployment, in namespaces; programs on it as a DaemonSet's container
 //! - `vm`: a machine under qemu, with firmware, boot loader and kernel
 //! - `control_plane`: a real one of Kubernetes
@@ -21,11 +21,19 @@ pub mod control_plane;
 mod disk;
 pub mod host;
 pub mod image;
+mod inotify;
 mod network;
 mod place;
+mod ports;
 mod program;
 pub mod registry;
 pub mod tree;
 pub mod vm;
 
+use std::time::Duration;
+
 pub use self::place::Lab;
+
+/// How long may take what an idle machine does within seconds. Only something broken takes as long, so
+/// that a test waits for its result and for no more; several suites on two cores make all of it slow.
+pub const PATIENCE: Duration = Duration::from_mins(3);

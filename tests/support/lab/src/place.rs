@@ -4,6 +4,7 @@
 //! killed one leaves is found and removed by the next.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::cgroup::Cgroup;
+use crate::inotify;
 use crate::network::{self, Network, Port, Tap};
 use crate::program::{command, run};
 
@@ -45,11 +47,10 @@ impl Lab {
     /// Not root, or a bridge, folder or group cannot be made.
     pub fn create() -> Result<Self> {
         ensure!(rustix::process::geteuid().is_root(), "a lab needs root");
+        inotify::raise()?;
         let all = Path::new(ALL_LABS);
         fs::create_dir_all(all).with_context(|| format!("cannot make {ALL_LABS}"))?;
-        let turn = File::create(all.join("turn"))?;
-        turn.lock()
-            .context("cannot wait for other labs to be made")?;
+        let _turn = turn()?;
 
         for number in 0..=u8::MAX {
             let id = id(number);
@@ -118,9 +119,22 @@ impl Lab {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // If something cannot be removed, the next lab's sweep tries again.
-        drop(remove(&self.dir, &self.cgroup));
+        // If something cannot be removed, the next lab's sweep tries again. Emptying takes long, and
+        // needs no turn: as long as `alive` is there and locked, nobody sweeps.
+        let emptied = empty(&self.dir, &self.cgroup);
+        drop(emptied.and_then(|()| {
+            let _turn = turn()?;
+            remove(&self.dir)
+        }));
     }
+}
+
+/// Waits until no other lab is being made, swept or removed, and keeps others waiting until dropped.
+fn turn() -> Result<File> {
+    let path = Path::new(ALL_LABS).join("turn");
+    let turn = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    turn.lock().context("cannot wait for other labs")?;
+    Ok(turn)
 }
 
 /// What everything of the lab of this number is named by.
@@ -131,7 +145,7 @@ fn id(number: u8) -> String {
 fn is_alive(dir: &Path) -> Result<bool> {
     match File::open(dir.join(ALIVE)) {
         Ok(file) => Ok(file.try_lock().is_err()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error).with_context(|| format!("cannot look into {}", dir.display())),
     }
 }
@@ -140,10 +154,12 @@ fn sweep(id: &str, dir: &Path) -> Result<()> {
     let cgroup = Cgroup::named(id)?;
     cgroup.kill()?;
     network::sweep(id)?;
-    remove(dir, &cgroup)
+    empty(dir, &cgroup)?;
+    remove(dir)
 }
 
-fn remove(dir: &Path, cgroup: &Cgroup) -> Result<()> {
+/// Ends what runs in a lab and removes its files, all but the one that says whether it lives.
+fn empty(dir: &Path, cgroup: &Cgroup) -> Result<()> {
     cgroup.clear()?;
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     // The last is the innermost.
@@ -153,5 +169,26 @@ fn remove(dir: &Path, cgroup: &Cgroup) -> Result<()> {
             run(command("umount").arg("--lazy").arg(at))?;
         }
     }
-    fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(&path)
+        } else if entry.file_name() != ALIVE {
+            fs::remove_file(&path)
+        } else {
+            continue;
+        }
+        .with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Removes an emptied lab. Only the one whose turn it is may: in between, it looks like a dead one.
+fn remove(dir: &Path) -> Result<()> {
+    match fs::remove_file(dir.join(ALIVE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => fs::remove_dir(dir),
+    }
+    .with_context(|| format!("cannot remove {}", dir.display()))
 }

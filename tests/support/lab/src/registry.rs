@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 pub use self::log::{Request, parse};
+use crate::PATIENCE;
 use crate::control_plane::process::Process;
 use crate::image::Image;
 use crate::place::Lab;
@@ -25,7 +26,7 @@ const PORT: u16 = 5000;
 const CLOSED_PORT: u16 = 5001;
 
 /// How long it may take to answer. It takes 0.1 s.
-const UP_WITHIN: Duration = Duration::from_secs(30);
+const UP_WITHIN: Duration = PATIENCE;
 
 /// A running registry, plain HTTP, at the lab's bridge. Stopped when dropped.
 #[derive(Debug)]

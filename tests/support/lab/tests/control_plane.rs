@@ -11,12 +11,10 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use lab::PATIENCE;
 use lab::audit::{self, nodes, pods, requests};
 use lab::control_plane::{ControlPlane, LocalKubelet, Options, definitions};
 use serde_json::{Value, json};
-
-/// How long anything in a test may take. What is waited for takes a second or two.
-const DEADLINE: Duration = Duration::from_mins(1);
 
 async fn start(nodes: &[&str]) -> Result<ControlPlane> {
     let nodes = nodes.iter().map(ToString::to_string).collect();
@@ -33,12 +31,12 @@ async fn start(nodes: &[&str]) -> Result<ControlPlane> {
 
 /// Looks until there is an answer.
 async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let deadline = Instant::now() + DEADLINE;
+    let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look().await? {
             return Ok(found);
         }
-        ensure!(Instant::now() < deadline, "{what}: not within {DEADLINE:?}");
+        ensure!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

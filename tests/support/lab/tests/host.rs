@@ -4,11 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::time::Duration;
+use std::fs::File;
+use std::net::TcpListener;
 
-use lab::Lab;
 use lab::host::{BOOTED_WITHIN, End, Host, HostSpec, Shelf};
 use lab::tree::{Overlay, Tree};
+use lab::{Lab, PATIENCE};
 
 /// A started host `node` of the base commit, and the tree it is from.
 fn booted() -> (Tree, Host) {
@@ -183,7 +184,7 @@ fn a_host_that_powers_off_stays_off() {
     let (_tree, mut host) = booted();
     // Its answer may be lost on the way down.
     host.exec(["systemctl", "poweroff"]).unwrap();
-    host.wait_off(Duration::from_mins(1)).unwrap();
+    host.wait_off(PATIENCE).unwrap();
     assert_eq!(host.boots()[0].ended.unwrap().1, End::PowerOff);
 
     host.start().unwrap();
@@ -216,6 +217,34 @@ fn hosts_reach_each_other_and_nothing_else() {
         .exec(["timeout", "1", "bash", "-c", &format!("exec 3<>{to}")])
         .unwrap();
     assert!(!refused(unreachable));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn labs_that_come_and_go_at_the_same_time_leave_each_other_alone() {
+    // Names sort before and after the file that tells a living lab from a dead one.
+    let files: Vec<String> = ["a", "z"]
+        .iter()
+        .flat_map(|begin| (0..200).map(move |number| format!("{begin}{number}")))
+        .collect();
+    let come_and_go = || {
+        for _ in 0..8 {
+            let lab = Lab::create().unwrap();
+            for file in &files {
+                File::create_new(lab.dir().join(file)).unwrap();
+            }
+            // The network is its own, too.
+            TcpListener::bind((lab.address(), 5000)).unwrap();
+            for file in &files {
+                assert!(lab.dir().join(file).exists(), "{file} is gone");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(come_and_go);
+        }
+    });
 }
 
 #[test]

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use lab::Lab;
 use lab::audit::{self, nodes};
 use lab::control_plane::{ControlPlane, Options};
 use lab::host::{BOOTED_WITHIN, Host, HostSpec};
 use lab::tree::Tree;
+use lab::{Lab, PATIENCE};
 
 /// How long a kubelet may take to say that its Node is Ready. It takes 1 to 2 s.
-const READY_WITHIN: Duration = Duration::from_mins(1);
+const READY_WITHIN: Duration = PATIENCE;
 
 /// Boot id of the Node once it is Ready and `wanted` holds of the id.
 fn ready(control_plane: &ControlPlane, wanted: impl Fn(&str) -> bool) -> Result<String> {

@@ -6,13 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lab::Lab;
 use lab::host::{BOOTED_WITHIN, Host, HostSpec, Pod, PodSpec, Propagation};
 use lab::tree::Tree;
+use lab::{Lab, PATIENCE};
 use rustix::process::{Signal, test_kill_process};
 
 /// Time for what takes a second or less.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = PATIENCE;
 
 fn booted() -> Host {
     let tree = Tree::ready().unwrap();

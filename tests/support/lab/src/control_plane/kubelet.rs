@@ -1,13 +1,13 @@
 //! A kubelet on this machine, for suites that need Nodes and their pods but no hosts.
 
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use tempfile::TempDir;
 
 use super::process::Process;
-use super::{ControlPlane, Program, free_ports};
+use super::{ControlPlane, Program};
+use crate::ports;
 
 /// A running kubelet whose containers are pretended. Killed when dropped, its containers with it, as
 /// by a power cut.
@@ -33,7 +33,7 @@ impl LocalKubelet {
             this("kubeconfig"),
             control_plane.local_kubeconfig(control_plane.node(node)?),
         )?;
-        let [port, healthz_port] = free_ports([Ipv4Addr::LOCALHOST.into(); 2])?;
+        let [port, healthz_port] = ports::take()?;
         let arguments = [
             format!("--kubeconfig={}", this("kubeconfig")),
             format!("--node-name={node}"),
