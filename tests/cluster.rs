@@ -17,19 +17,20 @@ mod start;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use api::{annotation, label};
+use api::{MachineConfig, annotation, label};
 use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::DeleteParams;
 use lab::control_plane::{ControlPlane, Process};
 use lab::host::{BOOTED_WITHIN, Host, Pod};
 use lab::registry::{Registry, Request};
 use lab::tree::{Commit, Overlay, Tree};
-use lab::{Lab, PATIENCE};
+use lab::{Lab, PATIENCE, manifest};
 use serde_json::{Value, json};
 
 use self::objects::{Objects, until};
@@ -133,16 +134,10 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Kubectl or the API server refuses it.
-    pub fn apply(&self, text: &str) -> Result<()> {
-        let mut file = tempfile::Builder::new().suffix(".yaml").tempfile()?;
-        file.write_all(text.as_bytes())?;
-        let path = file
-            .path()
-            .to_str()
-            .context("the temporary folder's path is not UTF-8")?;
-        self.control_plane
-            .kubectl(&["apply", "--server-side", "--filename", path])?;
+    /// It is neither, or the API server refuses it.
+    pub async fn apply(&self, text: &str) -> Result<()> {
+        let objects = manifest::parse(text)?;
+        manifest::apply(self.objects.client(), &objects).await?;
         Ok(())
     }
 
@@ -151,25 +146,27 @@ impl Cluster {
     /// # Errors
     ///
     /// Those of [`Self::apply`].
-    pub fn configure(&self, name: &str, role: &str, spec: &Value) -> Result<()> {
+    pub async fn configure(&self, name: &str, role: &str, spec: &Value) -> Result<()> {
         let object = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1",
             "kind": "MachineConfig",
             "metadata": { "name": name, "labels": { label::ROLE: role } },
             "spec": spec,
         });
-        self.apply(&object.to_string())
+        self.apply(&object.to_string()).await
     }
 
     /// Deletes a MachineConfig.
     ///
     /// # Errors
     ///
-    /// Those of kubectl, but not that there is none.
-    pub fn remove_config(&self, name: &str) -> Result<()> {
-        self.control_plane
-            .kubectl(&["delete", "machineconfig", name, "--ignore-not-found"])?;
-        Ok(())
+    /// The API server says no, but not that there is none.
+    pub async fn remove_config(&self, name: &str) -> Result<()> {
+        let configs = Api::<MachineConfig>::all(self.objects.client().clone());
+        match configs.delete(name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            answer => Ok(answer.map(drop)?),
+        }
     }
 
     /// Waits until a pool has another target than `before`; which.

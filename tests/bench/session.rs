@@ -63,8 +63,8 @@ impl Session {
             "deployment/machine-config-controller",
             "pdb/machine-config-controller",
         ])?;
-        put_policies(&cluster)?;
-        cluster.apply(include_str!("objects/pod.yaml"))?;
+        put_policies(&cluster).await?;
+        cluster.apply(include_str!("objects/pod.yaml")).await?;
         let image = |version: &str| {
             let text = format!("{version}\n");
             let os = Overlay::version(version).file("/usr/share/bench", text, 0o644);
@@ -112,7 +112,9 @@ impl Session {
         let objects = self.cluster.objects();
         let before = objects.target(POOL).await?;
         edit(&mut self.config);
-        self.cluster.configure(CONFIG, POOL, &self.config.spec())?;
+        self.cluster
+            .configure(CONFIG, POOL, &self.config.spec())
+            .await?;
         until("the node to be Done", DONE_WITHIN, async || {
             let target = objects.target(POOL).await?;
             let node = objects.node(NODE).await?;
@@ -248,14 +250,14 @@ impl Session {
 
 /// Writes what a change of the files does, and that it is in force, which is the operator's part: the
 /// cluster runs none.
-fn put_policies(cluster: &Cluster) -> Result<()> {
+async fn put_policies(cluster: &Cluster) -> Result<()> {
     let settings = json!({
         "apiVersion": "operator.openshift.io/v1",
         "kind": "MachineConfiguration",
         "metadata": { "name": "cluster" },
         "spec": { "managementState": "Managed", "nodeDisruptionPolicy": config::policies() },
     });
-    cluster.apply(&settings.to_string())?;
+    cluster.apply(&settings.to_string()).await?;
     let status = json!({ "status": {
         "observedGeneration": 1,
         "nodeDisruptionPolicyStatus": { "clusterPolicies": config::policies() },

@@ -13,24 +13,16 @@ const NAMESPACE: &str = api::NAMESPACE;
 
 /// Writes what a kubelet mounts into a pod of the service account: `token`, `ca.crt`, `namespace`.
 #[expect(clippy::disallowed_methods, reason = "a run's own files")]
-pub(super) fn write_mount(control_plane: &ControlPlane, account: &str, dir: &Path) -> Result<()> {
+pub(super) async fn write_mount(
+    control_plane: &ControlPlane,
+    account: &str,
+    dir: &Path,
+) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    fs::write(dir.join("token"), token(control_plane, account)?)?;
+    let token = control_plane.token(NAMESPACE, account).await?;
+    fs::write(dir.join("token"), token)?;
     fs::write(dir.join("ca.crt"), control_plane.ca_pem())?;
     Ok(fs::write(dir.join("namespace"), NAMESPACE)?)
-}
-
-/// A token of a service account, good for longer than any run.
-fn token(control_plane: &ControlPlane, account: &str) -> Result<String> {
-    let token = control_plane.kubectl(&[
-        "create",
-        "token",
-        account,
-        "--namespace",
-        NAMESPACE,
-        "--duration=24h",
-    ])?;
-    Ok(token.trim().to_owned())
 }
 
 /// Writes a kubeconfig of a service account.
@@ -39,8 +31,12 @@ fn token(control_plane: &ControlPlane, account: &str) -> Result<String> {
 ///
 /// It gets no token, or the file cannot be written.
 #[expect(clippy::disallowed_methods, reason = "a run's own file")]
-pub fn write_kubeconfig(control_plane: &ControlPlane, account: &str, path: &Path) -> Result<()> {
-    let token = token(control_plane, account)?;
+pub async fn write_kubeconfig(
+    control_plane: &ControlPlane,
+    account: &str,
+    path: &Path,
+) -> Result<()> {
+    let token = control_plane.token(NAMESPACE, account).await?;
     let server = control_plane.server_url();
     let authority = BASE64.encode(control_plane.ca_pem());
     let text = format!(

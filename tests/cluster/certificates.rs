@@ -1,9 +1,10 @@
 //! Certificates, as the operator of a cluster tells them to its nodes.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use api::{annotation, controller_config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lab::manifest;
 use serde_json::{Value, json};
 
 use super::Cluster;
@@ -15,7 +16,7 @@ impl Cluster {
     /// # Errors
     ///
     /// Those of [`Self::apply`].
-    pub fn tell_certificates(
+    pub async fn tell_certificates(
         &self,
         [kubelet, cloud]: &[&str; 2],
         registries: &[(&str, &str)],
@@ -46,10 +47,12 @@ impl Cluster {
                 },
             },
         });
-        self.apply(&object.to_string())?;
-        let version = "--output=jsonpath={.metadata.resourceVersion}";
-        let get = ["get", "controllerconfig", name, version];
-        self.control_plane.kubectl(&get)
+        let objects = manifest::parse(&object.to_string())?;
+        let written = manifest::apply(self.objects.client(), &objects).await?;
+        let version = written
+            .into_iter()
+            .find_map(|object| object.metadata.resource_version);
+        version.context("an object without a version")
     }
 
     /// Writes the CA by which nodes are to know the API server, where and as OpenShift's operator does.
@@ -57,12 +60,12 @@ impl Cluster {
     /// # Errors
     ///
     /// Those of [`Self::apply`].
-    pub fn tell_authority(&self, pem: &str) -> Result<()> {
+    pub async fn tell_authority(&self, pem: &str) -> Result<()> {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": { "name": "kubeconfig-data", "namespace": api::NAMESPACE },
             "binaryData": { "ca-bundle.crt": STANDARD.encode(pem) },
         });
-        self.apply(&object.to_string())
+        self.apply(&object.to_string()).await
     }
 }

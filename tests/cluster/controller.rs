@@ -12,17 +12,18 @@ use super::account;
 const ACCOUNT: &str = "machine-config-controller";
 
 /// Starts the replicas; their logs and credentials are in folders of their names in `dir`.
-pub(super) fn start(
+pub(super) async fn start(
     program: &Path,
     control_plane: &ControlPlane,
     dir: &Path,
 ) -> Result<Vec<Process>> {
-    let start = |replica| {
+    let mut replicas = Vec::new();
+    for replica in ["mcc-0", "mcc-1"] {
         let dir = dir.join(replica);
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let dir = dir.canonicalize()?;
         let kubeconfig = dir.join("kubeconfig");
-        account::write_kubeconfig(control_plane, ACCOUNT, &kubeconfig)?;
+        account::write_kubeconfig(control_plane, ACCOUNT, &kubeconfig).await?;
         let kubeconfig = kubeconfig
             .to_str()
             .context("the path of the logs is not UTF-8")?;
@@ -34,7 +35,7 @@ pub(super) fn start(
             &["--metrics-url", "127.0.0.1:0"],
         ]
         .concat();
-        Process::start(replica, program, arguments, &dir)
-    };
-    ["mcc-0", "mcc-1"].into_iter().map(start).collect()
+        replicas.push(Process::start(replica, program, arguments, &dir)?);
+    }
+    Ok(replicas)
 }

@@ -16,13 +16,13 @@ const ACCOUNT: &str = "machine-config-daemon";
 const DAEMON_SET: &str = include_str!("../../deploy/daemon/daemonset.yaml");
 
 /// Starts it on a host; `dir` gets what a kubelet would mount of its service account.
-pub(super) fn start(
+pub(super) async fn start(
     binaries: &Binaries,
     control_plane: &ControlPlane,
     host: &Host,
     dir: &Path,
 ) -> Result<Pod> {
-    account::write_mount(control_plane, ACCOUNT, dir)?;
+    account::write_mount(control_plane, ACCOUNT, dir).await?;
     let server = control_plane.server_url();
     let address = server
         .strip_prefix("https://")

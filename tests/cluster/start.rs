@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::{MachineConfig, NodeState, annotation};
-use lab::Lab;
+use kube::api::DynamicObject;
 use lab::control_plane::{ControlPlane, Options, definitions};
 use lab::host::{BOOTED_WITHIN, Host, HostSpec};
 use lab::registry::Registry;
 use lab::tree::Tree;
+use lab::{Lab, manifest};
 use serde_json::json;
 
 use super::objects::{self, Objects, until};
@@ -79,7 +80,7 @@ impl Cluster {
     pub async fn adopt(&mut self, binaries: &Binaries) -> Result<()> {
         for host in &self.hosts {
             let dir = self.logs.join(host.name());
-            let daemon = daemon::start(binaries, &self.control_plane, host, &dir)?;
+            let daemon = daemon::start(binaries, &self.control_plane, host, &dir).await?;
             self.daemons.push(daemon);
         }
         for (pool, target) in &self.targets {
@@ -110,25 +111,19 @@ impl Cluster {
             ..Options::for_hosts(lab.address().into(), names)
         };
         let control_plane = Arc::new(ControlPlane::start(&options)?);
-        control_plane.apply_crds(&definitions())?;
+        let client = control_plane.client().await?;
+        manifest::define(&client, &definitions()?).await?;
         for component in ["daemon", "controller"] {
-            let dir = format!("{DEPLOY}/{component}");
-            control_plane.kubectl(&["apply", "--server-side", "--kustomize", &dir])?;
+            let mut objects = manifest::component(&Path::new(DEPLOY).join(component))?;
+            without_replicas(&mut objects);
+            manifest::apply(&client, &objects).await?;
         }
-        // Its replicas are processes of this machine.
-        let none = [
-            "scale",
-            "deployment",
-            "machine-config-controller",
-            "--replicas=0",
-        ];
-        control_plane.kubectl(&[none.as_slice(), &["--namespace", api::NAMESPACE]].concat())?;
         let mut cluster = Self {
             daemons: Vec::new(),
             hosts: Vec::new(),
             controllers: Vec::new(),
             targets: BTreeMap::new(),
-            objects: Objects::new(control_plane.client().await?),
+            objects: Objects::new(client),
             control_plane,
             registry,
             tree,
@@ -136,16 +131,12 @@ impl Cluster {
             logs: logs.to_owned(),
         };
         let os = cluster.push(cluster.tree.base())?;
-        cluster.configure(
-            "00-worker",
-            "worker",
-            &json!({ "osImageURL": os.reference }),
-        )?;
-        cluster.apply(WORKERS)?;
-        if !objects.is_empty() {
-            cluster.apply(objects)?;
-        }
-        cluster.controllers = controller::start(&binaries.mcc, &cluster.control_plane, logs)?;
+        let spec = json!({ "osImageURL": os.reference });
+        cluster.configure("00-worker", "worker", &spec).await?;
+        cluster.apply(WORKERS).await?;
+        cluster.apply(objects).await?;
+        let controllers = controller::start(&binaries.mcc, &cluster.control_plane, logs);
+        cluster.controllers = controllers.await?;
         Ok(cluster)
     }
 
@@ -202,6 +193,23 @@ impl Cluster {
         }
         let control_plane = Arc::clone(&self.control_plane);
         Ok(spec.when_down(move || tell_down(&control_plane, &name)))
+    }
+}
+
+/// Sets the replicas of Deployments to none: the controller's are processes of this machine.
+fn without_replicas(objects: &mut [DynamicObject]) {
+    for object in objects {
+        let is_deployment = object
+            .types
+            .as_ref()
+            .is_some_and(|types| types.kind == "Deployment");
+        if let Some(replicas) = object
+            .data
+            .pointer_mut("/spec/replicas")
+            .filter(|_| is_deployment)
+        {
+            *replicas = json!(0);
+        }
     }
 }
 

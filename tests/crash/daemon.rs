@@ -290,7 +290,7 @@ impl Suite {
     /// Changes the configuration, and waits until the node is told; the new target.
     async fn ask(&self, name: &str, spec: &Value) -> Result<String> {
         let before = self.cluster.objects().target(POOL).await?;
-        self.cluster.configure(name, POOL, spec)?;
+        self.cluster.configure(name, POOL, spec).await?;
         let target = self.cluster.next_target(POOL, &before).await?;
         until("the node to be told", SOON, async || {
             let node = self.cluster.objects().node(NODE).await?;

@@ -41,7 +41,7 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result
         .collect();
     let cluster = Cluster::start(binaries, out, "", &nodes).await?;
     screen.say("starting pods, making images of the next operating systems")?;
-    cluster.apply(workload::OBJECTS)?;
+    cluster.apply(workload::OBJECTS).await?;
     let mut planned = Vec::new();
     for roll in rolls::all()?.into_iter().take(rolls) {
         let image = roll.os.as_ref().map(|os| cluster.image(os)).transpose()?;
@@ -101,7 +101,9 @@ async fn one_roll(
     let title = format!("Roll {number}: {}", roll.title);
     let before = cluster.objects().target("worker").await?;
     let start = Timestamp::now();
-    cluster.configure(CONFIG, "worker", &roll.spec(&image.reference))?;
+    cluster
+        .configure(CONFIG, "worker", &roll.spec(&image.reference))
+        .await?;
 
     let deadline = tokio::time::Instant::now() + ROLL_WITHIN;
     let mut late = None;

@@ -48,8 +48,9 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
 
     // What each says is written, and nothing but that is asked for.
     let since = Timestamp::now();
-    let version =
-        cluster.tell_certificates(&[&own, &own], &[("registry.test..5000", &other)], false)?;
+    let version = cluster
+        .tell_certificates(&[&own, &own], &[("registry.test..5000", &other)], false)
+        .await?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
     ensure!(read(&etc, KUBELET_CA)? == own && read(&etc, CLOUD_CA)? == own);
@@ -71,14 +72,18 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
     );
 
     // Another CA, and a registry that is not named any more: the first is written, the second's is removed, others' stay.
-    let version = cluster.tell_certificates(&[&other, &own], &[], false)?;
+    let version = cluster
+        .tell_certificates(&[&other, &own], &[], false)
+        .await?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
     ensure!(read(&etc, KUBELET_CA)? == other);
     ensure!(names(&etc.join(REGISTRIES))? == ["by.hand"]);
 
     // One that cannot be used is refused by name, and what is on the host stays.
-    let refused = cluster.tell_certificates(&["no certificate", &own], &[], false)?;
+    let refused = cluster
+        .tell_certificates(&["no certificate", &own], &[], false)
+        .await?;
     start_again(&cluster).await?;
     let why = format!(
         "ControllerConfig {CONFIG}: spec.kubeAPIServerServingCAData holds no certificate in PEM"
@@ -107,8 +112,8 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
     let kubelet = kubelet_since(host)?;
 
     // A CA that is not the API server's would cut the node off.
-    cluster.tell_authority(&other)?;
-    cluster.tell_certificates(&[&own, &own], &[], true)?;
+    cluster.tell_authority(&other).await?;
+    cluster.tell_certificates(&[&own, &own], &[], true).await?;
     start_again(&cluster).await?;
     let why = "ConfigMap openshift-machine-config-operator/kubeconfig-data binaryData[ca-bundle.crt] cannot be used, /var/lib/kubelet/kubeconfig does not reach its server with it: ";
     is_told(&cluster, why).await?;
@@ -119,8 +124,8 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
     fs::create_dir_all(bootstrap.parent().context("a directory")?)?;
     fs::write(&bootstrap, "no kubeconfig")?;
     let both = format!("{other}{own}");
-    cluster.tell_authority(&both)?;
-    let version = cluster.tell_certificates(&[&own, &own], &[], true)?;
+    cluster.tell_authority(&both).await?;
+    let version = cluster.tell_certificates(&[&own, &own], &[], true).await?;
     start_again(&cluster).await?;
     let why = "cannot use kubeconfig /etc/kubernetes/kubeconfig: it is not a kubeconfig in YAML";
     is_told(&cluster, why).await?;
@@ -141,8 +146,8 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
 
     // A rotation whose time was over before the node looked.
     let next = format!("{}{own}", authorities(&cluster)?.1);
-    cluster.tell_authority(&next)?;
-    let version = cluster.tell_certificates(&[&own, &own], &[], false)?;
+    cluster.tell_authority(&next).await?;
+    let version = cluster.tell_certificates(&[&own, &own], &[], false).await?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
     has_authority(&kubeconfig, &next)?;

@@ -24,11 +24,13 @@ async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<
         .patch_node(NODE, &json!({ "spec": { "unschedulable": true } }))
         .await?;
 
-    cluster.configure(
-        "50-argument",
-        "worker",
-        &json!({ "kernelArguments": ["slipway.test=cordon"] }),
-    )?;
+    cluster
+        .configure(
+            "50-argument",
+            "worker",
+            &json!({ "kernelArguments": ["slipway.test=cordon"] }),
+        )
+        .await?;
     let target = cluster.next_target("worker", &before).await?;
     // The controller leaves a cordoned node alone; its target is set by hand.
     let desired =

@@ -143,7 +143,7 @@ const OPERATOR: &str = "/apis/operator.openshift.io/v1/machineconfigurations/clu
 async fn update(cluster: &Cluster, spec: &Value) -> Result<(String, Asked)> {
     let since = Timestamp::now();
     let before = cluster.objects().target(POOL).await?;
-    cluster.configure("60-change", POOL, spec)?;
+    cluster.configure("60-change", POOL, spec).await?;
     let target = cluster.next_target(POOL, &before).await?;
     cluster.all_done(POOL, &target, DONE_WITHIN).await?;
     Ok((target, asked_since(cluster, since)?))

@@ -64,14 +64,16 @@ impl Rotation {
         let other = String::from_utf8(control_plane.another_authority()?)?;
         let none = json!({ "metadata": { "annotations": { (annotation::LAST_OBSERVED_SERVER_CA): "false" } } });
         cluster.objects().patch_node(node, &none).await?;
-        cluster.tell_authority(&format!("{other}{own}"))?;
+        cluster.tell_authority(&format!("{other}{own}")).await?;
         let registry = if round.is_multiple_of(2) {
             "zero.test"
         } else {
             "one.test..5000"
         };
         let before = Seen::of(host)?;
-        let version = cluster.tell_certificates(&[&other, &other], &[(registry, &other)], true)?;
+        let version = cluster
+            .tell_certificates(&[&other, &other], &[(registry, &other)], true)
+            .await?;
         Ok(Self {
             version,
             before,

@@ -157,7 +157,9 @@ async fn pod_on(cluster: &Cluster, node: &str) -> Result<String> {
 async fn an_unknown_field_only_warns(cluster: &Cluster, target: &str) -> Result<()> {
     let user = json!({ "name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA unknown"] });
     let passwd = json!({ "users": [user], "colour": "red" });
-    cluster.configure("60-unknown", "edge", &ignition("passwd", &passwd))?;
+    cluster
+        .configure("60-unknown", "edge", &ignition("passwd", &passwd))
+        .await?;
     let warned = cluster.next_target("edge", target).await?;
     cluster.all_done("edge", &warned, LIVE_WITHIN).await?;
     let says = [
@@ -165,7 +167,7 @@ async fn an_unknown_field_only_warns(cluster: &Cluster, target: &str) -> Result<
         "passwd.colour: is not known".to_owned(),
     ];
     is_said(cluster, &says).await?;
-    cluster.remove_config("60-unknown")?;
+    cluster.remove_config("60-unknown").await?;
     cluster.all_done("edge", target, LIVE_WITHIN).await
 }
 
@@ -280,15 +282,17 @@ async fn texts(cluster: &Cluster) -> Result<Vec<String>> {
 async fn give(cluster: &Cluster, case: &Case) -> Result<()> {
     let objects = cluster.objects();
     match &case.bad {
-        Bad::Config(spec) => cluster.configure(case.name, "edge", spec),
+        Bad::Config(spec) => cluster.configure(case.name, "edge", spec).await,
         // A node that cannot follow counts as unavailable.
         Bad::Host(spec) => {
             objects.patch_pool("edge", &budget(&json!(2))).await?;
-            cluster.configure(case.name, "edge", spec)
+            cluster.configure(case.name, "edge", spec).await
         }
         Bad::Budget(value) => {
             objects.patch_pool("edge", &budget(value)).await?;
-            cluster.configure("60-waits", "edge", &ssh_key("waits"))
+            cluster
+                .configure("60-waits", "edge", &ssh_key("waits"))
+                .await
         }
         Bad::Target(config) => {
             objects
@@ -306,19 +310,19 @@ async fn give(cluster: &Cluster, case: &Case) -> Result<()> {
 async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
     let objects = cluster.objects();
     match &case.bad {
-        Bad::Config(_) => cluster.remove_config(case.name)?,
+        Bad::Config(_) => cluster.remove_config(case.name).await?,
         Bad::Host(_) => {
-            cluster.remove_config(case.name)?;
+            cluster.remove_config(case.name).await?;
             cluster.all_done("edge", target, REBOOT_WITHIN).await?;
             objects.patch_pool("edge", &budget(&json!(1))).await?;
             pods_are_ready(cluster).await?;
         }
         Bad::Budget(_) => {
-            cluster.remove_config("60-waits")?;
+            cluster.remove_config("60-waits").await?;
             objects.patch_pool("edge", &budget(&json!(1))).await?;
         }
         Bad::Target(_) => {
-            cluster.remove_config(OTHERS)?;
+            cluster.remove_config(OTHERS).await?;
             objects
                 .patch_node(NODE, &annotated(annotation::DESIRED_CONFIG, target))
                 .await?;
@@ -327,7 +331,7 @@ async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
                 .await?;
         }
         Bad::Role(role) => {
-            cluster.remove_config(OTHERS)?;
+            cluster.remove_config(OTHERS).await?;
             objects
                 .patch_node(NODE, &labelled(role, Value::Null))
                 .await?;
@@ -339,7 +343,9 @@ async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
 /// A change of the other pool is carried out.
 async fn good_goes_on(cluster: &Cluster, number: u32) -> Result<()> {
     let before = cluster.objects().target("good").await?;
-    cluster.configure("50-alive", "good", &ssh_key(&format!("alive-{number}")))?;
+    cluster
+        .configure("50-alive", "good", &ssh_key(&format!("alive-{number}")))
+        .await?;
     let target = cluster.next_target("good", &before).await?;
     // The node alone: in one case the other one has the pool's role, too.
     until("the other node to be changed", LIVE_WITHIN, async || {
@@ -361,7 +367,7 @@ async fn other_goes_on(cluster: &Cluster, case: &Case) -> Result<()> {
         // The change itself.
         before
     } else {
-        cluster.configure(OTHERS, "edge", &ssh_key("other"))?;
+        cluster.configure(OTHERS, "edge", &ssh_key("other")).await?;
         cluster.next_target("edge", &before).await?
     };
     // The controller would put another target right: the pool is paused, and its nodes are told by hand.

@@ -79,7 +79,7 @@ impl Scene {
     /// Changes the configuration; the new target.
     pub(crate) async fn ask(&self, spec: &Value) -> Result<String> {
         let before = self.cluster.objects().target(POOL).await?;
-        self.cluster.configure(CONFIG, POOL, spec)?;
+        self.cluster.configure(CONFIG, POOL, spec).await?;
         self.cluster.next_target(POOL, &before).await
     }
 
@@ -105,7 +105,7 @@ impl Scene {
 
     /// Asks for what the node was born in, and waits until it is Done in that.
     pub(crate) async fn back_to_origin(&self) -> Result<()> {
-        self.cluster.remove_config(CONFIG)?;
+        self.cluster.remove_config(CONFIG).await?;
         self.cluster.all_done(POOL, &self.origin, DONE_WITHIN).await
     }
 
@@ -116,7 +116,7 @@ impl Scene {
     /// Waits for the pod, and forbids that it is evicted.
     pub(crate) async fn hold_on(&self) -> Result<()> {
         self.cluster.objects().ready_pod(("app", "held")).await?;
-        self.cluster.apply(BUDGET)
+        self.cluster.apply(BUDGET).await
     }
 
     pub(crate) fn no_budget(&self) -> Result<()> {

@@ -30,9 +30,9 @@ const SHORT_LEASE: [&str; 3] = [
 async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> {
     // On our own definitions, which elsewhere are only compared with upstream's.
     let scene = Scene::start("killed-leader", &Path::new(DEPLOY).join("crds")).await?;
-    let mut replicas = scene.controllers(&SHORT_LEASE)?;
+    let mut replicas = scene.controllers(&SHORT_LEASE).await?;
     let first = scene.born().await?;
-    scene.configure("50-change", "a=1")?;
+    scene.configure("50-change", "a=1").await?;
     let leader = until("a leader", WITHIN, async || {
         Ok(scene
             .working()?
@@ -70,14 +70,16 @@ async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control plane"]
 async fn two_that_decide_at_once_keep_the_budget() -> Result<()> {
-    let scene = Scene::start("both-decide", &definitions()).await?;
-    let replicas = scene.controllers(&["--leader-elect=false", "--v=4"])?;
+    let scene = Scene::start("both-decide", &definitions()?).await?;
+    let replicas = scene
+        .controllers(&["--leader-elect=false", "--v=4"])
+        .await?;
     let mut known = scene.born().await?;
     let mut targets = vec![known.clone()];
     // Each change comes while nodes are on their way to the one before. Who decides is whoever looks
     // first, so there are as many as it takes for both to have done so.
     for change in 0..CHANGES_MAX {
-        scene.configure("50-change", &format!("a={change}"))?;
+        scene.configure("50-change", &format!("a={change}")).await?;
         known = scene.retargeted(&known).await?;
         targets.push(known.clone());
         if change >= CHANGES_MIN && scene.idle(&replicas)?.is_empty() {

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use api::{NodeState, annotation};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use lab::control_plane::{ControlPlane, Options, Process};
+use lab::control_plane::{ControlPlane, Options, Parts, Process};
+use lab::manifest;
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, Objects, until};
 use tests::cluster::{Binaries, DONE_WITHIN, account};
@@ -29,9 +29,8 @@ pub(crate) const BUDGET: usize = 2;
 /// How long an update takes here.
 const UPDATE: Duration = Duration::from_millis(200);
 
-/// How often a node is looked at, and how often it says that it is alive.
+/// How often a node is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(30);
-const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a rollout of all nodes may take; and with a leader's lease to run out.
 pub(crate) const WITHIN: Duration = DONE_WITHIN;
@@ -62,24 +61,17 @@ impl Scene {
         fs::create_dir_all(&control_plane_dir)?;
         let options = Options {
             dir: Some(control_plane_dir),
+            parts: Parts::Api,
             ..Options::default()
         };
         let control_plane =
             tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await??;
-        control_plane.apply_crds(definitions)?;
-        for (file, is_dry) in [
-            ("daemon/namespace.yaml", false),
-            ("controller/rbac.yaml", false),
-            ("controller/deployment.yaml", true),
-        ] {
-            let file = format!("{DEPLOY}/{file}");
-            let mut arguments = vec!["apply", "--server-side", "--filename", &file];
-            if is_dry {
-                arguments.push("--dry-run=server");
-            }
-            control_plane.kubectl(&arguments)?;
-        }
         let client = control_plane.client().await?;
+        manifest::define(&client, definitions).await?;
+        let deploy = Path::new(DEPLOY);
+        let mut objects = manifest::load(&deploy.join("daemon/namespace.yaml"))?;
+        objects.extend(manifest::component(&deploy.join("controller"))?);
+        manifest::apply(&client, &objects).await?;
         let scene = Self {
             objects: Objects::new(client.clone()),
             nodes: Api::all(client),
@@ -89,36 +81,29 @@ impl Scene {
         for node in NODES {
             scene.create(node).await?;
         }
-        scene.configure("00-worker", "quiet")?;
-        scene.apply(
-            "pool",
-            &json!({
-                "apiVersion": "machineconfiguration.openshift.io/v1",
-                "kind": "MachineConfigPool",
-                "metadata": { "name": POOL },
-                "spec": {
-                    "maxUnavailable": BUDGET,
-                    "machineConfigSelector": { "matchLabels": { api::label::ROLE: POOL } },
-                    "nodeSelector": { "matchLabels": { api::label::WORKER: "" } }
-                }
-            }),
-        )?;
+        scene.configure("00-worker", "quiet").await?;
+        let pool = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfigPool",
+            "metadata": { "name": POOL },
+            "spec": {
+                "maxUnavailable": BUDGET,
+                "machineConfigSelector": { "matchLabels": { api::label::ROLE: POOL } },
+                "nodeSelector": { "matchLabels": { api::label::WORKER: "" } }
+            }
+        });
+        scene.apply(&pool).await?;
         Ok(scene)
     }
 
-    /// Makes a Node; the first word of its kubelet follows with the first look.
+    /// Makes a Node that is Ready. Without a node lifecycle controller it stays so.
     async fn create(&self, name: &str) -> Result<()> {
         let node = json!({ "metadata": { "name": name, "labels": { api::label::WORKER: "" } } });
         self.nodes
             .create(&PostParams::default(), &serde_json::from_value(node)?)
             .await?;
-        self.is_alive(name).await
-    }
-
-    async fn is_alive(&self, name: &str) -> Result<()> {
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let ready = json!({ "status": { "conditions": [
-            { "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "", "lastHeartbeatTime": now }
+            { "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" }
         ] } });
         let patch = Patch::Strategic(ready);
         self.nodes
@@ -142,10 +127,13 @@ impl Scene {
     }
 
     /// Starts both replicas; their logs are in the run's folder.
-    pub(crate) fn controllers(&self, arguments: &[&str]) -> Result<BTreeMap<String, Process>> {
+    pub(crate) async fn controllers(
+        &self,
+        arguments: &[&str],
+    ) -> Result<BTreeMap<String, Process>> {
         let program = Binaries::built()?.mcc;
         let kubeconfig = self.dir.join("kubeconfig");
-        account::write_kubeconfig(&self.control_plane, ACCOUNT, &kubeconfig)?;
+        account::write_kubeconfig(&self.control_plane, ACCOUNT, &kubeconfig).await?;
         let kubeconfig = kubeconfig
             .to_str()
             .context("the run's folder is not UTF-8")?;
@@ -182,25 +170,19 @@ impl Scene {
         Ok(working)
     }
 
-    pub(crate) fn configure(&self, name: &str, argument: &str) -> Result<()> {
-        self.apply(
-            name,
-            &json!({
-                "apiVersion": "machineconfiguration.openshift.io/v1",
-                "kind": "MachineConfig",
-                "metadata": { "name": name, "labels": { api::label::ROLE: POOL } },
-                "spec": { "kernelArguments": [argument] }
-            }),
-        )
+    pub(crate) async fn configure(&self, name: &str, argument: &str) -> Result<()> {
+        let config = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfig",
+            "metadata": { "name": name, "labels": { api::label::ROLE: POOL } },
+            "spec": { "kernelArguments": [argument] }
+        });
+        self.apply(&config).await
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a run's own file")]
-    fn apply(&self, name: &str, object: &Value) -> Result<()> {
-        let file = self.dir.join(format!("{name}.json"));
-        fs::write(&file, object.to_string())?;
-        let file = file.to_str().context("the run's folder is not UTF-8")?;
-        self.control_plane
-            .kubectl(&["apply", "--server-side", "--filename", file])?;
+    async fn apply(&self, object: &Value) -> Result<()> {
+        let objects = manifest::parse(&object.to_string())?;
+        manifest::apply(self.objects.client(), &objects).await?;
         Ok(())
     }
 
@@ -282,18 +264,11 @@ impl Scene {
 #[derive(Default)]
 struct Daemons {
     began: BTreeMap<String, Instant>,
-    alive: Option<Instant>,
 }
 
 impl Daemons {
     /// Looks at all nodes once and writes what is due.
     async fn look(&mut self, scene: &Scene) -> Result<BTreeMap<String, Node>> {
-        if self.alive.is_none_or(|since| since.elapsed() > ALIVE_EVERY) {
-            for node in NODES {
-                scene.is_alive(node).await?;
-            }
-            self.alive = Some(Instant::now());
-        }
         let nodes = scene.objects.nodes().await?;
         for (name, node) in &nodes {
             let of = |key| objects::annotation(node, key);

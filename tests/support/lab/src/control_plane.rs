@@ -30,8 +30,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Api;
+use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tempfile::TempDir;
 
@@ -40,6 +42,7 @@ use self::credentials::User;
 pub use self::kubelet::LocalKubelet;
 pub use self::process::Process;
 pub use self::programs::{Program, Programs};
+use crate::skipped::skipped;
 use crate::{PATIENCE, ports};
 
 /// How long the control plane may take to come up. It takes 3 s on an idle machine of two cores.
@@ -47,6 +50,19 @@ const UP_WITHIN: Duration = PATIENCE;
 
 /// Time between two looks at whether it is up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long a token of a service account is good for.
+const TOKEN_SECS: i64 = 24 * 60 * 60;
+
+/// Which programs a control plane has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parts {
+    /// All: pods are made, scheduled and deleted.
+    #[default]
+    All,
+    /// etcd and the API server. Objects are kept, and nobody acts on them.
+    Api,
+}
 
 /// What a control plane is made for.
 #[derive(Clone, Debug)]
@@ -59,6 +75,8 @@ pub struct Options {
     pub also: Vec<IpAddr>,
     /// Names of the nodes that get a token.
     pub nodes: Vec<String>,
+    /// Its programs.
+    pub parts: Parts,
     /// Existing, empty folder for the run's files, kept afterwards. Without one they are in a
     /// temporary folder, and gone with the control plane.
     pub dir: Option<PathBuf>,
@@ -71,6 +89,7 @@ impl Default for Options {
             address: Ipv4Addr::LOCALHOST.into(),
             also: Vec::new(),
             nodes: Vec::new(),
+            parts: Parts::All,
             dir: None,
         }
     }
@@ -105,8 +124,8 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts one, building the programs first where they are missing; returns when it is ready and
-    /// pods can be made in namespace `default`.
+    /// Starts one, building the programs first where they are missing; returns when objects can be made
+    /// in namespace `default`, pods too where it has all parts.
     ///
     /// Blocks; from async code call it by `spawn_blocking`.
     ///
@@ -187,7 +206,13 @@ impl ControlPlane {
             Program::ApiServer,
             &arguments::api_server(&this.files, &this.listen),
         )?;
-        this.wait(async |client| Ok(is_ready(client).await))?;
+        this.wait(async |client| {
+            let namespaces = Api::<Namespace>::all(client.clone());
+            Ok(is_ready(client).await && namespaces.get_opt("default").await?.is_some())
+        })?;
+        if options.parts == Parts::Api {
+            return Ok(this);
+        }
         this.launch(
             Program::ControllerManager,
             &arguments::controller_manager(&this.files),
@@ -263,22 +288,25 @@ impl ControlPlane {
         run(&self.programs.path(Program::Kubectl), &all)
     }
 
-    /// Applies all definitions in a folder and waits until the API server serves them. See
-    /// [`definitions`] for which folder.
+    /// A token of a service account, good for longer than any run.
     ///
     /// # Errors
-    /// One is not accepted, or not served within 30 s.
-    pub fn apply_crds(&self, dir: &Path) -> Result<()> {
-        let dir = dir.to_str().context("the folder's path is not UTF-8")?;
-        self.kubectl(&["apply", "--server-side", "-f", dir])?;
-        self.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            "-f",
-            dir,
-        ])?;
-        Ok(())
+    /// There is no such account.
+    pub async fn token(&self, namespace: &str, account: &str) -> Result<String> {
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(TOKEN_SECS),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let accounts = Api::<ServiceAccount>::namespaced(self.client().await?, namespace);
+        let answer = accounts
+            .create_token_request(account, &PostParams::default(), &request)
+            .await
+            .with_context(|| format!("cannot have a token of {namespace}/{account}"))?;
+        let token = answer.status.and_then(|status| status.token);
+        token.context("an answer without a token")
     }
 
     /// A client of the administrator, for use on this machine.
@@ -375,15 +403,21 @@ impl Drop for ControlPlane {
 }
 
 /// The folder of custom resource definitions that the lab runs on: upstream's, where the shared data
-/// lies beside the checkout, else the ones generated from our types.
-pub fn definitions() -> PathBuf {
+/// lies beside the checkout, else the ones generated from our types, which proves less.
+///
+/// # Errors
+///
+/// Upstream's are not there, and are required: see [`skipped`].
+pub fn definitions() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let upstream = root.join("../shared/data/crds");
     if upstream.is_dir() {
-        upstream
-    } else {
-        root.join("deploy/crds")
+        return Ok(upstream);
     }
+    skipped(
+        "OpenShift's own definitions (../shared/data/crds are not there); the lab runs on ours",
+    )?;
+    Ok(root.join("deploy/crds"))
 }
 
 /// What is said of a cluster that is named but not used: the observer judges by the audit log, which only

@@ -10,9 +10,11 @@
 //! - `host`: a systemd on a deployment, in namespaces; programs on it as a DaemonSet's container
 //! - `vm`: a machine under qemu, with firmware, boot loader and kernel
 //! - `control_plane`: a real one of Kubernetes
+//! - `manifest`: objects from files, and how they get there
 //! - `audit`: its log as typed events
 //! - `cache`: what is costly to make, under a digest of what it is made from
 //! - `program`: programs that run to their end
+//! - `skipped`: what a run did not prove
 
 pub mod audit;
 pub mod cache;
@@ -22,17 +24,20 @@ mod disk;
 pub mod host;
 pub mod image;
 mod inotify;
+pub mod manifest;
 mod network;
 mod place;
 mod ports;
 mod program;
 pub mod registry;
+mod skipped;
 pub mod tree;
 pub mod vm;
 
 use std::time::Duration;
 
 pub use self::place::Lab;
+pub use self::skipped::skipped;
 
 /// How long may take what an idle machine does within seconds. Only something broken takes as long, so
 /// that a test waits for its result and for no more; several suites on two cores make all of it slow.

@@ -11,15 +11,16 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
-use lab::PATIENCE;
 use lab::audit::{self, nodes, pods, requests};
-use lab::control_plane::{ControlPlane, LocalKubelet, Options, definitions};
+use lab::control_plane::{ControlPlane, LocalKubelet, Options, Parts, definitions};
+use lab::{PATIENCE, manifest};
 use serde_json::{Value, json};
 
-async fn start(nodes: &[&str]) -> Result<ControlPlane> {
+async fn start(parts: Parts, nodes: &[&str]) -> Result<ControlPlane> {
     let nodes = nodes.iter().map(ToString::to_string).collect();
     let options = Options {
         nodes,
+        parts,
         ..Options::default()
     };
     let begun = Instant::now();
@@ -110,7 +111,7 @@ fn deployment(replicas: usize, pod_annotations: &Value) -> Result<Deployment> {
 #[tokio::test]
 #[ignore = "needs the control-plane binary"]
 async fn an_eviction_waits_for_its_budget_and_the_observer_sees_it() -> Result<()> {
-    let control_plane = start(&["a", "b"]).await?;
+    let control_plane = start(Parts::All, &["a", "b"]).await?;
     let client = control_plane.client().await?;
     let kubelets = ["a", "b"].map(|node| LocalKubelet::start(&control_plane, node));
     let [_a, _b] = kubelets.map(Result::unwrap);
@@ -195,7 +196,7 @@ async fn an_eviction_waits_for_its_budget_and_the_observer_sees_it() -> Result<(
 #[tokio::test]
 #[ignore = "needs the control-plane binary"]
 async fn a_node_can_touch_itself_and_no_other() -> Result<()> {
-    let control_plane = start(&["a", "b"]).await?;
+    let control_plane = start(Parts::Api, &["a", "b"]).await?;
     let admin = Api::<Node>::all(control_plane.client().await?);
     for name in ["a", "b"] {
         let node = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
@@ -243,7 +244,7 @@ async fn a_node_can_touch_itself_and_no_other() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs the control-plane binary"]
 async fn a_host_that_goes_down_takes_its_pods_and_brings_them_back() -> Result<()> {
-    let control_plane = start(&["a"]).await?;
+    let control_plane = start(Parts::All, &["a"]).await?;
     let client = control_plane.client().await?;
     let kubelet = LocalKubelet::start(&control_plane, "a")?;
     let mirror = json!({ "apiVersion": "v1", "kind": "Pod",
@@ -288,7 +289,7 @@ async fn a_host_that_goes_down_takes_its_pods_and_brings_them_back() -> Result<(
 #[tokio::test]
 #[ignore = "needs the control-plane binary"]
 async fn a_pod_takes_as_long_to_stop_as_it_says_within_its_grace() -> Result<()> {
-    let control_plane = start(&["a"]).await?;
+    let control_plane = start(Parts::All, &["a"]).await?;
     let client = control_plane.client().await?;
     let kubelet = LocalKubelet::start(&control_plane, "a")?;
     let pods = Api::<Pod>::default_namespaced(client.clone());
@@ -343,9 +344,9 @@ async fn a_pod_takes_as_long_to_stop_as_it_says_within_its_grace() -> Result<()>
 #[tokio::test]
 #[ignore = "needs the control-plane binary"]
 async fn the_definitions_are_served() -> Result<()> {
-    let control_plane = start(&[]).await?;
+    let control_plane = start(Parts::Api, &[]).await?;
     let begun = Instant::now();
-    control_plane.apply_crds(&definitions())?;
+    manifest::define(&control_plane.client().await?, &definitions()?).await?;
     println!(
         "definitions served after {:.1} s",
         begun.elapsed().as_secs_f64()

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser};
-use lab::Lab;
 use lab::control_plane::{ControlPlane, Options, Programs, definitions};
 use lab::host::{BOOTED_WITHIN, Host, HostSpec};
 use lab::image::Image;
 use lab::registry::Registry;
 use lab::tree::{Overlay, Tree};
+use lab::{Lab, manifest};
+use tokio::runtime::Runtime;
 
 /// Runs a part of the lab until Ctrl-C.
 #[derive(Debug, Parser)]
@@ -90,7 +91,10 @@ fn run_control_plane(
     options.nodes = nodes;
     options.dir = dir;
     let control_plane = ControlPlane::start(&options)?;
-    control_plane.apply_crds(&definitions())?;
+    runtime()?.block_on(async {
+        let client = control_plane.client().await?;
+        manifest::define(&client, &definitions()?).await
+    })?;
 
     let mut out = stdout().lock();
     writeln!(out, "server       {}", control_plane.server_url())?;
@@ -145,9 +149,10 @@ fn run_hosts(HostsArgs { names, images }: &HostsArgs) -> Result<()> {
 }
 
 fn wait_for_ctrl_c() -> Result<()> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(tokio::signal::ctrl_c())?;
-    Ok(())
+    Ok(runtime()?.block_on(tokio::signal::ctrl_c())?)
+}
+
+fn runtime() -> Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    Ok(builder.enable_all().build()?)
 }

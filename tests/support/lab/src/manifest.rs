@@ -1,0 +1,219 @@
+//! Objects as files hold them, and how an administrator brings them into a cluster.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
+use kube::error::DiscoveryError;
+use kube::{Api, Client, ResourceExt as _};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::PATIENCE;
+
+/// Whose fields those of applied objects are.
+const MANAGER: &str = "lab";
+
+/// Namespace of objects that name none.
+const NAMESPACE: &str = "default";
+
+/// Time between two looks at whether definitions are served.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The objects of a YAML or JSON text, which may have several documents.
+///
+/// # Errors
+///
+/// It is neither, or a document is no object.
+pub fn parse(text: &str) -> Result<Vec<DynamicObject>> {
+    let mut objects = Vec::new();
+    for document in serde_norway::Deserializer::from_str(text) {
+        let value = Value::deserialize(document).context("cannot read an object as YAML")?;
+        if !value.is_null() {
+            objects.push(serde_json::from_value(value).context("a document is no object")?);
+        }
+    }
+    Ok(objects)
+}
+
+/// The objects of a folder with a `kustomization.yaml` that only lists files, in its order.
+///
+/// # Errors
+///
+/// It does more than that, which is not done here, or a file cannot be read.
+pub fn component(dir: &Path) -> Result<Vec<DynamicObject>> {
+    let listing = read(&dir.join("kustomization.yaml"))?;
+    let listing: Kustomization = serde_norway::from_str(&listing).with_context(|| {
+        format!(
+            "{} has a kustomization.yaml that the lab cannot carry out",
+            dir.display()
+        )
+    })?;
+    let mut objects = Vec::new();
+    for file in &listing.resources {
+        objects.extend(load(&dir.join(file))?);
+    }
+    Ok(objects)
+}
+
+/// The objects of one file.
+///
+/// # Errors
+///
+/// It cannot be read.
+pub fn load(path: &Path) -> Result<Vec<DynamicObject>> {
+    parse(&read(path)?).with_context(|| format!("cannot use {}", path.display()))
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// What a `kustomization.yaml` may have here; everything else would change the objects.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Kustomization {
+    #[serde(rename = "apiVersion")]
+    _api_version: String,
+    #[serde(rename = "kind")]
+    _kind: String,
+    resources: Vec<String>,
+}
+
+/// Applies objects one after another, as `kubectl apply --server-side --force-conflicts` does; what the
+/// API server has of them then.
+///
+/// # Errors
+///
+/// The API server knows no such kind, or refuses one.
+pub async fn apply(client: &Client, objects: &[DynamicObject]) -> Result<Vec<DynamicObject>> {
+    let params = PatchParams::apply(MANAGER).force().validation_strict();
+    let mut kinds: BTreeMap<(String, String), (ApiResource, ApiCapabilities)> = BTreeMap::new();
+    let mut applied = Vec::new();
+    for object in objects {
+        let types = object.types.clone().context("an object without a kind")?;
+        let key = (types.api_version.clone(), types.kind.clone());
+        let kind = GroupVersionKind::try_from(&types)?;
+        let (resource, capabilities) = if let Some(known) = kinds.get(&key) {
+            known
+        } else {
+            let found = discovery::pinned_kind(client, &kind).await;
+            let found = found.with_context(|| format!("cannot look for kind {}", key.1))?;
+            kinds.entry(key).or_insert(found)
+        };
+        let api = if capabilities.scope == Scope::Cluster {
+            Api::all_with(client.clone(), resource)
+        } else {
+            let namespace = object.namespace().unwrap_or_else(|| NAMESPACE.to_owned());
+            Api::namespaced_with(client.clone(), &namespace, resource)
+        };
+        let name = object.name_any();
+        let answer = api.patch(&name, &params, &Patch::Apply(object)).await;
+        applied.push(answer.with_context(|| format!("cannot apply {} {name}", types.kind))?);
+    }
+    Ok(applied)
+}
+
+/// Applies all custom resource definitions in a folder and waits until the API server serves them.
+///
+/// # Errors
+///
+/// One is not accepted, or not served in time.
+pub async fn define(client: &Client, dir: &Path) -> Result<()> {
+    let mut objects = Vec::new();
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
+    for entry in entries {
+        objects.extend(load(&entry?.path())?);
+    }
+    ensure!(!objects.is_empty(), "no definitions in {}", dir.display());
+    let each = objects.iter().map(std::slice::from_ref);
+    try_join_all(each.map(|object| apply(client, object))).await?;
+
+    let deadline = Instant::now() + PATIENCE;
+    for object in &objects {
+        let name = object.name_any();
+        while !is_served(client, &name).await? {
+            ensure!(
+                Instant::now() < deadline,
+                "{name} is not served within {PATIENCE:?}"
+            );
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a definition is established, and each of its served versions is found by clients.
+async fn is_served(client: &Client, name: &str) -> Result<bool> {
+    let definition = Api::<CustomResourceDefinition>::all(client.clone())
+        .get(name)
+        .await?;
+    let status = definition.status.unwrap_or_default();
+    let is_established = status
+        .conditions
+        .iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Established" && condition.status == "True");
+    if !is_established {
+        return Ok(false);
+    }
+    let spec = definition.spec;
+    for version in spec.versions.iter().filter(|version| version.served) {
+        let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
+        match discovery::pinned_kind(client, &kind).await {
+            Ok(_) => {}
+            // The group, or the version, is new.
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
+            Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "files of a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_may_have_several_objects_or_none() {
+        let objects = parse(
+            "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\n# none\n---\n\
+             {\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"b\"}, \"spec\": {}}\n",
+        )
+        .unwrap();
+        let names: Vec<_> = objects.iter().map(DynamicObject::name_any).collect();
+        assert_eq!(names, ["a", "b"]);
+        parse("- a\n").unwrap_err();
+    }
+
+    #[test]
+    fn what_would_change_the_objects_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let listing = dir.path().join("kustomization.yaml");
+        let begin = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n";
+        fs::write(&listing, format!("{begin}resources: [a.yaml]\n")).unwrap();
+        fs::write(dir.path().join("a.yaml"), "kind: A\napiVersion: v1\n").unwrap();
+        assert_eq!(component(dir.path()).unwrap().len(), 1);
+
+        fs::write(&listing, format!("{begin}resources: []\nnamePrefix: b\n")).unwrap();
+        let error = format!("{:#}", component(dir.path()).unwrap_err());
+        assert!(error.contains("namePrefix"), "{error}");
+    }
+
+    #[test]
+    fn the_lab_can_carry_out_what_is_deployed() {
+        let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy");
+        for name in ["daemon", "controller"] {
+            assert!(!component(&deploy.join(name)).unwrap().is_empty());
+        }
+    }
+}
