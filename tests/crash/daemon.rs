@@ -16,7 +16,6 @@ mod look;
 mod newborn;
 mod rotation;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +28,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, Objects, until};
 use tests::cluster::{Binaries, Cluster, Image, NodeSpec, SOON};
+use tests::logs;
 use tests::observer::host::Fact;
 
 use self::ledger::{Course, Ledger};
@@ -83,6 +83,16 @@ pub(crate) enum Victim {
     Host,
 }
 
+impl Victim {
+    /// Names its logs.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon",
+            Self::Host => "daemon-with-host",
+        }
+    }
+}
+
 /// An update from one configuration to another; before that, the node's first meeting with the daemon; after
 /// it, certificates that are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,13 +114,12 @@ impl Way {
     }
 }
 
-/// Kills all the way through an adoption and updates with a reboot and without; says how often. Logs are in
-/// `target/<logs>`.
-pub(crate) async fn run(logs: &str, victim: Victim) -> Result<String> {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+/// Kills all the way through an adoption and updates with a reboot and without; says how often.
+pub(crate) async fn run(victim: Victim) -> Result<String> {
+    let logs = logs::folder("crash", victim.name());
     let nodes = [NodeSpec::new(NODE)];
     let pods = objects::evictable(PODS) + BUDGET;
-    let cluster = Cluster::start(&Binaries::built()?, &target.join(logs), &pods, &nodes).await?;
+    let cluster = Cluster::start(&Binaries::built()?, &logs, &pods, &nodes).await?;
     let image = |version: &str| cluster.image(&Overlay::version(version));
     let images = [image("crash-daemon-0")?, image("crash-daemon-1")?];
     let daemon = cluster.daemon(NODE)?;

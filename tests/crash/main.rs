@@ -80,13 +80,13 @@ fn a_killed_host_boots_into_the_old_state_or_the_new() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn a_killed_daemon_goes_on_where_it_was() -> Result<()> {
-    println!("{}", daemon::run("crash-daemon", Victim::Daemon).await?);
+    println!("{}", daemon::run(Victim::Daemon).await?);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn a_daemon_whose_host_is_killed_goes_on_where_it_was() -> Result<()> {
-    println!("{}", daemon::run("crash-host", Victim::Host).await?);
+    println!("{}", daemon::run(Victim::Host).await?);
     Ok(())
 }

@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tests::cluster::objects::{annotation as value, until};
 use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
+use tests::logs;
 
 const NODE: &str = "worker-0";
 const CONFIG: &str = api::controller_config::NAME;
@@ -32,12 +33,9 @@ const AGAIN_WITHIN: Duration = DONE_WITHIN;
 #[ignore = "needs the lab"]
 #[expect(clippy::disallowed_methods, reason = "a lab's own files")]
 async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
-    let logs = Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../target/certificates/of-others"
-    ));
+    let logs = logs::folder("certificates", "paused-pool");
     let node = NodeSpec::new(NODE);
-    let cluster = Cluster::start(&Binaries::built()?, logs, "", &[node]).await?;
+    let cluster = Cluster::start(&Binaries::built()?, &logs, "", &[node]).await?;
     let (own, other) = authorities(&cluster)?;
     let paused = json!({ "spec": { "paused": true } });
     cluster.objects().patch_pool("worker", &paused).await?;
@@ -99,12 +97,9 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
 #[ignore = "needs the lab"]
 #[expect(clippy::disallowed_methods, reason = "a lab's own files")]
 async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Result<()> {
-    let logs = Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../target/certificates/of-the-server"
-    ));
+    let logs = logs::folder("certificates", "api-server");
     let node = NodeSpec::new(NODE);
-    let cluster = Cluster::start(&Binaries::built()?, logs, "", &[node]).await?;
+    let cluster = Cluster::start(&Binaries::built()?, &logs, "", &[node]).await?;
     let (own, other) = authorities(&cluster)?;
     let host = cluster.host(NODE)?;
     let kubeconfig = host.var().join("lib/kubelet/kubeconfig");

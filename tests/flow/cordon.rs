@@ -1,13 +1,12 @@
 //! What an administrator did to a node outlives its update: a cordon; and the reboot, which is logind's,
 //! waits for who asked for a delay.
 
-use std::path::Path;
-
 use anyhow::{Result, ensure};
 use api::{NodeState, annotation};
 use serde_json::json;
 use tests::cluster::objects::{annotation as value, says, until};
 use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
+use tests::logs;
 use tests::observer::shutdown;
 
 const NODE: &str = "worker-0";
@@ -15,8 +14,8 @@ const NODE: &str = "worker-0";
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<()> {
-    let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/cordon"));
-    let cluster = Cluster::start(&Binaries::built()?, logs, "", &[NodeSpec::new(NODE)]).await?;
+    let logs = logs::folder("cordon", "cordon-and-delay");
+    let cluster = Cluster::start(&Binaries::built()?, &logs, "", &[NodeSpec::new(NODE)]).await?;
     let objects = cluster.objects();
     let before = objects.target("worker").await?;
     shutdown::listen(cluster.host(NODE)?)?;

@@ -2,7 +2,6 @@
 //! bodies, and nothing else. And what adopting a node does to its host.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
@@ -11,6 +10,7 @@ use lab::tree::Overlay;
 use serde_json::{Value, json};
 use tests::cluster::objects::evictable;
 use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
+use tests::logs;
 use tests::observer::host;
 
 const NODE: &str = "worker-0";
@@ -30,7 +30,7 @@ const NEW_EACH_TIME: [&str; 2] = ["slipway.dev/cordoned-by", "slipway.dev/drain-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
-    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/traffic");
+    let logs = logs::folder("traffic", "update");
     let nodes = [NodeSpec::new(NODE)];
     let binaries = Binaries::built()?;
     let mut cluster = Cluster::boot(&binaries, &logs, &evictable(1), &nodes).await?;

@@ -6,7 +6,6 @@
 mod cases;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -16,6 +15,7 @@ use lab::audit;
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, until};
 use tests::cluster::{Binaries, Cluster, NodeSpec, SOON};
+use tests::logs;
 use tests::observer::host;
 
 use cases::{Bad, Case, cases, ignition};
@@ -93,8 +93,8 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
         NodeSpec::new(OTHER).role("edge").boot_bytes(SMALL_BOOT),
         NodeSpec::new("good-0").role("good"),
     ];
-    let logs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bad-input"));
-    let cluster = Cluster::start(&Binaries::built()?, logs, POOLS, &nodes).await?;
+    let logs = logs::folder("bad-input", "all-cases");
+    let cluster = Cluster::start(&Binaries::built()?, &logs, POOLS, &nodes).await?;
     pods_are_ready(&cluster).await?;
     // What the OS of one case has a directory for.
     cluster

@@ -1,7 +1,6 @@
 //! A cluster of one node, and what is asked of it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -14,6 +13,7 @@ use lab::tree::Overlay;
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, until};
 use tests::cluster::{Binaries, Cluster, Image, NodeSpec};
+use tests::logs;
 use tests::observer::host::{self, Fact};
 
 pub(crate) const NODE: &str = "worker-0";
@@ -66,12 +66,9 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn start() -> Result<Self> {
-        let logs = Path::new(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../target/interrupted"
-        ));
+        let logs = logs::folder("interrupted", "all-acts");
         let node = NodeSpec::new(NODE).proved_within_secs(15);
-        let cluster = Cluster::start(&Binaries::built()?, logs, OBJECTS, &[node]).await?;
+        let cluster = Cluster::start(&Binaries::built()?, &logs, OBJECTS, &[node]).await?;
         let origin = cluster.objects().target(POOL).await?;
         Ok(Self { cluster, origin })
     }

@@ -15,6 +15,7 @@ use lab::manifest;
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, Objects, until};
 use tests::cluster::{Binaries, DONE_WITHIN, account};
+use tests::logs;
 
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 const POOL: &str = "worker";
@@ -51,9 +52,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn start(name: &str, definitions: &Path) -> Result<Self> {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../target/two-controllers")
-            .join(name);
+        let dir = logs::folder("two-controllers", name);
         if dir.exists() {
             fs::remove_dir_all(&dir)?;
         }
