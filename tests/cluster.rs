@@ -29,13 +29,12 @@ use kube::api::DeleteParams;
 use lab::control_plane::{ControlPlane, Process};
 use lab::host::{BOOTED_WITHIN, Host, Pod};
 use lab::registry::{Registry, Request};
-use lab::tree::{Commit, Overlay, Tree};
+use lab::tree::{Commit, Overlay, Tree, content};
 use lab::{Lab, PATIENCE, manifest};
 use serde_json::{Value, json};
 
 use self::objects::{Objects, until};
 pub use self::spec::{Binaries, NodeSpec};
-use crate::observer::host;
 use crate::observer::record::Record;
 
 /// How long what starts on its own may take to be there.
@@ -49,7 +48,7 @@ pub const DONE_WITHIN: Duration = PATIENCE.saturating_mul(3);
 pub struct Image {
     /// How a node is told of it, by digest.
     pub reference: String,
-    /// What it is, as [`crate::observer::host::content`] gives it.
+    /// What it is, as [`lab::tree::content`] gives it.
     pub content: String,
 }
 
@@ -240,7 +239,7 @@ impl Cluster {
             reference: self
                 .registry
                 .push(&image, &format!("os:{}", commit.version))?,
-            content: host::content_of(commit)?,
+            content: content(&commit.repo, &commit.checksum)?,
         })
     }
 

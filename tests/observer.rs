@@ -1,6 +1,6 @@
 //! Judges what happened in a run of the lab: from the API server's audit log, the registry's access
 //! log, the lab's record of boots and the hosts' files, never from what the programs under test say
-//! of themselves.
+//! of themselves. What a node says is read only to know what it claims and when, and facts are compared with that.
 //!
 //! - [`host`]: what a host is in the end
 //! - [`laws`]: what must hold in every rollout, and where it did not
@@ -10,6 +10,7 @@
 //! - [`rollout`]: a pool that was rolled, judged by all laws
 //! - [`shutdown`]: whether a host went down by logind
 //! - [`traffic`]: what the programs asked of the API server
+//! - [`wire`]: names of annotations and objects
 
 pub mod host;
 pub mod laws;
@@ -19,3 +20,4 @@ pub mod record;
 pub mod rollout;
 pub mod shutdown;
 pub mod traffic;
+pub mod wire;

@@ -77,6 +77,7 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result
         record: cluster.record()?,
         rolls: ran,
         workload: judge::workload(),
+        is_over: true,
     };
     let verdict = rollout.judge();
     let timeline = judge::timeline(&rollout, &verdict);
@@ -152,6 +153,7 @@ async fn one_roll(
     Ok(rollout::Roll {
         title: roll.title.to_owned(),
         config,
+        content: image.content.clone(),
         reboots: roll.os.is_some(),
         start,
         end,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use lab::host::Output;
-use lab::tree::Commit;
+use lab::tree::parse_content;
 
 /// Runs programs on a host, in its namespaces, as root.
 pub trait Host {
@@ -28,7 +28,7 @@ pub enum Fact {
     /// It runs this OS: content of the commit that `ostree admin status` names as booted. The commit
     /// itself is another on each way that an image can take into a repository.
     Booted {
-        /// As [`content`] gives it.
+        /// As [`lab::tree::content`] gives it.
         content: String,
     },
     /// The kernel's command line has this argument, once: `/proc/cmdline`.
@@ -79,7 +79,8 @@ impl Fact {
         match self {
             Self::Booted { content: wanted } => {
                 let checksum = booted(host)?;
-                let found = content(&text(host, &["ostree", "ls", "-d", "-C", &checksum, "/"])?)?;
+                let listed = text(host, &["ostree", "ls", "-d", "-C", &checksum, "/"])?;
+                let found = parse_content(&listed)?;
                 Ok(unless(found == *wanted, || {
                     format!("it runs {checksum}, which is another OS")
                 }))
@@ -184,38 +185,6 @@ pub fn differences(
             .map(|path| format!("{path} is new")),
     );
     differences
-}
-
-/// Checksums of the content of a commit of the lab.
-///
-/// # Errors
-///
-/// Its repository cannot be read.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the observer looks by programs of this machine"
-)]
-pub fn content_of(commit: &Commit) -> Result<String> {
-    let output = std::process::Command::new("ostree")
-        .args(["ls", "-d", "-C"])
-        .arg(format!("--repo={}", commit.repo.display()))
-        .args([&commit.checksum, "/"])
-        .output()?;
-    content(&String::from_utf8(output.stdout)?)
-}
-
-/// Checksums of a commit's content, from what `ostree ls -d -C COMMIT /` says.
-///
-/// # Errors
-///
-/// It says something else.
-pub fn content(ls: &str) -> Result<String> {
-    // `d00755 0 0      0 <tree> <metadata> /`
-    let words: Vec<_> = ls.split_whitespace().collect();
-    match words.as_slice() {
-        [_, _, _, _, tree, metadata, "/"] => Ok(format!("{tree} {metadata}")),
-        _ => bail!("`ostree ls` says {ls:?}"),
-    }
 }
 
 /// Checksum of the booted commit.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use api::annotation;
 use jiff::Timestamp;
 use lab::audit::nodes::{self, Interval, NodeState};
 use lab::audit::pods::Eviction;
+use lab::host::Boot;
 
 use super::pods::PodLife;
+use super::wire;
 
 /// What must hold, whatever happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -179,8 +180,8 @@ pub fn said_done(history: &[NodeState]) -> Vec<(Timestamp, &str)> {
     let mut last = None;
     for state in history {
         let value = |key| state.annotations.get(key).map(String::as_str);
-        let done = (value(annotation::STATE) == Some("Done"))
-            .then(|| value(annotation::CURRENT_CONFIG))
+        let done = (value(wire::STATE) == Some(wire::DONE))
+            .then(|| value(wire::CURRENT_CONFIG))
             .flatten();
         if let Some(config) = done.filter(|_| done != last) {
             said.push((state.at, config));
@@ -190,26 +191,48 @@ pub fn said_done(history: &[NodeState]) -> Vec<(Timestamp, &str)> {
     said
 }
 
-/// [`Law::Truthful`]: `booted` is when the host came up in the deployment that has `config`; none if
-/// it never did.
+/// What a node may say Done of, and when: a configuration that a roll asked for, and the content of its OS.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// Name of the configuration.
+    pub config: &'a str,
+    /// As [`lab::tree::content`] gives it.
+    pub content: &'a str,
+    /// When it was asked for.
+    pub since: Timestamp,
+}
+
+/// [`Law::Truthful`]: each time the node said that it is Done, its host ran the OS that was asked for, booted since then.
 pub fn truthful(
     node: &str,
     history: &[NodeState],
-    config: &str,
-    booted: Option<Timestamp>,
-) -> Option<Breach> {
-    let (at, _) = said_done(history)
-        .into_iter()
-        .find(|(_, done)| *done == config)?;
-    match booted {
-        Some(booted) if booted <= at => None,
-        Some(booted) => Some(Law::Truthful.broken(format!(
-            "{node} said {config} is Done at {at}, booted it at {booted}"
-        ))),
-        None => Some(Law::Truthful.broken(format!(
-            "{node} said {config} is Done at {at}, never booted it"
-        ))),
-    }
+    boots: &[Boot],
+    claim: Claim<'_>,
+) -> Vec<Breach> {
+    let Claim {
+        config,
+        content,
+        since,
+    } = claim;
+    let claims = said_done(history).into_iter();
+    let claims = claims.filter(|(at, done)| *done == config && *at >= since);
+    let doubt = |at: Timestamp| {
+        let running = boots.iter().rev().find(|boot| boot.started <= at);
+        match running {
+            Some(boot) if boot.started < since => Some("before it booted".to_owned()),
+            Some(boot) if boot.content.as_deref() != Some(content) => {
+                Some(format!("in another OS, {}", boot.deployment))
+            }
+            Some(_) => None,
+            None => Some("before its first boot".to_owned()),
+        }
+    };
+    claims
+        .filter_map(|(at, _)| Some((at, doubt(at)?)))
+        .map(|(at, doubt)| {
+            Law::Truthful.broken(format!("{node} said {config} is Done at {at}, {doubt}"))
+        })
+        .collect()
 }
 
 /// When each node was out of service, from a moment on: cordoned, or not Ready.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use api::annotation;
 use jiff::{SignedDuration, Timestamp};
 use lab::audit::nodes::NodeState;
 use serde::Serialize;
+
+use super::wire;
 
 /// What a node goes through in an update, in this order. Without a reboot: fetch, apply, verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -124,7 +125,7 @@ pub fn spans(history: &[NodeState], host_came_up: &[Timestamp]) -> Vec<Span> {
 
 /// The daemon's phase.
 fn said(state: &NodeState) -> &str {
-    let phase = state.annotations.get(annotation::PHASE);
+    let phase = state.annotations.get(wire::PHASE);
     phase.map_or("", String::as_str)
 }
 
@@ -136,7 +137,7 @@ fn waited_longest(history: &[NodeState], span: &Span) -> String {
     for (state, until) in history.iter().zip(ends) {
         let for_how_long = until.min(end).duration_since(state.at.max(start));
         if Phase::of(said(state)) == Some(span.phase)
-            && let Some(what) = state.annotations.get(annotation::WAITS_FOR)
+            && let Some(what) = state.annotations.get(wire::WAITS_FOR)
             && !what.is_empty()
             && for_how_long.is_positive()
         {
@@ -168,8 +169,8 @@ mod tests {
                 is_unschedulable: false,
                 is_ready: true,
                 annotations: BTreeMap::from([
-                    (annotation::PHASE.into(), (*phase).into()),
-                    (annotation::WAITS_FOR.into(), (*waits_for).into()),
+                    (wire::PHASE.into(), (*phase).into()),
+                    (wire::WAITS_FOR.into(), (*waits_for).into()),
                 ]),
             })
             .collect()

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use api::annotation;
 use jiff::Timestamp;
 use lab::audit::nodes::{self, Interval, NodeState};
 use lab::audit::{Event, pods::evictions};
 use lab::host::{Boot, End};
 use lab::registry::Request;
+use serde::{Deserialize, Serialize};
 
 use super::laws::{self, Breach, Law};
-use super::{pods, traffic};
+use super::{pods, traffic, wire};
 
 /// The facts of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// The API server's audit log.
     pub audit: Vec<Event>,
@@ -107,8 +107,8 @@ impl Record {
 fn needs_drain(history: &[NodeState], down: Timestamp) -> bool {
     let last = history.iter().rev().find(|state| state.at <= down);
     let value = |key| last.and_then(|state| state.annotations.get(key));
-    value(annotation::PHASE).is_some_and(|phase| phase == "Rebooting")
-        && value(annotation::CONTROL_PLANE_TOPOLOGY).is_none_or(|one| one != "SingleReplica")
+    value(wire::PHASE).is_some_and(|phase| phase == wire::REBOOTING)
+        && value(wire::CONTROL_PLANE_TOPOLOGY).is_none_or(|one| one != wire::SINGLE_REPLICA)
 }
 
 #[cfg(test)]

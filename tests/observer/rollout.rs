@@ -6,14 +6,16 @@ use std::ops::Range;
 use jiff::Timestamp;
 use lab::audit::nodes::{self, Interval};
 use lab::audit::pods::{evictions, ready};
+use lab::host::Boot;
+use serde::{Deserialize, Serialize};
 
-use super::laws::{self, Breach, Law};
+use super::laws::{self, Breach, Claim, Law};
 use super::phases::{self, Phase, Span};
 use super::record::Record;
 use super::{pods, traffic};
 
 /// What was recorded of a cluster, and what it was asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rollout {
     /// The facts.
     pub record: Record,
@@ -21,10 +23,12 @@ pub struct Rollout {
     pub rolls: Vec<Roll>,
     /// What ran meanwhile.
     pub workload: Workload,
+    /// Whether the last roll is at its end.
+    pub is_over: bool,
 }
 
 /// What has to be kept running, and how much of the pool may be out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Workload {
     /// Label of the pods, in namespace `default`.
     pub label: (String, String),
@@ -35,12 +39,14 @@ pub struct Workload {
 }
 
 /// One roll as it went.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Roll {
     /// For people.
     pub title: String,
     /// The rendered configuration that every node was to reach.
     pub config: String,
+    /// Content of the OS that they were to run, as [`lab::tree::content`] gives it.
+    pub content: String,
     /// Whether it needs a reboot.
     pub reboots: bool,
     /// When it was asked for.
@@ -51,8 +57,18 @@ pub struct Roll {
     pub doubts: Vec<String>,
 }
 
+impl Roll {
+    fn claim(&self) -> Claim<'_> {
+        Claim {
+            config: &self.config,
+            content: &self.content,
+            since: self.start,
+        }
+    }
+}
+
 /// The judgement, and what it was made from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// All laws that did not hold.
     pub breaches: Vec<Breach>,
@@ -67,9 +83,12 @@ pub struct Verdict {
 }
 
 impl Rollout {
-    /// Judges the whole run.
+    /// Judges it. Of a run that is not over, [`Law::Proven`] says nothing yet.
     pub fn judge(&self) -> Verdict {
         let mut verdict = self.judge_so_far();
+        if !self.is_over {
+            return verdict;
+        }
         let breaches = &mut verdict.breaches;
         breaches.extend(self.without_an_outage(&verdict.outages));
         breaches.extend(self.without_an_image());
@@ -79,8 +98,8 @@ impl Rollout {
         verdict
     }
 
-    /// The same of a run that is not at its end: all laws but [`Law::Proven`].
-    pub fn judge_so_far(&self) -> Verdict {
+    /// All laws but [`Law::Proven`].
+    fn judge_so_far(&self) -> Verdict {
         let record = &self.record;
         let Workload {
             label: (key, value),
@@ -103,17 +122,15 @@ impl Rollout {
         breaches.extend(record.fetched_while(&outages));
         for (node, history) in &histories {
             let reboots = self.rolls.iter().filter(|roll| roll.reboots);
-            breaches.extend(reboots.filter_map(|roll| {
-                laws::truthful(node, history, &roll.config, self.booted(node, roll))
-            }));
+            let boots = record.boots.get(node).map_or(&[][..], Vec::as_slice);
+            breaches.extend(
+                reboots.flat_map(|roll| laws::truthful(node, history, boots, roll.claim())),
+            );
         }
         breaches.extend(self.undisturbed(&outages));
 
-        let spans = |(node, boots): (&String, &Vec<_>)| {
-            let came_up: Vec<_> = boots
-                .iter()
-                .filter_map(|boot: &lab::host::Boot| boot.ready)
-                .collect();
+        let spans = |(node, boots): (&String, &Vec<Boot>)| {
+            let came_up: Vec<_> = boots.iter().filter_map(|boot| boot.ready).collect();
             let history = histories.get(node).map_or(&[][..], Vec::as_slice);
             (node.clone(), phases::spans(history, &came_up))
         };
@@ -124,14 +141,6 @@ impl Rollout {
             outages,
             ready,
         }
-    }
-
-    /// When the host last came up during a roll.
-    fn booted(&self, node: &str, roll: &Roll) -> Option<Timestamp> {
-        let during = roll.start..roll.end;
-        let boots = self.record.boots.get(node)?.iter();
-        let started = boots.map(|boot| boot.started);
-        started.filter(|at| during.contains(at)).max()
     }
 
     /// Every node was out of service for each roll that reboots: else the record has not what the budget is

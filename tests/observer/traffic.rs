@@ -3,23 +3,20 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use api::controller_config;
 use lab::audit::{Event, ObjectRef, Verb};
 use serde_json::Value;
 
 use super::laws::{Breach, Law};
+use super::wire;
 
 /// The daemon's name in its user agent.
 const DAEMON: &str = "mcd/";
-
-/// Its namespace's service accounts, the controller's among them.
-const ACCOUNTS: &str = "system:serviceaccount:openshift-machine-config-operator:";
 
 /// What a daemon reads by name with its account, and the one name where there is but one.
 const READ: [(&str, Option<&str>); 4] = [
     ("machineconfigs", None),
     ("machineconfigurations", None),
-    ("controllerconfigs", Some(controller_config::NAME)),
+    ("controllerconfigs", Some(wire::CONTROLLER_CONFIG)),
     ("configmaps", Some("kubeconfig-data")),
 ];
 
@@ -38,8 +35,8 @@ pub fn asked_for_theirs(events: &[Event]) -> Vec<Breach> {
     let mut conflicts = BTreeMap::<&str, usize>::new();
     for event in events {
         let name = &event.user.username;
-        let is_daemon = event.user_agent.starts_with(DAEMON);
-        if !is_daemon && !name.starts_with(ACCOUNTS) {
+        let is_daemon = is_of_a_daemon(event);
+        if !is_daemon && !is_of_an_account(event) {
             continue;
         }
         let code = event.status.as_ref().map_or(0, |status| status.code);
@@ -71,7 +68,7 @@ fn read_once(events: &[Event]) -> Vec<Breach> {
     let mut reads = BTreeMap::<(&[IpAddr], &str), usize>::new();
     for event in events {
         let code = event.status.as_ref().map_or(0, |status| status.code);
-        if event.user_agent.starts_with(DAEMON)
+        if is_of_a_daemon(event)
             && let Some(config) = object(event, "machineconfigs")
             && !is_to_be_tried_again(code)
         {
@@ -84,6 +81,19 @@ fn read_once(events: &[Event]) -> Vec<Breach> {
         Law::Modest.broken(what)
     };
     often.map(breach).collect()
+}
+
+/// Whether a daemon asked.
+pub(super) fn is_of_a_daemon(event: &Event) -> bool {
+    event.user_agent.starts_with(DAEMON)
+}
+
+/// Whether a service account of the programs' namespace asked, the controller's among them.
+pub(super) fn is_of_an_account(event: &Event) -> bool {
+    let account = event.user.username.strip_prefix("system:serviceaccount:");
+    account
+        .and_then(|account| account.strip_prefix(wire::NAMESPACE))
+        .is_some_and(|rest| rest.starts_with(':'))
 }
 
 /// Whether an answer says nothing of what was asked for: none, too many requests, the server's own trouble.
@@ -146,9 +156,7 @@ fn object<'a>(event: &'a Event, resource: &str) -> Option<&'a ObjectRef> {
 /// [`Law::Kept`]: the API server keeps every field that is written to Nodes and pools. One that a definition does not know is dropped in
 /// silence.
 pub fn kept(events: &[Event]) -> Vec<Breach> {
-    let is_ours = |event: &&Event| {
-        event.user_agent.starts_with(DAEMON) || event.user.username.starts_with(ACCOUNTS)
-    };
+    let is_ours = |event: &&Event| is_of_a_daemon(event) || is_of_an_account(event);
     let mut breaches = Vec::new();
     for event in events
         .iter()

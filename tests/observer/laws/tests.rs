@@ -25,8 +25,8 @@ fn said(second: u64, config: &str, state: &str) -> NodeState {
         is_unschedulable: false,
         is_ready: true,
         annotations: BTreeMap::from([
-            (annotation::CURRENT_CONFIG.into(), config.into()),
-            (annotation::STATE.into(), state.into()),
+            (wire::CURRENT_CONFIG.into(), config.into()),
+            (wire::STATE.into(), state.into()),
         ]),
     }
 }
@@ -203,15 +203,89 @@ fn pods_of_the_node_stay() {
 }
 
 #[test]
-fn done_comes_after_the_boot() {
+fn done_is_said_once_until_something_else_is() {
     let history = [
         said(1, "old", "Done"),
         said(5, "old", "Working"),
         said(20, "new", "Done"),
+        said(21, "new", "Done"),
     ];
     assert_eq!(said_done(&history), [(at(1), "old"), (at(20), "new")]);
-    assert_eq!(truthful("a", &history, "new", Some(at(18))), None);
-    assert!(truthful("a", &history, "new", Some(at(21))).is_some());
-    assert!(truthful("a", &history, "new", None).is_some());
-    assert_eq!(truthful("a", &history, "newer", None), None);
+}
+
+/// A boot into an OS with this content.
+fn boot(second: u64, content: Option<&str>) -> Boot {
+    Boot {
+        id: second.to_string(),
+        deployment: "aa.0".to_owned().try_into().unwrap(),
+        content: content.map(ToOwned::to_owned),
+        options: String::new(),
+        started: at(second),
+        ready: None,
+        ended: None,
+    }
+}
+
+#[test]
+fn a_node_is_done_only_in_the_os_that_it_booted() {
+    let history = [said(1, "old", "Done"), said(20, "new", "Done")];
+    let first = boot(0, Some("v1"));
+    let cases = [
+        ("it booted the new one", vec![boot(18, Some("v2"))], ""),
+        (
+            "it booted later",
+            vec![boot(21, Some("v2"))],
+            "before it booted",
+        ),
+        ("it never booted", vec![], "before it booted"),
+        // Any boot was enough once.
+        (
+            "the old one",
+            vec![boot(18, Some("v1"))],
+            "in another OS, aa.0",
+        ),
+        (
+            "back in the old one",
+            vec![boot(15, Some("v2")), boot(18, Some("v1"))],
+            "in another OS, aa.0",
+        ),
+        (
+            "an OS that cannot be read",
+            vec![boot(18, None)],
+            "in another OS, aa.0",
+        ),
+    ];
+    for (name, later, doubt) in cases {
+        let boots = [vec![first.clone()], later].concat();
+        let claim = Claim {
+            config: "new",
+            content: "v2",
+            since: at(10),
+        };
+        let breaches = truthful("a", &history, &boots, claim);
+        let found: Vec<_> = breaches.iter().map(|breach| breach.what.as_str()).collect();
+        let expected = format!("a said new is Done at {}, {doubt}", at(20));
+        let expected = if doubt.is_empty() {
+            vec![]
+        } else {
+            vec![expected.as_str()]
+        };
+        assert_eq!(found, expected, "{name}");
+    }
+    let claim = Claim {
+        config: "new",
+        content: "v2",
+        since: at(10),
+    };
+    assert_eq!(truthful("a", &history, &[], claim).len(), 1);
+    let of_another = Claim {
+        config: "newer",
+        ..claim
+    };
+    assert_eq!(truthful("a", &history, &[], of_another), []);
+    let of_an_earlier_roll = Claim {
+        since: at(21),
+        ..claim
+    };
+    assert_eq!(truthful("a", &history, &[], of_an_earlier_roll), []);
 }

@@ -29,6 +29,7 @@ fn boot(from: u64, ended: (u64, End)) -> Boot {
             checksum: "aa".to_owned(),
             serial: 0,
         },
+        content: None,
         options: String::new(),
         started: at(from),
         ready: None,
@@ -122,12 +123,12 @@ fn in_any_run_only_a_cordoned_node_is_out() {
 
 #[test]
 fn in_any_run_a_host_is_drained_for_an_announced_reboot() {
-    let announced = json!({ (annotation::PHASE): "Rebooting" });
+    let announced = json!({ (wire::PHASE): "Rebooting" });
     let single = json!({
-        (annotation::PHASE): "Rebooting",
-        (annotation::CONTROL_PLANE_TOPOLOGY): "SingleReplica",
+        (wire::PHASE): "Rebooting",
+        (wire::CONTROL_PLANE_TOPOLOGY): "SingleReplica",
     });
-    let draining = json!({ (annotation::PHASE): "Draining" });
+    let draining = json!({ (wire::PHASE): "Draining" });
     let cases = [
         ("it was announced", &announced, End::Reboot, true),
         ("the host was killed", &announced, End::Killed, false),

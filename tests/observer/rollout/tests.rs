@@ -24,6 +24,7 @@ fn rollout(from: u64, to: u64) -> Rollout {
     let roll = Roll {
         title: "one".to_owned(),
         config: "rendered-worker-1".to_owned(),
+        content: "v2".to_owned(),
         reboots: true,
         start: at(0),
         end: at(100),
@@ -41,6 +42,7 @@ fn rollout(from: u64, to: u64) -> Rollout {
             needed: 5,
             max_out: 1,
         },
+        is_over: true,
     }
 }
 
@@ -106,4 +108,58 @@ fn a_roll_for_which_nothing_was_fetched_is_found() {
     assert_eq!(rollout(5, 6).without_an_image(), []);
     let breaches = rollout(105, 106).without_an_image();
     assert_eq!(breaches[0].what, "a fetched no image for the roll one");
+}
+
+/// A boot from this second on.
+fn boot(second: u64) -> Boot {
+    Boot {
+        id: second.to_string(),
+        deployment: "aa.0".to_owned().try_into().unwrap(),
+        content: Some("v2".to_owned()),
+        options: String::new(),
+        started: at(second),
+        ready: None,
+        ended: None,
+    }
+}
+
+#[test]
+fn a_roll_without_reboot_that_takes_a_node_out_is_found() {
+    let out = |from, until| Interval {
+        from: (Version(from), at(from)),
+        until: Some((Version(until), at(until))),
+    };
+    let cases = [
+        ("nothing happened", None, None, None),
+        ("before it", Some(out(0, 1)), Some(9), None),
+        ("after it", Some(out(101, 102)), Some(100), None),
+        ("out", Some(out(20, 30)), None, Some("a was out at")),
+        ("a boot", None, Some(10), Some("a booted at")),
+    ];
+    for (name, outage, booted, found) in cases {
+        let mut rollout = rollout(5, 6);
+        rollout.rolls[0].start = at(10);
+        rollout.record.boots =
+            BTreeMap::from([("a".to_owned(), booted.map(boot).into_iter().collect())]);
+        let outages = BTreeMap::from([("a".to_owned(), outage.into_iter().collect())]);
+        assert_eq!(
+            rollout.undisturbed(&outages),
+            [],
+            "{name}, but it may reboot"
+        );
+        rollout.rolls[0].reboots = false;
+        let breaches = rollout.undisturbed(&outages);
+        assert_eq!(breaches.len(), usize::from(found.is_some()), "{name}");
+        assert!(
+            breaches.iter().all(|breach| breach.law == Law::Undisturbed),
+            "{name}"
+        );
+        if let Some(found) = found {
+            assert!(
+                breaches[0].what.starts_with(found),
+                "{name}: {}",
+                breaches[0].what
+            );
+        }
+    }
 }

@@ -17,14 +17,14 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// One request, or a stage of a long one.
 ///
 /// Shape: the fields the observer needs. Units: times to the microsecond.
 /// Source: `audit.k8s.io/v1` `Event`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     /// The same for all stages of one request.
@@ -46,10 +46,10 @@ pub struct Event {
     #[serde(default, rename = "sourceIPs")]
     pub sources: Vec<IpAddr>,
     /// Of what; none for paths that are no resource.
-    #[serde(rename = "objectRef")]
+    #[serde(rename = "objectRef", skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectRef>,
     /// How it was answered; none before [`Stage::ResponseComplete`].
-    #[serde(rename = "responseStatus")]
+    #[serde(rename = "responseStatus", skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// When the request came.
     #[serde(rename = "requestReceivedTimestamp")]
@@ -58,15 +58,15 @@ pub struct Event {
     #[serde(rename = "stageTimestamp")]
     pub at: Timestamp,
     /// Body of the request, where the policy keeps it.
-    #[serde(rename = "requestObject")]
+    #[serde(rename = "requestObject", skip_serializing_if = "Option::is_none")]
     pub request: Option<Value>,
     /// Body of the answer, where the policy keeps it: for a write, the object as stored.
-    #[serde(rename = "responseObject")]
+    #[serde(rename = "responseObject", skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
 }
 
 /// How far a request was when the event was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Stage {
     /// Not answered yet. The lab's policy leaves it out.
     RequestReceived,
@@ -79,7 +79,7 @@ pub enum Stage {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// Read one.
@@ -104,7 +104,7 @@ pub enum Verb {
 }
 
 /// Who asked.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct User {
     /// Such as `system:node:worker-0`; empty before authentication.
     #[serde(default)]
@@ -112,7 +112,7 @@ pub struct User {
 }
 
 /// What a request is about.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
     /// Plural, such as `nodes`.
@@ -133,7 +133,7 @@ pub struct ObjectRef {
 }
 
 /// How a request was answered.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Status {
     /// HTTP status code.
     #[serde(default)]

@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 pub use self::overlay::Overlay;
 use crate::cache::{self, Recipe};
@@ -60,6 +60,31 @@ pub struct Commit {
     pub checksum: String,
     /// What its `os-release` and its metadata say, such as `v2`.
     pub version: String,
+}
+
+/// Checksums of a commit's content. The commit itself is another on each way that an image can take into a repository.
+///
+/// # Errors
+///
+/// The repository has no such commit.
+pub fn content(repo: &Path, checksum: &str) -> Result<String> {
+    let repo = format!("--repo={}", repo.display());
+    let listed = run(command("ostree").args(["ls", "-d", "-C", &repo, checksum, "/"]))?;
+    parse_content(&listed)
+}
+
+/// The same, from what `ostree ls -d -C COMMIT /` prints.
+///
+/// # Errors
+///
+/// It is something else.
+pub fn parse_content(listed: &str) -> Result<String> {
+    // `d00755 0 0      0 <tree> <metadata> /`
+    let words: Vec<_> = listed.split_whitespace().collect();
+    match words.as_slice() {
+        [_, _, _, _, tree, metadata, "/"] => Ok(format!("{tree} {metadata}")),
+        _ => bail!("`ostree ls` says {listed:?}"),
+    }
 }
 
 impl Tree {

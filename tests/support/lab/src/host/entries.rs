@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
 
 /// A boot loader entry, and the deployment that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,8 @@ pub struct Entry {
 }
 
 /// A deployment's identity: the same commit may be deployed more than once.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct DeploymentId {
     /// Of the commit, SHA-256 in hexadecimal.
     pub checksum: String,
@@ -30,6 +32,25 @@ pub struct DeploymentId {
 impl std::fmt::Display for DeploymentId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.checksum, self.serial)
+    }
+}
+
+impl From<DeploymentId> for String {
+    fn from(id: DeploymentId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for DeploymentId {
+    type Error = anyhow::Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        let parts = text.rsplit_once('.');
+        let (checksum, serial) = parts.with_context(|| format!("{text} is no deployment"))?;
+        Ok(Self {
+            checksum: checksum.to_owned(),
+            serial: serial.parse()?,
+        })
     }
 }
 
@@ -89,13 +110,7 @@ fn ostree_option(options: &str) -> Option<String> {
 /// Which deployment a deployment's directory is, by its name.
 pub(crate) fn deployment_id(dir: &Path) -> Result<DeploymentId> {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    let (checksum, serial) = name
-        .rsplit_once('.')
-        .with_context(|| format!("{} is no deployment's directory", dir.display()))?;
-    Ok(DeploymentId {
-        checksum: checksum.to_owned(),
-        serial: serial.parse()?,
-    })
+    DeploymentId::try_from(name.into_owned())
 }
 
 /// Splits a command line as the kernel does: at blanks, but not between double quotes.

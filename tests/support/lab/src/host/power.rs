@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Machine;
 use super::entries::{DeploymentId, deployment_id, entries, split};
@@ -27,13 +27,14 @@ pub(super) const ENTER: &str =
     r#"while [ "$1" != -- ]; do echo $$ >"$1"; shift; done; shift; exec "$@""#;
 
 /// One boot of a host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boot {
     /// `/proc/sys/kernel/random/boot_id` of that boot.
     pub id: String,
     /// What was booted.
-    #[serde(serialize_with = "serialize_displayed")]
     pub deployment: DeploymentId,
+    /// What that is, as [`crate::tree::content`] gives it; none where the repository cannot tell.
+    pub content: Option<String>,
     /// The kernel's command line.
     pub options: String,
     /// When the deployment was entered.
@@ -45,7 +46,7 @@ pub struct Boot {
 }
 
 /// Why a boot ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
     /// The host asked for it, and boots again.
@@ -233,9 +234,13 @@ fn boot(machine: &Machine) -> Result<Option<End>> {
         .next()
         .context("no boot entry")?;
     let dir = entry.deployment(sysroot)?;
+    let deployment = deployment_id(&dir)?;
+    // A repository that a killed host left damaged is for others to judge.
+    let content = crate::tree::content(&sysroot.join("ostree/repo"), &deployment.checksum).ok();
     let boot = Boot {
         id: super::random_uuid()?,
-        deployment: deployment_id(&dir)?,
+        deployment,
+        content,
         options: entry.options,
         started: Timestamp::now(),
         ready: None,
@@ -401,13 +406,6 @@ fn record(machine: &Machine, event: &str) {
         .open(machine.dir.join("boots.jsonl"));
     // It is for people; a test asks `Host::boots`.
     drop(file.and_then(|mut file| writeln!(file, "{line}")));
-}
-
-fn serialize_displayed<S: serde::Serializer>(
-    value: &DeploymentId,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
