@@ -3,6 +3,7 @@
 //! of themselves. What a node says is read only to know what it claims and when, and facts are compared with that.
 //!
 //! - [`host`]: what a host is in the end
+//! - `kept`: a rollout as a file
 //! - [`laws`]: what must hold in every rollout, and where it did not
 //! - [`phases`]: which phase of an update each node was in, and what it waited for
 //! - [`pods`]: where pods were, and until when
@@ -13,6 +14,7 @@
 //! - [`wire`]: names of annotations and objects
 
 pub mod host;
+mod kept;
 pub mod laws;
 pub mod phases;
 pub mod pods;

@@ -42,6 +42,9 @@ struct Arguments {
     /// Folder for timeline.json, timeline.svg and logs; emptied first.
     #[arg(long, default_value = "target/demo")]
     out: PathBuf,
+    /// File for what was recorded, as far as the observer reads it.
+    #[arg(long)]
+    keep_record: Option<PathBuf>,
     /// How many of the three rolls.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     rolls: u8,
@@ -54,11 +57,12 @@ async fn main() -> ExitCode {
         mcd_os,
         mcc,
         out,
+        keep_record,
         rolls,
     } = Arguments::parse();
     let binaries = Binaries { mcd, mcd_os, mcc };
     let outcome = tokio::select! {
-        outcome = run::run(&binaries, &out, usize::from(rolls)) => outcome,
+        outcome = run::run(&binaries, &out, keep_record.as_deref(), usize::from(rolls)) => outcome,
         // Dropped in order, so that no host stays behind.
         () = asked_to_stop() => Err(anyhow::anyhow!("stopped")),
     };

@@ -32,7 +32,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const CONFIG: &str = "50-demo";
 
 /// Runs the demo; whether every node is proven updated and every law held.
-pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result<bool> {
+pub(crate) async fn run(
+    binaries: &Binaries,
+    out: &Path,
+    record: Option<&Path>,
+    rolls: usize,
+) -> Result<bool> {
     let mut screen = Screen::new();
     empty(out)?;
     screen.say("starting a control plane, a registry, three hosts and the programs under test")?;
@@ -80,6 +85,9 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, rolls: usize) -> Result
         is_over: true,
     };
     let verdict = rollout.judge();
+    if let Some(record) = record {
+        rollout.keep(record)?;
+    }
     let timeline = judge::timeline(&rollout, &verdict);
     write(
         out,
