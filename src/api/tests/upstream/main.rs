@@ -9,6 +9,7 @@ mod objects;
 mod schema;
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -23,16 +24,31 @@ use serde_json::Value;
 fn data() -> Option<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     if !directory.is_dir() {
-        // Not by a macro, whose words the harness keeps to itself where a test passes. That standard error is closed
-        // cannot be said anywhere.
-        drop(writeln!(
-            std::io::stderr(),
-            "skipped: upstream's data are not there: {}",
-            directory.display()
-        ));
+        skipped(
+            "a comparison with upstream's definitions and examples (../shared/data is not there)",
+        );
         return None;
     }
     Some(directory)
+}
+
+/// Says that something was skipped, and adds it to the file named by `SLIPWAY_SKIPPED`; fails where `SLIPWAY_REQUIRE_DATA`
+/// is `1`.
+fn skipped(what: &str) {
+    let require = std::env::var_os("SLIPWAY_REQUIRE_DATA");
+    assert!(
+        require.is_none_or(|value| value != "1"),
+        "would skip {what}"
+    );
+    let line = format!("skipped: {what}\n");
+    // Not by a macro, whose words the harness keeps to itself where a test passes. That standard error is closed
+    // cannot be said anywhere.
+    drop(std::io::stderr().write_all(line.as_bytes()));
+    if let Some(list) = std::env::var_os("SLIPWAY_SKIPPED").filter(|list| !list.is_empty()) {
+        let mut options = File::options();
+        let mut list = options.append(true).create(true).open(list).unwrap();
+        list.write_all(line.as_bytes()).unwrap();
+    }
 }
 
 fn read(path: &Path) -> Value {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
@@ -267,10 +268,19 @@ fn a_file_is_labelled_like_another() {
     let label = b"system_u:object_r:bin_t:s0\0";
     let path = dir.path().join("tree/usr/bin/true");
     let flags = rustix::fs::XattrFlags::empty();
-    if rustix::fs::setxattr(path, LABEL, label, flags) == Err(rustix::io::Errno::PERM) {
-        println!("skipped: labels are root's to set");
+    let set = rustix::fs::setxattr(path, LABEL, label, flags);
+    if set == Err(rustix::io::Errno::PERM) && !rustix::process::geteuid().is_root() {
+        // Not by a macro, whose words the harness keeps to itself where a test passes.
+        let notice = "skipped: a label of SELinux, which only root may set\n";
+        std::io::stderr().write_all(notice.as_bytes()).unwrap();
+        if let Some(list) = std::env::var_os("SLIPWAY_SKIPPED").filter(|list| !list.is_empty()) {
+            let mut options = fs::File::options();
+            let mut list = options.append(true).create(true).open(list).unwrap();
+            list.write_all(notice.as_bytes()).unwrap();
+        }
         return;
     }
+    set.unwrap();
     let root = root.labelled_like(like).unwrap();
     root.replace(&root.locate(ours).unwrap(), content(b"2", 0o755))
         .unwrap();
