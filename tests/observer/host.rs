@@ -139,7 +139,7 @@ impl Fact {
 /// The host cannot be asked.
 pub fn snapshot(host: &impl Host) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
-    for line in text(host, &["sh", "-c", SNAPSHOT])?.lines() {
+    for line in text(host, &["bash", "-c", SNAPSHOT])?.lines() {
         let (path, what) = line.split_once('\t').unwrap_or((line, ""));
         let known: &mut String = found.entry(path.to_owned()).or_default();
         known.push_str(what);
@@ -152,7 +152,7 @@ pub fn snapshot(host: &impl Host) -> Result<BTreeMap<String, String>> {
 /// Prints lines of path, tab and what is there; files have a second line with their digest.
 ///
 /// What is there for a moment only, such as what is being rehearsed, may go while it is listed.
-const SNAPSHOT: &str = r"set -e
+const SNAPSHOT: &str = r#"set -e -o pipefail
 list() {
     find /etc /boot /var -ignore_readdir_race \
         \( -path /var/log -o -path /var/tmp -o -path /var/cache -o -path /var/lib/containers \
@@ -161,8 +161,18 @@ list() {
     find /sysroot/ostree/deploy/*/deploy -ignore_readdir_race -maxdepth 1 $1 $2 $3
 }
 list -printf '%p\t%y\040%m\040%U:%G\040%l\n'
-list -type f -print0 | xargs -0 sha256sum | sed 's/^\([0-9a-f]*\)  \(.*\)/\2\t \1/'
-";
+digests() {
+    if all=$(sha256sum -- "$@" 2>/dev/null); then
+        printf '%s\n' "$all"
+        return
+    fi
+    for file; do
+        sha256sum -- "$file" || [ ! -e "$file" ] || return 1
+    done
+}
+export -f digests
+list -type f -print0 | xargs -0 bash -c 'digests "$@"' digests | sed 's/^\([0-9a-f]*\)  \(.*\)/\2\t \1/'
+"#;
 
 /// What differs between two snapshots, for people.
 pub fn differences(
