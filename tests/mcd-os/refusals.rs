@@ -1,7 +1,7 @@
 //! What is refused changes nothing, and says which object and why.
 
 use lab::image::Image;
-use lab::tree::Overlay;
+use lab::tree::{Overlay, Tree};
 use serde_json::json;
 
 use super::configs;
@@ -111,7 +111,9 @@ fn a_commit_that_cannot_be_booted_is_refused_at_the_fetch() {
 #[test]
 #[ignore = "needs the lab"]
 fn a_boot_without_room_is_refused_at_the_fetch() {
-    let site = Site::with(|spec, _| spec.boot_bytes(40 << 20)).unwrap();
+    let tree = Tree::ready().unwrap();
+    let (base, one) = (tree.base().clone(), tree.boot_bytes(1).unwrap());
+    let site = Site::of(tree, &base, |spec, _| spec.boot_bytes(one)).unwrap();
     let image = site
         .push(&Overlay::version("second").another_kernel())
         .unwrap();

@@ -322,9 +322,8 @@ fn an_account_new_in_the_os_is_there_though_the_host_has_added_its_own() {
 #[ignore = "needs the lab"]
 fn a_full_boot_is_freed_of_the_deployment_before_the_booted_one() {
     let tree = Tree::ready().unwrap();
-    let base = tree.base().clone();
-    // Room for two kernels of 27 MB, not for three.
-    let site = Site::of(tree, &base, |spec, _| spec.boot_bytes(70 << 20)).unwrap();
+    let (base, two) = (tree.base().clone(), tree.boot_bytes(2).unwrap());
+    let site = Site::of(tree, &base, |spec, _| spec.boot_bytes(two)).unwrap();
     let mut from = configs::none().unwrap();
     for version in ["2", "3"] {
         let os = site

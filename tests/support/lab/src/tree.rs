@@ -4,7 +4,9 @@
 //! one commit. What a test calls v2 or v3 is that commit with a few files laid over it.
 //!
 //! - `overlay`: what a commit has other than the base
+//! - `archive`: where the packages come from
 
+mod archive;
 mod overlay;
 
 use std::fs;
@@ -14,6 +16,7 @@ use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use self::archive::Archive;
 pub use self::overlay::Overlay;
 use crate::cache::{self, Recipe};
 use crate::program::{command, run};
@@ -28,6 +31,9 @@ const BASE_VERSION: &str = "v1";
 const TIMESTAMP: &str = "@1767225600";
 
 const BUILD: &str = include_str!("tree/build.sh");
+
+/// In the tree: a line for each package that is installed in it, name and version.
+const PACKAGES: &str = "usr/share/lab/packages";
 
 /// Files laid over the tree before it is committed.
 const FILES: [(&str, &str); 2] = [
@@ -48,6 +54,9 @@ pub struct Tree {
     dir: PathBuf,
     /// Version of its one kernel, the folder's name in `/usr/lib/modules`.
     kernel: String,
+    /// Digest of its packages' names and versions.
+    packages: String,
+    archive: Archive,
     base: Commit,
 }
 
@@ -90,23 +99,33 @@ pub fn parse_content(listed: &str) -> Result<String> {
 impl Tree {
     /// Takes the tree from the cache, or builds it: three minutes on two cores, most of it packages.
     ///
+    /// It is kept under a digest of what is known without asking anybody: the script, which lists what
+    /// is installed, and the archive. Which versions that brings is known once it is built; they are
+    /// kept with it, so that [`Self::packages`] differs where two machines, or one at two times, have
+    /// other versions under one recipe. The archive's newer ones come with the next build.
+    ///
     /// # Errors
     ///
-    /// Not root, a program is missing, or the Debian mirror is out of reach.
+    /// Not root, a program is missing, or Debian's archive is not among the machine's sources or out of
+    /// reach.
     pub fn ready() -> Result<Self> {
         ensure!(
             rustix::process::geteuid().is_root(),
             "the lab's hosts need root"
         );
+        let archive = Archive::of_machine()?;
         let recipe = FILES.iter().fold(
             Recipe::default()
                 .with("build.sh", BUILD)
-                .with("os-release", os_release(BASE_VERSION)),
+                .with("suite", &archive.suite)
+                .with("archive", &archive.uri)
+                .with("os-release", os_release(&archive, BASE_VERSION)),
             |recipe, (name, content)| recipe.with(name, content),
         );
-        let dir = cache::folder("tree", &recipe, build)?;
+        let dir = cache::folder("tree", &recipe, |dir| build(&archive, dir))?;
         let kernel = fs::read_to_string(dir.join("kernel"))
             .with_context(|| format!("cannot read the kernel's version in {}", dir.display()))?;
+        let packages = Recipe::default().with_file(&dir.join("packages"))?.digest();
         let repo = dir.join("repo");
         let checksum = run(ostree(&repo, "rev-parse").arg(BASE))?;
         let base = Commit {
@@ -114,7 +133,13 @@ impl Tree {
             checksum,
             version: BASE_VERSION.to_owned(),
         };
-        Ok(Self { dir, kernel, base })
+        Ok(Self {
+            dir,
+            kernel,
+            packages,
+            archive,
+            base,
+        })
     }
 
     /// The commit without anything laid over it, version `v1`.
@@ -157,7 +182,7 @@ impl Tree {
         overlay.write(&root, &self.kernel, |path| self.read(path))?;
         write(
             &root.join("usr/lib/os-release"),
-            &os_release(&overlay.version),
+            &os_release(&self.archive, &overlay.version),
         )?;
         let skipped = scratch.path().join("skipped");
         write(&skipped, &overlay.removed(&self.kernel).join("\n"))?;
@@ -191,17 +216,52 @@ impl Tree {
     pub fn kernel(&self) -> &str {
         &self.kernel
     }
+
+    /// Digest of the names and versions of all packages in it.
+    pub fn packages(&self) -> &str {
+        &self.packages
+    }
+
+    /// Size of a `/boot` in which so many kernels with their initramfs have room, and not one more.
+    ///
+    /// # Errors
+    ///
+    /// The repository cannot be read.
+    pub fn boot_bytes(&self, kernels: u64) -> Result<u64> {
+        let one = self.kernel_bytes()?;
+        // The file system takes less than that for itself, and leaves less than another kernel.
+        Ok(kernels * one + one / 4 * 3)
+    }
+
+    /// Bytes of the kernel and its initramfs.
+    fn kernel_bytes(&self) -> Result<u64> {
+        let modules = format!("/usr/lib/modules/{}", self.kernel);
+        let paths = ["vmlinuz", "initramfs.img"].map(|name| format!("{modules}/{name}"));
+        let listing = run(ostree(&self.base.repo, "ls").arg(BASE).args(paths))?;
+        // `-00644 0 0 8234432 /usr/lib/modules/…/vmlinuz`
+        let sizes = listing.lines().map(|line| {
+            let bytes = line
+                .split_whitespace()
+                .nth(3)
+                .and_then(|word| word.parse::<u64>().ok());
+            bytes.with_context(|| format!("cannot read the size in {line:?}"))
+        });
+        sizes.sum()
+    }
 }
 
-/// Fills `dir` with `repo` and `kernel`.
-fn build(dir: &Path) -> Result<()> {
+/// Fills `dir` with `repo`, `kernel` and `packages`.
+fn build(archive: &Archive, dir: &Path) -> Result<()> {
     let script = dir.join("build.sh");
     write(&script, BUILD)?;
     let files = dir.join("files");
     for (name, content) in FILES {
         write(&files.join(name), content)?;
     }
-    write(&files.join("usr/lib/os-release"), &os_release(BASE_VERSION))?;
+    write(
+        &files.join("usr/lib/os-release"),
+        &os_release(archive, BASE_VERSION),
+    )?;
 
     let root = dir.join("root");
     fs::create_dir(&root)?;
@@ -211,6 +271,8 @@ fn build(dir: &Path) -> Result<()> {
         .args(["--mount", "--propagation", "private", "bash"])
         .arg(&script)
         .args([&root, &files])
+        .args([&archive.suite, &archive.uri])
+        .args(&archive.keyring)
         .stdout(std::io::stderr())
         .status()
         .context("cannot run the script that builds it")?;
@@ -227,6 +289,9 @@ fn build(dir: &Path) -> Result<()> {
         .ok()
         .context("the kernel's version is not UTF-8")?;
     write(&dir.join("kernel"), &kernel)?;
+    let packages = fs::read_to_string(root.join(PACKAGES)).context("the tree lists no packages")?;
+    ensure!(!packages.is_empty(), "the tree lists no packages");
+    write(&dir.join("packages"), &packages)?;
 
     let repo = dir.join("repo");
     run(ostree(&repo, "init").arg("--mode=bare"))?;
@@ -239,10 +304,11 @@ fn build(dir: &Path) -> Result<()> {
 }
 
 /// What `/usr/lib/os-release` says. `VARIANT_ID` is what the programs on a node know an ostree system by.
-fn os_release(version: &str) -> String {
+fn os_release(archive: &Archive, version: &str) -> String {
     format!(
-        "PRETTY_NAME=\"Slipway lab {version}\"\nNAME=\"Slipway lab\"\nID=debian\nVERSION_ID=12\n\
-         VERSION=\"{version}\"\nVARIANT_ID=coreos\nOSTREE_VERSION='{version}'\n"
+        "PRETTY_NAME=\"Slipway lab {version}\"\nNAME=\"Slipway lab\"\nID=debian\nVERSION_ID={}\n\
+         VERSION=\"{version}\"\nVARIANT_ID=coreos\nOSTREE_VERSION='{version}'\n",
+        archive.version_id
     )
 }
 

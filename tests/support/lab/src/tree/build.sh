@@ -1,7 +1,8 @@
 #!/bin/bash
 # Builds the lab's operating system as a directory tree in ostree's layout.
 #
-# usage: build.sh OUT FILES, where OUT is an empty directory and FILES a directory laid over the tree.
+# usage: build.sh OUT FILES SUITE ARCHIVE [KEYRING], where OUT is an empty directory, FILES a directory laid over the tree, and the rest
+# says where Debian's packages come from.
 #
 # Each step prints one line, so that whoever waits for the first build sees that it moves.
 set -euo pipefail
@@ -9,8 +10,9 @@ umask 022
 
 out=$1
 files=$2
-mirror=http://deb.debian.org/debian
-suite=bookworm
+suite=$3
+archive=$4
+keyring=${5:-}
 
 say() { printf 'tree: %s\n' "$*"; }
 
@@ -26,8 +28,8 @@ inside() {
     ' inside "$out" "$@"
 }
 
-say "debootstrap $suite from $mirror"
-debootstrap --variant=minbase "$suite" "$out" "$mirror" >/dev/null
+say "debootstrap $suite"
+debootstrap --variant=minbase ${keyring:+--keyring="$keyring"} "$suite" "$out" "$archive" >/dev/null
 
 say "packages"
 # No package may start a service here, and nothing needs to reach the disk before the commit does.
@@ -46,6 +48,9 @@ CONF
 inside apt-get install --quiet=2 --yes --no-install-recommends \
     systemd systemd-sysv libpam-systemd dbus udev ostree skopeo strace iproute2 procps kmod \
     ca-certificates crun qemu-guest-agent dracut ostree-boot linux-image-cloud-amd64 >/dev/null
+
+mkdir "$out/usr/share/lab"
+inside dpkg-query --show --showformat='${Package} ${Version}\n' >"$out/usr/share/lab/packages"
 
 kernel=$(basename "$out"/usr/lib/modules/*)
 modules=$out/usr/lib/modules/$kernel
@@ -78,7 +83,7 @@ say "what a node does not use"
 rm -r "$out"/usr/share/{doc,man,info,lintian,bug,locale} "$out"/usr/lib/udev/hwdb.* \
     "$out/usr/lib/cni" "$out/usr/sbin/policy-rc.d" "$out/etc/dpkg/dpkg.cfg.d/lab"
 rm -f "$out"/etc/{passwd,group,shadow,gshadow,subuid,subgid}- "$out"/etc/.pwd.lock \
-    "$out"/etc/{hostname,resolv.conf,fstab} "$out"/{vmlinuz,initrd.img}{,.old}
+    "$out"/etc/{hostname,resolv.conf,fstab,apt/sources.list} "$out"/{vmlinuz,initrd.img}{,.old}
 rm -r "$out"/etc/systemd/system/{timers.target.wants,getty.target.wants,sysinit.target.wants} \
     "$out"/etc/systemd/system/multi-user.target.wants/e2scrub_reap.service
 # An empty file tells systemd nothing; the installer of a host writes the real one.
