@@ -19,10 +19,11 @@ BENCH ?=
 PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap systemd-container skopeo docker-registry \
 	qemu-system-x86 qemu-utils grub-pc-bin xfsprogs checkpolicy semodule-utils iproute2 e2fsprogs
 
-.PHONY: help setup lint unit binaries test list proof proof-programs proof-hosts proof-machine demo bench
+.PHONY: help setup lint unit binaries test list proof proof-programs proof-hosts proof-machine demo playground bench
 
 help:
 	@echo "make demo    three hosts roll to a new OS and configuration; target/demo/timeline.svg"
+	@echo "make playground   the demo's cluster and a shell beside it"
 	@echo "make test    everything that CI runs; make test SUITE=mcd-os: one suite, or several; make list: their names"
 	@echo "make proof   what takes longer than CI may; its parts: proof-programs, proof-hosts, proof-machine"
 	@echo "make bench   the figures; target/bench/figures.json"
@@ -55,6 +56,9 @@ proof-programs proof-hosts proof-machine: setup
 
 demo: setup
 	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/demo'
+
+playground: setup
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/playground --playground'
 
 bench: setup
 	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo release && exec "$$CARGO_TARGET_DIR"/debug/bench $(BINARIES) --out target/bench $(BENCH)'

@@ -6,10 +6,12 @@
 //! - `judge`: from the observer's verdict to what is shown of it
 //! - `timeline`, `picture`, `svg`: the files it leaves
 //! - `table`, `live`: what it shows
+//! - `playground`: the same cluster, for a person to try things on
 
 mod judge;
 mod live;
 mod picture;
+mod playground;
 mod rolls;
 mod run;
 mod svg;
@@ -48,6 +50,9 @@ struct Arguments {
     /// How many of the three rolls.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     rolls: u8,
+    /// Roll nothing: keep the cluster up, and start a shell beside it.
+    #[arg(long, conflicts_with_all = ["rolls", "keep_record"])]
+    playground: bool,
 }
 
 #[tokio::main]
@@ -59,10 +64,18 @@ async fn main() -> ExitCode {
         out,
         keep_record,
         rolls,
+        playground,
     } = Arguments::parse();
     let binaries = Binaries { mcd, mcd_os, mcc };
+    let run = async {
+        if playground {
+            playground::run(&binaries, &out).await
+        } else {
+            run::run(&binaries, &out, keep_record.as_deref(), usize::from(rolls)).await
+        }
+    };
     let outcome = tokio::select! {
-        outcome = run::run(&binaries, &out, keep_record.as_deref(), usize::from(rolls)) => outcome,
+        outcome = run => outcome,
         // Dropped in order, so that no host stays behind.
         () = asked_to_stop() => Err(anyhow::anyhow!("stopped")),
     };

@@ -40,13 +40,7 @@ pub(crate) async fn run(
 ) -> Result<bool> {
     let mut screen = Screen::new();
     empty(out)?;
-    screen.say("starting a control plane, a registry, three hosts and the programs under test")?;
-    let nodes: Vec<_> = (0..3)
-        .map(|number| NodeSpec::new(&format!("worker-{number}")).static_pod(workload::STATIC_POD))
-        .collect();
-    let cluster = Cluster::start(binaries, out, "", &nodes).await?;
-    screen.say("starting pods, making images of the next operating systems")?;
-    cluster.apply(workload::OBJECTS).await?;
+    let cluster = start(binaries, out, &mut screen, None).await?;
     let mut planned = Vec::new();
     for roll in rolls::all()?.into_iter().take(rolls) {
         let image = roll.os.as_ref().map(|os| cluster.image(os)).transpose()?;
@@ -96,6 +90,32 @@ pub(crate) async fn run(
     )?;
     report(&mut screen, out, &verdict.breaches, &timeline)?;
     Ok(verdict.breaches.is_empty())
+}
+
+/// Starts three hosts with the workload. A booted target has `proved_within_secs` to prove itself, or as long as on a real machine.
+///
+/// # Errors
+///
+/// A part cannot be had, or is not up in time.
+pub(crate) async fn start(
+    binaries: &Binaries,
+    out: &Path,
+    screen: &mut Screen,
+    proved_within_secs: Option<u32>,
+) -> Result<Cluster> {
+    screen.say("starting a control plane, a registry, three hosts and the programs under test")?;
+    let node = |number| {
+        let node = NodeSpec::new(&format!("worker-{number}")).static_pod(workload::STATIC_POD);
+        match proved_within_secs {
+            Some(secs) => node.proved_within_secs(secs),
+            None => node,
+        }
+    };
+    let nodes: Vec<_> = (0..3).map(node).collect();
+    let cluster = Cluster::start(binaries, out, "", &nodes).await?;
+    screen.say("starting pods, making images of the next operating systems")?;
+    cluster.apply(workload::OBJECTS).await?;
+    Ok(cluster)
 }
 
 /// Changes the configuration and shows the nodes until all are in it, then looks at the hosts. A roll that
@@ -195,7 +215,7 @@ fn row(name: &str, node: &Node) -> Row {
 }
 
 /// Waits until all replicas are there, and the pods of each node: of the DaemonSet, with an emptyDir, and static.
-async fn wait_for_pods(objects: &Objects) -> Result<()> {
+pub(crate) async fn wait_for_pods(objects: &Objects) -> Result<()> {
     let wanted = [
         ("web", workload::REPLICAS),
         ("agent", 3),
@@ -215,7 +235,8 @@ async fn wait_for_pods(objects: &Objects) -> Result<()> {
     .await
 }
 
-fn empty(out: &Path) -> Result<()> {
+/// Makes an empty folder of this path.
+pub(crate) fn empty(out: &Path) -> Result<()> {
     if out.exists() {
         fs::remove_dir_all(out).with_context(|| format!("cannot empty {}", out.display()))?;
     }

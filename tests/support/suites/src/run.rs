@@ -107,13 +107,13 @@ fn after_go(mut job: Job, has_go: bool) -> Job {
     job
 }
 
-/// Builds everything and runs the suites. Stamps are written if all is green and committed.
+/// Builds everything and runs the suites. A whole run writes stamps if all is green and committed.
 fn run(
     workspace: &Workspace,
     suites: Vec<&'static Suite>,
     more: Vec<Job>,
     uses_stamps: bool,
-    unit: bool,
+    is_whole: bool,
     report: &mut Report,
 ) -> Result<bool> {
     let is_clean = workspace.is_clean()?;
@@ -137,7 +137,7 @@ fn run(
     jobs.push(tests);
     jobs.push(compile::programs(workspace, Profile::Dev, &["tests"]));
     jobs.push(after_go(compile::lab(workspace, &["tests"]), has_go));
-    if unit {
+    if is_whole {
         jobs.push(compile::unit(workspace, &executables));
     }
     jobs.extend(later);
@@ -150,7 +150,7 @@ fn run(
         jobs.push(job.lanes(suite.lanes));
     }
     let passed = job::run_all(workspace, jobs, report)?;
-    if passed && is_clean && workspace.is_clean()? {
+    if is_whole && passed && is_clean && workspace.is_clean()? {
         green.write(workspace)?;
     }
     Ok(passed)

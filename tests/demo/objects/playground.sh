@@ -1,0 +1,37 @@
+# Read by the playground's shell.
+PS1='slipway> '
+
+# What each node is in, does, and waits for; with -w as it changes.
+nodes() {
+    local notes='.metadata.annotations'
+    kubectl get nodes "$@" --output=custom-columns="NODE:.metadata.name,PHASE:$notes.slipway\.dev/phase,\
+CONFIG:$notes.machineconfiguration\.openshift\.io/currentConfig,CORDONED:.spec.unschedulable,\
+WAITS FOR:$notes.slipway\.dev/waits-for,REASON:$notes.machineconfiguration\.openshift\.io/reason"
+}
+
+# A shell on a host, or a command there.
+host() {
+    local name=$1
+    shift
+    nsenter --all --target "$(cat "$SLIPWAY_HOSTS/$name/leader")" "${@:-bash}"
+}
+
+things() {
+    cat <<'THINGS'
+
+Five things to try, in this folder:
+
+  1. nodes -w                        what each node does, as it changes (Ctrl-C ends it); kubectl get mcp
+  2. kubectl apply -f file.yaml      a file that needs no reboot: there in seconds, no node goes out of service
+  3. kubectl apply -f os.yaml        another OS: fetch, drain, reboot, verify; one node after the other
+  4. kubectl apply -f budget.yaml    a budget that lets no pod go: apply it, then os.yaml, and `nodes` names what the drain
+                                     waits for; kubectl delete -f budget.yaml lets it go on
+  5. kubectl apply -f broken.yaml    an OS whose kubelet fails: the node goes back by itself and says why, the pool stops;
+                                     kubectl delete -f broken.yaml
+
+`host worker-0` is a shell on a host. `things` prints this again. Ctrl-D ends the cluster.
+
+THINGS
+}
+
+things
