@@ -1,12 +1,12 @@
 # Read by the playground's shell.
 PS1='slipway> '
 
-# What each node is in, does, and waits for; with -w as it changes.
+# What each node does, and why; with -w as it changes.
 nodes() {
     local notes='.metadata.annotations'
-    kubectl get nodes "$@" --output=custom-columns="NODE:.metadata.name,PHASE:$notes.slipway\.dev/phase,\
-CONFIG:$notes.machineconfiguration\.openshift\.io/currentConfig,CORDONED:.spec.unschedulable,\
-WAITS FOR:$notes.slipway\.dev/waits-for,REASON:$notes.machineconfiguration\.openshift\.io/reason"
+    kubectl get nodes "$@" --output=custom-columns="NODE:.metadata.name,\
+STATE:$notes.machineconfiguration\.openshift\.io/state,PHASE:$notes.slipway\.dev/phase,\
+CORDONED:.spec.unschedulable,REASON:$notes.machineconfiguration\.openshift\.io/reason"
 }
 
 # A shell on a host, or a command there.

@@ -120,6 +120,11 @@ impl Report {
         let text = serde_json::to_string_pretty(&json!(kept))? + "\n";
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
 
+        let (passed, failed, skipped) = (self.passed, self.failed.len(), self.skipped.len());
+        if passed == 0 && failed == 0 {
+            // Something was built, for what the caller does next.
+            return Ok(true);
+        }
         let mut times = self.times.clone();
         times.sort_by(|a, b| b.1.total_cmp(&a.1));
         let mut out = String::from("\nSeconds, slowest first:\n");
@@ -134,7 +139,6 @@ impl Report {
                     .try_for_each(|line| writeln!(out, "  {line}"))?;
             }
         }
-        let (passed, failed, skipped) = (self.passed, self.failed.len(), self.skipped.len());
         writeln!(out, "\n{passed} passed, {failed} failed, {skipped} skipped")?;
         std::io::stdout().write_all(out.as_bytes())?;
         Ok(self.failed.is_empty())

@@ -14,31 +14,35 @@ use crate::stamp::{Inputs, Stamp};
 use crate::table::{Part, SUITES, Suite, When};
 use crate::workspace::{Workspace, now_secs, setting};
 
+/// What a run is made of.
+struct Selection {
+    suites: Vec<&'static Suite>,
+    /// Which programs the suites run.
+    profile: Profile,
+    /// With lints and the tests that need no lab; only a whole run writes stamps.
+    is_whole: bool,
+    uses_stamps: bool,
+}
+
 /// Everything that CI runs, or these suites with what they need.
 pub(crate) fn test(workspace: &Workspace, names: &[&str]) -> Result<bool> {
-    let suites = SUITES.iter().filter(|suite| match names {
+    let is_chosen = |suite: &&Suite| match names {
         [] => matches!(suite.when, When::Test | When::Changed(_)),
         names => names.contains(&suite.name),
-    });
-    // Who names a suite wants it run.
-    let uses_stamps = names.is_empty() && setting("SLIPWAY_NO_STAMPS").is_none();
-    let mut more = Vec::new();
-    if names.is_empty() {
-        more = compile::lints(workspace);
-    }
+    };
+    let selection = Selection {
+        suites: SUITES.iter().filter(is_chosen).collect(),
+        profile: Profile::Dev,
+        is_whole: names.is_empty(),
+        // Who names a suite wants it run.
+        uses_stamps: names.is_empty() && setting("SLIPWAY_NO_STAMPS").is_none(),
+    };
     let mut report = Report::new();
-    let passed = run(
-        workspace,
-        suites.collect(),
-        more,
-        uses_stamps,
-        names.is_empty(),
-        &mut report,
-    )?;
+    run(workspace, selection, &mut report)?;
     for line in proof::lines(workspace, now_secs()) {
         report.say(&line);
     }
-    Ok(report.end(workspace)? && passed)
+    report.end(workspace)
 }
 
 /// Parts of the proof, one after another. No stamp is honoured.
@@ -47,13 +51,22 @@ pub(crate) fn proof(workspace: &Workspace, parts: &[Part]) -> Result<bool> {
     let mut all = true;
     for part in parts {
         let is_in = |suite: &&Suite| matches!(suite.when, When::Changed(of) | When::Proof(of) if of == *part);
-        let suites = SUITES.iter().filter(is_in).collect();
+        let selection = Selection {
+            suites: SUITES.iter().filter(is_in).collect(),
+            // On the machine, what ships.
+            profile: match part {
+                Part::Machine => Profile::Release,
+                Part::Programs | Part::Hosts => Profile::Dev,
+            },
+            is_whole: false,
+            uses_stamps: false,
+        };
         let mut report = Report::new();
-        let passed = run(workspace, suites, Vec::new(), false, false, &mut report)?;
+        let passed = run(workspace, selection, &mut report)?;
         if passed && is_clean && workspace.is_clean()? {
             proof::keep(workspace, *part, now_secs())?;
         }
-        all &= report.end(workspace)? && passed;
+        all &= report.end(workspace)?;
     }
     Ok(all)
 }
@@ -95,8 +108,8 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile, demo: bool) -> Resu
 
 fn plain(workspace: &Workspace, jobs: Vec<Job>) -> Result<bool> {
     let mut report = Report::new();
-    let passed = job::run_all(workspace, jobs, &mut report)?;
-    Ok(report.end(workspace)? && passed)
+    job::run_all(workspace, jobs, &mut report)?;
+    report.end(workspace)
 }
 
 /// The linker waits for what is compiled already.
@@ -107,15 +120,14 @@ fn after_go(mut job: Job, has_go: bool) -> Job {
     job
 }
 
-/// Builds everything and runs the suites. A whole run writes stamps if all is green and committed.
-fn run(
-    workspace: &Workspace,
-    suites: Vec<&'static Suite>,
-    more: Vec<Job>,
-    uses_stamps: bool,
-    is_whole: bool,
-    report: &mut Report,
-) -> Result<bool> {
+/// Builds everything and runs the suites; whether all passed.
+fn run(workspace: &Workspace, selection: Selection, report: &mut Report) -> Result<bool> {
+    let Selection {
+        suites,
+        profile,
+        is_whole,
+        uses_stamps,
+    } = selection;
     let is_clean = workspace.is_clean()?;
     let executables = Executables::default();
     let green = Arc::new(Green {
@@ -126,20 +138,21 @@ fn run(
     let mut jobs: Vec<Job> = compile::go(workspace).into_iter().collect();
     let has_go = !jobs.is_empty();
     let mut tests = compile::tests(workspace, &executables);
-    tests
-        .plan
-        .after
-        .retain(|name| more.iter().any(|job| job.plan.name == *name));
-    // Clippy and its like stand last: what the suites wait for is built first.
-    let (format, later): (Vec<_>, Vec<_>) =
-        more.into_iter().partition(|job| job.plan.name == "format");
-    jobs.extend(format);
-    jobs.push(tests);
-    jobs.push(compile::programs(workspace, Profile::Dev, &["tests"]));
-    jobs.push(after_go(compile::lab(workspace, &["tests"]), has_go));
+    let mut later = Vec::new();
     if is_whole {
-        jobs.push(compile::unit(workspace, &executables));
+        // What the suites wait for is built first; clippy and its like beside them.
+        let (format, others): (Vec<_>, Vec<_>) = compile::lints(workspace)
+            .into_iter()
+            .partition(|job| job.plan.name == "format");
+        jobs.extend(format);
+        later.extend(others);
+        later.push(compile::unit(workspace, &executables));
+    } else {
+        tests.plan.after.clear();
     }
+    jobs.push(tests);
+    jobs.push(compile::programs(workspace, profile, &["tests"]));
+    jobs.push(after_go(compile::lab(workspace, &["tests"]), has_go));
     jobs.extend(later);
     for suite in by_time(workspace, suites) {
         let (workspace, executables) = (workspace.clone(), executables.clone());
