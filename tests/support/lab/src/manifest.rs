@@ -169,8 +169,8 @@ async fn is_served(client: &Client, name: &str) -> Result<bool> {
         let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
         match discovery::pinned_kind(client, &kind).await {
             Ok(_) => {}
-            // The group, or the version, is new.
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
+            // The group, or the version, is new. For a while the answer is a text, without a reason.
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(false),
             Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
