@@ -115,7 +115,7 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "demo",
         executable: ("tests", "mutants"),
         tests: &["the_true_programs_are_proven"],
-        own: &["tests/demo", "tests/flow/mutants.rs"],
+        own: &["tests/demo", "tests/flow/mutants"],
         ..SUITE
     },
     Suite {
@@ -188,7 +188,7 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "mutants",
         executable: ("tests", "mutants"),
         tests: &["every_mutant_is_found"],
-        own: &["tests/demo", "tests/flow/mutants.rs"],
+        own: &["tests/demo", "tests/flow/mutants"],
         when: When::Changed(Part::Programs),
         limit_mins: 40,
         ..SUITE
