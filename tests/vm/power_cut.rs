@@ -13,13 +13,18 @@ use tests::bare;
 use super::configs::{self, SHADOWED, file};
 use super::machine::{Machine, Snapshot, differences, first_os, second_os};
 
-/// Says whether a deployment was made, up to a path in it; and where the boot loader's entries were before.
+/// Says whether a deployment was made, up to a path in it; whether an object of an image was stored that is not yet part of the
+/// repository; and where the boot loader's entries were before.
 const MADE: &str = r#"loader=/boot/$(cat /run/loader)
 made() {
     for made in /ostree/deploy/slipway/deploy/*.[0-9]; do
         grep -qxF "$made" /run/known || [ ! -e "$made/$1" ] || return 0
     done
     return 1
+}
+fetches() {
+    set -- /ostree/repo/tmp/staging-*/*/*
+    [ -e "$1" ]
 }"#;
 
 /// Where the journal is, and deployments.
@@ -76,10 +81,7 @@ fn a_power_cut_at_ten_points_of_an_update_leaves_the_old_state_or_the_target() {
     let points = [
         (
             "the image is being fetched",
-            during(
-                "fetch IMAGE",
-                "cat /proc/[0-9]*/comm 2>/dev/null | grep -qx skopeo && sleep 1".to_owned(),
-            ),
+            during("fetch IMAGE", "fetches".to_owned()),
             May::Old,
         ),
         (
