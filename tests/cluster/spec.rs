@@ -6,8 +6,6 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::bare;
-
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The programs under test.
@@ -104,20 +102,14 @@ impl NodeSpec {
 
     /// With a pod of the host's own.
     #[must_use]
-    pub fn static_pod(mut self, yaml: &str) -> Self {
-        self.files.push((
-            "/etc/kubernetes/manifests/static.yaml".to_owned(),
-            yaml.to_owned(),
-        ));
-        self
+    pub fn static_pod(self, yaml: &str) -> Self {
+        self.file("/etc/kubernetes/manifests/static.yaml", yaml)
     }
 
-    /// With so much time for a booted target to prove itself, instead of the ten minutes that a real
-    /// machine may need.
+    /// With a file of the host's own.
     #[must_use]
-    pub fn proved_within_secs(mut self, secs: u32) -> Self {
-        self.files
-            .push((bare::DEADLINE_FILE.to_owned(), bare::deadline(secs)));
+    pub fn file(mut self, path: &str, content: &str) -> Self {
+        self.files.push((path.to_owned(), content.to_owned()));
         self
     }
 

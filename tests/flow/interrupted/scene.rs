@@ -1,32 +1,41 @@
 //! A cluster of one node, and what is asked of it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::annotation;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use lab::audit;
+use lab::audit::{self, Verb, nodes};
 use lab::host::{Boot, Host};
 use lab::tree::Overlay;
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, until};
-use tests::cluster::{Binaries, Cluster, Image, NodeSpec};
+use tests::cluster::{Binaries, Cluster, DONE_WITHIN, Image, NodeSpec, SOON};
 use tests::logs;
 use tests::observer::host::{self, Fact};
+
+use crate::hold::{Hold, holdable};
 
 pub(crate) const NODE: &str = "worker-0";
 pub(crate) const POOL: &str = "worker";
 
+/// The daemon's name in its user agent.
+const DAEMON: &str = "mcd/";
+
 /// Name of the MachineConfig that is changed.
 const CONFIG: &str = "60-change";
 
-/// How long a change may take, a reboot included.
-pub(crate) const DONE_WITHIN: Duration = Duration::from_mins(3);
+/// How long a node is left to what must not happen, after all is recorded that could lead to it: many times what a
+/// daemon takes from a decision to its first request.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// How long a node may take to get into a phase.
-pub(crate) const PHASE_WITHIN: Duration = Duration::from_mins(1);
+/// Size of an image, and the speed at which it takes a minute to fetch.
+pub(crate) const BALLAST_BYTES: u64 = 30 << 20;
+const SLOW_KBIT: u32 = 4_000;
 
 const OBJECTS: &str = "
 apiVersion: apps/v1
@@ -62,15 +71,35 @@ pub(crate) struct Scene {
     pub(crate) cluster: Cluster,
     /// The configuration that the node was born in.
     pub(crate) origin: String,
+    is_slow: Cell<bool>,
 }
 
 impl Scene {
-    pub(crate) async fn start() -> Result<Self> {
-        let logs = logs::folder("interrupted", "all-acts");
-        let node = NodeSpec::new(NODE).proved_within_secs(15);
+    pub(crate) async fn start(test: &str) -> Result<Self> {
+        let logs = logs::folder("interrupted", test);
+        let node = holdable(NodeSpec::new(NODE));
         let cluster = Cluster::start(&Binaries::built()?, &logs, OBJECTS, &[node]).await?;
         let origin = cluster.objects().target(POOL).await?;
-        Ok(Self { cluster, origin })
+        Ok(Self {
+            cluster,
+            origin,
+            is_slow: Cell::new(false),
+        })
+    }
+
+    /// Takes back all that an act may have set, and waits until the node is Done in what it was born in.
+    pub(crate) async fn restore(&self) -> Result<()> {
+        for hold in Hold::ALL {
+            hold.let_go(self.host()?)?;
+        }
+        self.fast()?;
+        self.no_budget()?;
+        self.in_control_plane(false).await?;
+        self.of_topology(None).await?;
+        let no_image = layered_in(&Value::Null);
+        self.cluster.objects().patch_node(NODE, &no_image).await?;
+        self.pause(false).await?;
+        self.back_to_origin().await
     }
 
     /// Changes the configuration; the new target.
@@ -78,6 +107,57 @@ impl Scene {
         let before = self.cluster.objects().target(POOL).await?;
         self.cluster.configure(CONFIG, POOL, spec).await?;
         self.cluster.next_target(POOL, &before).await
+    }
+
+    /// The target that changing the OS leads to.
+    pub(crate) async fn target_of(&self, image: &Image) -> Result<String> {
+        self.ask(&json!({ "osImageURL": image.reference })).await
+    }
+
+    /// Asks for an image, and waits until the node fetches it.
+    pub(crate) async fn fetches_slowly(&self, image: &Image) -> Result<()> {
+        let seen = self.cluster.fetches()?.get(NODE).map_or(0, Vec::len);
+        self.slow()?;
+        self.target_of(image).await?;
+        self.phase("Fetching").await?;
+        until("the download to begin", SOON, async || {
+            let asked = self.cluster.fetches()?.get(NODE).map_or(0, Vec::len);
+            Ok(if asked > seen {
+                Ok(())
+            } else {
+                Err(format!("{asked} requests so far"))
+            })
+        })
+        .await
+    }
+
+    /// Lets the host download so slowly that a fetch lasts as long as a test needs.
+    pub(crate) fn slow(&self) -> Result<()> {
+        self.host()?.limit(Some(SLOW_KBIT))?;
+        self.is_slow.set(true);
+        Ok(())
+    }
+
+    pub(crate) fn fast(&self) -> Result<()> {
+        if self.is_slow.take() {
+            self.host()?.limit(None)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the node another target by hand, and waits until its daemon has seen it.
+    ///
+    /// Outside of Held there is nothing to try again: the daemon takes `slipway.dev/retry` away. When it has, it has
+    /// seen what came with it.
+    pub(crate) async fn daemon_sees(&self, target: &str) -> Result<()> {
+        let mut patch = told(target);
+        if let Some(annotations) = patch.pointer_mut("/metadata/annotations") {
+            annotations[annotation::RETRY] = json!("is it seen?");
+        }
+        self.cluster.objects().patch_node(NODE, &patch).await?;
+        let is_taken_away = |node: &Node| objects::annotation(node, annotation::RETRY).is_empty();
+        self.node_is("seen by its daemon", SOON, is_taken_away)
+            .await
     }
 
     /// What the controller says of the control plane.
@@ -141,7 +221,7 @@ impl Scene {
             booted.deployment
         );
         // What is rehearsed again is there for a moment.
-        until("the host to be what it was", PHASE_WITHIN, async || {
+        until("the host to be what it was", SOON, async || {
             let differences = host::differences(before, &host::snapshot(self.host()?)?);
             Ok(if differences.is_empty() {
                 Ok(())
@@ -161,6 +241,66 @@ impl Scene {
         Ok(())
     }
 
+    /// How many lines of the daemon's log have these words, of all its lives.
+    pub(crate) fn lines(&self, words: &str) -> Result<usize> {
+        let log = fs::read_to_string(self.cluster.daemon(NODE)?.log())?;
+        Ok(log.lines().filter(|line| line.contains(words)).count())
+    }
+
+    /// Whether the Node's annotations were ever so, as the API server recorded them.
+    pub(crate) fn showed_since(
+        &self,
+        since: Timestamp,
+        shown: impl Fn(&BTreeMap<String, String>) -> bool,
+    ) -> Result<bool> {
+        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        let histories = nodes::histories(&events);
+        let history = histories.get(NODE).context("the node has no history")?;
+        Ok(history
+            .iter()
+            .any(|state| state.at > since && shown(&state.annotations)))
+    }
+
+    /// Whether the daemon has begun to watch its Node since.
+    pub(crate) fn watched_since(&self, since: Timestamp) -> Result<bool> {
+        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        Ok(events.iter().any(|event| {
+            event.user_agent.starts_with(DAEMON)
+                && event.verb == Verb::Watch
+                && event.concerns("", "nodes")
+                && event.received > since
+        }))
+    }
+
+    /// The daemon has begun no update since: it read no configuration, evicted no pod, fetched nothing.
+    pub(crate) fn asked_nothing_since(&self, since: Timestamp) -> Result<()> {
+        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        let begins = |event: &&audit::Event| {
+            let object = event.object.as_ref();
+            event.user_agent.starts_with(DAEMON)
+                && event.received > since
+                && object.is_some_and(|object| {
+                    object.resource == "machineconfigs" || object.subresource == "eviction"
+                })
+        };
+        let began = events.iter().find(begins);
+        ensure!(began.is_none(), "the daemon asked for {began:?}");
+        let fetches = self.cluster.fetches()?.remove(NODE).unwrap_or_default();
+        let fetch = fetches.iter().find(|request| request.started > since);
+        ensure!(fetch.is_none(), "the host fetched {fetch:?}");
+        Ok(())
+    }
+
+    /// How often the host was booted after the first `before` boots.
+    pub(crate) fn booted_since(&self, before: usize, expected: usize) -> Result<()> {
+        let booted = self.boots()?.len() - before;
+        ensure!(
+            booted == expected,
+            "the host was booted {booted} times instead of {expected}"
+        );
+        Ok(())
+    }
+
     pub(crate) async fn draining_names_what_blocks(&self) -> Result<()> {
         let blocked = |node: &Node| {
             let reason = objects::annotation(node, annotation::REASON);
@@ -168,22 +308,22 @@ impl Scene {
                 && reason.contains("default/held-")
                 && reason.contains("PodDisruptionBudget default/held")
         };
-        self.node_is(
-            "Draining, with the pod and its budget named",
-            PHASE_WITHIN,
-            blocked,
-        )
-        .await
+        self.node_is("Draining, with the pod and its budget named", SOON, blocked)
+            .await
     }
 
     pub(crate) async fn phase(&self, name: &str) -> Result<()> {
+        self.phase_within(name, SOON).await
+    }
+
+    pub(crate) async fn phase_within(&self, name: &str, within: Duration) -> Result<()> {
         let is_in = |node: &Node| objects::annotation(node, annotation::PHASE) == name;
-        self.node_is(name, PHASE_WITHIN, is_in).await
+        self.node_is(name, within, is_in).await
     }
 
     /// Waits for an event about the node for each of these reasons.
     pub(crate) async fn says(&self, reasons: &[&str]) -> Result<()> {
-        until("the events of the node", PHASE_WITHIN, async || {
+        until("the events of the node", SOON, async || {
             let events = self.cluster.objects().events().await?;
             let about: Vec<_> = events
                 .iter()

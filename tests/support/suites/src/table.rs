@@ -98,8 +98,16 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
-        name: "interrupted",
+        name: "interrupted-after",
         executable: ("tests", "interrupted"),
+        tests: &["what_comes_from_the_switch_on_is_borne"],
+        own: &["tests/flow/interrupted"],
+        ..SUITE
+    },
+    Suite {
+        name: "interrupted-before",
+        executable: ("tests", "interrupted"),
+        tests: &["what_comes_before_the_switch_is_borne"],
         own: &["tests/flow/interrupted"],
         ..SUITE
     },
@@ -127,6 +135,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "certificates",
         executable: ("tests", "certificates"),
+        threads: 2,
         own: &["tests/flow/certificates.rs"],
         ..SUITE
     },

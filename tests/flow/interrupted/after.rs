@@ -1,0 +1,178 @@
+//! What comes from the switch on: another target, a target that does not hold.
+
+use anyhow::{Result, ensure};
+use api::{NodeState, annotation};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use lab::tree::Overlay;
+use rustix::process::Signal;
+use serde_json::json;
+use tests::cluster::objects::{self, until};
+use tests::cluster::{DONE_WITHIN, SOON};
+
+use crate::hold::Hold;
+use crate::scene::{GRACE, NODE, POOL, Scene, told};
+
+/// How the daemon's log begins the line that it looks again at a target that failed and stays.
+const LOOKS: &str = "started unit=\"slipway-guard-";
+
+/// How it says that it holds a target.
+const HOLDS: &str = "phase phase=\"Held\"";
+
+impl Scene {
+    /// A target that does not hold stays booted on a node of the control plane. The way back is without a drain where
+    /// the way there was: it would never end.
+    pub(crate) async fn a_control_plane_of_one_node_waits_for_people(&self) -> Result<()> {
+        let objects = self.cluster.objects();
+        let since = Timestamp::now();
+        self.hold_on().await?;
+        self.of_topology(Some("SingleReplica")).await?;
+        self.in_control_plane(true).await?;
+        self.pause(true).await?;
+        let boots = self.boots()?.len();
+        let failing = self
+            .cluster
+            .image(&Overlay::version("alone-failing").failing_kubelet())?;
+        let first = self.target_of(&failing).await?;
+        objects.patch_node(NODE, &told(&first)).await?;
+        let stays = |node: &Node| {
+            let says = |key| objects::annotation(node, key);
+            says(annotation::STATE) == NodeState::Degraded.as_str()
+                && says(annotation::REASON).contains("kubelet.service")
+        };
+        self.node_is("Degraded by its kubelet", DONE_WITHIN, stays)
+            .await?;
+        // It looks again by itself. That it does so for a second time shows what the first look led to: nothing.
+        let looks = self.lines(LOOKS)?;
+        until("two more looks at the target", DONE_WITHIN, async || {
+            let more = self.lines(LOOKS)? - looks;
+            Ok(if more >= 2 {
+                Ok(())
+            } else {
+                Err(format!("{more} so far"))
+            })
+        })
+        .await?;
+        self.node_is("Degraded still", SOON, stays).await?;
+        self.runs(&failing)?;
+        self.booted_since(boots, 1)?;
+
+        let image = self.os("alone-mended")?;
+        let last = self.target_of(&image).await?;
+        objects.patch_node(NODE, &told(&last)).await?;
+        self.cluster.all_done(POOL, &last, DONE_WITHIN).await?;
+        self.runs(&image)?;
+        self.booted_since(boots, 3)?;
+        self.evicted_none(since)?;
+        let setting = ["get", "core.per-object-fsync"];
+        let ostree = ["ostree", "config", "--repo=/sysroot/ostree/repo"];
+        let setting = self.host()?.run(ostree.into_iter().chain(setting))?;
+        ensure!(setting.trim() == "true", "beside etcd it is {setting}");
+        Ok(())
+    }
+
+    /// What is only switched to is taken back, and never booted.
+    pub(crate) async fn a_switch_is_taken_back_for_another_target(&self) -> Result<()> {
+        let overlay = Overlay::version("switched-to");
+        self.another_target_while(Hold::Applying, &overlay, 1).await
+    }
+
+    /// What is being booted is proved first: from there, the way leads on.
+    pub(crate) async fn a_target_that_is_being_booted_is_proved_before_another(
+        &self,
+    ) -> Result<()> {
+        let overlay = Overlay::version("booted-first");
+        self.another_target_while(Hold::Rebooting, &overlay, 2)
+            .await
+    }
+
+    /// What does not hold is rolled back first: from the origin, the way leads on.
+    pub(crate) async fn a_target_that_fails_is_left_before_another(&self) -> Result<()> {
+        let overlay = Overlay::version("failing-first").failing_kubelet();
+        self.another_target_while(Hold::Verifying, &overlay, 3)
+            .await
+    }
+
+    /// In a paused pool, tells the node another target by hand while it is held in a phase on its way to a first one.
+    /// It ends in the other one, after so many boots.
+    async fn another_target_while(&self, hold: Hold, first: &Overlay, boots: usize) -> Result<()> {
+        self.pause(true).await?;
+        let first = self.target_of(&self.cluster.image(first)?).await?;
+        let other = self.os(&format!("other-than-{}", hold.phase()))?;
+        let last = self.target_of(&other).await?;
+        let before = self.boots()?.len();
+        hold.hold(self.host()?)?;
+        self.cluster
+            .objects()
+            .patch_node(NODE, &told(&first))
+            .await?;
+        self.phase_within(hold.phase(), DONE_WITHIN).await?;
+        self.daemon_sees(&last).await?;
+        self.phase(hold.phase()).await?;
+        hold.let_go(self.host()?)?;
+        self.cluster.all_done(POOL, &last, DONE_WITHIN).await?;
+        self.runs(&other)?;
+        self.booted_since(before, boots)
+    }
+
+    pub(crate) async fn a_target_that_fails_is_held_until_another_comes(&self) -> Result<()> {
+        let began = Timestamp::now();
+        let boots = self.boots()?.len();
+        let image = self
+            .cluster
+            .image(&Overlay::version("failing").failing_kubelet())?;
+        // So that the daemon is there from the first check on.
+        Hold::Verifying.hold(self.host()?)?;
+        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        self.phase_within(Hold::Verifying.phase(), DONE_WITHIN)
+            .await?;
+        Hold::Verifying.let_go(self.host()?)?;
+        let held = |node: &Node| {
+            let says = |key| objects::annotation(node, key);
+            says(annotation::PHASE) == "Held"
+                && says(annotation::STATE) == NodeState::Degraded.as_str()
+                && says(annotation::CURRENT_CONFIG) == self.origin
+                && says(annotation::REASON).contains("kubelet.service")
+                && objects::is_in_service(node)
+        };
+        self.node_is("Held in its old state, and in service", DONE_WITHIN, held)
+            .await?;
+        self.booted_since(boots, 2)?;
+        let named = self.showed_since(began, |shown| {
+            let says = |key| shown.get(key).map_or("", String::as_str);
+            says(annotation::PHASE) == "Verifying"
+                && says(annotation::REASON).contains("kubelet.service")
+        })?;
+        ensure!(named, "while it was checked, it did not say what fails");
+        self.says(&["Drain", "Reboot", "NodeDone", "RolledBack"])
+            .await?;
+
+        // A daemon that starts anew leaves it at that: it has read Node and host, and holds the target, too.
+        let (killed, holds) = (Timestamp::now(), self.lines(HOLDS)?);
+        self.cluster.daemon(NODE)?.signal(Signal::KILL)?;
+        until("the next daemon to hold it", DONE_WITHIN, async || {
+            let is_read = self.watched_since(killed)?;
+            let holds_it = self.lines(HOLDS)? > holds;
+            Ok(if is_read && holds_it {
+                Ok(())
+            } else {
+                Err(format!("Node read: {is_read}, target held: {holds_it}"))
+            })
+        })
+        .await?;
+        // To try it again, it would read the target's configuration first, at once.
+        tokio::time::sleep(GRACE).await;
+        self.node_is("Held still", SOON, held).await?;
+        self.asked_nothing_since(killed)?;
+        self.booted_since(boots, 2)?;
+        let node = self.cluster.objects().node(NODE).await?;
+        let desired = objects::annotation(&node, annotation::DESIRED_CONFIG);
+        ensure!(desired == target, "it was told {desired} meanwhile");
+
+        // Another target is tried, and this one is not in its way.
+        let image = self.os("after-failing")?;
+        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.runs(&image)
+    }
+}

@@ -1,0 +1,190 @@
+//! What comes before the switch: while the node fetches or is drained.
+
+use anyhow::{Result, ensure};
+use api::{NodeState, annotation};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use lab::tree::Overlay;
+use rustix::process::Signal;
+use serde_json::json;
+use tests::cluster::objects::{self, until};
+use tests::cluster::{DONE_WITHIN, SOON};
+use tests::observer::host;
+
+use crate::scene::{BALLAST_BYTES, NODE, POOL, Scene, layered_in};
+
+impl Scene {
+    pub(crate) async fn a_reboot_while_fetching_changes_nothing(&self) -> Result<()> {
+        let before = host::snapshot(self.host()?)?;
+        let image = self
+            .cluster
+            .image(&Overlay::version("slow").ballast(BALLAST_BYTES, 7))?;
+        self.fetches_slowly(&image).await?;
+        self.reboots_into_the_same(&before).await?;
+        self.phase("Fetching").await
+    }
+
+    /// What its last life left running neither keeps it from the host nor fetches beside it.
+    pub(crate) async fn a_daemon_killed_while_fetching_fetches_again(&self) -> Result<()> {
+        let since = Timestamp::now();
+        let fetching = || -> Result<Vec<String>> {
+            let list = ["systemctl", "list-units", "--plain", "--no-legend"];
+            let list = list.into_iter().chain(["slipway-fetch-*"]);
+            let units = self.host()?.run(list)?;
+            let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
+            Ok(units.lines().filter_map(name).collect())
+        };
+        let one_unit = async |but: Option<&String>| {
+            until("one fetch", SOON, async || {
+                Ok(match fetching()?.as_slice() {
+                    [unit] if Some(unit) != but => Ok(unit.clone()),
+                    units => Err(format!("there are {units:?}")),
+                })
+            })
+            .await
+        };
+        let image = self
+            .cluster
+            .image(&Overlay::version("slower").ballast(BALLAST_BYTES, 8))?;
+        self.slow()?;
+        self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let left = one_unit(None).await?;
+        self.cluster.daemon(NODE)?.signal(Signal::KILL)?;
+        one_unit(Some(&left)).await?;
+        self.phase("Fetching").await?;
+        self.fast()?;
+        self.back_to_origin().await?;
+
+        let was_degraded = self.showed_since(since, |shown| {
+            shown.get(annotation::STATE).map(String::as_str) == Some("Degraded")
+        })?;
+        ensure!(!was_degraded, "it was degraded");
+        Ok(())
+    }
+
+    pub(crate) async fn only_the_newest_target_is_booted(&self) -> Result<()> {
+        let boots = self.boots()?.len();
+        let passed = self
+            .cluster
+            .image(&Overlay::version("passed").ballast(BALLAST_BYTES, 9))?;
+        let last = self.os("last")?;
+        self.fetches_slowly(&passed).await?;
+        let target = self.ask(&json!({ "osImageURL": last.reference })).await?;
+        self.fast()?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.runs(&last)?;
+        self.booted_since(boots, 1)
+    }
+
+    pub(crate) async fn a_reboot_while_draining_changes_nothing(&self) -> Result<()> {
+        self.hold_on().await?;
+        let before = host::snapshot(self.host()?)?;
+        let image = self.os("drained")?;
+        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        self.draining_names_what_blocks().await?;
+        self.reboots_into_the_same(&before).await?;
+        self.draining_names_what_blocks().await?;
+
+        self.no_budget()?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.runs(&image)
+    }
+
+    pub(crate) async fn back_to_current_while_draining_undoes(&self) -> Result<()> {
+        self.hold_on().await?;
+        let boots = self.boots()?.len();
+        self.ask(&json!({ "osImageURL": self.os("undone")?.reference }))
+            .await?;
+        self.draining_names_what_blocks().await?;
+        self.back_to_origin().await?;
+        self.booted_since(boots, 0)
+    }
+
+    pub(crate) async fn a_live_target_while_draining_uncordons(&self) -> Result<()> {
+        self.hold_on().await?;
+        let boots = self.boots()?.len();
+        self.ask(&json!({ "osImageURL": self.os("left")?.reference }))
+            .await?;
+        self.draining_names_what_blocks().await?;
+        let users =
+            json!({ "users": [{ "name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAA live"] }] });
+        let live = json!({ "config": { "ignition": { "version": "3.4.0" }, "passwd": users } });
+        let target = self.ask(&live).await?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.booted_since(boots, 0)
+    }
+
+    /// Its pods would have nowhere to go; what `oc adm drain` would be refused is not even asked for.
+    pub(crate) async fn a_cluster_of_one_node_is_not_drained(&self) -> Result<()> {
+        let since = Timestamp::now();
+        self.hold_on().await?;
+        self.of_topology(Some("SingleReplica")).await?;
+        let image = self.os("alone")?;
+        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.runs(&image)?;
+        self.evicted_none(since)
+    }
+
+    pub(crate) async fn a_paused_pool_lets_a_told_node_finish(&self) -> Result<()> {
+        let image = self.os("told")?;
+        let told = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let is_told = |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == told;
+        self.node_is("told", SOON, is_told).await?;
+        self.pause(true).await?;
+        let later = self
+            .ask(&json!({ "kernelArguments": ["slipway.test=later"] }))
+            .await?;
+        self.cluster.all_done(POOL, &told, DONE_WITHIN).await?;
+        self.runs(&image)?;
+
+        // The controller has seen both, and tells nobody.
+        until("the pool to wait", SOON, async || {
+            let status = self
+                .cluster
+                .objects()
+                .pool(POOL)
+                .await?
+                .status
+                .unwrap_or_default();
+            let waits = format!("Pool is paused; will not update to MachineConfig {later}");
+            let is_said = status
+                .conditions
+                .iter()
+                .any(|condition| condition.message == waits);
+            Ok(if is_said {
+                Ok(())
+            } else {
+                Err(format!("{:?}", status.conditions))
+            })
+        })
+        .await?;
+        self.node_is("left alone", SOON, is_told).await
+    }
+
+    /// `desiredImage`, beside a configuration that stays.
+    pub(crate) async fn a_layered_image_goes_before_the_configuration(&self) -> Result<()> {
+        let objects = self.cluster.objects();
+        let runs_in = |image: &str, node: &Node| {
+            let says = |key| objects::annotation(node, key);
+            says(annotation::CURRENT_IMAGE) == image
+                && says(annotation::CURRENT_CONFIG) == self.origin
+                && says(annotation::STATE) == NodeState::Done.as_str()
+                && objects::is_in_service(node)
+        };
+        self.pause(true).await?;
+        let image = self.os("layered")?;
+        let layered = json!(image.reference);
+        objects.patch_node(NODE, &layered_in(&layered)).await?;
+        self.node_is("Done in its layered image", DONE_WITHIN, |node| {
+            runs_in(&image.reference, node)
+        })
+        .await?;
+        self.runs(&image)?;
+        objects
+            .patch_node(NODE, &layered_in(&serde_json::Value::Null))
+            .await?;
+        self.node_is("Done without", DONE_WITHIN, |node| runs_in("", node))
+            .await
+    }
+}
