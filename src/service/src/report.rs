@@ -1,4 +1,4 @@
-//! An error with its causes, each said once.
+//! What a program says before it ends: an error with its causes, each said once; a panic.
 
 use std::error::Error;
 use std::fmt;
@@ -30,6 +30,17 @@ impl fmt::Display for Chain<'_> {
         }
         Ok(())
     }
+}
+
+/// Ends the process at the first panic, after its message: a half-dead program is worse than one that is restarted.
+///
+/// A release is built to abort. This makes the builds that suites run behave alike.
+pub fn abort_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::abort();
+    }));
 }
 
 impl fmt::Debug for Chain<'_> {

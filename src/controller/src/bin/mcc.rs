@@ -27,6 +27,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    service::report::abort_on_panic();
     let Err(error) = run(Cli::parse()) else {
         return ExitCode::SUCCESS;
     };

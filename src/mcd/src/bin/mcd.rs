@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use mcd::daemon::{self, cli::StartArgs};
 use mcd::{pivot, status};
 use service::logs;
-use service::report::Chain;
+use service::report::{Chain, abort_on_panic};
 
 /// Keeps a node's operating system and configuration as the cluster asks.
 #[derive(Debug, Parser)]
@@ -25,6 +25,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    abort_on_panic();
     let command = Cli::parse().command;
     // The administrator's verbs print what they have to say themselves.
     let verbosity = if let Verb::Start(arguments) = &command {
