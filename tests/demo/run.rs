@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use api::annotation;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use tests::bare;
 use tests::cluster::objects::{self, Objects, until};
 use tests::cluster::{Binaries, Cluster, Image, NodeSpec, SOON};
 use tests::observer::host::Fact;
@@ -107,7 +108,7 @@ pub(crate) async fn start(
     let node = |number| {
         let node = NodeSpec::new(&format!("worker-{number}")).static_pod(workload::STATIC_POD);
         match proved_within_secs {
-            Some(secs) => node.proved_within_secs(secs),
+            Some(secs) => node.file(bare::DEADLINE_FILE, &bare::deadline(secs)),
             None => node,
         }
     };
