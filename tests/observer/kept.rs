@@ -149,11 +149,9 @@ fn part(object: &Value, mask: Option<&Value>, patch: Option<&Value>) -> Value {
         Value::Array(items) if patch.is_none() => {
             items.iter().map(|item| part(item, mask, None)).collect()
         }
-        Value::Array(_)
-        | Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::String(_) => object.clone(),
+        Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            object.clone()
+        }
     }
 }
 
