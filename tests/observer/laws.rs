@@ -38,6 +38,20 @@ pub enum Law {
 }
 
 impl Law {
+    /// All.
+    pub const ALL: [Self; 10] = [
+        Self::Budget,
+        Self::Readiness,
+        Self::Drained,
+        Self::Spared,
+        Self::FetchBefore,
+        Self::Truthful,
+        Self::Undisturbed,
+        Self::Modest,
+        Self::Kept,
+        Self::Proven,
+    ];
+
     /// Its sentence, by which a failure names it.
     pub const fn sentence(self) -> &'static str {
         match self {

@@ -1,60 +1,124 @@
-//! The demo finds what it is there to find: each of four faults makes it fail, and name the law.
+//! The demo with the true programs, and the live mutants: each law is broken by a program with one fault.
+//!
+//! - `scratch`: a copy of the workspace, in which a fault is built
+//! - `scene`: a cluster of one node, which is rolled until a law is broken
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test that builds and runs programs"
-)]
+mod scene;
+mod scratch;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 
 use anyhow::{Context as _, Result, ensure};
 use tests::cluster::Binaries;
+use tests::logs;
 use tests::observer::laws::Law;
+use tests::observer::rollout::Rollout;
+use tokio::runtime::Runtime;
 
-/// A fault, as a feature of the program that has it.
+use self::scene::Change;
+use self::scratch::Scratch;
+
+/// A fault, as a patch of the workspace below `tests/mutants`, and the change that brings it out.
 struct Mutant {
-    feature: &'static str,
-    /// What the demo has to say, among other things.
     law: Law,
-    program: Program,
+    /// Other laws that the same fault cannot but break.
+    also: &'static [Law],
+    patch: &'static str,
+    change: Change,
 }
 
-#[derive(Clone, Copy)]
-enum Program {
-    Daemon,
-    Controller,
-}
-
-const MUTANTS: [Mutant; 4] = [
+/// One for each law. The set of laws that it breaks is exact.
+const MUTANTS: [Mutant; 10] = [
     Mutant {
-        feature: "mutant-skip-drain",
-        law: Law::Drained,
-        program: Program::Daemon,
-    },
-    Mutant {
-        feature: "mutant-delete-pods",
-        law: Law::Readiness,
-        program: Program::Daemon,
-    },
-    Mutant {
-        feature: "mutant-done-before-reboot",
-        law: Law::Truthful,
-        program: Program::Daemon,
-    },
-    Mutant {
-        feature: "mutant-ignore-budget",
         law: Law::Budget,
-        program: Program::Controller,
+        also: &[],
+        patch: include_str!("../../mutants/budget.patch"),
+        change: Change::BesideANodeThatIsOut,
+    },
+    Mutant {
+        law: Law::Readiness,
+        // An eviction never undercuts a budget; a deletion is not the daemon's to ask for.
+        also: &[Law::Modest],
+        patch: include_str!("../../mutants/readiness.patch"),
+        change: Change::WithABudget,
+    },
+    Mutant {
+        law: Law::Drained,
+        also: &[],
+        patch: include_str!("../../mutants/drained.patch"),
+        change: Change::WithReboot,
+    },
+    Mutant {
+        law: Law::Spared,
+        also: &[],
+        patch: include_str!("../../mutants/spared.patch"),
+        change: Change::WithReboot,
+    },
+    Mutant {
+        law: Law::FetchBefore,
+        also: &[],
+        patch: include_str!("../../mutants/fetch-before.patch"),
+        change: Change::Os,
+    },
+    Mutant {
+        law: Law::Truthful,
+        also: &[],
+        patch: include_str!("../../mutants/truthful.patch"),
+        change: Change::WithReboot,
+    },
+    Mutant {
+        law: Law::Undisturbed,
+        also: &[],
+        patch: include_str!("../../mutants/undisturbed.patch"),
+        change: Change::Live,
+    },
+    Mutant {
+        law: Law::Modest,
+        also: &[],
+        patch: include_str!("../../mutants/modest.patch"),
+        change: Change::Live,
+    },
+    Mutant {
+        law: Law::Kept,
+        also: &[],
+        patch: include_str!("../../mutants/kept.patch"),
+        change: Change::Live,
+    },
+    Mutant {
+        law: Law::Proven,
+        also: &[],
+        patch: include_str!("../../mutants/proven.patch"),
+        change: Change::Live,
     },
 ];
 
+impl Mutant {
+    /// Name of the law, by which the patch begins.
+    fn name(&self) -> String {
+        format!("{:?}", self.law)
+    }
+}
+
+#[test]
+fn each_law_has_a_mutant_and_each_patch_says_which_it_breaks() {
+    let laws: Vec<_> = MUTANTS.iter().map(|mutant| mutant.law).collect();
+    assert_eq!(laws, Law::ALL);
+    for mutant in MUTANTS {
+        let first = mutant.patch.lines().next().unwrap_or_default();
+        let name = mutant.name();
+        assert!(first.starts_with(&format!("{name}: ")), "{name}: {first}");
+    }
+}
+
+/// `SLIPWAY_KEEP_RECORDS` names a folder that gets a record of the run.
 #[test]
 #[ignore = "needs the lab"]
 fn the_true_programs_are_proven() -> Result<()> {
-    let output = demo(&Binaries::built()?, "true", "3")?;
+    let output = demo(&Binaries::built()?)?;
     ensure!(
         output.status.success(),
         "the demo fails:\n{}",
@@ -63,77 +127,92 @@ fn the_true_programs_are_proven() -> Result<()> {
     Ok(())
 }
 
+/// `SLIPWAY_KEEP_RECORDS` names a folder that gets a record of each run; `SLIPWAY_MUTANTS` names laws, of which only the mutants run.
 #[test]
 #[ignore = "needs the lab"]
 fn every_mutant_is_found() -> Result<()> {
-    for Mutant {
-        feature,
-        law,
-        program,
-    } in MUTANTS
-    {
-        let dir = tempfile::tempdir()?;
-        let binaries = program.with(feature, dir.path())?;
-        let output = demo(&binaries, feature, "1")?;
-        let said = said(&output);
-        ensure!(!output.status.success(), "{feature} is not found:\n{said}");
-        let named = format!("law broken: {}", law.sentence());
-        ensure!(
-            said.contains(&named),
-            "{feature} does not make it say {named:?}:\n{said}"
-        );
-    }
-    Ok(())
-}
-
-impl Program {
-    /// The programs, this one with a feature more, in `dir`.
-    fn with(self, feature: &str, dir: &Path) -> Result<Binaries> {
-        let (package, features, name) = match self {
-            Self::Daemon => ("mcd", format!("node-daemon,{feature}"), "mcd"),
-            Self::Controller => ("controller", feature.to_owned(), "mcc"),
-        };
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo
-            .args([
-                "build",
-                "--profile=lab",
-                "--locked",
-                "--no-default-features",
-            ])
-            .args(["--package", package, "--features", &features, "--bin", name])
-            .current_dir(workspace());
-        let status = cargo.status().context("cannot run cargo")?;
-        ensure!(status.success(), "{package} with {feature} does not build");
-        let built = dir.join(name);
-        fs::copy(workspace().join("target/lab").join(name), &built)?;
-        let binaries = Binaries::built()?;
-        Ok(match self {
-            Self::Daemon => Binaries {
-                mcd: built,
-                ..binaries
-            },
-            Self::Controller => Binaries {
-                mcc: built,
-                ..binaries
-            },
+    let only = std::env::var_os("SLIPWAY_MUTANTS");
+    let only = only.and_then(|names| names.into_string().ok());
+    let mutants = || {
+        MUTANTS.iter().filter(|mutant| {
+            let name = mutant.name();
+            only.as_ref()
+                .is_none_or(|only| only.split(',').any(|one| one == name))
         })
-    }
+    };
+    let runtime = Runtime::new()?;
+    let scratch = Scratch::new()?;
+    let (built, next) = mpsc::sync_channel(1);
+    std::thread::scope(|scope| {
+        // The next one is built while the last one runs.
+        scope.spawn(move || {
+            for mutant in mutants() {
+                // A failure has ended the others.
+                if built.send((mutant, scratch.build(mutant))).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut failures = Vec::new();
+        for (mutant, binaries) in next {
+            let name = mutant.name();
+            let outcome = binaries.and_then(|binaries| runtime.block_on(judge(mutant, &binaries)));
+            let line = match &outcome {
+                Ok(said) => format!("{name}: {said}"),
+                Err(error) => format!("{name}: FAILED: {error:#}"),
+            };
+            eprintln!("{line}");
+            failures.extend(outcome.is_err().then_some(line));
+        }
+        ensure!(failures.is_empty(), "{}", failures.join("\n"));
+        Ok(())
+    })
 }
 
-/// Runs the demo, its files in a folder of this name.
-fn demo(binaries: &Binaries, name: &str, rolls: &str) -> Result<Output> {
-    let out = workspace().join("target/demo-of-tests").join(name);
-    let arguments: [(&str, &OsStr); 5] = [
+/// Runs a mutant until it breaks a law, or to its end. It has to have broken its own laws, and no other.
+async fn judge(mutant: &Mutant, binaries: &Binaries) -> Result<String> {
+    let name = mutant.name();
+    let rollout = scene::run(binaries, &name, &mutant.change).await?;
+    keep(&rollout, &name)?;
+    let breaches = rollout.judge().breaches;
+    let broken: BTreeSet<_> = breaches.iter().map(|breach| breach.law).collect();
+    let expected: BTreeSet<_> = [mutant.law].iter().chain(mutant.also).copied().collect();
+    let said: Vec<_> = breaches.iter().map(ToString::to_string).collect();
+    let said = said.join("\n  ");
+    ensure!(
+        broken == expected,
+        "it breaks {broken:?}, not {expected:?}:\n  {said}"
+    );
+    Ok(said)
+}
+
+/// Writes a record where the environment asks for it.
+fn keep(rollout: &Rollout, name: &str) -> Result<()> {
+    records().map_or(Ok(()), |dir| {
+        rollout.keep(&dir.join(format!("{name}.json.gz")))
+    })
+}
+
+fn records() -> Option<PathBuf> {
+    std::env::var_os("SLIPWAY_KEEP_RECORDS").map(PathBuf::from)
+}
+
+/// Runs the demo.
+#[expect(clippy::disallowed_methods, reason = "a test that runs a program")]
+fn demo(binaries: &Binaries) -> Result<Output> {
+    let out = logs::folder("demo", "true");
+    let arguments: [(&str, &OsStr); 4] = [
         ("--mcd", binaries.mcd.as_ref()),
         ("--mcd-os", binaries.mcd_os.as_ref()),
         ("--mcc", binaries.mcc.as_ref()),
         ("--out", out.as_ref()),
-        ("--rolls", rolls.as_ref()),
     ];
     let mut demo = Command::new(env!("CARGO_BIN_EXE_demo"));
     for (flag, value) in arguments {
         demo.arg(flag).arg(value);
+    }
+    if let Some(dir) = records() {
+        demo.arg("--keep-record").arg(dir.join("demo.json.gz"));
     }
     demo.stdin(Stdio::null())
         .output()

@@ -36,25 +36,18 @@ pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> Answer {
     let PodName { namespace, name } = pod;
     let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
     let preconditions = json!({"uid": uid});
-    // The fault that the demo has to find: a delete asks no budget.
-    let (method, path, body) = if cfg!(feature = "mutant-delete-pods") {
-        let options = json!({
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": preconditions,
-        });
-        (Method::DELETE, pod, options)
-    } else {
-        let eviction = json!({
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"namespace": namespace, "name": name},
-            "deleteOptions": {"preconditions": preconditions},
-        });
-        (Method::POST, format!("{pod}/eviction"), eviction)
-    };
+    let body = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": namespace, "name": name},
+        "deleteOptions": {"preconditions": preconditions},
+    });
     let result = access
-        .send::<IgnoredAny>(method, &path, Content::Object(&body))
+        .send::<IgnoredAny>(
+            Method::POST,
+            &format!("{pod}/eviction"),
+            Content::Object(&body),
+        )
         .await;
     match result {
         Ok(_) => Answer::Accepted,

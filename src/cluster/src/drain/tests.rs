@@ -1,7 +1,5 @@
 //! The traffic of a drain.
 
-#![cfg(not(feature = "mutant-delete-pods"))]
-
 use apimock::{Call, Reply, Script};
 use serde_json::{Value, json};
 

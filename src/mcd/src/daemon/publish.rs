@@ -35,14 +35,13 @@ pub struct Shown {
 impl Shown {
     /// What `machine` shows, in its phase since `since`.
     pub fn of(machine: &Machine, since: Timestamp) -> Self {
-        let (state, in_force) = claims(machine);
         Self {
             phase: machine.phase().name(),
             since,
-            state,
+            state: machine.state(),
             reason: machine.reason(),
             waits_for: machine.waits_for(),
-            in_force,
+            in_force: machine.current().cloned(),
             drained_for: match machine.phase() {
                 Phase::Applying { to } | Phase::Rebooting { to, .. } => Some(to.config.clone()),
                 Phase::Starting
@@ -189,17 +188,6 @@ pub fn drain_value(config: &str) -> String {
 /// `desiredDrain` when the node is given back in `config`.
 pub fn uncordon_value(config: &str) -> String {
     format!("uncordon-{config}")
-}
-
-/// State and configuration in force, as the machine has them.
-fn claims(machine: &Machine) -> (Option<State>, Option<Target>) {
-    // The fault that the demo has to find: the target is claimed as soon as the boot loader names it.
-    if cfg!(feature = "mutant-done-before-reboot")
-        && let Phase::Rebooting { to, .. } = machine.phase()
-    {
-        return (Some(State::Done), Some(to.clone()));
-    }
-    (machine.state(), machine.current().cloned())
 }
 
 /// Hands what is to be shown to the task that writes it.

@@ -197,7 +197,7 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "mutants",
         executable: ("tests", "mutants"),
         tests: &["every_mutant_is_found"],
-        own: &["tests/demo", "tests/flow/mutants"],
+        own: &["tests/demo", "tests/flow/mutants", "tests/mutants"],
         when: When::Changed(Part::Programs),
         limit_mins: 40,
         ..SUITE

@@ -1,7 +1,5 @@
 //! The traffic of a drain and of giving the node back: cordon, evictions, uncordon, and nothing else.
 
-#![cfg(not(feature = "mutant-skip-drain"))]
-
 use std::collections::BTreeMap;
 
 use apimock::{Call, Reply, Script};

@@ -1,7 +1,5 @@
 //! What is written of each phase, and that nothing is written twice.
 
-#![cfg(not(feature = "mutant-done-before-reboot"))]
-
 use std::sync::Arc;
 
 use apimock::{Call, Reply, Script};

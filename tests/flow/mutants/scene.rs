@@ -1,0 +1,226 @@
+//! A cluster of one node that is rolled once, and judged each second while that goes on.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::Timestamp;
+use lab::tree::Overlay;
+use serde_json::{Value, json};
+use tests::cluster::objects::{self, until};
+use tests::cluster::{Binaries, Cluster, NodeSpec};
+use tests::logs;
+use tests::observer::host::Fact;
+use tests::observer::rollout::{Roll, Rollout, Workload};
+
+const NODE: &str = "worker-0";
+const POOL: &str = "worker";
+
+/// Pods of the workload.
+const PODS: usize = 2;
+
+const OBJECTS: &str = include_str!("objects.yaml");
+
+/// All pods of the workload have to stay: on a cluster of one node a drain waits for ever.
+const BUDGET: &str = "
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: web
+spec:
+  minAvailable: 2
+  selector:
+    matchLabels: { app: web }
+";
+
+/// A file that is written without a reboot.
+const LIVE: &str = "/etc/nmstate/openshift/live.yml";
+const TEXT: &str = "interfaces: []\n";
+
+/// How long a roll may take, a reboot included.
+const ROLL_WITHIN: Duration = Duration::from_mins(3);
+
+/// How long pods may take to be there.
+const PODS_WITHIN: Duration = Duration::from_mins(2);
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What the node is asked to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Another OS.
+    Os,
+    /// A kernel argument.
+    WithReboot,
+    /// The same, while no pod may leave.
+    WithABudget,
+    /// The same, while another node of the pool is out and the pool may have one out.
+    BesideANodeThatIsOut,
+    /// A file that is written without a reboot.
+    Live,
+}
+
+/// Starts a cluster of these programs, and rolls its node until a law is broken, or to the end.
+pub(crate) async fn run(binaries: &Binaries, name: &str, change: &Change) -> Result<Rollout> {
+    let logs = logs::folder("mutants", name);
+    let cluster = Cluster::start(binaries, &logs, OBJECTS, &[NodeSpec::new(NODE)]).await?;
+    wait_for_pods(&cluster).await?;
+    let mut scene = Scene {
+        content: booted(&cluster)?,
+        change: *change,
+        cluster,
+    };
+    let spec = scene.prepare().await?;
+    let before = scene.cluster.objects().target(POOL).await?;
+    let start = Timestamp::now();
+    scene.cluster.configure("50-change", POOL, &spec).await?;
+    let config = scene.cluster.next_target(POOL, &before).await?;
+    let deadline = tokio::time::Instant::now() + ROLL_WITHIN;
+    loop {
+        let node = scene.cluster.objects().node(NODE).await?;
+        let is_over = objects::is_done_in(&node, &config)
+            && objects::annotation(&node, "slipway.dev/phase") == "Idle";
+        let rollout = scene.rollout(&config, start, is_over)?;
+        // The logs of a record are read one after another: only what a second one shows, too, is a breach.
+        if is_over || is_broken(&rollout) && is_broken(&scene.rollout(&config, start, false)?) {
+            return Ok(rollout);
+        }
+        if tokio::time::Instant::now() >= deadline {
+            bail!(
+                "neither broken nor done after {} s: {}",
+                ROLL_WITHIN.as_secs(),
+                objects::says(&node)
+            );
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn is_broken(rollout: &Rollout) -> bool {
+    !rollout.judge().breaches.is_empty()
+}
+
+struct Scene {
+    cluster: Cluster,
+    change: Change,
+    /// Content of the OS that the node is to run.
+    content: String,
+}
+
+impl Scene {
+    /// Makes what the change is asked for beside; the change.
+    async fn prepare(&mut self) -> Result<Value> {
+        let argument = json!({ "kernelArguments": ["slipway.mutant=1"] });
+        match self.change {
+            Change::Os => {
+                let image = self.cluster.image(&Overlay::version("v2"))?;
+                self.content = image.content;
+                return Ok(json!({ "osImageURL": image.reference }));
+            }
+            Change::WithABudget => self.cluster.apply(BUDGET).await?,
+            Change::BesideANodeThatIsOut => self.add_node().await?,
+            Change::WithReboot => {}
+            Change::Live => {
+                let source = format!("data:;base64,{}", BASE64.encode(TEXT));
+                let file = json!({ "path": LIVE, "mode": 0o600, "contents": { "source": source } });
+                return Ok(json!({
+                    "config": { "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } },
+                }));
+            }
+        }
+        Ok(argument)
+    }
+
+    /// A node of the pool that has no host, and so is out.
+    async fn add_node(&self) -> Result<()> {
+        let target = self.cluster.objects().target(POOL).await?;
+        let key = |name: &str| format!("machineconfiguration.openshift.io/{name}");
+        let annotations = json!({
+            (key("currentConfig")): target,
+            (key("desiredConfig")): target,
+            (key("state")): "Done",
+        });
+        let node = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": "worker-1",
+                "labels": { (format!("node-role.kubernetes.io/{POOL}")): "" },
+                "annotations": annotations,
+            },
+        });
+        self.cluster.apply(&node.to_string()).await
+    }
+
+    /// What is recorded so far; at its end with a look at the host.
+    fn rollout(&self, config: &str, start: Timestamp, is_over: bool) -> Result<Rollout> {
+        let doubt = if is_over { self.doubt()? } else { None };
+        let roll = Roll {
+            title: format!("{:?}", self.change),
+            config: config.to_owned(),
+            content: self.content.clone(),
+            reboots: self.change != Change::Live,
+            start,
+            end: Timestamp::now(),
+            doubts: doubt.into_iter().collect(),
+        };
+        let needed = if self.change == Change::WithABudget {
+            PODS
+        } else {
+            0
+        };
+        Ok(Rollout {
+            record: self.cluster.record()?,
+            rolls: vec![roll],
+            workload: Workload {
+                label: ("app".to_owned(), "web".to_owned()),
+                needed,
+                max_out: 1,
+            },
+            is_over,
+        })
+    }
+
+    /// What speaks against the host's being what was asked for.
+    fn doubt(&self) -> Result<Option<String>> {
+        let fact = match self.change {
+            Change::Live => Fact::File {
+                path: LIVE.to_owned(),
+                content: TEXT.to_owned(),
+                mode: 0o600,
+                owner: "root:root".to_owned(),
+            },
+            Change::Os => Fact::Booted {
+                content: self.content.clone(),
+            },
+            Change::WithReboot | Change::WithABudget | Change::BesideANodeThatIsOut => {
+                Fact::Argument("slipway.mutant=1".to_owned())
+            }
+        };
+        fact.doubt(self.cluster.host(NODE)?)
+    }
+}
+
+/// Content of the OS that the node's host booted.
+fn booted(cluster: &Cluster) -> Result<String> {
+    let boots = cluster.host(NODE)?.boots();
+    let boot = boots.into_iter().next_back();
+    boot.and_then(|boot| boot.content)
+        .context("the lab knows no content of what was booted")
+}
+
+async fn wait_for_pods(cluster: &Cluster) -> Result<()> {
+    until("the workload", PODS_WITHIN, async || {
+        for (app, wanted) in [("web", PODS), ("agent", 1)] {
+            let pods = cluster.objects().pods(("app", app)).await?;
+            let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
+            if ready != wanted {
+                return Ok(Err(format!("{ready} of {wanted} pods of {app} are ready")));
+            }
+        }
+        Ok(Ok(()))
+    })
+    .await
+}

@@ -1,0 +1,155 @@
+//! A copy of the workspace with a fault in it, and what is built there.
+//!
+//! It lies in the target directory and is kept, so that the next run compiles what has changed. What the workspace's
+//! own build compiled of other people's crates is taken over by hard links: only the workspace's crates are compiled again.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test that builds what it runs, in files that the next run makes anew"
+)]
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use tests::cluster::Binaries;
+
+use crate::{Mutant, workspace};
+
+/// The copy.
+pub(crate) struct Scratch {
+    /// The workspace's files.
+    tree: PathBuf,
+    /// Cargo's target directory.
+    target: PathBuf,
+    /// Programs by mutant.
+    programs: PathBuf,
+    /// The true ones.
+    binaries: Binaries,
+}
+
+impl Scratch {
+    /// Prepares one beside what the workspace's build leaves.
+    pub(crate) fn new() -> Result<Self> {
+        let profile = Path::new(env!("CARGO_BIN_EXE_demo")).parent();
+        let profile = profile.context("the demo is in no folder")?;
+        let dir = profile.join("mutants");
+        let scratch = Self {
+            tree: dir.join("tree"),
+            target: dir.join("target"),
+            programs: dir.join("programs"),
+            binaries: Binaries::built()?,
+        };
+        let debug = scratch.target.join("debug");
+        if !debug.exists() {
+            fs::create_dir_all(&scratch.target)?;
+            let new = scratch.target.join("new");
+            drop(fs::remove_dir_all(&new));
+            fs::create_dir(&new)?;
+            let parts = ["deps", "build", ".fingerprint"].map(|part| profile.join(part));
+            run(Command::new("cp")
+                .args(["--archive", "--link"])
+                .args(parts)
+                .arg(&new))?;
+            fs::rename(&new, &debug)?;
+        }
+        Ok(scratch)
+    }
+
+    /// The programs of a mutant: the daemon and the controller from the patched copy, the helper as it is.
+    pub(crate) fn build(&self, mutant: &Mutant) -> Result<Binaries> {
+        self.copy()?;
+        self.apply(mutant.patch)?;
+        run(Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--profile=dev", "--locked"])
+            .args(["-p", "mcd", "-p", "controller", "--no-default-features"])
+            .args([
+                "--features",
+                "mcd/node-daemon",
+                "--bin",
+                "mcd",
+                "--bin",
+                "mcc",
+            ])
+            .current_dir(&self.tree)
+            .env("CARGO_TARGET_DIR", &self.target))?;
+        let dir = self.programs.join(mutant.name());
+        fs::create_dir_all(&dir)?;
+        let program = |name: &str| {
+            let stripped = dir.join(name);
+            run(Command::new("strip")
+                .args(["--strip-all", "-o"])
+                .arg(&stripped)
+                .arg(self.target.join("debug").join(name)))?;
+            anyhow::Ok(stripped)
+        };
+        Ok(Binaries {
+            mcd: program("mcd")?,
+            mcc: program("mcc")?,
+            ..self.binaries.clone()
+        })
+    }
+
+    /// Makes the copy equal to the workspace; a file that is equal already keeps its time.
+    fn copy(&self) -> Result<()> {
+        let output = Command::new("git")
+            .args([
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            ])
+            .current_dir(workspace())
+            .output()
+            .context("cannot run git")?;
+        ensure!(output.status.success(), "git cannot list the workspace");
+        for name in String::from_utf8(output.stdout)?.split_terminator('\0') {
+            let to = self.tree.join(name);
+            let bytes = match fs::read(workspace().join(name)) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
+            };
+            if fs::read(&to).is_ok_and(|known| known == bytes) {
+                continue;
+            }
+            fs::create_dir_all(to.parent().context("a file in no folder")?)?;
+            fs::write(&to, bytes).with_context(|| format!("cannot write {}", to.display()))?;
+        }
+        Ok(())
+    }
+
+    fn apply(&self, patch: &str) -> Result<()> {
+        let mut git = Command::new("git");
+        git.args(["apply", "--whitespace=nowarn", "-"])
+            .current_dir(&self.tree)
+            // In a repository, git would leave out what it ignores: all of this folder.
+            .env(
+                "GIT_CEILING_DIRECTORIES",
+                self.tree.parent().unwrap_or(&self.tree),
+            )
+            .stdin(Stdio::piped());
+        let mut child = git.spawn().context("cannot run git")?;
+        let mut input = child.stdin.take().context("git reads nothing")?;
+        input.write_all(patch.as_bytes())?;
+        drop(input);
+        ensure!(child.wait()?.success(), "the patch does not apply");
+        Ok(())
+    }
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?} failed:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
