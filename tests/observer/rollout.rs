@@ -232,4 +232,6 @@ impl Rollout {
 }
 
 #[cfg(test)]
+mod records;
+#[cfg(test)]
 mod tests;
