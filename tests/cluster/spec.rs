@@ -6,8 +6,6 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::bare;
-
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The programs under test.
@@ -106,12 +104,6 @@ impl NodeSpec {
     #[must_use]
     pub fn static_pod(self, yaml: &str) -> Self {
         self.file("/etc/kubernetes/manifests/static.yaml", yaml)
-    }
-
-    /// With so much time for a booted target to prove itself, instead of the ten minutes that a real machine may need.
-    #[must_use]
-    pub fn proved_within_secs(self, secs: u32) -> Self {
-        self.file(bare::DEADLINE_FILE, &bare::deadline(secs))
     }
 
     /// With a file of the host's own.
