@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::{NodeState, annotation};
 use jiff::Timestamp;
 use lab::audit;
+use lab::tree::Tree;
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, until};
 use tests::cluster::{Binaries, Cluster, NodeSpec, SOON};
@@ -19,9 +20,6 @@ use tests::logs;
 use tests::observer::host;
 
 use cases::{Bad, Case, cases, ignition};
-
-/// Room for one kernel and its initramfs, not for two.
-const SMALL_BOOT: u64 = 48 << 20;
 
 /// How long it may take until what is wrong is said.
 const SAID_WITHIN: Duration = Duration::from_mins(1);
@@ -88,9 +86,11 @@ spec:
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
+    // One case has a kernel of its own, for which there is no room.
+    let boot_bytes = Tree::ready()?.boot_bytes(1)?;
     let nodes = [
-        NodeSpec::new(NODE).role("edge").boot_bytes(SMALL_BOOT),
-        NodeSpec::new(OTHER).role("edge").boot_bytes(SMALL_BOOT),
+        NodeSpec::new(NODE).role("edge").boot_bytes(boot_bytes),
+        NodeSpec::new(OTHER).role("edge").boot_bytes(boot_bytes),
         NodeSpec::new("good-0").role("good"),
     ];
     let logs = logs::folder("bad-input", "all-cases");
@@ -110,17 +110,23 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
         if let Err(error) = outcome {
             failures.push(format!("{}: {error:#}", case.name));
         }
-        // From here the next case starts: if it cannot be had, nothing more is to be learnt.
-        take_back(&cluster, &case, &target)
-            .await
-            .with_context(|| failures.join("\n"))?;
+        if let Err(error) = take_back(&cluster, &case, &target).await {
+            failures.push(format!("{}, taken back: {error:#}", case.name));
+            // From here the next case starts: if it cannot be had, nothing more is to be learnt.
+            if let Err(error) = clear(&cluster, &case, &target).await {
+                failures.push(format!("no case can follow {}: {error:#}", case.name));
+                break;
+            }
+        }
     }
     // Nor between the cases.
-    let still = pod_on(&cluster, NODE).await?;
-    ensure!(still == pod, "the pod of {NODE} was {pod} and is {still}");
+    match pod_on(&cluster, NODE).await {
+        Ok(still) if still == pod => {}
+        still => failures.push(format!("the pod of {NODE} was {pod} and is {still:?}")),
+    }
     ensure!(
         failures.is_empty(),
-        "{} cases fail:\n{}",
+        "{} failures:\n{}",
         failures.len(),
         failures.join("\n")
     );
@@ -338,6 +344,26 @@ async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
         }
     }
     cluster.all_done("edge", target, LIVE_WITHIN).await
+}
+
+/// Takes away whatever a case may have left, and waits as long as a node may need to come back from anywhere.
+async fn clear(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
+    let objects = cluster.objects();
+    for config in [case.name, "60-waits", OTHERS] {
+        cluster.remove_config(config).await?;
+    }
+    if let Bad::Role(role) = &case.bad {
+        let without = labelled(role, Value::Null);
+        objects.patch_node(NODE, &without).await?;
+    }
+    for node in [NODE, OTHER] {
+        let told = annotated(annotation::DESIRED_CONFIG, target);
+        objects.patch_node(node, &told).await?;
+    }
+    let pool = json!({ "spec": { "paused": false, "maxUnavailable": 1 } });
+    objects.patch_pool("edge", &pool).await?;
+    cluster.all_done("edge", target, REBOOT_WITHIN).await?;
+    pods_are_ready(cluster).await
 }
 
 /// A change of the other pool is carried out.
