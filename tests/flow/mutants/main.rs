@@ -114,6 +114,14 @@ fn each_law_has_a_mutant_and_each_patch_says_which_it_breaks() {
     }
 }
 
+#[test]
+fn each_patch_applies_to_the_workspace() -> Result<()> {
+    for mutant in &MUTANTS {
+        scratch::apply(mutant.patch, workspace(), &["--check"]).with_context(|| mutant.name())?;
+    }
+    Ok(())
+}
+
 /// `SLIPWAY_KEEP_RECORDS` names a folder that gets a record of the run.
 #[test]
 #[ignore = "needs the lab"]

@@ -61,7 +61,7 @@ impl Scratch {
     /// The programs of a mutant: the daemon and the controller from the patched copy, the helper as it is.
     pub(crate) fn build(&self, mutant: &Mutant) -> Result<Binaries> {
         self.copy()?;
-        self.apply(mutant.patch)?;
+        apply(mutant.patch, &self.tree, &[])?;
         run(Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--profile=dev", "--locked"])
             .args(["-p", "mcd", "-p", "controller", "--no-default-features"])
@@ -121,24 +121,24 @@ impl Scratch {
         }
         Ok(())
     }
+}
 
-    fn apply(&self, patch: &str) -> Result<()> {
-        let mut git = Command::new("git");
-        git.args(["apply", "--whitespace=nowarn", "-"])
-            .current_dir(&self.tree)
-            // In a repository, git would leave out what it ignores: all of this folder.
-            .env(
-                "GIT_CEILING_DIRECTORIES",
-                self.tree.parent().unwrap_or(&self.tree),
-            )
-            .stdin(Stdio::piped());
-        let mut child = git.spawn().context("cannot run git")?;
-        let mut input = child.stdin.take().context("git reads nothing")?;
-        input.write_all(patch.as_bytes())?;
-        drop(input);
-        ensure!(child.wait()?.success(), "the patch does not apply");
-        Ok(())
-    }
+/// Applies a patch to a folder.
+pub(crate) fn apply(patch: &str, folder: &Path, options: &[&str]) -> Result<()> {
+    let mut git = Command::new("git");
+    git.args(["apply", "--whitespace=nowarn"])
+        .args(options)
+        .arg("-")
+        .current_dir(folder)
+        // In a repository, git would leave out what it ignores: all of a target directory.
+        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap_or(folder))
+        .stdin(Stdio::piped());
+    let mut child = git.spawn().context("cannot run git")?;
+    let mut input = child.stdin.take().context("git reads nothing")?;
+    input.write_all(patch.as_bytes())?;
+    drop(input);
+    ensure!(child.wait()?.success(), "the patch does not apply");
+    Ok(())
 }
 
 fn run(command: &mut Command) -> Result<()> {
