@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use kube::error::DiscoveryError;
@@ -136,21 +136,29 @@ pub async fn define(client: &Client, dir: &Path) -> Result<()> {
     let each = objects.iter().map(std::slice::from_ref);
     try_join_all(each.map(|object| apply(client, object))).await?;
 
+    try_join_all(
+        objects
+            .iter()
+            .map(|object| served(client, object.name_any())),
+    )
+    .await
+    .map(drop)
+}
+
+/// Waits until the API server serves a definition.
+async fn served(client: &Client, name: String) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    for object in &objects {
-        let name = object.name_any();
-        while !is_served(client, &name).await? {
-            ensure!(
-                Instant::now() < deadline,
-                "{name} is not served within {PATIENCE:?}"
-            );
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+    while !is_served(client, &name).await? {
+        ensure!(
+            Instant::now() < deadline,
+            "{name} is not served within {PATIENCE:?}"
+        );
+        tokio::time::sleep(LOOK_EVERY).await;
     }
     Ok(())
 }
 
-/// Whether a definition is established, and each of its served versions is found by clients.
+/// Whether a definition is established, and each of its served versions is found and listed by clients.
 async fn is_served(client: &Client, name: &str) -> Result<bool> {
     let definition = Api::<CustomResourceDefinition>::all(client.clone())
         .get(name)
@@ -167,10 +175,18 @@ async fn is_served(client: &Client, name: &str) -> Result<bool> {
     let spec = definition.spec;
     for version in spec.versions.iter().filter(|version| version.served) {
         let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
-        match discovery::pinned_kind(client, &kind).await {
+        let listed = async {
+            let (resource, _) = discovery::pinned_kind(client, &kind).await?;
+            let all = Api::<DynamicObject>::all_with(client.clone(), &resource);
+            all.list(&ListParams::default().limit(1)).await
+        };
+        match listed.await {
             Ok(_) => {}
-            // The group, or the version, is new. For a while the answer is a text, without a reason.
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(false),
+            // The group, or the version, is new: for a while the answer is a text, without a reason. Then
+            // its storage is not there yet.
+            Err(kube::Error::Api(status)) if [404, 429, 503].contains(&status.code) => {
+                return Ok(false);
+            }
             Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
