@@ -230,15 +230,9 @@ impl Cluster {
     ///
     /// It cannot be made or pushed.
     pub fn image(&self, os: &Overlay) -> Result<Image> {
-        self.push(&self.tree.commit(os)?)
-    }
-
-    fn push(&self, commit: &Commit) -> Result<Image> {
-        let image = lab::image::Image::native(commit)?;
+        let commit = self.tree.commit(os)?;
         Ok(Image {
-            reference: self
-                .registry
-                .push(&image, &format!("os:{}", commit.version))?,
+            reference: push(&self.registry, &commit)?,
             content: content(&commit.repo, &commit.checksum)?,
         })
     }
@@ -286,6 +280,12 @@ impl Cluster {
             .map(|host| (host.name().to_owned(), of(host)))
             .collect())
     }
+}
+
+/// Puts a commit into a registry, as a native container image; how a node is told of it.
+fn push(registry: &Registry, commit: &Commit) -> Result<String> {
+    let image = lab::image::Image::native(commit)?;
+    registry.push(&image, &format!("os:{}", commit.version))
 }
 
 /// Copies a host's logs: its console, its boots, its pods' and its journal.

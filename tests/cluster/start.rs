@@ -17,7 +17,7 @@ use lab::{Lab, manifest};
 use serde_json::json;
 
 use super::objects::{self, Objects, until};
-use super::{Binaries, Cluster, NodeSpec, SOON, controller, daemon};
+use super::{Binaries, Cluster, NodeSpec, SOON, controller, daemon, push};
 
 /// Folder of each component's objects.
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
@@ -110,7 +110,16 @@ impl Cluster {
             dir: Some(dir),
             ..Options::for_hosts(lab.address().into(), names)
         };
-        let control_plane = Arc::new(ControlPlane::start(&options)?);
+        // The image needs no API server, which takes about as long.
+        let (os, control_plane) = std::thread::scope(|scope| {
+            let os = scope.spawn(|| push(&registry, tree.base()));
+            let control_plane = ControlPlane::start(&options);
+            let os = os
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (os, control_plane)
+        });
+        let (os, control_plane) = (os?, Arc::new(control_plane?));
         let client = control_plane.client().await?;
         manifest::define(&client, &definitions()?).await?;
         for component in ["daemon", "controller"] {
@@ -130,8 +139,7 @@ impl Cluster {
             lab,
             logs: logs.to_owned(),
         };
-        let os = cluster.push(cluster.tree.base())?;
-        let spec = json!({ "osImageURL": os.reference });
+        let spec = json!({ "osImageURL": os });
         cluster.configure("00-worker", "worker", &spec).await?;
         cluster.apply(WORKERS).await?;
         cluster.apply(objects).await?;
