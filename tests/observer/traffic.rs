@@ -20,6 +20,9 @@ const READ: [(&str, Option<&str>); 4] = [
     ("configmaps", Some("kubeconfig-data")),
 ];
 
+/// What it asks a server by which an authority is tried.
+const MEETS: &str = "/version";
+
 /// [`Law::Modest`]: each daemon asks for what `deploy/daemon/README.md` lists, of its own node alone, and reads each of the MachineConfigs
 /// once; nobody asks for what is not granted.
 ///
@@ -136,11 +139,14 @@ fn is_the_daemons(event: &Event) -> bool {
         (Some(_), Verb::Create) => {
             object(event, "pods").is_some() && subresource(event) == "eviction"
         }
-        (None, Verb::Get) => READ.into_iter().any(|(resource, only)| {
-            object(event, resource).is_some_and(|object| {
-                !object.name.is_empty() && only.is_none_or(|only| object.name == only)
-            })
-        }),
+        (None, Verb::Get) => {
+            let is_read = |(resource, only): (&str, Option<&str>)| {
+                object(event, resource).is_some_and(|object| {
+                    !object.name.is_empty() && only.is_none_or(|only| object.name == only)
+                })
+            };
+            event.uri == MEETS || READ.into_iter().any(is_read)
+        }
         (None, Verb::Create) => object(event, "events").is_some(),
         _ => false,
     }
@@ -340,6 +346,9 @@ mod tests {
         assert!(!read("secrets", "kubeconfig-data", 200));
         let list = json!({ "resource": "controllerconfigs" });
         assert!(!is_fine(asked(ACCOUNT, "watch", "/x", &list, 200)));
+        let none = json!({});
+        assert!(is_fine(asked(ACCOUNT, "get", "/version", &none, 200)));
+        assert!(!is_fine(asked(ACCOUNT, "get", "/apis", &none, 200)));
     }
 
     #[test]
