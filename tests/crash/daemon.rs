@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::annotation;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::host::Pod;
 use lab::tree::Overlay;
@@ -131,11 +132,16 @@ pub(crate) async fn run(victim: Victim) -> Result<String> {
         victim,
         ledger: Ledger::default(),
     };
+    let since = Timestamp::now();
     // The last changes what a pool is rendered from.
     for way in [Way::Adoption, Way::WithReboot, Way::Live, Way::Certificates] {
         suite.way(way).await?;
     }
-    Ok(suite.ledger.report())
+    let breaches = suite.cluster.record()?.judge(since);
+    let breaches: Vec<_> = breaches.iter().map(ToString::to_string).collect();
+    let report = suite.ledger.report();
+    ensure!(breaches.is_empty(), "{report}\n{}", breaches.join("\n"));
+    Ok(report)
 }
 
 struct Suite {
@@ -205,6 +211,7 @@ impl Suite {
         }
         let host = self.cluster.host(NODE)?;
         looks.end(host)?;
+        eprintln!("{}: {}", way.name(), looks.repeats);
         for fact in facts {
             let doubt = fact.doubt(host)?;
             ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
@@ -226,6 +233,7 @@ impl Suite {
                 .with_context(|| format!("killed at {killed}: {}", objects::says(&node)))?;
             held(self.cluster.daemon(NODE)?).await?;
         }
+        eprintln!("{}: {}", Way::Adoption.name(), newborn.repeats);
         newborn.end(self.cluster.host(NODE)?)
     }
 

@@ -36,6 +36,8 @@ struct Dead {
 struct Suite<'a> {
     site: &'a Site,
     stages: &'a Stages,
+    /// Chooses of libostree's bulk.
+    sample: usize,
     tally: Mutex<Tally>,
     failures: Mutex<Vec<String>>,
 }
@@ -43,10 +45,16 @@ struct Suite<'a> {
 /// Kills a host at every point of every way; says how many, and what was found.
 ///
 /// The first host goes the ways; it and the others boot what was copied.
-pub(crate) fn run(site: &Site, stages: &Stages, hosts: &mut [Host]) -> Result<String> {
+pub(crate) fn run(
+    site: &Site,
+    stages: &Stages,
+    sample: usize,
+    hosts: &mut [Host],
+) -> Result<String> {
     let suite = Suite {
         site,
         stages,
+        sample,
         tally: Mutex::default(),
         failures: Mutex::default(),
     };
@@ -81,7 +89,7 @@ impl Suite<'_> {
     fn go(&self, death: Death, host: &mut Host, dead: &Sender<Dead>) -> Result<()> {
         let verb = death.way.begin(self.site, self.stages, host)?;
         let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
-        let mut chooser = Chooser::new(death.tried);
+        let mut chooser = Chooser::new(death.tried, self.sample);
         let send = |call: &'static str, at: String| -> Result<()> {
             let disks = host.snapshot()?;
             Ok(dead.send(Dead {

@@ -35,6 +35,8 @@ pub(crate) enum Choice {
 #[derive(Debug)]
 pub(crate) struct Chooser {
     choice: Choice,
+    /// The first point of the bulk that is tried.
+    first: usize,
     bulk: usize,
     /// Deployments that boot entries name; read anew when they change.
     named: Option<Vec<String>>,
@@ -45,9 +47,11 @@ pub(crate) struct Chooser {
 }
 
 impl Chooser {
-    pub(crate) const fn new(choice: Choice) -> Self {
+    /// Which of each [`BULK`] points of the bulk is tried is `sample`'s to choose.
+    pub(crate) const fn new(choice: Choice, sample: usize) -> Self {
         Self {
             choice,
+            first: sample % BULK,
             bulk: 0,
             named: None,
             steps: false,
@@ -62,10 +66,11 @@ impl Chooser {
         for call in point.done {
             is_bulk &= self.is_bulk(host, call)?;
         }
+        let is_sampled = self.bulk % BULK == self.first;
         self.bulk += usize::from(is_bulk);
         Ok(match self.choice {
             Choice::Every => true,
-            Choice::Sampled => !is_bulk || self.bulk % BULK == 1,
+            Choice::Sampled => !is_bulk || is_sampled,
             Choice::Bulk => is_bulk,
         })
     }

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anyhow::{Context as _, Result, ensure};
 use lab::host::Host;
 
-use self::cuts::{Between, CUTS, Cut, Next, returns};
+use self::cuts::{Between, CUTS, Cut, Next};
 use self::turns::Turns;
 use super::points::Tally;
 use super::site::{Site, expect, settle};
@@ -26,6 +26,13 @@ use super::way::{End, words};
 
 /// After so many failures a way is given up: they have one cause.
 const FAILURES_MAX: usize = 5;
+
+/// So often a host may not be back at the start of a way by the program's own means. More would hide behind the disks
+/// that are put back then.
+const NOT_BACK_MAX: usize = 3;
+
+/// Exit codes above this one are of programs that a signal ended.
+const SIGNALLED: i32 = 128;
 
 /// What the workers share.
 struct Suite<'a> {
@@ -42,15 +49,47 @@ struct Progress {
     is_taken: AtomicBool,
     turns: Mutex<Turns>,
     failures: AtomicUsize,
+    /// How often a host was brought back to the start by the program.
+    back: AtomicUsize,
+    /// Why it was not.
+    not_back: Mutex<Vec<String>>,
 }
 
 impl Progress {
-    const fn new(stride: usize) -> Self {
+    const fn new((stride, sample): (usize, usize)) -> Self {
         Self {
             is_taken: AtomicBool::new(false),
-            turns: Mutex::new(Turns::new(stride)),
+            turns: Mutex::new(Turns::new(stride, sample)),
             failures: AtomicUsize::new(0),
+            back: AtomicUsize::new(0),
+            not_back: Mutex::new(Vec::new()),
         }
+    }
+
+    /// What a person should know of a way beside its points; a line each.
+    fn notes(&self, name: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        let (again, left) = self.turns().gone();
+        if again > 0 {
+            notes.push(format!("  {name}: points gone for again {again} times"));
+        }
+        if !left.is_empty() {
+            notes.push(format!("  {name}: points never come to again: {left:?}"));
+        }
+        let not_back = self.not_back();
+        if !not_back.is_empty() {
+            let back = self.back.load(Ordering::Relaxed);
+            let why = not_back.join("\n    ");
+            notes.push(format!(
+                "  {name}: brought back {back} times by the program, {} times by its disks:\n    {why}",
+                not_back.len()
+            ));
+        }
+        notes
+    }
+
+    fn not_back(&self) -> MutexGuard<'_, Vec<String>> {
+        self.not_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn turns(&self) -> MutexGuard<'_, Turns> {
@@ -58,17 +97,21 @@ impl Progress {
     }
 }
 
-/// Kills the program at each `stride`th point of every way; says how many, and what was found.
+/// Kills the program at each `stride`th point of every way, from where `sample` says; says how many, and what was
+/// found.
 pub(crate) fn run(
     site: &Site,
     stages: &Stages,
-    stride: usize,
+    (stride, sample): (usize, usize),
     hosts: &mut [Host],
 ) -> Result<String> {
     let suite = Suite {
         site,
         stages,
-        progress: CUTS.iter().map(|_| Progress::new(stride)).collect(),
+        progress: CUTS
+            .iter()
+            .map(|_| Progress::new((stride, sample)))
+            .collect(),
         tally: Mutex::default(),
         failures: Mutex::default(),
     };
@@ -83,8 +126,20 @@ pub(crate) fn run(
                 .map_err(|_| anyhow::anyhow!("a worker panicked"))?
         })
     })?;
-    let failures = suite.failures.into_inner().unwrap_or_default();
+    let mut failures = suite.failures.into_inner().unwrap_or_default();
     let tally = suite.tally.into_inner().unwrap_or_default();
+    for (cut, progress) in CUTS.iter().zip(&suite.progress) {
+        for note in progress.notes(cut.way.name) {
+            eprintln!("{note}");
+        }
+        let not_back = progress.not_back().len();
+        if not_back > NOT_BACK_MAX {
+            let name = cut.way.name;
+            failures.push(format!(
+                "  {name}: the program did not bring the host back to its start {not_back} times"
+            ));
+        }
+    }
     tally.judge("killed programs", &failures)
 }
 
@@ -95,7 +150,7 @@ impl Suite<'_> {
     )]
     fn work(&self, host: &mut Host) -> Result<()> {
         for (cut, progress) in CUTS.iter().zip(&self.progress) {
-            if returns(cut) && progress.is_taken.swap(true, Ordering::Relaxed) {
+            if cut.back.is_some() && progress.is_taken.swap(true, Ordering::Relaxed) {
                 continue;
             }
             let mut is_there = false;
@@ -110,7 +165,9 @@ impl Suite<'_> {
                     }
                     self.failed(cut, point, &error);
                 }
-                is_there = returns(cut) && self.is_back(cut, host);
+                is_there = cut
+                    .back
+                    .is_some_and(|back| self.is_back(cut, back, progress, host));
             }
         }
         Ok(())
@@ -224,29 +281,53 @@ impl Suite<'_> {
             Next::Reboot => {
                 // It may be on its way down already.
                 let seen = host.boots().len();
-                drop(host.reboot());
-                ensure!(host.boots().len() > seen, "the host did not reboot");
+                let asked = host.reboot();
+                ensure!(
+                    host.boots().len() > seen,
+                    "the host did not reboot: {asked:?}"
+                );
                 settle(host)
             }
             Next::Reboots(verb) => {
                 let seen = host.boots().len();
-                // The reboot ends it, or has begun before it does.
-                drop(run(verb, plan, 1));
+                let words = words(verb, plan, self.site);
+                let ended = host.exec(words.iter().map(String::as_str));
                 host.wait_booted_after(seen, lab::host::BOOTED_WITHIN)?;
+                // The reboot ends it by a signal, or the host is down before it is run. By itself it ends only as failed.
+                if let Ok(output) = &ended {
+                    let is_killed = output.code.is_none_or(|code| code > SIGNALLED);
+                    ensure!(
+                        is_killed || output.code == Some(1),
+                        "it went back with another word: {output:?}"
+                    );
+                }
                 settle(host)
             }
         }
     }
 
-    /// Takes a host back to the start of a way; false if that is not where it is then.
-    fn is_back(&self, cut: &Cut, host: &mut Host) -> bool {
-        let back = cut
-            .back
-            .iter()
-            .try_for_each(|next| self.go_on(*next, "", host));
+    /// Takes a host back to the start of a way; false if that is not where it is then, which is noted.
+    fn is_back(&self, cut: &Cut, back: &[Next], progress: &Progress, host: &mut Host) -> bool {
+        match self.bring_back(cut, back, host) {
+            Ok(()) => {
+                progress.back.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            Err(why) => {
+                progress.not_back().push(format!("{why:#}"));
+                false
+            }
+        }
+    }
+
+    fn bring_back(&self, cut: &Cut, back: &[Next], host: &mut Host) -> Result<()> {
+        for next in back {
+            self.go_on(*next, "", host)?;
+        }
         let (stage, _) = cut.way.start.of(self.stages);
-        let is_there = || Ok::<_, anyhow::Error>(State::of(host)?.doubts(&stage.state).is_empty());
-        back.is_ok() && is_there().unwrap_or(false)
+        let doubts = State::of(host)?.doubts(&stage.state);
+        ensure!(doubts.is_empty(), "{}", doubts.join("; "));
+        Ok(())
     }
 
     fn failed(&self, cut: &Cut, point: usize, error: &anyhow::Error) {

@@ -16,7 +16,7 @@ use lab::tree::{Commit, Tree};
 use machineconfig::plan::Bundle;
 use tests::bare;
 
-use super::{configs, small_os};
+use super::{HOSTS, configs, small_os};
 
 /// How long a host may take from a boot to where nothing is under way any more.
 const SETTLED_WITHIN: Duration = Duration::from_mins(2);
@@ -61,8 +61,10 @@ impl Site {
     }
 
     /// New hosts of the old OS, which are off.
-    pub(crate) fn hosts(&self, count: usize) -> Result<Vec<Host>> {
-        (0..count).map(|_| self.host()).collect()
+    pub(crate) fn hosts(&self) -> Result<[Host; HOSTS]> {
+        let hosts: Vec<_> = (0..HOSTS).map(|_| self.host()).collect::<Result<_>>()?;
+        let array = hosts.try_into();
+        array.map_err(|_| anyhow::anyhow!("not as many hosts as there are ways"))
     }
 
     fn host(&self) -> Result<Host> {

@@ -2,6 +2,7 @@
 //! it is there.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
@@ -9,6 +10,7 @@ use machineconfig::plan::{Bundle, Digest, Mode, Owner};
 use machineconfig::verify::Expectation;
 use tests::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
+use super::HOSTS;
 use super::configs;
 use super::site::{Site, boot, expect, put_plan, reboot_held, settle};
 use super::state::{Kept, State};
@@ -25,8 +27,6 @@ pub(crate) enum Change {
     Failing,
     /// A configuration without a reboot.
     Live,
-    /// Back from there.
-    BackFromLive,
 }
 
 /// A host's disks, and what it is with them.
@@ -67,9 +67,17 @@ pub(crate) struct Stages {
     pub(crate) live: State,
 }
 
-impl Stages {
-    /// Takes a new host all the way.
-    pub(crate) fn prepare(site: &Site, host: &mut Host) -> Result<Self> {
+/// The first part of a host's way, from which all others go on.
+struct Beginning {
+    bare: Stage,
+    installed: State,
+    unfetched: Stage,
+    old: Stage,
+}
+
+impl Beginning {
+    /// Takes a new host to its old configuration, and has it fetch images.
+    fn prepare(site: &Site, host: &mut Host) -> Result<Self> {
         boot(host, false)?;
         let bare = Stage::of(host)?;
         expect(host, &[MCD_OS_BROUGHT, "guard", "--install"], 0)?;
@@ -86,37 +94,40 @@ impl Stages {
         for image in [&site.small_os, &site.new_os] {
             expect(host, &[MCD_OS, "fetch", image], 0)?;
         }
-        let old = Stage::of(host)?;
+        Ok(Self {
+            bare,
+            installed,
+            unfetched,
+            old: Stage::of(host)?,
+        })
+    }
+}
 
-        expect(host, &[MCD_OS, "apply", &site.put(host, Change::Live)?], 0)?;
-        let live = State::of(host)?;
-        let switch = |host: &mut Host, change| -> Result<Stage> {
-            old.begin(host, false)?;
-            expect(host, &[MCD_OS, "apply", &site.put(host, change)?], 4)?;
-            Stage::of(host)
-        };
-        let switched_small = switch(host, Change::Small)?.state;
-        old.begin(host, false)?;
-        expect(host, &[MCD_BROUGHT, "pivot", &site.small_os], 4)?;
-        let pivoted_small = State::of(host)?;
-        old.begin(host, false)?;
-        expect(host, &[MCD_BROUGHT, "pivot", &site.new_os], 4)?;
-        host.reboot()?;
-        settle(host)?;
-        let pivoted = State::of(host)?;
-
-        let switched = switch(host, Change::Update)?;
-        reboot_held(host)?;
-        expect(host, &[MCD_OS, "guard"], 0)?;
-        let guarded = Stage::of(host)?;
-        expect(host, &[MCD_OS, "guard", "--prove"], 0)?;
-        let new = State::of(host)?;
-
-        switch(host, Change::Failing)?;
-        reboot_held(host)?;
-        expect(host, &[MCD_OS, "guard"], 0)?;
-        let failing = Stage::of(host)?;
-        let given_up = give_up(host)?;
+impl Stages {
+    /// Takes new hosts all the way: one to where ways part, then each along one of them.
+    pub(crate) fn prepare(site: &Site, hosts: &mut [Host; HOSTS]) -> Result<Self> {
+        let [first, second, third, fourth] = hosts;
+        let Beginning {
+            bare,
+            installed,
+            unfetched,
+            old,
+        } = Beginning::prepare(site, first)?;
+        let (small, pivoted, updated, failed) = std::thread::scope(|scope| {
+            let small = scope.spawn(|| small(site, &old, first));
+            let pivoted = scope.spawn(|| pivoted(site, &old, second));
+            let updated = scope.spawn(|| updated(site, &old, third));
+            let failed = scope.spawn(|| failed(site, &old, fourth));
+            anyhow::Ok((
+                joined(small)?,
+                joined(pivoted)?,
+                joined(updated)?,
+                joined(failed)?,
+            ))
+        })?;
+        let (live, switched_small, pivoted_small) = small;
+        let (switched, guarded, new) = updated;
+        let (failing, given_up) = failed;
         Ok(Self {
             bare,
             installed,
@@ -133,6 +144,56 @@ impl Stages {
             live,
         })
     }
+}
+
+/// What a thread of a scope came to.
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    let joined = thread.join();
+    joined.map_err(|_| anyhow::anyhow!("a host's thread panicked"))?
+}
+
+/// Has a host switch for a change.
+fn switch(site: &Site, old: &Stage, host: &mut Host, change: Change) -> Result<Stage> {
+    old.begin(host, false)?;
+    expect(host, &[MCD_OS, "apply", &site.put(host, change)?], 4)?;
+    Stage::of(host)
+}
+
+/// The host that is in the old configuration already: changed without a reboot, then with the small OS, by either way.
+fn small(site: &Site, old: &Stage, host: &mut Host) -> Result<(State, State, State)> {
+    expect(host, &[MCD_OS, "apply", &site.put(host, Change::Live)?], 0)?;
+    let live = State::of(host)?;
+    let switched = switch(site, old, host, Change::Small)?.state;
+    old.begin(host, false)?;
+    expect(host, &[MCD_BROUGHT, "pivot", &site.small_os], 4)?;
+    Ok((live, switched, State::of(host)?))
+}
+
+fn pivoted(site: &Site, old: &Stage, host: &mut Host) -> Result<State> {
+    old.begin(host, false)?;
+    expect(host, &[MCD_BROUGHT, "pivot", &site.new_os], 4)?;
+    host.reboot()?;
+    settle(host)?;
+    State::of(host)
+}
+
+/// Switched, guarded, new.
+fn updated(site: &Site, old: &Stage, host: &mut Host) -> Result<(Stage, Stage, State)> {
+    let switched = switch(site, old, host, Change::Update)?;
+    reboot_held(host)?;
+    expect(host, &[MCD_OS, "guard"], 0)?;
+    let guarded = Stage::of(host)?;
+    expect(host, &[MCD_OS, "guard", "--prove"], 0)?;
+    Ok((switched, guarded, State::of(host)?))
+}
+
+/// Failing, given up.
+fn failed(site: &Site, old: &Stage, host: &mut Host) -> Result<(Stage, Stage)> {
+    switch(site, old, host, Change::Failing)?;
+    reboot_held(host)?;
+    expect(host, &[MCD_OS, "guard"], 0)?;
+    let failing = Stage::of(host)?;
+    Ok((failing, give_up(host)?))
 }
 
 impl Stages {
@@ -214,14 +275,13 @@ impl Site {
 
     fn plan(&self, change: Change) -> Result<Bundle> {
         let attempt = format!("crash-{}", ATTEMPTS.fetch_add(1, Ordering::Relaxed));
-        let (old, live) = (configs::old()?, configs::live()?);
+        let old = configs::old()?;
         let mut bundle = match change {
             Change::Update | Change::Failing => {
                 configs::plan(&attempt, &old, &configs::rebooted(&self.new_os)?)?
             }
             Change::Small => configs::plan(&attempt, &old, &configs::rebooted(&self.small_os)?)?,
-            Change::Live => configs::plan(&attempt, &old, &live)?,
-            Change::BackFromLive => configs::plan(&attempt, &live, &old)?,
+            Change::Live => configs::plan(&attempt, &old, &configs::live()?)?,
         };
         if change == Change::Failing {
             bundle.plan.expect.push(Expectation::File {

@@ -3,8 +3,8 @@
 //! The host's helper may be at work still. What it has not said that it began must be whole, and whatever
 //! boots next always.
 
-use std::fs;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::{NodeState, annotation};
@@ -16,10 +16,10 @@ use super::super::state::{Deployment, Kept};
 use super::super::tree::{self, Files, Tree};
 
 /// How long what is looked at may be in motion: a file is read while the helper takes it away.
-pub(super) const STILL_WITHIN: Duration = Duration::from_secs(10);
+const STILL_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time between two looks.
-pub(super) const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What of a host an update changes, by its bytes.
 #[derive(Debug)]
@@ -45,6 +45,49 @@ pub(super) struct Looks {
     others: Vec<(String, Bytes)>,
     /// Whether the Node has shown that the update began.
     has_begun: bool,
+    pub(super) repeats: Repeats,
+}
+
+/// How many looks found the host in motion, and were repeated.
+#[derive(Debug, Default)]
+pub(super) struct Repeats {
+    repeated: usize,
+    looks: usize,
+}
+
+impl Repeats {
+    pub(super) fn count(&mut self, is_repeated: bool) {
+        self.looks += 1;
+        self.repeated += usize::from(is_repeated);
+    }
+}
+
+impl fmt::Display for Repeats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { repeated, looks } = self;
+        write!(
+            f,
+            "{repeated} of {looks} looks were repeated, as the helper was at work"
+        )
+    }
+}
+
+/// Looks until what is found is whole; that, and whether it was in motion at first.
+///
+/// Nobody but the helper moves anything: what is torn and left alone stays torn.
+pub(super) fn until_whole<T>(mut look: impl FnMut() -> Result<T>) -> Result<(T, bool)> {
+    let until = Instant::now() + STILL_WITHIN;
+    let mut is_repeated = false;
+    loop {
+        match look() {
+            Ok(found) => return Ok((found, is_repeated)),
+            Err(_) if Instant::now() < until => {
+                is_repeated = true;
+                std::thread::sleep(PAUSE);
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 impl Bytes {
@@ -82,21 +125,16 @@ impl Looks {
             origin: Bytes::of(host)?,
             others: Vec::new(),
             has_begun: false,
+            repeats: Repeats::default(),
         })
     }
 
     /// Looks at the host after a kill. `node` was read after that, and before.
     pub(super) fn look(&mut self, host: &Host, node: &Node, killed: &str) -> Result<()> {
         self.claims(host, node)?;
-        let until = Instant::now() + STILL_WITHIN;
-        loop {
-            match self.is_whole(host, killed) {
-                Ok(()) => return Ok(()),
-                // Nobody but the helper moves anything: what is torn and left alone stays torn.
-                Err(_) if Instant::now() < until => std::thread::sleep(PAUSE),
-                Err(error) => return Err(error),
-            }
-        }
+        let ((), again) = until_whole(|| self.is_whole(host, killed))?;
+        self.repeats.count(again);
+        Ok(())
     }
 
     /// What was neither origin nor target. The host is Done in the target now.

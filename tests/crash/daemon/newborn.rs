@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use api::{NodeState, annotation};
@@ -18,7 +17,7 @@ use tests::observer::host::Fact;
 use super::super::points::TEMPORARY;
 use super::super::state::Kept;
 use super::super::tree::{self, Files, Tree};
-use super::look::{PAUSE, STILL_WITHIN, record};
+use super::look::{Repeats, record, until_whole};
 
 /// What it brings to `/etc`.
 const OWN: [&str; 5] = [
@@ -50,6 +49,7 @@ pub(super) struct Newborn {
     born: Tree,
     /// What that was after each kill.
     seen: Vec<(String, Tree)>,
+    pub(super) repeats: Repeats,
 }
 
 impl Newborn {
@@ -83,6 +83,7 @@ impl Newborn {
             target: cluster.objects().target(pool).await?,
             born: tree::read(&etc, Files::Whole, &[])?,
             seen: Vec::new(),
+            repeats: Repeats::default(),
         })
     }
 
@@ -99,15 +100,8 @@ impl Newborn {
         let state = says(annotation::STATE);
         let is_done = state == NodeState::Done.as_str();
         ensure!(is_done || state.is_empty(), "its state is {state}");
-        let until = Instant::now() + STILL_WITHIN;
-        let etc = loop {
-            match self.is_whole(host, is_done) {
-                Ok(etc) => break etc,
-                // The helper may be at work still.
-                Err(_) if Instant::now() < until => std::thread::sleep(PAUSE),
-                Err(error) => return Err(error),
-            }
-        };
+        let (etc, again) = until_whole(|| self.is_whole(host, is_done))?;
+        self.repeats.count(again);
         self.seen.push((killed.to_owned(), etc));
         Ok(())
     }

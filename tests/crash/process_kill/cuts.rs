@@ -39,9 +39,10 @@ pub(super) struct Cut {
     pub(super) next: &'static [Next],
     /// What the host may be then.
     pub(super) ends: &'static [End],
-    /// What brings the host back to the start of the way, from the first of the ends. It is put back by
-    /// its disks where this does not.
-    pub(super) back: &'static [Next],
+    /// What brings the host back from the end to the start of the way, so that one host can take one after the other:
+    /// nothing where the end is the start. Where there is none, it is put back by its disks, and hosts go the way side by
+    /// side.
+    pub(super) back: Option<&'static [Next]>,
 }
 
 const PROVE_AGAIN: &[&str] = &[MCD_OS, "guard", "--prove"];
@@ -62,7 +63,7 @@ pub(super) const CUTS: &[Cut] = &[
             Next::RunPlan(Change::Small, &[MCD_OS, "rehearse", PLAN], 0),
         ],
         ends: &[End::Old],
-        back: &[],
+        back: None,
     },
     Cut {
         way: Way {
@@ -72,7 +73,7 @@ pub(super) const CUTS: &[Cut] = &[
         between: Between::Untouched,
         next: &[Next::Run(way::REHEARSE.verb, 0)],
         ends: &[End::Old],
-        back: &[],
+        back: Some(&[]),
     },
     Cut {
         way: Way {
@@ -83,7 +84,7 @@ pub(super) const CUTS: &[Cut] = &[
         between: Between::Untouched,
         next: &[Next::Run(way::APPLY.verb, 4)],
         ends: &[End::SwitchedSmall],
-        back: &[Next::Run(way::TAKE_BACK.verb, 0)],
+        back: Some(&[Next::Run(way::TAKE_BACK.verb, 0)]),
     },
     Cut {
         way: Way {
@@ -94,7 +95,7 @@ pub(super) const CUTS: &[Cut] = &[
         between: Between::Untouched,
         next: &[Next::Run(way::TAKE_BACK.verb, 0)],
         ends: &[End::Old],
-        back: &[],
+        back: Some(&[]),
     },
     Cut {
         way: Way {
@@ -104,7 +105,7 @@ pub(super) const CUTS: &[Cut] = &[
         between: Between::Untouched,
         next: &[Next::Run(way::TAKE_BACK.verb, 0)],
         ends: &[End::Old],
-        back: &[],
+        back: Some(&[]),
     },
     Cut {
         way: Way {
@@ -118,7 +119,7 @@ pub(super) const CUTS: &[Cut] = &[
         // Another pivot is another attempt, and the one under way is in its way.
         next: &[Next::Run(way::TAKE_BACK.verb, 0), Next::Run(PIVOT, 4)],
         ends: &[End::PivotedSmall],
-        back: &[Next::Run(way::TAKE_BACK.verb, 0)],
+        back: Some(&[Next::Run(way::TAKE_BACK.verb, 0)]),
     },
     Cut {
         way: Way {
@@ -128,7 +129,9 @@ pub(super) const CUTS: &[Cut] = &[
         between: Between::Open,
         next: &[Next::Run(way::LIVE.verb, 0)],
         ends: &[End::Live],
-        back: &[Next::RunPlan(Change::BackFromLive, way::LIVE.verb, 0)],
+        // A change to the old configuration is no way back: a password stays, and a unit that is no longer named gets what
+        // the OS presets.
+        back: None,
     },
     Cut {
         way: Way {
@@ -137,64 +140,58 @@ pub(super) const CUTS: &[Cut] = &[
         },
         between: Between::Open,
         next: &[Next::Run(way::LIVE_BACK.verb, 0)],
-        // What was at its end already is not taken back.
+        // What was at its end already is not taken back. Its runs would have this to be swept now, and that then: other points
+        // each time.
         ends: &[End::Old, End::Live],
-        back: &[],
+        back: None,
     },
     Cut {
         way: way::LIVE_BACK,
         between: Between::Open,
         next: &[Next::Run(way::LIVE_BACK.verb, 0)],
         ends: &[End::Old],
-        back: &[],
+        back: Some(&[]),
     },
     Cut {
         way: way::FINISH,
         between: Between::Whole,
         next: &[Next::Run(PROVE_AGAIN, 0)],
         ends: &[End::New],
-        back: &[],
+        back: None,
     },
     Cut {
         way: way::PROVE,
         between: Between::Whole,
         next: &[Next::Run(PROVE_AGAIN, 0)],
         ends: &[End::New],
-        back: &[],
+        back: None,
     },
     Cut {
         way: way::GIVE_UP,
         between: Between::Whole,
         next: &[Next::Reboots(way::GIVE_UP.verb)],
         ends: &[End::Old],
-        back: &[],
+        back: None,
     },
     Cut {
         way: way::UNDO,
         between: Between::Whole,
         next: &[Next::Run(PROVE_AGAIN, 0)],
         ends: &[End::Old],
-        back: &[],
+        back: None,
     },
     Cut {
         way: way::GO_BACK,
         between: Between::Whole,
         next: &[Next::Run(way::GO_BACK.verb, 4), Next::Reboot],
         ends: &[End::Old],
-        back: &[],
+        back: None,
     },
     Cut {
         way: way::INSTALL,
         between: Between::Own,
         next: &[Next::Run(&[MCD_OS_BROUGHT, "guard", "--install"], 0)],
         ends: &[End::Installed],
-        back: &[],
+        back: None,
     },
 ];
-
-/// Whether the end of a cut is the start of its way, so that one host can take one after the other.
-///
-/// One that may end in two ways leaves now this to be swept and now that: its runs would have other points each time.
-pub(super) fn returns(cut: &Cut) -> bool {
-    cut.way.start == Start::Old && cut.ends.len() == 1
-}
