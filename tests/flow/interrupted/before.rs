@@ -52,8 +52,7 @@ impl Scene {
         self.cluster.daemon(NODE)?.signal(Signal::KILL)?;
         one_unit(Some(&left)).await?;
         self.phase("Fetching").await?;
-        self.fast()?;
-        self.back_to_origin().await?;
+        self.restore().await?;
 
         let was_degraded = self.showed_since(since, |shown| {
             shown.get(annotation::STATE).map(String::as_str) == Some("Degraded")
@@ -63,13 +62,23 @@ impl Scene {
     }
 
     pub(crate) async fn only_the_newest_target_is_booted(&self) -> Result<()> {
-        let boots = self.boots()?.len();
+        let (since, boots) = (Timestamp::now(), self.boots()?.len());
         let passed = self
             .cluster
             .image(&Overlay::version("passed").ballast(BALLAST_BYTES, 9))?;
         let last = self.os("last")?;
         self.fetches_slowly(&passed).await?;
-        let target = self.ask(&json!({ "osImageURL": last.reference })).await?;
+        let target = self.target_of(&last).await?;
+        // Before the first one is through: the daemon has turned to the other.
+        until("the daemon to fetch the newest", SOON, async || {
+            let waits_for_it = self.showed_since(since, |shown| {
+                let waits_for = shown.get(annotation::WAITS_FOR);
+                waits_for.is_some_and(|what| what.contains(&last.reference))
+            })?;
+            let not_yet = || "it waits for something else".to_owned();
+            Ok(waits_for_it.then_some(()).ok_or_else(not_yet))
+        })
+        .await?;
         self.fast()?;
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
         self.runs(&last)?;

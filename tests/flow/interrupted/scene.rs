@@ -92,13 +92,19 @@ impl Scene {
         for hold in Hold::ALL {
             hold.let_go(self.host()?)?;
         }
-        self.fast()?;
         self.no_budget()?;
         self.in_control_plane(false).await?;
         self.of_topology(None).await?;
         let no_image = layered_in(&Value::Null);
         self.cluster.objects().patch_node(NODE, &no_image).await?;
         self.pause(false).await?;
+        self.cluster.remove_config(CONFIG).await?;
+        // Only then is what it may be fetching not fetched to its end.
+        self.node_is("told where it was born", DONE_WITHIN, |node| {
+            objects::annotation(node, annotation::DESIRED_CONFIG) == self.origin
+        })
+        .await?;
+        self.fast()?;
         self.back_to_origin().await
     }
 
