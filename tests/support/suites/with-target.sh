@@ -31,11 +31,11 @@ if [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$checkout" ]; then
     echo "$checkout" >"$CARGO_TARGET_DIR/checkout"
 fi
 
-# A directory of another key is kept for two weeks after its last use.
-find "$all" -mindepth 1 -maxdepth 1 -type d -not -name "$key" -print0 | while IFS= read -r -d '' old; do
-    [ -n "$(find "$old/in-use" -mtime -14 2>/dev/null)" ] || rm -rf "$old"
-done
+# Of directories with another key, the one that was used last is kept: a branch may have another lock file.
 touch "$CARGO_TARGET_DIR/in-use"
+ls -dt "$all"/*/ | tail -n +3 | while read -r old; do
+    flock --nonblock "$old/in-use" rm -rf "$old" || true
+done
 
 # The lock is this shell's alone: a program that outlives the command does not hold it.
 "$@" 9>&-

@@ -123,7 +123,7 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "demo",
         executable: ("tests", "mutants"),
         tests: &["the_true_programs_are_proven"],
-        own: &["tests/demo", "tests/flow/mutants"],
+        own: &["tests/demo", "tests/flow/mutants", "tests/mutants"],
         ..SUITE
     },
     Suite {
