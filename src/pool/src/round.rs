@@ -1,18 +1,7 @@
 //! Assignments that were claimed and may not be visible on their nodes yet.
 //!
-//! Two controllers may run at once for a moment, and a write may be delayed for any time. The budget holds nevertheless:
-//!
-//! 1. A controller reads the pool, *then* lists its nodes, then decides.
-//! 2. It claims the round: it writes the nodes it will tell, each with the `resourceVersion` that it read, to an annotation of the
-//!    pool, guarded by the pool's `resourceVersion`. Of two that decided from the same pool one fails and starts over.
-//! 3. It tells the nodes, each write guarded by that node's `resourceVersion`.
-//!
-//! A claimed node whose version is still the claimed one may be told at any moment by whoever claimed it, so it counts as out for
-//! everyone. Once its version has changed, either it was told, which its annotation shows, or that write can no longer succeed. So a
-//! later round may drop the node, and nothing depends on a clock.
-//!
-//! A pause stops a round between two of its writes, as soon as the controller knows of it ([`crate::view::PoolView::may_tell`]). Who was
-//! claimed and not told stays claimed.
+//! The order of reads and guarded writes keeps the budget, without a clock and without trust in the
+//! lease: see `docs/protocols/round.md` and `docs/decisions/0007-rounds-are-claimed.md`.
 
 use std::collections::BTreeMap;
 
