@@ -2,7 +2,8 @@
 //!
 //! A stamp is a file `<cache>/green/<suite>-<digest of its inputs>`. Inputs are the bytes of the stripped programs that the suite
 //! runs, the sources of its test executable and of the lab, `deploy/`, the shared definitions, the compiler, the lock file, the
-//! kernel and the versions of the host's tools. What they leave out is the weather of the machine: `make proof` ignores them.
+//! kernel, the versions of the host's tools and of the packages in the base tree. What they leave out is the weather of the machine:
+//! `make proof` ignores them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -99,6 +100,9 @@ impl Inputs {
             workspace.output("uname", &["--kernel-release"])?,
             workspace.output("dpkg-query", &[&["--show"], TOOLS.as_slice()].concat())?,
         ];
+        // The versions of the base tree's packages, which its recipe does not name. It is there by now.
+        let lab = workspace.built().join("debug/lab");
+        outside.push(workspace.output(&lab.to_string_lossy(), &["prepare"])?);
         for path in shared(&workspace.root.join("../shared/data/crds"))? {
             outside.push(digest(&[&fs::read(&path)?]));
         }

@@ -22,7 +22,8 @@ enum Command {
     ControlPlane(ControlPlaneArgs),
     /// Hosts and a registry, without a control plane.
     Hosts(HostsArgs),
-    /// Nothing: builds the control plane and the base tree into the cache, where they are missing.
+    /// Nothing: builds the control plane and the base tree into the cache, where they are missing, and
+    /// prints the digest of the tree's packages.
     Prepare,
 }
 
@@ -70,9 +71,10 @@ fn prepare() -> Result<()> {
     std::thread::scope(|scope| {
         let tree = scope.spawn(Tree::ready);
         Programs::find()?;
-        tree.join()
+        let tree = tree
+            .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok(())
+        Ok(writeln!(stdout(), "tree {}", tree.packages())?)
     })
 }
 
