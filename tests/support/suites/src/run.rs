@@ -30,6 +30,9 @@ pub(crate) fn test(workspace: &Workspace, names: &[&str]) -> Result<bool> {
         [] => matches!(suite.when, When::Test | When::Changed(_)),
         names => names.contains(&suite.name),
     };
+    if names.is_empty() {
+        picks_no_mutants()?;
+    }
     let selection = Selection {
         suites: SUITES.iter().filter(is_chosen).collect(),
         profile: Profile::Dev,
@@ -45,8 +48,18 @@ pub(crate) fn test(workspace: &Workspace, names: &[&str]) -> Result<bool> {
     report.end(workspace)
 }
 
+/// A whole run keeps that it was green, which some of the mutants do not show.
+fn picks_no_mutants() -> Result<()> {
+    ensure!(
+        setting("SLIPWAY_MUTANTS").is_none(),
+        "SLIPWAY_MUTANTS picks some of the mutants: only with SUITE=mutants"
+    );
+    Ok(())
+}
+
 /// Parts of the proof, one after another. No stamp is honoured.
 pub(crate) fn proof(workspace: &Workspace, parts: &[Part]) -> Result<bool> {
+    picks_no_mutants()?;
     let is_clean = workspace.is_clean()?;
     let mut all = true;
     for part in parts {
