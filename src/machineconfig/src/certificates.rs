@@ -1,6 +1,6 @@
 //! Certificates that a cluster rotates under its nodes, outside of configurations: which files a node has of them, and what is in those.
 //!
-//! Source: `daemon.md` 7.4.
+//! Source: `docs/reference/daemon.md`, "Certificates".
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::spec::Spec;
 
-/// What differs, by section. Source: `daemon.md` 3.2.
+/// What differs, by section. Source: `docs/reference/daemon.md`, "Differences".
 #[expect(
     clippy::struct_excessive_bools,
     reason = "one for each section, none decides alone"

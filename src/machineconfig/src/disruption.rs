@@ -3,7 +3,7 @@
 //! - [`Policies`]: what an administrator says about files, units and keys
 //! - [`decide`]: what a change comes to
 //!
-//! Source: `daemon.md` 3.3 and 3.4.
+//! Source: `docs/reference/daemon.md`, "Disruption policies" and "Registries and drains".
 
 mod order;
 mod policy;

@@ -4,7 +4,7 @@
 //! - [`Config::to_value`]: [`Config`] to JSON, empty members left out
 //! - [`content`]: the bytes behind a [`Resource`]
 //!
-//! Source: `coreos/ignition`, configuration specifications; `controller.md` 2.4 and 2.8.
+//! Source: `coreos/ignition`, configuration specifications; `docs/reference/controller.md`, "Source checks" and "Ignition versions".
 
 pub mod content;
 mod disks;
@@ -62,7 +62,7 @@ pub enum Error {
 /// Shape: the JSON object of a MachineConfig's `spec.config`; `null` and `{}` are a configuration that asks for nothing. The result is
 /// of version [`VERSION`], whatever was read.
 /// Warnings: members that the version read does not know, which are lost, and what the specification merely advises against.
-/// Source: `controller.md` 2.4 and 2.8, `daemon.md` 3.1.
+/// Source: `docs/reference/controller.md`, "Source checks" and "Ignition versions"; `docs/reference/daemon.md`, "Refused changes".
 ///
 /// # Errors
 /// [`Error`], each naming the JSON path and the value; contents of files, keys and password hashes are never named.

@@ -3,7 +3,8 @@
 //! An argument is one `key` or `key=value`, with the quotes it was written with: `rpm-ostree`, the boot entry and `/proc/cmdline` all show
 //! them. Order and repeats matter: `console=` may repeat, and `hugepages=` belongs to the `hugepagesz=` before it.
 //!
-//! Source: MachineConfig `spec.kernelArguments`; kernel documentation, "kernel-parameters"; `daemon.md` 3.8 and 4.1.
+//! Source: MachineConfig `spec.kernelArguments`; kernel documentation, "kernel-parameters";
+//! `docs/reference/daemon.md`, "OS image and kernel arguments" and "Checks".
 
 /// Bytes the kernel reads, with the final NUL (`COMMAND_LINE_SIZE` on x86-64, the smallest of those supported).
 pub const COMMAND_LINE_SIZE: usize = 2048;

@@ -1,11 +1,11 @@
 //! Merging Ignition configurations: a child over a parent.
 //!
 //! What both leave open stays open; what the child says wins; lists are merged by key, the parent's items in place and the child's new
-//! ones after them. The rules are those of `coreos/ignition`'s `config/merge` (`controller.md` 2.7) with one exception: bytes, compression
-//! and hash of a file belong together. A child that brings bytes inherits neither the parent's compression nor its hash: a plain file
-//! over a compressed one would be unpacked, and fail (OCPBUGS-55327). What it leaves unset counts as `""` while it is merged, and is
-//! unset in the result, as the original has it: the name of a rendered configuration is a hash of it. A child that brings no bytes, such
-//! as a mode alone, leaves the parent's packed as they are; the original forgets that they are packed.
+//! ones after them. The rules are those of `coreos/ignition`'s `config/merge` (`docs/reference/controller.md`, "Ignition merge") with one
+//! exception: bytes, compression and hash of a file belong together. A child that brings bytes inherits neither the parent's compression
+//! nor its hash: a plain file over a compressed one would be unpacked, and fail (OCPBUGS-55327). What it leaves unset counts as `""` while
+//! it is merged, and is unset in the result, as the original has it: the name of a rendered configuration is a hash of it. A child that
+//! brings no bytes, such as a mode alone, leaves the parent's packed as they are; the original forgets that they are packed.
 //!
 //! Laws: `merge(a, nothing)` is `a`; `merge(nothing, a)` is `a`; and `merge(merge(a, b), c)` is `merge(a, merge(b, c))`, unless a path
 //! changes its kind or a kernel argument its list on the way, or a header is removed: what is removed is forgotten by one grouping and
@@ -27,7 +27,7 @@ use keyed::{Keyed, drop_keys, headers, list, union};
 ///
 /// Shape: both of the internal version, as [`crate::ignition::parse`] returns them. Two valid configurations may merge into one that is
 /// not, such as a file below a new link: validate the result.
-/// Source: `controller.md` 2.7.
+/// Source: `docs/reference/controller.md`, "Ignition merge".
 pub fn merge(parent: Config, child: Config) -> Config {
     parent.merge(child)
 }

@@ -1,8 +1,9 @@
 //! The name of a rendered configuration: what it says, hashed.
 //!
 //! `rendered-<pool>-<hash>`, where the hash is the MD5 of a constant salt and the spec as YAML, so that equal specs have equal names and a
-//! changed one gets a new name (`controller.md` 2.11). The YAML is, byte for byte, what the original prints: a cluster that is adopted
-//! keeps its names, and no node is told to update for nothing. MD5 guards nothing here; it is part of the name's form.
+//! changed one gets a new name (`docs/reference/controller.md`, "Rendered name"). The YAML is, byte for byte, what the original prints: a
+//! cluster that is adopted keeps its names, and no node is told to update for nothing. MD5 guards nothing here; it is part of the name's
+//! form.
 
 mod scalar;
 mod yaml;
@@ -25,7 +26,7 @@ const SALT: [u8; 80] = [
 ///
 /// Shape: `spec` is the whole spec as JSON, all seven members present, the Ignition configuration printed by
 /// [`crate::ignition::Config::to_value`].
-/// Source: `controller.md` 2.11.
+/// Source: `docs/reference/controller.md`, "Rendered name".
 pub fn rendered_name(pool: &str, spec: &Value) -> String {
     let mut hash = Md5::new();
     hash.update(SALT);

@@ -72,17 +72,17 @@ const USER_CA: &str = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca
 pub(crate) const REGISTRY_CERTIFICATES: &str = "/etc/docker/certs.d";
 const REGISTRY_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
 
-/// Written at first boot, then kept up to date as certificates rotate. Source: `daemon.md` 3.6.
+/// Written at first boot, then kept up to date as certificates rotate. Source: `docs/reference/daemon.md`, "Files".
 pub(crate) fn is_written_once(path: &str) -> bool {
     path == KUBELET_CA
 }
 
-/// Stays when no configuration names it any more: the cluster writes it too. Source: `daemon.md` 3.6.
+/// Stays when no configuration names it any more: the cluster writes it too. Source: `docs/reference/daemon.md`, "Files".
 pub(crate) fn is_never_released(path: &str) -> bool {
     [KUBELET_CA, CLOUD_CA, USER_CA].contains(&path) || is_within(path, REGISTRY_CERTIFICATES)
 }
 
-/// Changes without a configuration. Source: `daemon.md` 4.1.
+/// Changes without a configuration. Source: `docs/reference/daemon.md`, "Checks".
 pub(crate) fn is_never_verified(path: &str) -> bool {
     [KUBELET_CA, CLOUD_CA, REGISTRY_SECRET].contains(&path)
 }

@@ -85,7 +85,7 @@ pub struct Refusals(pub Vec<Reason>);
 
 /// Plans an update.
 ///
-/// Source: `daemon.md` 3.1 to 3.7.
+/// Source: `docs/reference/daemon.md`, "Refused changes" to "SSH keys and password".
 ///
 /// # Errors
 /// [`Refusals`], all of them, each naming field and object.

@@ -1,6 +1,7 @@
 //! Whether a host can go from one MachineConfig to another without being installed anew.
 //!
-//! Source: `daemon.md` 3.1, `controller.md` 2.9; the texts are the original's.
+//! Source: `docs/reference/daemon.md`, "Refused changes"; `docs/reference/controller.md`, "Reconcilability". The texts are those of
+//! OpenShift's MCO.
 
 use std::fmt;
 

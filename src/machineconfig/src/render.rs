@@ -1,6 +1,6 @@
 //! Rendering: the MachineConfigs of a pool made one.
 //!
-//! Source: `controller.md` 2.3 to 2.6, 2.10 and 2.12.
+//! Source: `docs/reference/controller.md`, "Rendering order of work" to "Merge fields", and "Rendered size".
 
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::ignition::{self, Warning};
 
-/// Extensions a host may be asked for. Source: `controller.md` 2.4.
+/// Extensions a host may be asked for. Source: `docs/reference/controller.md`, "Source checks".
 const EXTENSIONS: [&str; 7] = [
     "two-node-ha",
     "ipsec",
@@ -113,7 +113,7 @@ impl Spec {
     /// Reads the `spec` of a MachineConfig; absent members ask for nothing.
     ///
     /// Warnings: members of the Ignition configuration that are lost, by their path in it.
-    /// Source: `controller.md` 1.1 and 2.4.
+    /// Source: `docs/reference/controller.md`, "MachineConfig" and "Source checks".
     ///
     /// # Errors
     /// [`Error`], naming the field.
@@ -272,7 +272,7 @@ impl MachineConfig {
 
     /// The record of this configuration on a node: the object as JSON, without what only the API server needs.
     ///
-    /// Source: `daemon.md` 2.5, `/etc/machine-config-daemon/currentconfig`.
+    /// Source: `docs/reference/daemon.md`, "Host files"; `/etc/machine-config-daemon/currentconfig`.
     pub fn record(&self) -> Vec<u8> {
         let object = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1",

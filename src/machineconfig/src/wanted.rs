@@ -9,7 +9,7 @@ use crate::spec::Spec;
 
 /// Where units are.
 const UNITS: &str = "/etc/systemd/system";
-/// Mode of a file that names none. Source: `daemon.md` 3.6.
+/// Mode of a file that names none. Source: `docs/reference/daemon.md`, "Files".
 const FILE_MODE: u32 = 0o644;
 /// The only account a configuration changes.
 pub(crate) const CORE: &str = "core";

@@ -87,7 +87,7 @@ pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>)
 /// A machine joins with the configuration of a custom pool before anybody can have labelled its Node. `owner` tells the uid of the pool
 /// that a rendered configuration was made for.
 ///
-/// Source: `controller.md` 3.10.
+/// Source: `docs/reference/controller.md`, "First labels".
 pub fn born_in<'a>(
     node: &NodeView,
     pools: impl IntoIterator<Item = &'a PoolView>,

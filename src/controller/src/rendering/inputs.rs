@@ -44,7 +44,7 @@ pub enum Preparation {
 
 /// Decides what a pool's rendering depends on.
 ///
-/// Source: upstream's render controller, `controller.md` 2.2 and 2.3, as far as there are producers of configurations.
+/// Source: `docs/reference/controller.md`, "Rendering order of work", as far as there are producers of configurations.
 pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     let selector = match &pool.view.config_selector {
         // The pool's own condition says what is wrong with it.

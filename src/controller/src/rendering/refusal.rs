@@ -11,7 +11,7 @@ use crate::store::Pool;
 
 /// Why the pool's nodes cannot follow, with the source to blame; nothing when they can, or when what they run is not there to be compared.
 ///
-/// Source: upstream's render controller, `controller.md` 2.9.
+/// Source: `docs/reference/controller.md`, "Reconcilability".
 ///
 /// # Errors
 /// Those of the API server.

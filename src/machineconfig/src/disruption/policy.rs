@@ -172,7 +172,7 @@ fn text<'a>(object: &'a Value, member: &str, at: &str) -> Result<&'a str, Error>
         })
 }
 
-/// The policies of a cluster whose administrator says nothing. Source: `daemon.md` 3.3.
+/// The policies of a cluster whose administrator says nothing. Source: `docs/reference/daemon.md`, "Disruption policies".
 impl Default for Policies {
     fn default() -> Self {
         let restart = |unit: &str| Action::Restart(unit.to_owned());

@@ -2,7 +2,7 @@
 //!
 //! Harmless is what only adds places for images named by digest: nothing that was found before is found elsewhere, or not at all.
 //!
-//! Source: `daemon.md` 3.4; containers-registries.conf(5).
+//! Source: `docs/reference/daemon.md`, "Registries and drains"; containers-registries.conf(5).
 
 use serde::Deserialize;
 

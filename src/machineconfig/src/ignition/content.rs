@@ -47,9 +47,9 @@ pub enum Error {
 
 /// The bytes of a resource.
 ///
-/// Shape: `source` absent or empty is an empty file; else a `data:` URL (RFC 2397), percent-encoded or base64. `verification.hash` is over the
-/// decompressed bytes.
-/// Source: `daemon.md` 3.6; Ignition specification, `storage.files[].contents`.
+/// Shape: `source` absent or empty is an empty file; else a `data:` URL (RFC 2397), percent-encoded or base64. `verification.hash` is over
+/// the decompressed bytes.
+/// Source: `docs/reference/daemon.md`, "Files"; Ignition specification, `storage.files[].contents`.
 ///
 /// # Errors
 /// [`Error`], by what is wrong with the resource.

@@ -3,7 +3,7 @@
 //! Specification 2 allows what 3 does not: the same file, unit or user twice. The last one wins, as it does on a host that follows the
 //! list; then each member is said in the words of specification 3.
 //!
-//! Source: `controller.md` 2.8; `coreos/ign-converter`, `translate/v23tov30`.
+//! Source: `docs/reference/controller.md`, "Ignition versions"; `coreos/ign-converter`, `translate/v23tov30`.
 
 mod dedupe;
 mod schema;

@@ -2,7 +2,7 @@
 
 use super::{Machine, Phase};
 
-/// The `state` annotation: `daemon.md` 1.
+/// The `state` annotation: `docs/reference/daemon.md`, "Node annotations".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Verified in `currentConfig`, nothing to do.
@@ -27,7 +27,7 @@ impl State {
     }
 }
 
-/// The longest `reason`, in characters: `daemon.md` 1.
+/// The longest `reason`, in characters: `docs/reference/daemon.md`, "Node annotations".
 const REASON_CHARS: usize = 2000;
 
 impl Phase {

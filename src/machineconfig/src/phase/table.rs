@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{Command, Event, Machine, Observation, Phase, Stage, Trouble, Unexpected};
 use crate::plan::Target;
 
-/// The first wait before a failed update is tried again, doubled each time: `daemon.md` 2.2.
+/// The first wait before a failed update is tried again, doubled each time: `docs/reference/daemon.md`, "Retries".
 pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// The longest such wait: `daemon.md` 2.2.
+/// The longest such wait: `docs/reference/daemon.md`, "Retries".
 const LAST_RETRY: Duration = Duration::from_mins(1);
 /// The first and the longest wait, in service, before a node is drained again for an update that failed after the drain. Every try
 /// costs all pods of the node a restart.

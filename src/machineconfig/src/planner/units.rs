@@ -1,7 +1,7 @@
 //! Masks and enablement: what changes of a unit besides its files.
 //!
-//! On a running system only units of which something else is wanted than before are touched (`daemon.md` 8, rows 12 and 13): a unit that
-//! is disabled and enabled again for nothing is a unit that a power cut leaves disabled.
+//! On a running system only units of which something else is wanted than before are touched (`docs/reference/daemon.md`, "Units"): a unit
+//! that is disabled and enabled again for nothing is a unit that a power cut leaves disabled.
 //!
 //! Enabling and disabling take others along: what `[Install]` names in `Also=`, and all instances of a template. First what is to be
 //! enabled, then what is not, as the original; then once more what is to be enabled and is not any more: what a unit of the OS takes along

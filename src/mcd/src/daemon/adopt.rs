@@ -12,7 +12,7 @@ use super::observe::{self, RECORD};
 
 /// Flat map of annotations that the config server gave the machine with its first configuration.
 ///
-/// Source: `daemon.md` 2.4.
+/// Source: `docs/reference/daemon.md`, "First annotations".
 const FIRST_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
 
 /// Why a node cannot be adopted.

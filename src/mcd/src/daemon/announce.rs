@@ -1,6 +1,7 @@
 //! Events and the log lines that people search for.
 //!
-//! Source: `daemon.md` 5 for reasons and words. Few are sent: each is a request, and the annotations hold the rest.
+//! Source: `docs/reference/daemon.md`, "Events and metrics" for reasons and words. Few are sent: each is a request, and the annotations
+//! hold the rest.
 
 use std::sync::Mutex;
 

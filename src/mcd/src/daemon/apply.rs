@@ -94,7 +94,7 @@ async fn go_down(helper: &Helper) -> Event {
             }
         }
     }
-    // Source: `daemon.md` 2.10; clients look for these words.
+    // Source: `docs/reference/daemon.md`, "Failures"; clients look for these words.
     Event::Failed(format!(
         "reboot command failed, something is seriously wrong: {cause}"
     ))

@@ -7,7 +7,7 @@
 //! - [`files`]: bundles in `/etc`
 //! - [`rotation`]: the CA by which this node knows the API server
 //!
-//! Source: `daemon.md` 7.4, 7.5.
+//! Source: `docs/reference/daemon.md`, "Certificates".
 
 pub mod files;
 pub mod rotation;

@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::publish::drain_value;
 
-/// After this time a drain that makes no headway is worth an event: `controller.md` 4.2.
+/// After this time a drain that makes no headway is worth an event: `docs/reference/controller.md`, "Drain limits".
 pub const SLOW: Duration = Duration::from_mins(10);
 
-/// After this time the node counts as degraded; the drain goes on: `daemon.md` 3.5.
+/// After this time the node counts as degraded; the drain goes on: `docs/reference/daemon.md`, "Drain".
 pub const OVERDUE: Duration = Duration::from_hours(1);
 
 /// What a drain tells on its way.

@@ -19,8 +19,8 @@ const STATES: [State; 4] = [
 
 /// What the daemon counts.
 ///
-/// Shape: names of the original where it has them (`daemon.md` 5); its `reason` and `err` labels are left out, as every text would be a
-/// series of its own. The reason is in the annotation.
+/// Shape: names of the original where it has them (`docs/reference/daemon.md`, "Events and metrics"); its `reason` and `err` labels are
+/// left out, as every text would be a series of its own. The reason is in the annotation.
 #[derive(Debug)]
 pub struct Figures {
     now: fn() -> Timestamp,

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::publish::uncordon_value;
 
-/// How long the kubelet may take to say Ready: `daemon.md` 3.11.
+/// How long the kubelet may take to say Ready: `docs/reference/daemon.md`, "Return to service".
 const READY_LIMIT: Duration = Duration::from_mins(10);
 
 /// Why the node is not in service again.

@@ -109,7 +109,7 @@ pub enum Error {
 
 /// The cluster's proxy, where an installer or a MachineConfig wrote it.
 ///
-/// Source: `daemon.md` 2.5.
+/// Source: `docs/reference/daemon.md`, "Host files".
 const PROXY_SETTINGS: &str = "/etc/mco/proxy.env";
 
 /// How long a fetch or a rehearsal may take. A registry that says nothing any more ends here, and is asked again. Whole layers of a native

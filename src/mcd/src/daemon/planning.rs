@@ -27,7 +27,8 @@ use super::observe::RECORD;
 /// First and longest wait between two tries to read an object.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// How often the policies are read until the operator has caught up with them, and how long: `daemon.md` 3.3.
+/// How often the policies are read until the operator has caught up with them, and how long:
+/// `docs/reference/daemon.md`, "Disruption policies".
 const POLICY_PACE: Duration = Duration::from_secs(5);
 const POLICY_TRIES: u32 = 24;
 
@@ -137,7 +138,7 @@ impl Planner<'_> {
     /// Plans the way from `from` to `to` on a host of which `facts` are read meanwhile, and stores it there.
     ///
     /// The origin is read on the host, which knows it best; only a host whose record is another reads it from the cluster, so that a
-    /// rendered configuration that was deleted stops no update (`daemon.md` 8.3).
+    /// rendered configuration that was deleted stops no update (`docs/reference/daemon.md`, "Failures").
     ///
     /// # Errors
     /// All of [`NoPlan`].

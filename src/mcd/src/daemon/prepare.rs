@@ -12,7 +12,7 @@ use super::helper::{self, Helper, Outcome, Priority, Report};
 use super::planning::Stored;
 
 /// How long a verb that fails is tried again before the node counts as degraded: a registry or a DNS server may be away for a while
-/// (`daemon.md` 8.8 asks for five minutes at least).
+/// (`docs/reference/daemon.md`, "Retries").
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// First and longest wait between two tries.

@@ -70,7 +70,7 @@ impl Shown {
 
     /// What changes on `node` to show this.
     ///
-    /// Source: `daemon.md` 1 for the keys of the original.
+    /// Source: `docs/reference/daemon.md`, "Node annotations" for the keys of OpenShift's MCO.
     pub fn change(&self, node: &Node) -> Change {
         let mut change = Change::default();
         if self.phase == "Starting" {
