@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+mod citations;
+
 /// What the thinking crates may call: parsing, hashing, and nothing that waits, opens or tells the time.
 const THINKING: [&str; 14] = [
     "api",
@@ -142,7 +144,7 @@ fn no_product_crate_has_a_fault() {
         let fault = features.keys().find(|feature| feature.contains("mutant"));
         assert_eq!(fault, None, "{} has a fault", package["name"]);
     }
-    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"));
+    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"), "rs");
     assert!(sources.len() > 100, "only {} sources", sources.len());
     for path in sources {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -152,14 +154,14 @@ fn no_product_crate_has_a_fault() {
     }
 }
 
-/// All Rust sources below a folder.
-fn sources(dir: &Path) -> Vec<PathBuf> {
+/// All files below a folder whose names end so.
+fn sources(dir: &Path, end: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.extend(sources(&path, end));
+        } else if path.extension().is_some_and(|its| its == end) {
             found.push(path);
         }
     }

@@ -1,0 +1,55 @@
+//! Citations of `docs/reference`: each names a page that exists, and headings in quotes that the page has.
+
+use std::path::Path;
+
+use super::sources;
+
+#[test]
+fn cited_pages_and_headings_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let files = [
+        ("src", "rs"),
+        ("tests", "rs"),
+        ("deploy", "yaml"),
+        ("docs", "md"),
+    ];
+    let mut count = 0;
+    for path in files
+        .iter()
+        .flat_map(|(folder, end)| sources(&root.join(folder), end))
+    {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (page, headings) in text.split("docs/reference/").skip(1).filter_map(citation) {
+            let cited = std::fs::read_to_string(root.join(format!("docs/reference/{page}.md")));
+            let cited = cited.unwrap_or_default();
+            assert!(!cited.is_empty(), "{} cites page {page:?}", path.display());
+            for heading in headings {
+                let is_there = cited.contains(&format!("\n## {heading}\n"));
+                assert!(
+                    is_there,
+                    "{} cites {heading:?} of page {page:?}",
+                    path.display()
+                );
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 40, "only {count} headings are cited");
+}
+
+/// The page and the headings at the beginning of a text; nothing where it names no page.
+fn citation(text: &str) -> Option<(&str, Vec<&str>)> {
+    let (page, rest) = text.split_once(".md`")?;
+    let mut parts = rest.split('"');
+    let mut headings = Vec::new();
+    while parts
+        .next()
+        .is_some_and(|joint| [", ", " and ", " to ", ", and "].contains(&joint))
+    {
+        headings.extend(parts.next());
+    }
+    let is_name = page
+        .bytes()
+        .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    is_name.then_some((page, headings))
+}
