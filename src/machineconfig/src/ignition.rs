@@ -62,7 +62,7 @@ pub enum Error {
 /// Shape: the JSON object of a MachineConfig's `spec.config`; `null` and `{}` are a configuration that asks for nothing. The result is
 /// of version [`VERSION`], whatever was read.
 /// Warnings: members that the version read does not know, which are lost, and what the specification merely advises against.
-/// Source: `docs/reference/controller.md`, "Source checks" and "Ignition versions"; `docs/reference/daemon.md`, "Refused changes".
+/// Source: `docs/reference/controller.md`, "Source checks" and "Ignition versions"; `docs/reference/daemon.md`, "Rejected changes".
 ///
 /// # Errors
 /// [`Error`], each naming the JSON path and the value; contents of files, keys and password hashes are never named.

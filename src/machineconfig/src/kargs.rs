@@ -4,7 +4,7 @@
 //! them. Order and repeats matter: `console=` may repeat, and `hugepages=` belongs to the `hugepagesz=` before it.
 //!
 //! Source: MachineConfig `spec.kernelArguments`; kernel documentation, "kernel-parameters";
-//! `docs/reference/daemon.md`, "OS image and kernel arguments" and "Checks".
+//! `docs/reference/daemon.md`, "OS image and kernel arguments" and "Verification".
 
 /// Bytes the kernel reads, with the final NUL (`COMMAND_LINE_SIZE` on x86-64, the smallest of those supported).
 pub const COMMAND_LINE_SIZE: usize = 2048;

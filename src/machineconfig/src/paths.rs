@@ -82,7 +82,7 @@ pub(crate) fn is_never_released(path: &str) -> bool {
     [KUBELET_CA, CLOUD_CA, USER_CA].contains(&path) || is_within(path, REGISTRY_CERTIFICATES)
 }
 
-/// Changes without a configuration. Source: `docs/reference/daemon.md`, "Checks".
+/// Changes without a configuration. Source: `docs/reference/daemon.md`, "Verification".
 pub(crate) fn is_never_verified(path: &str) -> bool {
     [KUBELET_CA, CLOUD_CA, REGISTRY_SECRET].contains(&path)
 }

@@ -85,7 +85,7 @@ pub struct Refusals(pub Vec<Reason>);
 
 /// Plans an update.
 ///
-/// Source: `docs/reference/daemon.md`, "Refused changes" to "SSH keys and password".
+/// Source: `docs/reference/daemon.md`, "Rejected changes" to "SSH keys and password".
 ///
 /// # Errors
 /// [`Refusals`], all of them, each naming field and object.

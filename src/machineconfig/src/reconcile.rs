@@ -1,6 +1,6 @@
 //! Whether a host can go from one MachineConfig to another without being installed anew.
 //!
-//! Source: `docs/reference/daemon.md`, "Refused changes"; `docs/reference/controller.md`, "Reconcilability". The texts are those of
+//! Source: `docs/reference/daemon.md`, "Rejected changes"; `docs/reference/controller.md`, "Reconcilability". The texts are those of
 //! OpenShift's MCO.
 
 use std::fmt;

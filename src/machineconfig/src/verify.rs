@@ -17,7 +17,7 @@ use crate::plan::{Digest, Mode, Owner};
 
 /// One thing that must hold on the running host. All are local: none needs a network.
 ///
-/// Source: `docs/reference/daemon.md`, "Checks", with owners and enablement checked too.
+/// Source: `docs/reference/daemon.md`, "Verification", with owners and enablement checked too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "expect")]
 pub enum Expectation {
@@ -113,7 +113,7 @@ pub enum Seen {
 
 /// An expectation that does not hold: a sentence for people. It never shows contents.
 ///
-/// Source: the texts of `docs/reference/daemon.md`, "Checks", where one exists.
+/// Source: the texts of `docs/reference/daemon.md`, "Verification", where one exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch(pub(crate) String);
 

@@ -10,7 +10,7 @@ use crate::wanted::Wanted;
 /// Units without which a host is no node; asked for where they exist.
 const NODE_UNITS: [&str; 2] = ["kubelet.service", "crio.service"];
 
-/// What must hold on a host in a configuration, in the order of `docs/reference/daemon.md`, "Checks".
+/// What must hold on a host in a configuration, in the order of `docs/reference/daemon.md`, "Verification".
 ///
 /// Shape: `image` is the layered image of the node, as its record names it. Files that change without a configuration are left out, as are
 /// keys and passwords.

@@ -1,4 +1,4 @@
-//! From what was seen to what does not hold, in the words of `docs/reference/daemon.md`, "Checks" where it has some.
+//! From what was seen to what does not hold, in the words of `docs/reference/daemon.md`, "Verification" where it has some.
 
 use super::{Expectation, Mismatch, Seen};
 use crate::plan::{Digest, Mode, Owner};
