@@ -28,7 +28,7 @@ use lab::tree::Overlay;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, Objects, until};
-use tests::cluster::{Binaries, Cluster, Image, NodeSpec, SOON};
+use tests::cluster::{Binaries, Cluster, DONE_WITHIN, Image, NodeSpec, SOON};
 use tests::logs;
 use tests::observer::host::Fact;
 
@@ -42,10 +42,10 @@ const NODE: &str = "worker-0";
 const POOL: &str = "worker";
 
 /// How long a life may last. One without a kill lasts until the node is Done.
-const LIFE_MAX: Duration = Duration::from_mins(3);
+const LIFE_MAX: Duration = DONE_WITHIN;
 
 /// How long what a kubelet starts again may take to be there; a reboot may be under way.
-const BORN_WITHIN: Duration = Duration::from_mins(1);
+const BORN_WITHIN: Duration = SOON;
 
 /// How long a node that is Done is left to what the daemon does after that.
 const REST: Duration = Duration::from_secs(2);

@@ -15,11 +15,12 @@ use lab::registry::Registry;
 use lab::tree::{Commit, Tree};
 use machineconfig::plan::Bundle;
 use tests::bare;
+use tests::cluster::DONE_WITHIN;
 
 use super::{HOSTS, configs, small_os};
 
 /// How long a host may take from a boot to where nothing is under way any more.
-const SETTLED_WITHIN: Duration = Duration::from_mins(2);
+const SETTLED_WITHIN: Duration = DONE_WITHIN;
 
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(20);

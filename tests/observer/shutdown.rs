@@ -21,7 +21,7 @@ systemd-run --quiet --collect systemd-inhibit --what=shutdown --mode=delay --who
 "#;
 
 /// How long it may take to listen.
-const LISTENS_WITHIN: Duration = Duration::from_secs(20);
+const LISTENS_WITHIN: Duration = lab::PATIENCE;
 
 /// Begins to listen for the next shutdown of a host.
 ///

@@ -15,20 +15,20 @@ use lab::audit;
 use lab::tree::Tree;
 use serde_json::{Value, json};
 use tests::cluster::objects::{self, until};
-use tests::cluster::{Binaries, Cluster, NodeSpec, SOON};
+use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
 use tests::logs;
 use tests::observer::host;
 
 use cases::{Bad, Case, cases, ignition};
 
 /// How long it may take until what is wrong is said.
-const SAID_WITHIN: Duration = Duration::from_mins(1);
+const SAID_WITHIN: Duration = SOON;
 
 /// How long a change without reboot may take.
-const LIVE_WITHIN: Duration = Duration::from_mins(1);
+const LIVE_WITHIN: Duration = SOON;
 
 /// How long one with a reboot may take.
-const REBOOT_WITHIN: Duration = Duration::from_mins(3);
+const REBOOT_WITHIN: Duration = DONE_WITHIN;
 
 /// Nodes of pool `edge`. What is bad about a node is about the first.
 const NODE: &str = "edge-0";

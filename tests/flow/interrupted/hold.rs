@@ -15,7 +15,7 @@ const PROVED_WITHIN_SECS: u32 = 20;
 const DIRECTORY: &str = "/var/lib/lab-hold";
 
 /// How long an inhibitor may take to be there.
-const INHIBITS_WITHIN: Duration = Duration::from_secs(20);
+const INHIBITS_WITHIN: Duration = lab::PATIENCE;
 
 /// A phase in which a node can be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
