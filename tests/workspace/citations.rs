@@ -1,12 +1,10 @@
 //! Citations of `docs/reference`: each names a page that exists, and headings in quotes that the page has.
 
-use std::path::Path;
-
-use super::sources;
+use crate::sources::{root, sources};
 
 #[test]
 fn cited_pages_and_headings_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let files = [
         ("src", "rs"),
         ("tests", "rs"),

@@ -1,0 +1,297 @@
+//! The layers of `src/README.md`: binaries → hands and chassis → thinking → words. A new crate is one line of [`LAYERS`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::packages::{Dependency, Package, packages};
+use crate::sources::{root, sources};
+
+/// Ranks, lowest first. A crate depends on its own rank and lower ones; a binary on no other binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Layer {
+    Words,
+    Thinking,
+    /// Hands and chassis stand on each other: controllers on the cluster's hands, these on a common backoff.
+    HandsOrChassis,
+    Binaries,
+    /// What is below `tests/`, and only that.
+    Tests,
+}
+use Layer::{Binaries, HandsOrChassis, Tests, Thinking, Words};
+
+/// Every crate of the workspace.
+const LAYERS: &[(&str, Layer)] = &[
+    ("api", Words),
+    ("machineconfig", Thinking),
+    ("pool", Thinking),
+    ("host", HandsOrChassis),
+    ("cluster", HandsOrChassis),
+    ("service", HandsOrChassis),
+    ("mcd", Binaries),
+    ("controller", Binaries),
+    ("apimock", Tests),
+    ("lab", Tests),
+    ("suites", Tests),
+    ("tests", Tests),
+];
+
+/// Crates of others that thinking may call: parsing, hashing, and nothing that waits, opens a file or reads the clock.
+const THINKING: &[&str] = &[
+    "base64",
+    "flate2",
+    "jiff",
+    "k8s-openapi",
+    "kube",
+    "md-5",
+    "rustls-pki-types",
+    "serde",
+    "serde_json",
+    "serde_path_to_error",
+    "sha2",
+    "thiserror",
+    "toml",
+];
+
+/// What the sources of words and thinking may not say, and why.
+const UNTHINKING: &[(&str, &str)] = &[
+    ("async ", "async"),
+    (".await", "async"),
+    ("std::env", "the environment"),
+    ("std::fs", "files"),
+    ("std::net", "networks"),
+    ("std::process", "processes"),
+    ("std::thread", "threads"),
+    ("Instant", "the clock"),
+    ("SystemTime", "the clock"),
+    ("::now()", "the clock"),
+];
+
+/// A crate, or `crate/feature`, that of all that ships only some may depend on directly.
+struct Only {
+    what: &'static str,
+    users: &'static [&'static str],
+    why: &'static str,
+}
+
+const ONLY: &[Only] = &[
+    Only {
+        what: "host",
+        users: &["mcd"],
+        why: "only the node's programs touch a host",
+    },
+    Only {
+        what: "kube",
+        users: &[
+            "api",
+            "pool",
+            "cluster",
+            "node",
+            "operator",
+            "mcd",
+            "controller",
+        ],
+        why: "neither the host nor the chassis knows Kubernetes",
+    },
+    Only {
+        what: "k8s-openapi",
+        users: &[
+            "api",
+            "pool",
+            "cluster",
+            "node",
+            "operator",
+            "mcd",
+            "controller",
+        ],
+        why: "neither the host nor the chassis knows Kubernetes",
+    },
+    Only {
+        what: "kube/client",
+        users: &["cluster", "node", "operator", "mcd", "controller"],
+        why: "only the cluster's hands and what stands on them open a client",
+    },
+    Only {
+        what: "ostree-ext",
+        users: &["host"],
+        why: "only host touches libostree, behind host::ostree, so that a successor replaces one module",
+    },
+    Only {
+        what: "tokio/process",
+        users: &["host"],
+        why: "only host::process spawns; clippy.toml bans std's way",
+    },
+    Only {
+        what: "zbus",
+        users: &["host"],
+        why: "only host speaks D-Bus",
+    },
+];
+
+/// Only a binary stands on both of these.
+const APART: &[(&str, &str)] = &[("host", "cluster")];
+
+/// The layer of a crate of the workspace; nothing for a crate of others.
+fn layer(name: &str) -> Option<Layer> {
+    let mut found = LAYERS.iter().filter(|(known, _)| *known == name);
+    found.next().map(|(_, layer)| *layer)
+}
+
+/// What a crate depends on directly and ships with.
+fn ships_with(package: &Package) -> impl Iterator<Item = &Dependency> {
+    package.dependencies.iter().filter(|used| !used.is_dev)
+}
+
+#[test]
+fn every_crate_has_its_layer() {
+    let packages = packages();
+    let names: BTreeSet<&str> = packages
+        .iter()
+        .map(|package| package.name.as_str())
+        .collect();
+    for package in &packages {
+        let (name, folder) = (&package.name, package.folder.display());
+        let Some(layer) = layer(name) else {
+            panic!(
+                "{folder} has no layer: add (\"{name}\", Words, Thinking, HandsOrChassis, Binaries \
+                 or Tests) to LAYERS"
+            );
+        };
+        let is_below_tests = package.folder.starts_with("tests");
+        assert_eq!(layer == Tests, is_below_tests, "{name} is in {folder}");
+    }
+    for (number, (name, _)) in LAYERS.iter().enumerate() {
+        assert!(
+            names.contains(name),
+            "{name} is no crate: remove it from LAYERS"
+        );
+        let is_again = LAYERS
+            .iter()
+            .skip(number + 1)
+            .any(|(other, _)| other == name);
+        assert!(!is_again, "{name} stands twice in LAYERS");
+    }
+}
+
+#[test]
+fn no_dependency_points_up_or_between_binaries() {
+    for package in packages() {
+        let Some(own) = layer(&package.name) else {
+            continue;
+        };
+        for used in &package.dependencies {
+            let Some(rank) = layer(&used.name) else {
+                continue;
+            };
+            // A crate's own tests may use what is for tests.
+            let is_for_its_tests = used.is_dev && rank == Tests;
+            let is_between_binaries = own == Binaries && rank == Binaries;
+            assert!(
+                is_for_its_tests || (rank <= own && !is_between_binaries),
+                "{} ({own:?}) depends on {} ({rank:?})",
+                package.name,
+                used.name
+            );
+        }
+    }
+}
+
+#[test]
+fn thinking_crates_call_only_what_thinks() {
+    for package in packages() {
+        if layer(&package.name) == Some(Thinking) {
+            for used in ships_with(&package) {
+                assert!(
+                    layer(&used.name).is_some() || THINKING.contains(&used.name.as_str()),
+                    "{} is a thinking crate and depends on {}: is it in THINKING?",
+                    package.name,
+                    used.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn thinking_has_no_input_no_clock_and_no_async() {
+    let mut count = 0;
+    for package in packages() {
+        if layer(&package.name).is_some_and(|layer| layer <= Thinking) {
+            for path in sources(&root().join(&package.folder).join("src"), "rs") {
+                // A generator below src/bin is a program, and tests read their goldens.
+                let apart = ["bin", "tests", "tests.rs"];
+                if path
+                    .iter()
+                    .any(|part| apart.iter().any(|apart| part == *apart))
+                {
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap();
+                let ships = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+                let lines = ships
+                    .lines()
+                    .filter(|line| !line.trim_start().starts_with("//"));
+                for line in lines {
+                    for (word, what) in UNTHINKING {
+                        assert!(
+                            !line.contains(word),
+                            "{} is not to know {what}: {line}",
+                            path.display()
+                        );
+                    }
+                }
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 50, "only {count} sources");
+}
+
+#[test]
+fn only_some_depend_on_what_others_must_not() {
+    let packages = packages();
+    let ships = packages
+        .iter()
+        .filter(|package| layer(&package.name) != Some(Tests));
+    for package in ships {
+        for used in ships_with(package) {
+            let features = used.features.iter();
+            let features = features.map(|feature| format!("{}/{feature}", used.name));
+            let asked: BTreeSet<String> = features.chain([used.name.clone()]).collect();
+            for Only { what, users, why } in ONLY {
+                assert!(
+                    users.contains(&package.name.as_str()) || !asked.contains(*what),
+                    "{} depends on {what}: {why}",
+                    package.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn only_a_binary_stands_on_what_is_apart() {
+    let packages = packages();
+    let by_name: BTreeMap<&str, &Package> = packages
+        .iter()
+        .map(|package| (package.name.as_str(), package))
+        .collect();
+    for package in &packages {
+        if layer(&package.name).is_some_and(|layer| layer < Binaries) {
+            let mut below: BTreeSet<&str> = BTreeSet::new();
+            let mut next = vec![package.name.as_str()];
+            while let Some(name) = next.pop() {
+                if below.insert(name)
+                    && let Some(package) = by_name.get(name)
+                {
+                    next.extend(ships_with(package).map(|used| used.name.as_str()));
+                }
+            }
+            for (one, other) in APART {
+                assert!(
+                    !(below.contains(one) && below.contains(other)),
+                    "{} stands on {one} and {other}",
+                    package.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What the sources promise as a whole: the layers of `src/README.md`, no fault in a product crate, and citations that lead
+//! somewhere.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests that read the workspace"
+)]
+
+mod citations;
+mod faults;
+mod layers;
+mod packages;
+mod sources;
