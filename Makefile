@@ -55,10 +55,10 @@ proof-programs proof-hosts proof-machine: setup
 	@$(SUITES) proof $(@:proof-%=%)
 
 demo: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/demo'
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/demo'
 
 playground: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/playground --playground'
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/playground --playground'
 
 bench: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- demo release && exec "$$CARGO_TARGET_DIR"/debug/bench $(BINARIES) --out target/bench $(BENCH)'
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools release && exec "$$CARGO_TARGET_DIR"/debug/bench $(BINARIES) --out target/bench $(BENCH)'

@@ -1,4 +1,4 @@
-//! The demo with the true programs, and the live mutants: each law is broken by a program with one fault.
+//! The live mutants: each law is broken by a program with one fault.
 //!
 //! - `scratch`: a copy of the workspace, in which a fault is built
 //! - `scene`: a cluster of one node, which is rolled until a law is broken
@@ -7,14 +7,11 @@ mod scene;
 mod scratch;
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 use std::sync::mpsc;
 
 use anyhow::{Context as _, Result, ensure};
 use tests::cluster::Binaries;
-use tests::logs;
 use tests::observer::laws::Law;
 use tests::observer::rollout::Rollout;
 use tokio::runtime::Runtime;
@@ -122,19 +119,6 @@ fn each_patch_applies_to_the_workspace() -> Result<()> {
     Ok(())
 }
 
-/// `SLIPWAY_KEEP_RECORDS` names a folder that gets a record of the run.
-#[test]
-#[ignore = "needs the lab"]
-fn the_true_programs_are_proven() -> Result<()> {
-    let output = demo(&Binaries::built()?)?;
-    ensure!(
-        output.status.success(),
-        "the demo fails:\n{}",
-        said(&output)
-    );
-    Ok(())
-}
-
 /// `SLIPWAY_KEEP_RECORDS` names a folder that gets a record of each run; `SLIPWAY_MUTANTS` names laws, of which only the mutants run.
 #[test]
 #[ignore = "needs the lab"]
@@ -196,40 +180,9 @@ async fn judge(mutant: &Mutant, binaries: &Binaries) -> Result<String> {
 
 /// Writes a record where the environment asks for it.
 fn keep(rollout: &Rollout, name: &str) -> Result<()> {
-    records().map_or(Ok(()), |dir| {
-        rollout.keep(&dir.join(format!("{name}.json.gz")))
+    std::env::var_os("SLIPWAY_KEEP_RECORDS").map_or(Ok(()), |dir| {
+        rollout.keep(&Path::new(&dir).join(format!("{name}.json.gz")))
     })
-}
-
-fn records() -> Option<PathBuf> {
-    std::env::var_os("SLIPWAY_KEEP_RECORDS").map(PathBuf::from)
-}
-
-/// Runs the demo.
-#[expect(clippy::disallowed_methods, reason = "a test that runs a program")]
-fn demo(binaries: &Binaries) -> Result<Output> {
-    let out = logs::folder("demo", "true");
-    let arguments: [(&str, &OsStr); 4] = [
-        ("--mcd", binaries.mcd.as_ref()),
-        ("--mcd-os", binaries.mcd_os.as_ref()),
-        ("--mcc", binaries.mcc.as_ref()),
-        ("--out", out.as_ref()),
-    ];
-    let mut demo = Command::new(env!("CARGO_BIN_EXE_demo"));
-    for (flag, value) in arguments {
-        demo.arg(flag).arg(value);
-    }
-    if let Some(dir) = records() {
-        demo.arg("--keep-record").arg(dir.join("demo.json.gz"));
-    }
-    demo.stdin(Stdio::null())
-        .output()
-        .context("cannot run the demo")
-}
-
-fn said(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    text(&output.stdout) + &text(&output.stderr)
 }
 
 fn workspace() -> &'static Path {

@@ -33,8 +33,12 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Prepares one beside what the workspace's build leaves.
     pub(crate) fn new() -> Result<Self> {
-        let profile = Path::new(env!("CARGO_BIN_EXE_demo")).parent();
-        let profile = profile.context("the demo is in no folder")?;
+        // Cargo leaves tests in `deps`.
+        let test = std::env::current_exe()?;
+        let profile = test
+            .ancestors()
+            .nth(2)
+            .context("the test is in no folder")?;
         let dir = profile.join("mutants");
         let scratch = Self {
             tree: dir.join("tree"),

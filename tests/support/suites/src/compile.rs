@@ -283,12 +283,12 @@ pub(crate) fn lab(workspace: &Workspace, after: &[&'static str]) -> Job {
 }
 
 /// Builds the demo, the benchmark and the lab's own program.
-pub(crate) fn demo(workspace: &Workspace) -> Job {
+pub(crate) fn tools(workspace: &Workspace) -> Job {
     cargo(
         workspace,
-        "demo-build",
+        "tools",
         &[],
-        "build --locked -p tests -p lab --bins",
+        "build --locked -p demo -p bench -p lab --bins",
     )
 }
 
@@ -312,7 +312,7 @@ pub(crate) fn lints(workspace: &Workspace) -> Vec<Job> {
     ]
 }
 
-/// Licences, sources and arrows, by cargo-deny.
+/// Licences, sources and versions of other people's crates, by cargo-deny.
 fn dependencies(workspace: &Workspace) -> Job {
     const VERSION: &str = "0.20.2";
     let workspace = workspace.clone();

@@ -37,7 +37,7 @@ const USAGE: &str = "usage: suites test [SUITE...]       everything, or these su
        suites lint                 format, clippy, dependencies
        suites unit                 what needs no lab
        suites programs [dev|release]
-       suites demo [dev|release]   what the demo and the benchmark need
+       suites tools [dev|release]  what the demo and the benchmark need
        suites list                 all suites
 Exits with 0 if all passed, 1 if something failed, 2 for a wrong call.";
 
@@ -49,12 +49,12 @@ fn main() -> ExitCode {
         ["proof", names @ ..] => parts(names).and_then(|parts| run::proof(&find()?, &parts)),
         ["lint"] => find().and_then(|workspace| run::lint(&workspace)),
         ["unit"] => find().and_then(|workspace| run::unit(&workspace)),
-        [verb @ ("programs" | "demo"), rest @ ..] => match rest {
+        [verb @ ("programs" | "tools"), rest @ ..] => match rest {
             [] => Ok(Profile::Dev),
             [name] => Profile::named(name).ok_or_else(|| anyhow::anyhow!("no profile {name}")),
             _ => Err(anyhow::anyhow!("more than one profile")),
         }
-        .and_then(|profile| run::build(&find()?, profile, *verb == "demo")),
+        .and_then(|profile| run::build(&find()?, profile, *verb == "tools")),
         ["list"] => list(),
         _ => {
             // Nowhere is left to report that standard error is closed.

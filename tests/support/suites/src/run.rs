@@ -104,16 +104,16 @@ pub(crate) fn unit(workspace: &Workspace) -> Result<bool> {
     )
 }
 
-/// The programs; and the demo, the control plane and the base tree.
-pub(crate) fn build(workspace: &Workspace, profile: Profile, demo: bool) -> Result<bool> {
-    if !demo {
+/// The programs; and the tools, the control plane and the base tree.
+pub(crate) fn build(workspace: &Workspace, profile: Profile, tools: bool) -> Result<bool> {
+    if !tools {
         return plain(workspace, vec![compile::programs(workspace, profile, &[])]);
     }
     let mut jobs: Vec<Job> = compile::go(workspace).into_iter().collect();
-    jobs.push(compile::demo(workspace));
-    jobs.push(compile::programs(workspace, profile, &["demo-build"]));
+    jobs.push(compile::tools(workspace));
+    jobs.push(compile::programs(workspace, profile, &["tools"]));
     jobs.push(after_go(
-        compile::lab(workspace, &["demo-build"]),
+        compile::lab(workspace, &["tools"]),
         jobs.len() > 2,
     ));
     plain(workspace, jobs)

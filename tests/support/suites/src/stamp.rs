@@ -186,7 +186,7 @@ fn is_input(suite: &Suite, path: &Path) -> bool {
 fn is_linked(suite: &Suite, path: &Path) -> bool {
     let (package, _) = suite.executable;
     let linked = ["src/api", "src/machineconfig", "src/host"];
-    package == "tests" && linked.iter().any(|folder| path.starts_with(folder))
+    package != "lab" && linked.iter().any(|folder| path.starts_with(folder))
 }
 
 /// Files below a folder, sorted; none where it is not there.

@@ -121,9 +121,8 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "demo",
-        executable: ("tests", "mutants"),
-        tests: &["the_true_programs_are_proven"],
-        own: &["tests/demo", "tests/flow/mutants", "tests/mutants"],
+        executable: ("demo", "proven"),
+        own: &["tests/tools"],
         ..SUITE
     },
     Suite {
@@ -197,7 +196,7 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "mutants",
         executable: ("tests", "mutants"),
         tests: &["every_mutant_is_found"],
-        own: &["tests/demo", "tests/flow/mutants", "tests/mutants"],
+        own: &["tests/flow/mutants", "tests/mutants"],
         when: When::Changed(Part::Programs),
         limit_mins: 40,
         ..SUITE

@@ -5,9 +5,10 @@ use std::io::{IsTerminal as _, Write as _, stdout};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use display::ink::Ink;
 
 use crate::figure::Figure;
-use crate::table::{self, Failure, Ink};
+use crate::table::{self, Failure};
 
 /// What came out, in the order of [`crate::figure::ALL`].
 #[derive(Clone, Debug, Default, PartialEq)]

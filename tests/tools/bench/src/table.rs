@@ -1,13 +1,9 @@
 //! The table that a person reads. Pure.
 
-use crate::figure::{Beside, Figure, Unit};
+use display::ink::{Ink, Tone};
+use display::table::{Cell, Column, Table};
 
-/// Whether the reader's terminal shows colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ink {
-    Coloured,
-    Plain,
-}
+use crate::figure::{Beside, Figure, Unit};
 
 /// A figure that could not be measured, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,65 +12,34 @@ pub(crate) struct Failure {
     pub(crate) why: String,
 }
 
-/// Text before a figure's name: met, missed, without a target, not measured.
-const MARKS: [(&str, &str); 4] = [
-    ("\u{2713}", "\x1b[32m"),
-    ("\u{2717}", "\x1b[31m"),
-    ("\u{b7}", "\x1b[2m"),
-    ("!", "\x1b[31m"),
+const COLUMNS: [Column; 4] = [
+    Column::left("FIGURE"),
+    Column::right("VALUE"),
+    Column::right("AT MOST"),
+    Column::left("BESIDE"),
 ];
 
 /// Lines of the table with a last one that sums it up.
 pub(crate) fn draw(figures: &[Figure], failures: &[Failure], ink: Ink) -> Vec<String> {
-    let names = figures.iter().map(|figure| figure.name);
-    let names = names.chain(failures.iter().map(|failure| failure.name));
-    let name_width = names
-        .map(str::len)
-        .chain(["FIGURE".len()])
-        .max()
-        .unwrap_or_default();
-    let values: Vec<_> = figures
-        .iter()
-        .map(|figure| shown(figure.value, figure.unit))
-        .collect();
-    let targets: Vec<_> = figures.iter().map(target).collect();
-    let value_width = widest(&values, "VALUE");
-    let target_width = widest(&targets, "AT MOST");
-
-    let heading = format!(
-        "  {:name_width$}  {:>value_width$}  {:>target_width$}  BESIDE",
-        "FIGURE", "VALUE", "AT MOST"
-    );
-    let mut lines = vec![String::new(), paint(ink, "\x1b[2m", &heading)];
-    for ((figure, value), target) in figures.iter().zip(&values).zip(&targets) {
-        let verdict = match figure.is_met() {
-            Some(true) => 0,
-            Some(false) => 1,
-            None => 2,
+    let mut table = Table::new(&COLUMNS);
+    for figure in figures {
+        let (mark, tone, value_tone) = match figure.is_met() {
+            Some(true) => ("\u{2713}", Tone::Good, Tone::Plain),
+            Some(false) => ("\u{2717}", Tone::Bad, Tone::Bad),
+            None => ("\u{b7}", Tone::Soft, Tone::Plain),
         };
-        let (mark, colour) = MARKS.get(verdict).copied().unwrap_or_default();
-        let value = format!("{value:>value_width$}");
-        let value = if verdict == 1 {
-            paint(ink, colour, &value)
-        } else {
-            value
-        };
-        let line = format!(
-            "{} {:name_width$}  {value}  {target:>target_width$}  {}",
-            paint(ink, colour, mark),
-            figure.name,
-            beside(&figure.beside),
-        );
-        lines.push(line.trim_end().to_owned());
+        let value = Cell::new(shown(figure.value, figure.unit), value_tone);
+        let rest = [target(figure).into(), beside(&figure.beside).into()];
+        let cells = [figure.name.into(), value].into_iter().chain(rest);
+        table.push(Cell::new(mark, tone), cells);
     }
     for Failure { name, .. } in failures {
-        let (mark, colour) = MARKS[3];
-        lines.push(format!(
-            "{} {name:name_width$}  {}",
-            paint(ink, colour, mark),
-            paint(ink, colour, "not measured"),
-        ));
+        let why = Cell::new("not measured", Tone::Bad);
+        let cells = [(*name).into(), Cell::default(), Cell::default(), why];
+        table.push(Cell::new("!", Tone::Bad), cells);
     }
+    let mut lines = vec![String::new()];
+    lines.extend(table.draw(ink, usize::MAX));
     lines.push(String::new());
     lines.extend(reasons(failures));
     lines.push(summary(figures, failures));
@@ -152,18 +117,6 @@ fn grouped(value: f64) -> String {
     grouped
 }
 
-fn widest(texts: &[String], title: &str) -> usize {
-    let lengths = texts.iter().map(|text| text.chars().count());
-    lengths.chain([title.len()]).max().unwrap_or_default()
-}
-
-fn paint(ink: Ink, colour: &str, text: &str) -> String {
-    match ink {
-        Ink::Coloured => format!("{colour}{text}\x1b[0m"),
-        Ink::Plain => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,8 +146,8 @@ mod tests {
 \u{2713} mcd_binary_bytes         9.88 MB  12.00 MB
 \u{b7} mcd_api_start_requests         7
 \u{2717} mcd_rebootless_ms       1,234 ms  1,000 ms  cp -a and sync: 8.2 ms; drops: 3
-! mcd_os_peak_rss         not measured
-! mcd_fetch_ratio         not measured
+! mcd_os_peak_rss                             not measured
+! mcd_fetch_ratio                             not measured
 
 not measured: mcd_os_peak_rss, mcd_fetch_ratio
     it ended with 1:
@@ -202,22 +155,6 @@ not measured: mcd_os_peak_rss, mcd_fetch_ratio
 
 1 of 2 targets met; 2 not measured";
         assert_eq!(lines, expected);
-    }
-
-    #[test]
-    fn colours_change_no_column() {
-        let plain = draw(&figures(), &[], Ink::Plain);
-        for (coloured, plain) in draw(&figures(), &[], Ink::Coloured).iter().zip(plain) {
-            let mut bare = String::new();
-            for (index, part) in coloured.split('\x1b').enumerate() {
-                bare.push_str(if index == 0 {
-                    part
-                } else {
-                    part.split_once('m').unwrap().1
-                });
-            }
-            assert_eq!(bare, plain);
-        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 /// An element of an SVG document. Printing it gives the document's text.
 #[derive(Clone, Debug)]
-pub(crate) struct Element {
+pub struct Element {
     name: &'static str,
     attributes: Vec<(&'static str, String)>,
     children: Vec<Child>,
@@ -17,7 +17,8 @@ enum Child {
 }
 
 impl Element {
-    pub(crate) fn new(name: &'static str) -> Self {
+    /// An empty one.
+    pub fn new(name: &'static str) -> Self {
         Self {
             name,
             attributes: Vec::new(),
@@ -26,7 +27,7 @@ impl Element {
     }
 
     /// The root of a document of this size in pixels.
-    pub(crate) fn document(width: f64, height: f64) -> Self {
+    pub fn document(width: f64, height: f64) -> Self {
         Self::new("svg")
             .with("xmlns", "http://www.w3.org/2000/svg")
             .with("width", Pixels(width))
@@ -38,7 +39,7 @@ impl Element {
     }
 
     /// A rectangle from its left upper corner.
-    pub(crate) fn rect(x: f64, y: f64, width: f64, height: f64) -> Self {
+    pub fn rect(x: f64, y: f64, width: f64, height: f64) -> Self {
         Self::new("rect")
             .with("x", Pixels(x))
             .with("y", Pixels(y))
@@ -47,7 +48,7 @@ impl Element {
     }
 
     /// A straight line.
-    pub(crate) fn line(from: (f64, f64), to: (f64, f64)) -> Self {
+    pub fn line(from: (f64, f64), to: (f64, f64)) -> Self {
         Self::new("line")
             .with("x1", Pixels(from.0))
             .with("y1", Pixels(from.1))
@@ -56,7 +57,7 @@ impl Element {
     }
 
     /// A line through points, or the area between them.
-    pub(crate) fn path(points: impl IntoIterator<Item = (f64, f64)>, is_closed: bool) -> Self {
+    pub fn path(points: impl IntoIterator<Item = (f64, f64)>, is_closed: bool) -> Self {
         let mut data = String::new();
         for (x, y) in points {
             let command = if data.is_empty() { 'M' } else { 'L' };
@@ -70,35 +71,38 @@ impl Element {
     }
 
     /// A line of text, its baseline at `y`.
-    pub(crate) fn text(x: f64, y: f64, text: impl Into<String>) -> Self {
+    pub fn text(x: f64, y: f64, text: impl Into<String>) -> Self {
         Self::new("text")
             .with("x", Pixels(x))
             .with("y", Pixels(y))
             .saying(text)
     }
 
+    /// With an attribute.
     #[must_use]
-    pub(crate) fn with(mut self, name: &'static str, value: impl Display) -> Self {
+    pub fn with(mut self, name: &'static str, value: impl Display) -> Self {
         self.attributes.push((name, value.to_string()));
         self
     }
 
+    /// With these after the children that it has.
     #[must_use]
-    pub(crate) fn holding(mut self, children: impl IntoIterator<Item = Self>) -> Self {
+    pub fn holding(mut self, children: impl IntoIterator<Item = Self>) -> Self {
         self.children
             .extend(children.into_iter().map(Child::Element));
         self
     }
 
+    /// With a text after the children that it has.
     #[must_use]
-    pub(crate) fn saying(mut self, text: impl Into<String>) -> Self {
+    pub fn saying(mut self, text: impl Into<String>) -> Self {
         self.children.push(Child::Text(text.into()));
         self
     }
 
     /// With a tooltip, which viewers show while the pointer rests on the element.
     #[must_use]
-    pub(crate) fn explained(self, text: impl Into<String>) -> Self {
+    pub fn explained(self, text: impl Into<String>) -> Self {
         self.holding([Self::new("title").saying(text)])
     }
 

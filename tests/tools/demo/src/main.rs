@@ -4,7 +4,7 @@
 //! - `run`: the order of events
 //! - `rolls`, `workload`: what is asked for, and what runs meanwhile
 //! - `judge`: from the observer's verdict to what is shown of it
-//! - `timeline`, `picture`, `svg`: the files it leaves
+//! - `timeline`, `picture`: the files it leaves
 //! - `table`, `live`: what it shows
 //! - `playground`: the same cluster, for a person to try things on
 
@@ -14,7 +14,6 @@ mod picture;
 mod playground;
 mod rolls;
 mod run;
-mod svg;
 mod table;
 mod timeline;
 mod workload;

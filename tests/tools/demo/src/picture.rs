@@ -1,9 +1,9 @@
 //! `timeline.svg`: a lane a node, with its phases, its time out of service, and the ready replicas.
 
 use ::tests::observer::phases::{Phase, Span};
+use display::svg::Element;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::svg::Element;
 use crate::timeline::{Lane, Timeline};
 
 /// What is drawn. Times outside the span of the rolls are drawn at its edge.

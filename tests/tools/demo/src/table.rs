@@ -1,5 +1,7 @@
 //! The live table: which phase each node is in, what it waits for, and since when. Pure; [`crate::live`] shows it.
 
+use display::ink::{Ink, Tone};
+use display::table::{Cell, Column, Table, cut};
 use jiff::{SignedDuration, Timestamp};
 
 /// A node as its annotations show it.
@@ -23,80 +25,44 @@ pub(crate) struct Heading {
     pub(crate) ready: (usize, usize),
 }
 
-/// A way to set off text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tone {
-    Plain,
-    Strong,
-    Soft,
-    Works,
-    Away,
-    Well,
-    Bad,
-}
-
-impl Tone {
-    const fn code(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Strong => "\x1b[1m",
-            Self::Soft => "\x1b[2m",
-            Self::Works => "\x1b[36m",
-            Self::Away => "\x1b[33m",
-            Self::Well => "\x1b[32m",
-            Self::Bad => "\x1b[31m",
-        }
-    }
-}
+const COLUMNS: [Column; 4] = [
+    Column::left("NODE"),
+    // The longest of all phases.
+    Column::left("PHASE").as_wide_as("Unreconcilable"),
+    Column::right("SINCE").as_wide_as("12h34m"),
+    Column::left("WAITS FOR"),
+];
 
 /// Lines of the table at `now`, none wider than `width` columns.
 pub(crate) fn draw(heading: &Heading, rows: &[Row], now: Timestamp, width: usize) -> Vec<String> {
-    let node_width = widest(rows.iter().map(|row| row.node.as_str()), "NODE");
-    // The longest of all phases, so that the table stands still.
-    let phase_width = "Unreconcilable".len();
-    let since_width = 7;
-    let left = 2 + node_width + 3 + phase_width + 2 + since_width + 2;
-    let rest = width.saturating_sub(left);
-
+    let mut table = Table::new(&COLUMNS);
+    for row in rows {
+        let mark = if row.is_out {
+            Cell::new("\u{25cb}", Tone::Away)
+        } else {
+            Cell::new("\u{25cf}", Tone::Good)
+        };
+        let since = row.since.map(|since| ago(now.duration_since(since)));
+        let phase = Cell::new(row.phase.as_str(), tone(&row.phase));
+        let since = since.unwrap_or_default().into();
+        let cells = [
+            row.node.as_str().into(),
+            phase,
+            since,
+            row.waits_for.as_str().into(),
+        ];
+        table.push(mark, cells);
+    }
+    let ink = Ink::Coloured;
     let (ready, replicas) = heading.ready;
+    let ready = format!("{ready} of {replicas} replicas ready");
     let mut lines = vec![
         String::new(),
-        paint(Tone::Strong, &cut(&heading.title, width)),
-        paint(
-            Tone::Soft,
-            &cut(&format!("{ready} of {replicas} replicas ready"), width),
-        ),
+        ink.paint(Tone::Strong, &cut(&heading.title, width)),
+        ink.paint(Tone::Soft, &cut(&ready, width)),
         String::new(),
-        paint(
-            Tone::Soft,
-            &cut(
-                &format!(
-                    "  {:node_width$}   {:phase_width$}  {:>since_width$}  WAITS FOR",
-                    "NODE", "PHASE", "SINCE"
-                ),
-                width,
-            ),
-        ),
     ];
-    for row in rows {
-        let tone = tone(&row.phase);
-        let since = row
-            .since
-            .map_or_else(String::new, |since| ago(now.duration_since(since)));
-        let (mark, mark_tone) = if row.is_out {
-            ("\u{25cb}", Tone::Away)
-        } else {
-            ("\u{25cf}", Tone::Well)
-        };
-        lines.push(format!(
-            "{} {:node_width$}   {}  {:>since_width$}  {}",
-            paint(mark_tone, mark),
-            row.node,
-            paint(tone, &format!("{:phase_width$}", row.phase)),
-            since,
-            cut(&row.waits_for, rest),
-        ));
-    }
+    lines.extend(table.draw(ink, width));
     lines.push(String::new());
     lines
 }
@@ -114,47 +80,14 @@ pub(crate) fn line(row: &Row, now: Timestamp) -> String {
 
 fn tone(phase: &str) -> Tone {
     match phase {
-        "Idle" => Tone::Well,
-        "Fetching" => Tone::Works,
+        "Idle" => Tone::Good,
+        "Fetching" => Tone::Busy,
         "Draining" | "Applying" | "Rebooting" | "Verifying" | "Finishing" | "Starting" => {
             Tone::Away
         }
         "RollingBack" | "Held" | "Degraded" | "Unreconcilable" => Tone::Bad,
         _ => Tone::Plain,
     }
-}
-
-fn paint(tone: Tone, text: &str) -> String {
-    if tone == Tone::Plain {
-        text.to_owned()
-    } else {
-        format!("{}{text}\x1b[0m", tone.code())
-    }
-}
-
-fn widest<'a>(texts: impl Iterator<Item = &'a str>, title: &str) -> usize {
-    texts
-        .map(|text| text.chars().count())
-        .chain([title.len()])
-        .max()
-        .unwrap_or(0)
-}
-
-/// The first `width` characters, the last of them an ellipsis where something is left out. A line
-/// end or a control character becomes a space.
-fn cut(text: &str, width: usize) -> String {
-    let clean = |character: char| {
-        if character.is_control() {
-            ' '
-        } else {
-            character
-        }
-    };
-    if text.chars().count() <= width {
-        return text.chars().map(clean).collect();
-    }
-    let kept = text.chars().take(width.saturating_sub(1)).map(clean);
-    kept.chain((width > 0).then_some('\u{2026}')).collect()
 }
 
 /// `7s`, `1m05s`, `2h03m`
@@ -169,6 +102,8 @@ fn ago(length: SignedDuration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use display::ink::strip;
+
     use super::*;
 
     fn rows(now: Timestamp) -> Vec<Row> {
@@ -195,19 +130,6 @@ mod tests {
         ]
     }
 
-    fn plain(line: &str) -> String {
-        let mut plain = String::new();
-        for (index, part) in line.split('\x1b').enumerate() {
-            let shown = if index == 0 {
-                part
-            } else {
-                part.split_once('m').unwrap().1
-            };
-            plain.push_str(shown);
-        }
-        plain
-    }
-
     #[test]
     fn a_table_has_a_line_a_node() {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
@@ -217,16 +139,16 @@ mod tests {
         };
         let lines: Vec<_> = draw(&heading, &rows(now), now, 80)
             .iter()
-            .map(|line| plain(line))
+            .map(|line| strip(line))
             .collect();
         let expected = "
 Roll 1
 5 of 6 replicas ready
 
-  NODE       PHASE             SINCE  WAITS FOR
-\u{25cf} worker-0   Idle              1h01m  
-\u{25cb} worker-1   Draining          1m15s  pod default/web-7f of budget web says no
-\u{25cf} worker-2                            
+  NODE      PHASE            SINCE  WAITS FOR
+\u{25cf} worker-0  Idle             1h01m
+\u{25cb} worker-1  Draining         1m15s  pod default/web-7f of budget web says no
+\u{25cf} worker-2
 ";
         assert_eq!(lines.join("\n"), expected);
     }
@@ -241,9 +163,9 @@ Roll 1
         for width in [40, 60, 80] {
             for line in draw(&heading, &rows(now), now, width) {
                 assert!(
-                    plain(&line).chars().count() <= width,
+                    strip(&line).chars().count() <= width,
                     "{width}: {}",
-                    plain(&line)
+                    strip(&line)
                 );
             }
         }
