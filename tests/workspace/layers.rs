@@ -25,7 +25,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("pool", Thinking),
     ("host", HandsOrChassis),
     ("cluster", HandsOrChassis),
-    ("service", HandsOrChassis),
+    ("chassis", HandsOrChassis),
     ("mcd", Binaries),
     ("controller", Binaries),
     ("apimock", Tests),

@@ -247,7 +247,7 @@ async fn connect(
         .await
         .map_err(|error| Error::Kubeconfig {
             path: path.to_owned(),
-            why: service::report::Chain(&error).to_string(),
+            why: chassis::report::Chain(&error).to_string(),
         })?;
     // Whoever sends decides about retries: an eviction refused by a budget must not be repeated underneath.
     config.default_retry = false;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use chassis::backoff::{self, Backoff};
+use chassis::report::Chain;
+use chassis::shutdown::Shutdown;
 use futures::StreamExt as _;
 use http::Method;
 use kube::Resource;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use service::backoff::{self, Backoff};
-use service::report::Chain;
-use service::shutdown::Shutdown;
 use tokio::time::{Instant, timeout};
 
 use crate::access::Access;
@@ -288,7 +288,7 @@ mod tests {
         calls.push(Call::get(&watch(position), open));
         let (script, client) = Script::start(calls);
         let access = Access::of_client(client);
-        let (trigger, shutdown) = service::shutdown::pair();
+        let (trigger, shutdown) = chassis::shutdown::pair();
         let mut told = Vec::new();
         let scope = Scope::all(PATH);
         let following = follow(&access, &scope, name, |news| told.push(news), shutdown);

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chassis::backoff::{self, Backoff};
+use chassis::report::Chain;
 use futures::{Stream, StreamExt as _};
 use serde::Deserialize;
-use service::backoff::{self, Backoff};
-use service::report::Chain;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::access::Access;

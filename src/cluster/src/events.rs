@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use chassis::report::Chain;
 use http::Method;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use service::report::Chain;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::access::Access;

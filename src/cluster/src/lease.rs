@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use chassis::backoff;
+use chassis::report::Chain;
 use http::Method;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use service::backoff;
-use service::report::Chain;
 use tokio::time::{Instant, timeout_at};
 
 use crate::access::Access;

@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chassis::backoff::Backoff;
+use chassis::report::Chain;
+use chassis::shutdown::Shutdown;
 use http::Method;
 use serde_json::{Map, Value, json};
-use service::backoff::Backoff;
-use service::report::Chain;
-use service::shutdown::Shutdown;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 

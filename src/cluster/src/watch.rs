@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chassis::backoff::{self, Backoff};
+use chassis::report::Chain;
+use chassis::shutdown::Shutdown;
 use futures::StreamExt as _;
-use service::backoff::{self, Backoff};
-use service::report::Chain;
-use service::shutdown::Shutdown;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -123,8 +123,8 @@ fn path(name: &str, position: Option<&str>, length: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use apimock::{Call, Reply, Script};
+    use chassis::shutdown;
     use serde_json::{Value, json};
-    use service::shutdown;
 
     use super::*;
 

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use chassis::metrics::{Expose, Kind, Page};
+use chassis::probes::Probes;
 use pool::node::NodeView;
 use pool::rollout::{Decision, Stays};
 use pool::view::PoolView;
-use service::metrics::{Expose, Kind, Page};
-use service::probes::Probes;
 use tokio::time::Instant;
 
 /// The longest a look at one pool takes before a restart is worth trying: some requests of a minute each.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use api::{ControllerConfig, MachineConfig, MachineConfigPool};
+use chassis::shutdown::Shutdown;
 use cluster::access::Access;
 use cluster::collection::{Scope, follow};
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
 use pool::node::NodeView;
-use service::shutdown::Shutdown;
 
 use crate::configs::ConfigMeta;
 use crate::requests::{CONFIGS, CONTROLLER_CONFIGS, NODES, POOLS};

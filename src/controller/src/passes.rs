@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chassis::backoff::{self, Backoff};
+use chassis::report::Chain;
+use chassis::shutdown::Shutdown;
 use cluster::collection::News;
 use cluster::events::Recorder;
 use cluster::wire;
@@ -14,9 +17,6 @@ use pool::rollout::{Decision, decide};
 use pool::status::{Report, status};
 use pool::view::PoolView;
 use pool::write::NodeWrite;
-use service::backoff::{self, Backoff};
-use service::report::Chain;
-use service::shutdown::Shutdown;
 use tokio::time::Instant;
 
 use crate::announce::{Announcement, announce, on_status};

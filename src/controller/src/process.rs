@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use chassis::probes::Endpoint;
+use chassis::shutdown::{self, Shutdown};
 use cluster::access::Access;
 use cluster::events::{Recorder, Speaker};
 use cluster::lease::{self, Held};
 use jiff::Timestamp;
-use service::probes::Endpoint;
-use service::shutdown::{self, Shutdown};
 
 use crate::cli::Options;
 use crate::figures::Figures;

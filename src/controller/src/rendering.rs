@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use api::{annotation, label};
+use chassis::report::Chain;
 use cluster::wire;
 use machineconfig::render::{Rendered, Source, render};
 use pool::selector::Selector;
-use service::report::Chain;
 use tokio::time::Instant;
 
 use self::inputs::{Inputs, Preparation, missing, prepare};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use chassis::report::Chain;
 use cluster::wire;
 use pool::node::NodeView;
 use pool::rollout::{Decision, decide};
 use pool::selector::Selector;
 use pool::view::PoolView;
 use pool::write::NodeWrite;
-use service::report::Chain;
 
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot, Store};

@@ -37,14 +37,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use chassis::probes::Endpoint;
+use chassis::shutdown;
 use cluster::access::{Access, Reader};
 use cluster::events::{Recorder, Speaker};
 use cluster::node_writer::NodeWriter;
 use cluster::watch::observe as observe_node;
 use host::files::Root;
 use jiff::Timestamp;
-use service::probes::Endpoint;
-use service::shutdown;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use agent::{Agent, Known};

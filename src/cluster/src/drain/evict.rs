@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use chassis::report::Chain;
 use http::Method;
 use kube::core::Status;
 use serde::de::IgnoredAny;
 use serde_json::json;
-use service::report::Chain;
 
 use super::PodName;
 use crate::access::Access;

@@ -1,5 +1,5 @@
 use apimock::{Call, Reply, Script};
-use service::shutdown;
+use chassis::shutdown;
 
 use super::*;
 
@@ -164,7 +164,7 @@ async fn conflicts_and_outages_are_retried_and_refusals_are_not() {
         .drive(set.writer.write(|_| working()))
         .await
         .unwrap_err();
-    let text = service::report::Chain(&error).to_string();
+    let text = chassis::report::Chain(&error).to_string();
     assert!(
         text.starts_with("cannot patch node n: PATCH /api/v1/nodes/n: 403 Forbidden"),
         "{text}"

@@ -27,13 +27,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    service::report::abort_on_panic();
+    chassis::report::abort_on_panic();
     let Err(error) = run(Cli::parse()) else {
         return ExitCode::SUCCESS;
     };
     #[expect(clippy::print_stderr, reason = "the process's last word")]
     {
-        eprintln!("mcc: {}", service::report::Chain(error.as_ref()));
+        eprintln!("mcc: {}", chassis::report::Chain(error.as_ref()));
     }
     ExitCode::FAILURE
 }
@@ -48,7 +48,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             Ok(())
         }
         Command::Start(arguments) => {
-            service::logs::init(service::logs::level(arguments.v)).context("cannot log")?;
+            chassis::logs::init(chassis::logs::level(arguments.v)).context("cannot log")?;
             let options = arguments.validate(identity)?;
             tokio::runtime::Builder::new_current_thread()
                 .enable_all()

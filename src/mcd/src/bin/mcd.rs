@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use chassis::logs;
+use chassis::report::{Chain, abort_on_panic};
 use clap::{Parser, Subcommand};
 use mcd::daemon::{self, cli::StartArgs};
 use mcd::{pivot, status};
-use service::logs;
-use service::report::{Chain, abort_on_panic};
 
 /// Keeps a node's operating system and configuration as the cluster asks.
 #[derive(Debug, Parser)]

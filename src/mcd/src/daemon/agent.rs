@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::drain::PodName;
 use cluster::node_writer::NodeWriter;
@@ -13,7 +14,6 @@ use host::journal::Store;
 use jiff::{SignedDuration, Timestamp};
 use machineconfig::phase::{Command, Event, Machine, Phase};
 use machineconfig::plan::{Attempt, Target};
-use service::report::Chain;
 use tokio::sync::watch;
 
 use super::announce::{Announcer, Word, log_phase, of_phase};
@@ -388,7 +388,7 @@ impl Agent {
     /// An idle daemon keeps no connection but its watch, and no memory that it does not use.
     fn rest(&self) {
         self.account.rest();
-        service::memory::give_back();
+        chassis::memory::give_back();
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use chassis::report::Chain;
 use machineconfig::phase::Event;
 use machineconfig::plan::Attempt;
-use service::report::Chain;
 
 use super::helper::{Helper, Outcome, Priority};
 use super::publish::Publisher;

@@ -18,6 +18,10 @@ use std::time::Duration;
 
 use api::controller_config::{self, ImageRegistryBundle};
 use api::{ControllerConfigSpec, annotation};
+use chassis::backoff::{Backoff, spread};
+use chassis::memory;
+use chassis::report::Chain;
+use chassis::shutdown::Shutdown;
 use cluster::access::Access;
 use cluster::node_writer::{self, Change, NodeWriter};
 use cluster::watch::Seen;
@@ -25,10 +29,6 @@ use cluster::wire::{self, Content};
 use http::Method;
 use machineconfig::certificates::{Registry, Told, wanted};
 use serde::Deserialize;
-use service::backoff::{Backoff, spread};
-use service::memory;
-use service::report::Chain;
-use service::shutdown::Shutdown;
 use tokio::sync::watch;
 
 use super::announce::{Announcer, Word};

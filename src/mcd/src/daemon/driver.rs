@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
 
+use chassis::shutdown::Shutdown;
 use futures::FutureExt as _;
 use futures::future::{Fuse, FusedFuture as _};
 use machineconfig::phase::{Command, Event, Machine, Unexpected};
-use service::shutdown::Shutdown;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 

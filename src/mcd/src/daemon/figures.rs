@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use chassis::metrics::{Counter, Expose, Gauge, Kind, Page};
+use chassis::probes::Probes;
 use jiff::Timestamp;
 use machineconfig::phase::outward::State;
-use service::metrics::{Counter, Expose, Gauge, Kind, Page};
-use service::probes::Probes;
 
 use super::publish::Shown;
 

@@ -4,12 +4,12 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chassis::report::Chain;
 use host::files::{self, Content, Found, Root};
 use host::process::proxy_environment;
 use host::systemd::{self, Job, Systemd, Variant};
 use machineconfig::plan::{Attempt, Mode};
 use serde::Deserialize;
-use service::report::Chain;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};
 

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use api::{annotation, machine_configuration};
+use chassis::backoff::Backoff;
+use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::wire;
 use host::files::Root;
@@ -17,8 +19,6 @@ use machineconfig::planner::{self, Facts, Request, Side};
 use machineconfig::reconcile::Exempt;
 use machineconfig::spec::{self, MachineConfig};
 use serde_json::Value;
-use service::backoff::Backoff;
-use service::report::Chain;
 
 use super::driver::Say;
 use super::helper::{Helper, Priority};

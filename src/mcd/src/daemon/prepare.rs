@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use chassis::backoff::Backoff;
+use chassis::report::Chain;
 use machineconfig::phase::Event;
-use service::backoff::Backoff;
-use service::report::Chain;
 use tokio::time::Instant;
 
 use super::driver::Say;

@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
+use chassis::report::Chain;
 use host::files::Root;
 use host::journal::{Last, Outcome, Stage, Store};
 use machineconfig::phase::Event;
 use machineconfig::plan::{Attempt, Target};
-use service::report::Chain;
 use tokio::time::{Instant, sleep};
 
 use super::helper::{self, Helper, Priority};

@@ -1,6 +1,8 @@
 //! What the Node shows: annotations as a function of the state machine, written by one task.
 
 use api::annotation;
+use chassis::report::Chain;
+use chassis::shutdown::Shutdown;
 use cluster::node::Node;
 use cluster::node_writer::{Change, NodeWriter};
 use cluster::watch::Seen;
@@ -8,8 +10,6 @@ use jiff::Timestamp;
 use machineconfig::phase::outward::State;
 use machineconfig::phase::{Machine, Phase};
 use machineconfig::plan::Target;
-use service::report::Chain;
-use service::shutdown::Shutdown;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 

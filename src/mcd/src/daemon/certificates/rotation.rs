@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use chassis::report::Chain;
 use cluster::access::{Access, with_authority};
 use cluster::wire;
 use host::files::{self as host_files, Root};
 use host::systemd::{self, Job};
 use machineconfig::certificates::check;
 use serde::Deserialize;
-use service::report::Chain;
 
 use super::files::{self, configured, replace, still};
 use super::{Keeper, there};

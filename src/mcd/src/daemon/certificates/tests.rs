@@ -6,13 +6,13 @@ use std::sync::Arc;
 use apimock::{Call, Reply, Script};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use chassis::shutdown;
 use cluster::events::{Recorder, Speaker};
 use host::files::{Content as File, Root};
 use host::journal::{DeploymentId, Journal, Moment, Stage, Store};
 use jiff::Timestamp;
 use machineconfig::plan::{self, Deploy, Digest, Mode};
 use serde_json::{Value, json};
-use service::shutdown;
 
 use super::*;
 

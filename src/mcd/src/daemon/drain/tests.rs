@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use apimock::{Call, Reply, Script};
+use chassis::shutdown::{self, Trigger};
 use serde_json::{Value, json};
-use service::shutdown::{self, Trigger};
 
 use super::*;
 use crate::daemon::give_back::give_back;

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use chassis::shutdown;
 use jiff::Timestamp;
 use machineconfig::phase::outward::State;
 use machineconfig::phase::{Journal, Observation, Outline, Stage};
 use machineconfig::plan::{Route, Target};
 use proptest::prelude::*;
-use service::shutdown;
 
 use super::super::publish::Shown;
 use super::*;

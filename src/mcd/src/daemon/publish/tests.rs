@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use apimock::{Call, Reply, Script};
+use chassis::shutdown;
 use cluster::access::Access;
 use machineconfig::phase::{Event, Journal, Observation, Outline, Stage};
 use machineconfig::plan::Route;
 use serde_json::{Value, json};
-use service::shutdown;
 
 use super::*;
 

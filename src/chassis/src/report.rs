@@ -8,7 +8,7 @@ use std::fmt;
 /// A cause that its effect has already said is skipped: some libraries print their source in their own message.
 ///
 /// ```
-/// # use service::report::Chain;
+/// # use chassis::report::Chain;
 /// let error = std::io::Error::other("no route to host");
 /// assert_eq!(Chain(&error).to_string(), "no route to host");
 /// ```
