@@ -10,7 +10,7 @@ use machineconfig::disruption::{Action, FilePolicy, Policies, UnitPolicy};
 use machineconfig::plan::Bundle;
 use machineconfig::spec::MachineConfig;
 use serde_json::{Value, json};
-use tests::plan;
+use testbed::plan;
 
 /// What the OS of the origin is said to be: nobody pulls it.
 pub(crate) const OLD_OS: &str = "lab.invalid/os:old";

@@ -25,12 +25,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::host::Pod;
 use lab::tree::Overlay;
+use observer::host::Fact;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tests::cluster::objects::{self, Objects, until};
-use tests::cluster::{Binaries, Cluster, DONE_WITHIN, Image, NodeSpec, SOON};
-use tests::logs;
-use tests::observer::host::Fact;
+use testbed::cluster::objects::{self, Objects, until};
+use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, Image, NodeSpec, SOON};
+use testbed::logs;
 
 use self::ledger::{Course, Ledger};
 use self::look::Looks;

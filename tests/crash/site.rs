@@ -14,8 +14,8 @@ use lab::image::Image;
 use lab::registry::Registry;
 use lab::tree::{Commit, Tree};
 use machineconfig::plan::Bundle;
-use tests::bare;
-use tests::cluster::DONE_WITHIN;
+use testbed::bare;
+use testbed::cluster::DONE_WITHIN;
 
 use super::{HOSTS, configs, small_os};
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
 use machineconfig::plan::{Bundle, Digest, Mode, Owner};
 use machineconfig::verify::Expectation;
-use tests::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
+use testbed::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
 use super::HOSTS;
 use super::configs;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use lab::host::Host;
-use tests::bare::{MCD_OS, MCD_OS_BROUGHT};
+use testbed::bare::{MCD_OS, MCD_OS_BROUGHT};
 
 use super::site::{Site, expect};
 use super::stage::{Change, Stage, Stages};

@@ -14,9 +14,9 @@ use lab::audit::{self, Stage, Verb};
 use lab::host::Host;
 use rustix::process::Signal;
 use serde_json::json;
-use tests::cluster::objects::{annotation as value, until};
-use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
-use tests::logs;
+use testbed::cluster::objects::{annotation as value, until};
+use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
+use testbed::logs;
 
 const NODE: &str = "worker-0";
 const CONFIG: &str = api::controller_config::NAME;

@@ -3,11 +3,11 @@
 
 use anyhow::{Result, ensure};
 use api::{NodeState, annotation};
+use observer::shutdown;
 use serde_json::json;
-use tests::cluster::objects::{annotation as value, says, until};
-use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
-use tests::logs;
-use tests::observer::shutdown;
+use testbed::cluster::objects::{annotation as value, says, until};
+use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
+use testbed::logs;
 
 const NODE: &str = "worker-0";
 

@@ -7,11 +7,11 @@ use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use lab::audit::{self, Event, Stage, Verb};
 use lab::tree::Overlay;
+use observer::host;
 use serde_json::{Value, json};
-use tests::cluster::objects::evictable;
-use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
-use tests::logs;
-use tests::observer::host;
+use testbed::cluster::objects::evictable;
+use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
+use testbed::logs;
 
 const NODE: &str = "worker-0";
 const POOL: &str = "worker";

@@ -5,7 +5,7 @@ use machineconfig::disruption::{Action, FilePolicy, Policies, UnitPolicy};
 use machineconfig::plan::Bundle;
 use machineconfig::spec::MachineConfig;
 use serde_json::{Value, json};
-use tests::plan;
+use testbed::plan;
 
 /// What the first OS is said to be: nobody pulls it.
 pub(crate) const FIRST_OS: &str = "lab.invalid/os:first";

@@ -97,7 +97,7 @@ fn fetching_takes_little_memory() {
         "{} --report /run/slipway/report.json fetch {image} & pid=$!; peak=0; \
          while [ -d /proc/$pid ]; do now=$(sed -n 's/^VmHWM:[[:space:]]*\\([0-9]*\\) kB/\\1/p' /proc/$pid/status 2>/dev/null); \
          [ -n \"$now\" ] && peak=$now; sleep 0.02; done; wait $pid; echo $peak",
-        tests::bare::MCD_OS
+        testbed::bare::MCD_OS
     );
     let peak: u64 = site
         .host

@@ -2,7 +2,7 @@
 
 use lab::image::Image;
 use lab::tree::Overlay;
-use tests::observer::{host, shutdown};
+use observer::{host, shutdown};
 
 use super::configs;
 use super::site::Site;

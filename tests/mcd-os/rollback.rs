@@ -8,7 +8,7 @@ use lab::tree::Overlay;
 use machineconfig::plan::Bundle;
 use machineconfig::verify::Expectation;
 use serde_json::json;
-use tests::bare;
+use testbed::bare;
 
 use super::configs;
 use super::site::{Site, differences};

@@ -16,7 +16,7 @@ use lab::tree::{Commit, Overlay, Tree};
 use lab::{Lab, PATIENCE};
 use machineconfig::plan::Bundle;
 use serde_json::Value;
-use tests::bare::{self, MCD_OS};
+use testbed::bare::{self, MCD_OS};
 
 /// Where a verb leaves its report on the host.
 const REPORT: &str = "/run/slipway/report.json";

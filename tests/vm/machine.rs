@@ -19,8 +19,8 @@ use lab::tree::{Overlay, Tree};
 use lab::vm::{MACHINE_BOOTED_WITHIN, Vm, VmBoot};
 use machineconfig::plan::Bundle;
 use serde_json::Value;
-use tests::bare::{self, MCD_OS};
-use tests::cluster::Binaries;
+use testbed::bare::{self, MCD_OS};
+use testbed::cluster::Binaries;
 
 use super::configs::SHADOWED;
 

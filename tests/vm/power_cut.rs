@@ -8,7 +8,7 @@ use lab::vm::MACHINE_BOOTED_WITHIN;
 use machineconfig::plan::Bundle;
 use machineconfig::spec::MachineConfig;
 use serde_json::json;
-use tests::bare;
+use testbed::bare;
 
 use super::configs::{self, SHADOWED, file};
 use super::machine::{Machine, Snapshot, differences, first_os, second_os};

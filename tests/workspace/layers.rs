@@ -33,7 +33,9 @@ const LAYERS: &[(&str, Layer)] = &[
     ("demo", Tests),
     ("display", Tests),
     ("lab", Tests),
+    ("observer", Tests),
     ("suites", Tests),
+    ("testbed", Tests),
     ("tests", Tests),
 ];
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use api::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use lab::host::{DeploymentId, Host};
-use tests::cluster::objects;
+use testbed::cluster::objects;
 
 use super::super::state::{Deployment, Kept};
 use super::super::tree::{self, Files, Tree};

@@ -10,9 +10,9 @@ use anyhow::{Context as _, Result, ensure};
 use api::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use lab::host::Host;
+use observer::host::Fact;
 use serde_json::{Value, json};
-use tests::cluster::{Cluster, objects};
-use tests::observer::host::Fact;
+use testbed::cluster::{Cluster, objects};
 
 use super::super::points::TEMPORARY;
 use super::super::state::Kept;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::annotation;
 use lab::host::Host;
 use serde_json::json;
-use tests::cluster::{Cluster, objects};
+use testbed::cluster::{Cluster, objects};
 
 use super::super::points::TEMPORARY;
 use super::super::tree::{self, Files, Tree};

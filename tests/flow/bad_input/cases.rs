@@ -4,7 +4,7 @@ use anyhow::Result;
 use api::{NodeState, annotation};
 use lab::tree::Overlay;
 use serde_json::{Value, json};
-use tests::cluster::Cluster;
+use testbed::cluster::Cluster;
 
 use super::{NODE, OTHER};
 

@@ -13,11 +13,11 @@ use api::{NodeState, annotation};
 use jiff::Timestamp;
 use lab::audit;
 use lab::tree::Tree;
+use observer::host;
 use serde_json::{Value, json};
-use tests::cluster::objects::{self, until};
-use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
-use tests::logs;
-use tests::observer::host;
+use testbed::cluster::objects::{self, until};
+use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
+use testbed::logs;
 
 use cases::{Bad, Case, cases, ignition};
 

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
-use tests::observer::laws::{Breach, Law};
+use observer::laws::{Breach, Law};
 
 use crate::scene::Scene;
 

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Node;
 use lab::tree::Overlay;
 use rustix::process::Signal;
 use serde_json::json;
-use tests::cluster::objects::{self, until};
-use tests::cluster::{DONE_WITHIN, SOON};
+use testbed::cluster::objects::{self, until};
+use testbed::cluster::{DONE_WITHIN, SOON};
 
 use crate::hold::Hold;
 use crate::scene::{GRACE, NODE, POOL, Scene, told};

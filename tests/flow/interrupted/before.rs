@@ -5,11 +5,11 @@ use api::{NodeState, annotation};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::tree::Overlay;
+use observer::host;
 use rustix::process::Signal;
 use serde_json::json;
-use tests::cluster::objects::{self, until};
-use tests::cluster::{DONE_WITHIN, SOON};
-use tests::observer::host;
+use testbed::cluster::objects::{self, until};
+use testbed::cluster::{DONE_WITHIN, SOON};
 
 use crate::scene::{BALLAST_BYTES, NODE, POOL, Scene, layered_in};
 

@@ -15,7 +15,7 @@ mod hold;
 mod scene;
 
 use anyhow::Result;
-use tests::observer::laws::Law;
+use observer::laws::Law;
 
 use acts::Acts;
 use scene::Scene;

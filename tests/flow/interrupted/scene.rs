@@ -12,11 +12,11 @@ use k8s_openapi::api::core::v1::Node;
 use lab::audit::{self, Verb, nodes};
 use lab::host::{Boot, Host};
 use lab::tree::Overlay;
+use observer::host::{self, Fact};
 use serde_json::{Value, json};
-use tests::cluster::objects::{self, until};
-use tests::cluster::{Binaries, Cluster, DONE_WITHIN, Image, NodeSpec, SOON};
-use tests::logs;
-use tests::observer::host::{self, Fact};
+use testbed::cluster::objects::{self, until};
+use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, Image, NodeSpec, SOON};
+use testbed::logs;
 
 use crate::hold::{Hold, holdable};
 

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use anyhow::{Context as _, Result, ensure};
-use tests::cluster::Binaries;
-use tests::observer::laws::Law;
-use tests::observer::rollout::Rollout;
+use observer::laws::Law;
+use observer::rollout::Rollout;
+use testbed::cluster::Binaries;
 use tokio::runtime::Runtime;
 
 use self::scene::Change;

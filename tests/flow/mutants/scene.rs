@@ -7,12 +7,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use lab::tree::Overlay;
+use observer::host::Fact;
+use observer::rollout::{Roll, Rollout, Workload};
 use serde_json::{Value, json};
-use tests::cluster::objects::{self, until};
-use tests::cluster::{Binaries, Cluster, NodeSpec};
-use tests::logs;
-use tests::observer::host::Fact;
-use tests::observer::rollout::{Roll, Rollout, Workload};
+use testbed::cluster::objects::{self, until};
+use testbed::cluster::{Binaries, Cluster, NodeSpec};
+use testbed::logs;
 
 const NODE: &str = "worker-0";
 const POOL: &str = "worker";

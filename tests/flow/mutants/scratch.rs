@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use tests::cluster::Binaries;
+use testbed::cluster::Binaries;
 
 use crate::{Mutant, workspace};
 

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::annotation;
 use k8s_openapi::api::core::v1::Node;
 use lab::control_plane::definitions;
-use tests::cluster::objects::{self, until};
+use testbed::cluster::objects::{self, until};
 
 use self::judge::judge;
 use self::scene::{DEPLOY, Scene, WITHIN};

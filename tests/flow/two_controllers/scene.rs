@@ -13,9 +13,9 @@ use kube::api::{Patch, PatchParams, PostParams};
 use lab::control_plane::{ControlPlane, Options, Parts, Process};
 use lab::manifest;
 use serde_json::{Value, json};
-use tests::cluster::objects::{self, Objects, until};
-use tests::cluster::{Binaries, DONE_WITHIN, account};
-use tests::logs;
+use testbed::cluster::objects::{self, Objects, until};
+use testbed::cluster::{Binaries, DONE_WITHIN, account};
+use testbed::logs;
 
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 const POOL: &str = "worker";

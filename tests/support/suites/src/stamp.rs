@@ -260,7 +260,7 @@ mod tests {
         let cases = [
             ("mcd-os", "tests/mcd-os/site.rs", true),
             ("mcd-os", "tests/crash/site.rs", false),
-            ("mcd-os", "tests/observer/laws.rs", true),
+            ("mcd-os", "tests/support/observer/src/laws.rs", true),
             ("mcd-os", "tests/support/lab/src/host.rs", true),
             ("mcd-os", "tests/a-new-folder/main.rs", true),
             ("crash-daemon", "tests/crash/site.rs", true),

@@ -11,7 +11,7 @@ use lab::image::Image;
 use lab::registry::Registry;
 use lab::tree::{Commit, Overlay, Tree};
 use serde_json::Value;
-use tests::cluster::Binaries;
+use testbed::cluster::Binaries;
 
 use crate::figure::{Figure, Unit};
 use crate::idle::float;

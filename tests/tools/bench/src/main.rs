@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use tests::cluster::Binaries;
+use testbed::cluster::Binaries;
 
 use crate::run::Wanted;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use tests::cluster::Binaries;
+use testbed::cluster::Binaries;
 
 use crate::figure::{ALL, Figure, Spec};
 use crate::idle::float;

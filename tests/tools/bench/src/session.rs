@@ -12,8 +12,8 @@ use lab::audit::{self, Event};
 use lab::host::Host;
 use lab::tree::Overlay;
 use serde_json::json;
-use tests::cluster::objects::{self, until};
-use tests::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
+use testbed::cluster::objects::{self, until};
+use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
 
 use crate::config::{self, Config};
 use crate::memory::OnHost;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ::tests::observer::laws;
-use ::tests::observer::rollout::{Rollout, Verdict, Workload};
 use jiff::Timestamp;
 use lab::audit::nodes::{self, Interval};
+use observer::laws;
+use observer::rollout::{Rollout, Verdict, Workload};
 
 use crate::picture::{self, Outage, Picture};
 use crate::timeline::{Lane, Timeline};

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tests::cluster::Binaries;
+use testbed::cluster::Binaries;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Rolls a new OS and configuration through a pool of three hosts, and proves it.

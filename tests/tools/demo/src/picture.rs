@@ -1,8 +1,8 @@
 //! `timeline.svg`: a lane a node, with its phases, its time out of service, and the ready replicas.
 
-use ::tests::observer::phases::{Phase, Span};
 use display::svg::Element;
 use jiff::{SignedDuration, Timestamp};
+use observer::phases::{Phase, Span};
 
 use crate::timeline::{Lane, Timeline};
 

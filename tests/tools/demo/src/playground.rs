@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use lab::control_plane::Program;
 use lab::tree::Overlay;
 use serde_json::{Value, json};
-use tests::cluster::{Binaries, Cluster};
+use testbed::cluster::{Binaries, Cluster};
 
 use crate::live::Screen;
 use crate::run;

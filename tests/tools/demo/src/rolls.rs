@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lab::tree::Overlay;
+use observer::host::Fact;
 use serde_json::{Value, json};
-use tests::observer::host::Fact;
 
 /// A file that the OS ships and the first roll shadows.
 const SHADOWED: &str = "/etc/issue";

@@ -8,12 +8,12 @@ use anyhow::{Context as _, Result};
 use api::annotation;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use tests::bare;
-use tests::cluster::objects::{self, Objects, until};
-use tests::cluster::{Binaries, Cluster, Image, NodeSpec, SOON};
-use tests::observer::host::Fact;
-use tests::observer::laws::Breach;
-use tests::observer::rollout::{self, Rollout};
+use observer::host::Fact;
+use observer::laws::Breach;
+use observer::rollout::{self, Rollout};
+use testbed::bare;
+use testbed::cluster::objects::{self, Objects, until};
+use testbed::cluster::{Binaries, Cluster, Image, NodeSpec, SOON};
 
 use crate::judge;
 use crate::live::Screen;

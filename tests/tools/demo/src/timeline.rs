@@ -1,6 +1,6 @@
 //! `timeline.json`: what each node did when, and what the observer found.
 
-use ::tests::observer::phases::Span;
+use observer::phases::Span;
 use serde::Serialize;
 
 /// The run in numbers.
@@ -30,7 +30,7 @@ pub(crate) struct Lane {
 
 #[cfg(test)]
 mod tests {
-    use ::tests::observer::phases::Phase;
+    use observer::phases::Phase;
     use serde_json::json;
 
     use super::*;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use tests::cluster::Binaries;
-use tests::logs;
+use testbed::cluster::Binaries;
+use testbed::logs;
 
 /// `SLIPWAY_KEEP_RECORDS` names a folder that gets a record of the run.
 #[test]

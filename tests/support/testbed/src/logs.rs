@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// Folder of a test's logs: `<suite>/<test>` below `$SLIPWAY_LOGS` (absolute), or below the workspace's `target`.
 pub fn folder(suite: &str, test: &str) -> PathBuf {
     let root = std::env::var_os("SLIPWAY_LOGS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target"),
         PathBuf::from,
     );
     root.join(suite).join(test)

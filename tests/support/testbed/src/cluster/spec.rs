@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
 /// The programs under test.
 #[derive(Clone, Debug)]

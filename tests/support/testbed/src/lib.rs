@@ -1,13 +1,11 @@
-//! Suites that cross crates, and what they share. The lab itself is in `support/`.
+//! What suites and tools run on: clusters and hosts of the lab's real parts, with the programs under test.
 //!
-//! - [`bare`]: hosts without one
+//! - [`bare`]: hosts without a cluster
 //! - [`cluster`]: a cluster of real parts
 //! - [`logs`]: where runs leave their logs
-//! - [`observer`]: judges what happened in a run
 //! - [`plan`]: plans without a daemon
 
 pub mod bare;
 pub mod cluster;
 pub mod logs;
-pub mod observer;
 pub mod plan;

@@ -9,7 +9,7 @@ use lab::audit::Verb;
 use super::*;
 
 fn recorded(name: &str) -> Rollout {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/records");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/records");
     let rollout = Rollout::read(&dir.join(format!("{name}.json.gz"))).unwrap();
     assert!(!rollout.record.audit.is_empty() && !rollout.rolls.is_empty());
     rollout

@@ -20,7 +20,7 @@ use super::objects::{self, Objects, until};
 use super::{Binaries, Cluster, NodeSpec, SOON, controller, daemon, push};
 
 /// Folder of each component's objects.
-const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy");
 
 /// The pool that every cluster has.
 const WORKERS: &str = include_str!("worker.yaml");

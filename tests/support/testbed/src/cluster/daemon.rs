@@ -13,7 +13,7 @@ use super::{Binaries, account};
 /// Name of its service account.
 const ACCOUNT: &str = "machine-config-daemon";
 
-const DAEMON_SET: &str = include_str!("../../deploy/daemon/daemonset.yaml");
+const DAEMON_SET: &str = include_str!("../../../../../deploy/daemon/daemonset.yaml");
 
 /// Starts it on a host; `dir` gets what a kubelet would mount of its service account.
 pub(super) async fn start(

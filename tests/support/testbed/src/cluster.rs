@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 
 use self::objects::{Objects, until};
 pub use self::spec::{Binaries, NodeSpec};
-use crate::observer::record::Record;
+use observer::record::Record;
 
 /// How long what starts on its own may take to be there.
 pub const SOON: Duration = PATIENCE;

@@ -3,7 +3,7 @@ use lab::audit::{Event, Version};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::observer::pods;
+use crate::pods;
 
 fn at(second: u64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + i64::try_from(second).unwrap()).unwrap()
