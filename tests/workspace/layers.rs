@@ -26,6 +26,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("host", HandsOrChassis),
     ("cluster", HandsOrChassis),
     ("chassis", HandsOrChassis),
+    ("node", HandsOrChassis),
     ("mcd", Binaries),
     ("controller", Binaries),
     ("apimock", Tests),

@@ -1,9 +1,9 @@
 //! What is known of the cluster, kept up to date.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::{ControllerConfig, MachineConfigPool};
+use cluster::cache::{Kind, Table};
 use cluster::collection::News;
 use pool::membership::{Membership, born_in};
 use pool::node::NodeView;
@@ -30,170 +30,114 @@ impl Pool {
     }
 }
 
-/// What can stand in the store.
-pub trait Entry {
-    /// Name, which is its key.
-    fn name(&self) -> &str;
+/// MachineConfigPools.
+#[derive(Debug)]
+pub enum Pools {}
 
-    /// Version of the object that was read.
-    fn version(&self) -> &str;
+impl Kind for Pools {
+    type Entry = Pool;
 
-    /// Whether `other` says the same but for its version: a kubelet's heartbeat is no news.
-    fn says_the_same(&self, other: &Self) -> bool;
-}
-
-impl Entry for Pool {
-    fn name(&self) -> &str {
-        &self.view.name
+    fn name(entry: &Pool) -> &str {
+        &entry.view.name
     }
 
-    fn version(&self) -> &str {
-        &self.view.resource_version
+    fn version(entry: &Pool) -> &str {
+        &entry.view.resource_version
     }
 
-    fn says_the_same(&self, other: &Self) -> bool {
-        self == other
+    fn says_the_same(one: &Pool, other: &Pool) -> bool {
+        one == other
     }
 }
 
-impl Entry for NodeView {
-    fn name(&self) -> &str {
-        &self.name
+/// Nodes. A heartbeat is no news.
+#[derive(Debug)]
+pub enum Nodes {}
+
+impl Kind for Nodes {
+    type Entry = NodeView;
+
+    fn name(entry: &NodeView) -> &str {
+        &entry.name
     }
 
-    fn version(&self) -> &str {
-        &self.resource_version
+    fn version(entry: &NodeView) -> &str {
+        &entry.resource_version
     }
 
-    fn says_the_same(&self, other: &Self) -> bool {
+    fn says_the_same(one: &NodeView, other: &NodeView) -> bool {
         let mut other = other.clone();
-        other.resource_version.clone_from(&self.resource_version);
-        *self == other
+        other.resource_version.clone_from(&one.resource_version);
+        *one == other
     }
 }
 
-impl Entry for ConfigMeta {
-    fn name(&self) -> &str {
-        &self.name
+/// MachineConfigs, by their metadata.
+#[derive(Debug)]
+pub enum Configs {}
+
+impl Kind for Configs {
+    type Entry = ConfigMeta;
+
+    fn name(entry: &ConfigMeta) -> &str {
+        &entry.name
     }
 
-    fn version(&self) -> &str {
-        &self.resource_version
+    fn version(entry: &ConfigMeta) -> &str {
+        &entry.resource_version
     }
 
-    fn says_the_same(&self, other: &Self) -> bool {
+    fn says_the_same(one: &ConfigMeta, other: &ConfigMeta) -> bool {
         let mut other = other.clone();
-        other.resource_version.clone_from(&self.resource_version);
-        *self == other
+        other.resource_version.clone_from(&one.resource_version);
+        *one == other
     }
 }
 
-impl Entry for ControllerConfig {
-    fn name(&self) -> &str {
-        self.metadata.name.as_deref().unwrap_or_default()
+/// ControllerConfigs.
+#[derive(Debug)]
+pub enum ControllerConfigs {}
+
+impl Kind for ControllerConfigs {
+    type Entry = ControllerConfig;
+
+    fn name(entry: &ControllerConfig) -> &str {
+        entry.metadata.name.as_deref().unwrap_or_default()
     }
 
-    fn version(&self) -> &str {
-        self.metadata
+    fn version(entry: &ControllerConfig) -> &str {
+        entry
+            .metadata
             .resource_version
             .as_deref()
             .unwrap_or_default()
     }
 
-    fn says_the_same(&self, other: &Self) -> bool {
-        self == other
+    fn says_the_same(one: &ControllerConfig, other: &ControllerConfig) -> bool {
+        one == other
     }
-}
-
-/// Objects of one kind by name.
-#[derive(Debug, Clone)]
-pub struct Table<T> {
-    entries: BTreeMap<String, Arc<T>>,
-    is_known: bool,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self {
-            entries: BTreeMap::new(),
-            is_known: false,
-        }
-    }
-}
-
-impl<T: Entry> Table<T> {
-    /// The object of that name.
-    pub fn get(&self, name: &str) -> Option<&Arc<T>> {
-        self.entries.get(name)
-    }
-
-    /// All objects, by name.
-    pub fn values(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.entries.values()
-    }
-
-    /// Takes in what a watch told. True when it is news.
-    fn learn(&mut self, news: News<T>) -> bool {
-        match news {
-            News::All(entries) => {
-                self.entries = entries
-                    .into_iter()
-                    .map(|entry| (entry.name().to_owned(), Arc::new(entry)))
-                    .collect();
-                self.is_known = true;
-                true
-            }
-            News::Present(entry) => self.put(entry),
-            News::Gone(entry) => self.entries.remove(entry.name()).is_some(),
-        }
-    }
-
-    /// Takes in the answer to a request, unless the object is not known: its end may have been told while the answer was on its way,
-    /// and nobody would tell of that again. True when it is news.
-    fn refresh(&mut self, entry: T) -> bool {
-        self.entries.contains_key(entry.name()) && self.put(entry)
-    }
-
-    /// Puts an object unless a newer one is known: a watch may be behind the answer to a write of ours.
-    fn put(&mut self, entry: T) -> bool {
-        let known = self.entries.get(entry.name());
-        if known.is_some_and(|known| is_newer(known.version(), entry.version())) {
-            return false;
-        }
-        let is_news = !known.is_some_and(|known| known.says_the_same(&entry));
-        self.entries
-            .insert(entry.name().to_owned(), Arc::new(entry));
-        is_news
-    }
-}
-
-/// Whether the version `a` is newer than `b`.
-///
-/// Source: resource versions of one resource are decimal and comparable (KEP-5504). Others, which no Kubernetes sends, never are.
-fn is_newer(a: &str, b: &str) -> bool {
-    matches!((a.parse::<u128>(), b.parse::<u128>()), (Ok(a), Ok(b)) if a > b)
 }
 
 /// All that is known at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// Pools.
-    pub pools: Table<Pool>,
+    pub pools: Table<Pools>,
     /// Nodes.
-    pub nodes: Table<NodeView>,
+    pub nodes: Table<Nodes>,
     /// Metadata of the MachineConfigs.
-    pub configs: Table<ConfigMeta>,
+    pub configs: Table<Configs>,
     /// The cluster's ControllerConfig, if there is one.
-    pub controller_configs: Table<ControllerConfig>,
+    pub controller_configs: Table<ControllerConfigs>,
 }
 
 impl Snapshot {
     /// Whether every kind was read at least once.
     pub const fn is_known(&self) -> bool {
-        self.pools.is_known
-            && self.nodes.is_known
-            && self.configs.is_known
-            && self.controller_configs.is_known
+        self.pools.is_known()
+            && self.nodes.is_known()
+            && self.configs.is_known()
+            && self.controller_configs.is_known()
     }
 
     /// All pools, with one of them in a newer form.
@@ -304,63 +248,7 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn node(version: &str, current: &str) -> NodeView {
-        let node = json!({ "metadata": {
-            "name": "a", "resourceVersion": version,
-            "annotations": { "machineconfiguration.openshift.io/currentConfig": current }
-        } });
-        NodeView::parse(serde_json::from_value(node).unwrap())
-    }
-
-    #[test]
-    fn heartbeats_are_kept_and_are_no_news() {
-        let mut table = Table::default();
-        assert!(table.learn(News::All(vec![node("1", "x")])));
-        assert!(!table.learn(News::Present(node("2", "x"))));
-        assert_eq!(table.get("a").unwrap().resource_version, "2");
-        assert!(table.learn(News::Present(node("3", "y"))));
-    }
-
-    #[test]
-    fn a_watch_that_is_behind_takes_nothing_back() {
-        let mut table = Table::default();
-        assert!(table.put(node("10", "new")));
-        assert!(!table.learn(News::Present(node("9", "old"))));
-        assert_eq!(
-            table.get("a").unwrap().current_config.as_deref(),
-            Some("new")
-        );
-    }
-
-    #[test]
-    fn what_is_gone_is_gone() {
-        let mut table = Table::default();
-        table.put(node("1", "x"));
-        assert!(table.learn(News::Gone(node("2", "x"))));
-        assert!(table.get("a").is_none());
-        table.put(node("3", "x"));
-        assert!(table.learn(News::All(vec![])));
-        assert_eq!(table.values().count(), 0);
-    }
-
-    #[test]
-    fn a_late_answer_brings_nothing_back() {
-        let mut table = Table::default();
-        table.put(node("1", "x"));
-        assert!(table.refresh(node("2", "y")));
-        assert!(!table.refresh(node("1", "x")), "the answer is older");
-        table.learn(News::Gone(node("3", "y")));
-        assert!(!table.refresh(node("2", "y")));
-        assert!(table.get("a").is_none());
-        // It is there again: another Node of that name.
-        assert!(table.learn(News::Present(node("4", "z"))));
-        assert!(!table.refresh(node("2", "y")));
-        assert_eq!(table.get("a").unwrap().resource_version, "4");
-    }
 
     #[tokio::test]
     async fn nothing_is_decided_before_everything_was_read() {

@@ -41,10 +41,10 @@ use chassis::probes::Endpoint;
 use chassis::shutdown;
 use cluster::access::{Access, Reader};
 use cluster::events::{Recorder, Speaker};
-use cluster::node_writer::NodeWriter;
-use cluster::watch::observe as observe_node;
 use host::files::Root;
 use jiff::Timestamp;
+use node::watch::observe as observe_node;
+use node::writer::NodeWriter;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use agent::{Agent, Known};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use api::annotation;
-use cluster::node::Node;
-use cluster::node_writer::Change;
 use host::files::{Content, Root};
 use machineconfig::plan::{Mode, Target};
+use node::view::Node;
+use node::writer::Change;
 
 use super::observe::{self, RECORD};
 

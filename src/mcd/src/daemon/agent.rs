@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chassis::report::Chain;
 use cluster::access::Access;
-use cluster::drain::PodName;
-use cluster::node_writer::NodeWriter;
-use cluster::watch::Seen;
 use host::files::Root;
 use host::journal::Store;
 use jiff::{SignedDuration, Timestamp};
 use machineconfig::phase::{Command, Event, Machine, Phase};
 use machineconfig::plan::{Attempt, Target};
+use node::drain::PodName;
+use node::watch::Seen;
+use node::writer::NodeWriter;
 use tokio::sync::watch;
 
 use super::announce::{Announcer, Word, log_phase, of_phase};

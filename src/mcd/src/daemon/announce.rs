@@ -6,9 +6,9 @@
 use std::sync::Mutex;
 
 use cluster::events::{Recorder, Severity, Subject};
-use cluster::watch::Seen;
 use jiff::Timestamp;
 use machineconfig::phase::Phase;
+use node::watch::Seen;
 use tokio::sync::watch;
 
 /// One event.

@@ -23,11 +23,11 @@ use chassis::memory;
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use cluster::access::Access;
-use cluster::node_writer::{self, Change, NodeWriter};
-use cluster::watch::Seen;
 use cluster::wire::{self, Content};
 use http::Method;
 use machineconfig::certificates::{Registry, Told, wanted};
+use node::watch::Seen;
+use node::writer::{self, Change, NodeWriter};
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -51,7 +51,7 @@ pub enum Error {
     Read(#[from] wire::Error),
     /// The Node cannot be written.
     #[error(transparent)]
-    Write(#[from] node_writer::Error),
+    Write(#[from] writer::Error),
     /// A file on the host.
     #[error(transparent)]
     Files(#[from] files::Error),

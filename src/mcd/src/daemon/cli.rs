@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use cluster::drain::PodName;
+use node::drain::PodName;
 
 /// Keeps this node in the configuration that its Node asks for.
 #[derive(Debug, Clone, clap::Args)]

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use api::annotation;
 use cluster::access::Access;
-use cluster::drain::{Drain, PodName};
-use cluster::node::Node;
-use cluster::node_writer::{self, Change, NodeWriter};
-use cluster::watch::Seen;
 use jiff::Timestamp;
 use machineconfig::plan::Attempt;
+use node::drain::{Drain, PodName};
+use node::view::Node;
+use node::watch::Seen;
+use node::writer::{self, Change, NodeWriter};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -59,7 +59,7 @@ impl Draining<'_> {
     ///
     /// # Errors
     /// When the API server refuses the cordon for good.
-    pub async fn run(&self, mut tell: impl FnMut(Told)) -> Result<(), node_writer::Error> {
+    pub async fn run(&self, mut tell: impl FnMut(Told)) -> Result<(), writer::Error> {
         loop {
             let cordoned = self.cordon().await?;
             if self.evict(&cordoned, &mut tell).await {
@@ -72,7 +72,7 @@ impl Draining<'_> {
         }
     }
 
-    async fn cordon(&self) -> Result<Arc<Node>, node_writer::Error> {
+    async fn cordon(&self) -> Result<Arc<Node>, writer::Error> {
         let (attempt, config, now) = (self.attempt.clone(), self.config.to_owned(), self.now);
         self.writer
             .write(move |node| cordon(node, &attempt, &config, now()))

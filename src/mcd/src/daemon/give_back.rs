@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::annotation;
-use cluster::node::Node;
-use cluster::node_writer::{self, Change, NodeWriter};
-use cluster::watch::Seen;
 use jiff::Timestamp;
+use node::view::Node;
+use node::watch::Seen;
+use node::writer::{self, Change, NodeWriter};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// The API server refuses it.
     #[error(transparent)]
-    Write(#[from] node_writer::Error),
+    Write(#[from] writer::Error),
 }
 
 /// Uncordons if the cordon is ours, and says in `desiredDrain` and `lastAppliedDrain` that the node is in service in what it runs, whether

@@ -3,13 +3,13 @@
 use api::annotation;
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
-use cluster::node::Node;
-use cluster::node_writer::{Change, NodeWriter};
-use cluster::watch::Seen;
 use jiff::Timestamp;
 use machineconfig::phase::outward::State;
 use machineconfig::phase::{Machine, Phase};
 use machineconfig::plan::Target;
+use node::view::Node;
+use node::watch::Seen;
+use node::writer::{Change, NodeWriter};
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 

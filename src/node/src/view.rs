@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cluster::cache::is_newer;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
@@ -60,21 +61,10 @@ impl Node {
 
     /// Whether `self` was read at the same state as `other` or a later one.
     ///
-    /// Source: resource versions of one resource are decimal and comparable (KEP-5504). Others, which no Kubernetes sends, count as
-    /// later, so that a reader never gets stuck.
+    /// Versions that do not compare, which no Kubernetes sends, count as later, so that a reader never gets stuck.
     pub fn is_as_new_as(&self, other: &Self) -> bool {
-        match (
-            parse_version(&self.resource_version),
-            parse_version(&other.resource_version),
-        ) {
-            (Some(own), Some(other)) => own >= other,
-            _ => true,
-        }
+        !is_newer(&other.resource_version, &self.resource_version)
     }
-}
-
-fn parse_version(version: &str) -> Option<u128> {
-    version.parse().ok()
 }
 
 impl<'de> Deserialize<'de> for Node {

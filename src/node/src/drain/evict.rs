@@ -9,8 +9,8 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::PodName;
-use crate::access::Access;
-use crate::wire::{self, Content};
+use cluster::access::Access;
+use cluster::wire::{self, Content};
 
 /// What came of an attempt.
 #[derive(Debug, PartialEq, Eq)]

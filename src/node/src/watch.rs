@@ -10,9 +10,9 @@ use futures::StreamExt as _;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use crate::access::Access;
-use crate::node::Node;
-use crate::wire::{self, Change};
+use crate::view::Node;
+use cluster::access::Access;
+use cluster::wire::{self, Change};
 
 /// How long one watch is asked to last. The API server ends it then and we resume where we were: one request in that time.
 const LENGTH: Duration = Duration::from_hours(1);

@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::access::Access;
-use crate::node::Node;
+use crate::view::Node;
 use crate::watch::Seen;
-use crate::wire::{self, Content};
+use cluster::access::Access;
+use cluster::wire::{self, Content};
 
 /// How many orders may wait; as upstream's writer.
 const QUEUE: usize = 25;

@@ -9,8 +9,8 @@ use futures::{Stream, StreamExt as _};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::access::Access;
-use crate::wire::{self, Change};
+use cluster::access::Access;
+use cluster::wire::{self, Change};
 
 mod evict;
 mod filter;
