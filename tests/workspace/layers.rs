@@ -44,6 +44,7 @@ const LAYERS: &[(&str, Layer)] = &[
 const THINKING: &[&str] = &[
     "base64",
     "flate2",
+    "hex",
     "jiff",
     "k8s-openapi",
     "kube",

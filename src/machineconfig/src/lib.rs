@@ -20,7 +20,6 @@
 pub mod certificates;
 pub mod diff;
 pub mod disruption;
-mod hex;
 pub mod ignition;
 pub mod kargs;
 pub mod merge;

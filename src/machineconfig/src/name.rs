@@ -11,8 +11,6 @@ mod yaml;
 use md5::{Digest as _, Md5};
 use serde_json::Value;
 
-use crate::hex;
-
 /// Eighty bytes before the spec; part of the form.
 const SALT: [u8; 80] = [
     0x10, 0x7c, 0xce, 0xe4, 0x8b, 0x38, 0xaf, 0xaf, 0x4f, 0xe5, 0x86, 0x76, 0x9d, 0x9a, 0xd3, 0x6e,
@@ -31,7 +29,7 @@ pub fn rendered_name(pool: &str, spec: &Value) -> String {
     let mut hash = Md5::new();
     hash.update(SALT);
     hash.update(yaml::print(spec));
-    format!("rendered-{pool}-{}", hex::lower(&hash.finalize()))
+    format!("rendered-{pool}-{}", hex::encode(hash.finalize()))
 }
 
 #[cfg(test)]
@@ -41,7 +39,7 @@ mod tests {
     #[test]
     fn the_salt_is_the_originals() {
         assert_eq!(
-            hex::lower(&Md5::digest(SALT)),
+            hex::encode(Md5::digest(SALT)),
             "700188197863063935efbc7c9ae4e300"
         );
     }

@@ -9,8 +9,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::hex;
-
 /// Version of the stored form. A reader refuses any other.
 pub const SCHEMA: u32 = 1;
 
@@ -43,7 +41,7 @@ pub struct Digest(String);
 impl Digest {
     /// Computes the digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
-        Self(hex::lower(&Sha256::digest(bytes)))
+        Self(hex::encode(Sha256::digest(bytes)))
     }
 
     /// The digest of bytes that cannot be had: no content's.

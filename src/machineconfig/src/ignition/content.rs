@@ -9,7 +9,6 @@ use flate2::read::MultiGzDecoder;
 use sha2::{Digest as _, Sha256, Sha512};
 
 use super::Resource;
-use crate::hex;
 
 /// The most bytes a resource may have once decompressed: a configuration of 1.5 MiB cannot honestly hold more, a bomb can.
 pub const MAX_BYTES: usize = 32 << 20;
@@ -176,8 +175,8 @@ pub(super) fn check_hash_form(hash: &str) -> Result<(), Error> {
 fn check(bytes: &[u8], hash: &str) -> Result<(), Error> {
     check_hash_form(hash)?;
     let digest = match hash.split_once('-') {
-        Some(("sha512", _)) => hex::lower(&Sha512::digest(bytes)),
-        _ => hex::lower(&Sha256::digest(bytes)),
+        Some(("sha512", _)) => hex::encode(Sha512::digest(bytes)),
+        _ => hex::encode(Sha256::digest(bytes)),
     };
     let wanted = hash.split_once('-').map_or("", |(_, wanted)| wanted);
     if digest.eq_ignore_ascii_case(wanted) {

@@ -388,7 +388,6 @@ async fn result(systemd: &Systemd, unit: &str) -> String {
 }
 
 fn digest(path: &Path) -> io::Result<String> {
-    use std::fmt::Write as _;
     let mut file = std::fs::File::open(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 << 10];
@@ -399,13 +398,7 @@ fn digest(path: &Path) -> io::Result<String> {
         }
         hash.update(buffer.get(..read).unwrap_or_default());
     }
-    let mut hex = String::with_capacity(64);
-    for byte in hash.finalize() {
-        if write!(hex, "{byte:02x}").is_err() {
-            break;
-        }
-    }
-    Ok(hex)
+    Ok(hex::encode(hash.finalize()))
 }
 
 #[cfg(test)]
