@@ -6,9 +6,9 @@
 
 use anyhow::{Context as _, Result};
 use lab::tree::Overlay;
-use machineconfig::disruption::{Action, FilePolicy, Policies, UnitPolicy};
-use machineconfig::plan::Bundle;
 use machineconfig::spec::MachineConfig;
+use node_update::disruption::{Action, FilePolicy, Policies, UnitPolicy};
+use node_update::plan::Bundle;
 use serde_json::{Value, json};
 use testbed::plan;
 

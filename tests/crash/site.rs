@@ -13,7 +13,7 @@ use lab::host::{BOOTED_WITHIN, Host, HostSpec, Shelf};
 use lab::image::Image;
 use lab::registry::Registry;
 use lab::tree::{Commit, Tree};
-use machineconfig::plan::Bundle;
+use node_update::plan::Bundle;
 use testbed::bare;
 use testbed::cluster::DONE_WITHIN;
 

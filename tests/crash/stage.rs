@@ -6,8 +6,8 @@ use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
-use machineconfig::plan::{Bundle, Digest, Mode, Owner};
-use machineconfig::verify::Expectation;
+use node_update::plan::{Bundle, Digest, Mode, Owner};
+use node_update::verify::Expectation;
 use testbed::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
 use super::HOSTS;

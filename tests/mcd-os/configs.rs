@@ -1,9 +1,9 @@
 //! The configurations of these tests, and the plans between them.
 
 use anyhow::{Context as _, Result};
-use machineconfig::disruption::{Action, FilePolicy, Policies, UnitPolicy};
-use machineconfig::plan::Bundle;
 use machineconfig::spec::MachineConfig;
+use node_update::disruption::{Action, FilePolicy, Policies, UnitPolicy};
+use node_update::plan::Bundle;
 use serde_json::{Value, json};
 use testbed::plan;
 

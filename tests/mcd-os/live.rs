@@ -1,6 +1,6 @@
 //! Changes of the running system.
 
-use machineconfig::plan::{Action, Step, Undo};
+use node_update::plan::{Action, Step, Undo};
 
 use super::configs::{self, TOLD};
 use super::site::{Site, differences};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use lab::PATIENCE;
 use lab::host::BOOTED_WITHIN;
 use lab::tree::Overlay;
-use machineconfig::plan::Bundle;
-use machineconfig::verify::Expectation;
+use node_update::plan::Bundle;
+use node_update::verify::Expectation;
 use serde_json::json;
 use testbed::bare;
 

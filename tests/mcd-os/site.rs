@@ -14,7 +14,7 @@ use lab::image::Image;
 use lab::registry::Registry;
 use lab::tree::{Commit, Overlay, Tree};
 use lab::{Lab, PATIENCE};
-use machineconfig::plan::Bundle;
+use node_update::plan::Bundle;
 use serde_json::Value;
 use testbed::bare::{self, MCD_OS};
 

@@ -17,7 +17,7 @@ use lab::image::Image;
 use lab::registry::Registry;
 use lab::tree::{Overlay, Tree};
 use lab::vm::{MACHINE_BOOTED_WITHIN, Vm, VmBoot};
-use machineconfig::plan::Bundle;
+use node_update::plan::Bundle;
 use serde_json::Value;
 use testbed::bare::{self, MCD_OS};
 use testbed::cluster::Binaries;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use lab::host::entries;
 use lab::vm::MACHINE_BOOTED_WITHIN;
-use machineconfig::plan::Bundle;
 use machineconfig::spec::MachineConfig;
+use node_update::plan::Bundle;
 use serde_json::json;
 use testbed::bare;
 

@@ -21,7 +21,9 @@ use Layer::{Binaries, HandsOrChassis, Tests, Thinking, Words};
 /// Every crate of the workspace.
 const LAYERS: &[(&str, Layer)] = &[
     ("api", Words),
+    ("ignition", Thinking),
     ("machineconfig", Thinking),
+    ("node-update", Thinking),
     ("pool", Thinking),
     ("host", HandsOrChassis),
     ("cluster", HandsOrChassis),
@@ -49,6 +51,7 @@ const THINKING: &[&str] = &[
     "k8s-openapi",
     "kube",
     "md-5",
+    "proptest",
     "rustls-pki-types",
     "serde",
     "serde_json",
@@ -80,6 +83,16 @@ struct Only {
 }
 
 const ONLY: &[Only] = &[
+    Only {
+        what: "ignition/arbitrary",
+        users: &[],
+        why: "generators are for tests: nothing that ships asks for proptest",
+    },
+    Only {
+        what: "proptest",
+        users: &["ignition"],
+        why: "only ignition/arbitrary has generators that other crates' tests use",
+    },
     Only {
         what: "host",
         users: &["mcd"],

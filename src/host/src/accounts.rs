@@ -9,7 +9,7 @@ mod lost;
 pub use database::{Accounts, User};
 pub use lost::{Lost, find_lost};
 
-use machineconfig::plan::Owner;
+use node_update::plan::Owner;
 
 use crate::files::{self, Content, Found, Root};
 

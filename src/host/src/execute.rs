@@ -20,7 +20,7 @@ mod units;
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use machineconfig::plan::{Action, Deploy, Undo};
+use node_update::plan::{Action, Deploy, Undo};
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-use machineconfig::plan::{Attempt, Plan, Prior, Route, Target};
+use node_update::plan::{Attempt, Plan, Prior, Route, Target};
 use serde::{Deserialize, Serialize};
 
 pub use boot::{AtBoot, UNPROVEN_BOOTS_MAX, at_boot};

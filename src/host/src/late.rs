@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use machineconfig::plan::{Action, Plan};
+use node_update::plan::{Action, Plan};
 
 use crate::execute::record;
 
@@ -163,7 +163,7 @@ fn changed_at(stat: &fs::Metadata) -> Option<SystemTime> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use machineconfig::plan::Route;
+    use node_update::plan::Route;
 
     use super::*;
     use crate::journal::tests::bundle;

@@ -1,7 +1,7 @@
 //! The hands on a host: what an update does to files, accounts, units and deployments.
 //!
 //! It must not know: Kubernetes, clusters, networks, or why something is done. It takes decisions
-//! (a [`machineconfig::plan::Plan`]) and acts on them, so that every act can run twice and be undone.
+//! (a [`node_update::plan::Plan`]) and acts on them, so that every act can run twice and be undone.
 //!
 //! - [`accounts`]: users, groups and passwords of a root
 //! - [`boot_loader`]: how often it tries what it boots first

@@ -1,8 +1,8 @@
 //! What is seen on a host for the expectations of its configuration. All is local.
 
-use machineconfig::kargs;
-use machineconfig::plan::{Digest, Owner};
-use machineconfig::verify::{Expectation, Mismatch, Seen, judge};
+use node_update::kargs;
+use node_update::plan::{Digest, Owner};
+use node_update::verify::{Expectation, Mismatch, Seen, judge};
 
 use crate::accounts::Accounts;
 use crate::execute::{StepError, Units, chain, record};
@@ -127,7 +127,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use machineconfig::plan::Mode;
+    use node_update::plan::Mode;
 
     use super::*;
     use crate::systemd::{Enablement, Job};

@@ -23,7 +23,7 @@ const SALT: [u8; 80] = [
 /// The name of a rendered configuration of `pool`.
 ///
 /// Shape: `spec` is the whole spec as JSON, all seven members present, the Ignition configuration printed by
-/// [`crate::ignition::Config::to_value`].
+/// [`ignition::Config::to_value`].
 /// Source: `docs/reference/controller.md`, "Rendered name".
 pub fn rendered_name(pool: &str, spec: &Value) -> String {
     let mut hash = Md5::new();

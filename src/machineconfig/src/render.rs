@@ -4,10 +4,10 @@
 
 use serde_json::{Value, json};
 
-use crate::ignition::{self, Config, Warning};
-use crate::merge::merge;
 use crate::name::rendered_name;
 use crate::spec::{self, KernelType, Spec};
+use ignition::merge::merge;
+use ignition::{self, Config, Warning};
 
 /// Bytes of a rendered MachineConfig that the API server's store takes: etcd's limit of a request.
 pub const MAX_BYTES: usize = 1_572_864;

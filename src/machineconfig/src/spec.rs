@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::ignition::{self, Warning};
+use ignition::{self, Warning};
 
 /// Extensions a host may be asked for. Source: `docs/reference/controller.md`, "Source checks".
 const EXTENSIONS: [&str; 7] = [

@@ -1,6 +1,6 @@
 //! The daemon: observe → decide → act → publish, for one node.
 //!
-//! What it decides is [`machineconfig::phase`]; here is what that sees, and the hands it commands. It must not know libostree: whatever
+//! What it decides is [`node_update::phase`]; here is what that sees, and the hands it commands. It must not know libostree: whatever
 //! touches the host goes through `mcd-os`, in a unit of its own, so that a killed pod kills no transaction.
 //!
 //! - [`cli`]: the command line, as one validated value

@@ -1,6 +1,6 @@
 //! What `mcd-os deployments --json` says of a host, in its own words.
 
-use machineconfig::plan::Target;
+use node_update::plan::Target;
 use serde::{Deserialize, Serialize};
 
 /// The deployments of a host, and what is under way.

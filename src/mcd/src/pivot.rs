@@ -11,9 +11,9 @@ use host::files::Root;
 use host::journal::Store;
 use host::systemd::Systemd;
 use jiff::Timestamp;
-use machineconfig::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Target};
 use machineconfig::spec::MachineConfig;
-use machineconfig::verify::{Expectation, expectations};
+use node_update::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Target};
+use node_update::verify::{Expectation, expectations};
 use serde::Deserialize;
 
 use crate::beside::Helper;

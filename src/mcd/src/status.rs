@@ -141,7 +141,7 @@ fn name(config: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use machineconfig::plan::Target;
+    use node_update::plan::Target;
 
     use super::*;
     use crate::deployments::{Ended, Held};

@@ -2,9 +2,9 @@
 
 use api::MachineConfiguration;
 use cluster::wire;
-use machineconfig::reconcile::{Exempt, Reason, blame, refusals};
 use machineconfig::render::{Rendered, Source};
 use machineconfig::spec::{MachineConfig, Spec};
+use node_update::reconcile::{Exempt, Reason, blame, refusals};
 
 use crate::requests::Requests;
 use crate::store::Pool;

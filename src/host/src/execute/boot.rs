@@ -1,6 +1,6 @@
 //! What a boot leads to: the target is finished and proved, or the host goes back.
 
-use machineconfig::plan::{Route, Undo};
+use node_update::plan::{Route, Undo};
 use tracing::{info, warn};
 
 use super::reboot::boot_origin;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use machineconfig::plan::{Action, Digest, Plan, Undo};
+use node_update::plan::{Action, Digest, Plan, Undo};
 use tracing::{info, warn};
 
 use super::{End, Error, Perform, chain, describe, record};

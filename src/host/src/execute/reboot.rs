@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use machineconfig::plan::{Attempt, Plan};
+use node_update::plan::{Attempt, Plan};
 use tracing::{info, warn};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use machineconfig::plan::{Digest, Mode, Prior, Target};
+use node_update::plan::{Digest, Mode, Prior, Target};
 use serde::Deserialize;
 
 use crate::files::{Content, Error, Found, Root};

@@ -5,7 +5,7 @@ mod taken;
 
 use std::collections::BTreeMap;
 
-use machineconfig::plan::{Action, Attempt, Digest, Mode, Owner, Prior, Undo};
+use node_update::plan::{Action, Attempt, Digest, Mode, Owner, Prior, Undo};
 use tracing::warn;
 
 pub use self::check::Foreseen;

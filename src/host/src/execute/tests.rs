@@ -5,7 +5,7 @@ mod sim;
 
 use std::panic::{self, AssertUnwindSafe};
 
-use machineconfig::plan::{Action, Bundle, Deploy, Digest, Mode, Owner, Route};
+use node_update::plan::{Action, Bundle, Deploy, Digest, Mode, Owner, Route};
 
 use self::sim::{Crash, Fault, Host};
 use crate::execute::End;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use machineconfig::plan::{Digest, Prior};
+use node_update::plan::{Digest, Prior};
 
 use super::Error;
 use super::path::Location;

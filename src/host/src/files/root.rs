@@ -4,7 +4,7 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use machineconfig::plan::Mode;
+use node_update::plan::Mode;
 use rustix::fs::{self, AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 

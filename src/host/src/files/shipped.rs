@@ -2,7 +2,7 @@
 
 use std::io;
 
-use machineconfig::plan::Mode;
+use node_update::plan::Mode;
 use rustix::fs::{self, OFlags, XattrFlags};
 use rustix::io::Errno;
 

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
-use machineconfig::plan::{Digest, Mode};
+use node_update::plan::{Digest, Mode};
 use proptest::prelude::*;
 
 use super::*;

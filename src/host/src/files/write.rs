@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use machineconfig::plan::{Digest, Mode};
+use node_update::plan::{Digest, Mode};
 use rustix::fs::{self, AtFlags, Gid, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 

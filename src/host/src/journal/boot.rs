@@ -1,6 +1,6 @@
 //! What a boot means for the attempt that was under way.
 
-use machineconfig::plan::Route;
+use node_update::plan::Route;
 
 use super::{DeploymentId, Journal, Moment, Stage};
 

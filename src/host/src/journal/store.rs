@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use machineconfig::plan::Mode;
+use node_update::plan::Mode;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::Serialize;

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use machineconfig::plan::{
+use node_update::plan::{
     self, Action, Attempt, Bundle, Deploy, Digest, Mode, Owner, Plan, Route, Step, Target, Undo,
 };
 use proptest::prelude::*;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use machineconfig::kargs;
-use machineconfig::plan::Deploy;
+use node_update::kargs;
+use node_update::plan::Deploy;
 use ostree_ext::gio::Cancellable;
 use ostree_ext::glib::{KeyFile, VariantDict};
 use ostree_ext::ostree::{self, SysrootDeployTreeOpts, SysrootWriteDeploymentsOpts};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use machineconfig::kargs;
-use machineconfig::plan::Target;
+use node_update::kargs;
+use node_update::plan::Target;
 use ostree_ext::container::store;
 use ostree_ext::glib::VariantDict;
 use ostree_ext::ostree;

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use machineconfig::plan::{Deploy, Mode};
+use node_update::plan::{Deploy, Mode};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use machineconfig::plan::Prior;
+use node_update::plan::Prior;
 
 use crate::files::{Error, Found, Location, Root};
 

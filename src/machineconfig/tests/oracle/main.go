@@ -1,4 +1,5 @@
-// Oracle prints what the libraries that the original is built on make of a question, so that this crate can be compared with them.
+// Oracle prints what the libraries that the original is built on make of a question, so that the crates ignition and machineconfig
+// can be compared with them.
 //
 // It reads one JSON question a line and prints the question again with the answer in it, so that its output can be its input:
 //
@@ -8,7 +9,7 @@
 //	{"ask":"yaml","value":ANY}               the YAML of the value
 //	{"ask":"name","spec":SPEC}               the MD5 of salt and YAML of a MachineConfig's spec
 //
-// All files in ../fixtures whose name ends in .jsonl are made so: go run . < merge.jsonl > merge.jsonl.new
+// All files whose name ends in .jsonl in ../fixtures and in src/ignition/tests/fixtures are made so: go run . < merge.jsonl > merge.jsonl.new
 package main
 
 import (

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use api::annotation;
 use host::files::{Content, Root};
-use machineconfig::plan::{Mode, Target};
 use node::view::Node;
 use node::writer::Change;
+use node_update::plan::{Mode, Target};
 
 use super::observe::{self, RECORD};
 

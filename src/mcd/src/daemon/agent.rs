@@ -9,11 +9,11 @@ use cluster::access::Access;
 use host::files::Root;
 use host::journal::Store;
 use jiff::{SignedDuration, Timestamp};
-use machineconfig::phase::{Command, Event, Machine, Phase};
-use machineconfig::plan::{Attempt, Target};
 use node::drain::PodName;
 use node::watch::Seen;
 use node::writer::NodeWriter;
+use node_update::phase::{Command, Event, Machine, Phase};
+use node_update::plan::{Attempt, Target};
 use tokio::sync::watch;
 
 use super::announce::{Announcer, Word, log_phase, of_phase};

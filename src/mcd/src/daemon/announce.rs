@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use cluster::events::{Recorder, Severity, Subject};
 use jiff::Timestamp;
-use machineconfig::phase::Phase;
 use node::watch::Seen;
+use node_update::phase::Phase;
 use tokio::sync::watch;
 
 /// One event.

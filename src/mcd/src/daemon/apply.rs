@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chassis::report::Chain;
-use machineconfig::phase::Event;
-use machineconfig::plan::Attempt;
+use node_update::phase::Event;
+use node_update::plan::Attempt;
 
 use super::helper::{Helper, Outcome, Priority};
 use super::publish::Publisher;

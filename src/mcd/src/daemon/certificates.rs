@@ -25,9 +25,9 @@ use chassis::shutdown::Shutdown;
 use cluster::access::Access;
 use cluster::wire::{self, Content};
 use http::Method;
-use machineconfig::certificates::{Registry, Told, wanted};
 use node::watch::Seen;
 use node::writer::{self, Change, NodeWriter};
+use node_update::certificates::{Registry, Told, wanted};
 use serde::Deserialize;
 use tokio::sync::watch;
 

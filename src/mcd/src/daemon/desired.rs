@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use api::annotation;
 use chassis::shutdown::Shutdown;
-use machineconfig::phase::Event;
-use machineconfig::phase::outward::State;
-use machineconfig::plan::Target;
 use node::view::Node;
 use node::watch::Seen;
+use node_update::phase::Event;
+use node_update::phase::outward::State;
+use node_update::plan::Target;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The target that `desiredConfig` and `desiredImage` name; nothing before the node is managed.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use api::annotation;
 use cluster::access::Access;
 use jiff::Timestamp;
-use machineconfig::plan::Attempt;
 use node::drain::{Drain, PodName};
 use node::view::Node;
 use node::watch::Seen;
 use node::writer::{self, Change, NodeWriter};
+use node_update::plan::Attempt;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 

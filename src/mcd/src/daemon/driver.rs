@@ -7,7 +7,7 @@ use std::time::Duration;
 use chassis::shutdown::Shutdown;
 use futures::FutureExt as _;
 use futures::future::{Fuse, FusedFuture as _};
-use machineconfig::phase::{Command, Event, Machine, Unexpected};
+use node_update::phase::{Command, Event, Machine, Unexpected};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 

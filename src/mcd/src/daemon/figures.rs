@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use chassis::metrics::{Counter, Expose, Gauge, Kind, Page};
 use chassis::probes::Probes;
 use jiff::Timestamp;
-use machineconfig::phase::outward::State;
+use node_update::phase::outward::State;
 
 use super::publish::Shown;
 
@@ -116,7 +116,7 @@ impl Probes for Figures {
 
 #[cfg(test)]
 mod tests {
-    use machineconfig::phase::Machine;
+    use node_update::phase::Machine;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use chassis::report::Chain;
 use host::files::{self, Content, Found, Root};
 use host::process::proxy_environment;
 use host::systemd::{self, Job, Systemd, Variant};
-use machineconfig::plan::{Attempt, Mode};
+use node_update::plan::{Attempt, Mode};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};

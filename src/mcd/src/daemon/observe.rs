@@ -2,8 +2,8 @@
 
 use host::files::Root;
 use host::journal::{self, Journal, Stage, Store};
-use machineconfig::phase;
-use machineconfig::plan::{Route, Target};
+use node_update::phase;
+use node_update::plan::{Route, Target};
 use serde::Deserialize;
 
 use super::planning::Stored;
@@ -187,7 +187,7 @@ fn started_ticks(stat: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use machineconfig::plan::Mode;
+    use node_update::plan::Mode;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chassis::backoff::Backoff;
 use chassis::report::Chain;
-use machineconfig::phase::Event;
+use node_update::phase::Event;
 use tokio::time::Instant;
 
 use super::driver::Say;
@@ -100,8 +100,8 @@ where
 mod tests {
     use std::collections::VecDeque;
 
-    use machineconfig::phase::Outline;
-    use machineconfig::plan::{Attempt, Route, Target};
+    use node_update::phase::Outline;
+    use node_update::plan::{Attempt, Route, Target};
 
     use super::*;
 

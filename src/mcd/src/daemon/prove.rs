@@ -8,8 +8,8 @@ use std::time::Duration;
 use chassis::report::Chain;
 use host::files::Root;
 use host::journal::{Last, Outcome, Stage, Store};
-use machineconfig::phase::Event;
-use machineconfig::plan::{Attempt, Target};
+use node_update::phase::Event;
+use node_update::plan::{Attempt, Target};
 use tokio::time::{Instant, sleep};
 
 use super::helper::{self, Helper, Priority};
@@ -228,7 +228,7 @@ mod tests {
         let put = |path: &str, text: &str| {
             let content = host::files::Content {
                 bytes: text.as_bytes(),
-                mode: machineconfig::plan::Mode(0o600),
+                mode: node_update::plan::Mode(0o600),
                 uid: rustix::process::getuid().as_raw(),
                 gid: rustix::process::getgid().as_raw(),
             };

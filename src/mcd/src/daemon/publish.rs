@@ -4,12 +4,12 @@ use api::annotation;
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use jiff::Timestamp;
-use machineconfig::phase::outward::State;
-use machineconfig::phase::{Machine, Phase};
-use machineconfig::plan::Target;
 use node::view::Node;
 use node::watch::Seen;
 use node::writer::{Change, NodeWriter};
+use node_update::phase::outward::State;
+use node_update::phase::{Machine, Phase};
+use node_update::plan::Target;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 

@@ -8,7 +8,7 @@ use host::execute::{End, Error, Hands, Made, Perform, Running, Sysroot as _, Uni
 use host::journal::{Journal, Outcome, Store};
 use host::observe;
 use host::systemd::Offline;
-use machineconfig::plan::{Plan, Route};
+use node_update::plan::{Plan, Route};
 
 use super::context::{Context, lock_deployments};
 use super::rehearse::take;

@@ -9,7 +9,7 @@ use host::execute::{End, Hands, Running, chain, reboot};
 use host::journal::{DeploymentId, Stage};
 use host::ostree::Deployments;
 use host::{late, observe};
-use machineconfig::plan::Attempt;
+use node_update::plan::Attempt;
 use tracing::{debug, info, warn};
 
 use super::context::{Context, is_held_elsewhere, lock_deployments};

@@ -7,7 +7,7 @@ use host::execute::{Running, Units as _};
 use host::files::{Content, Found, Root};
 use host::ostree::live_root;
 use host::systemd::{Enablement, links};
-use machineconfig::plan::{Digest, Mode};
+use node_update::plan::{Digest, Mode};
 use tracing::info;
 
 use super::context::Context;

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use host::execute::{self, Foreseen, Hands, Running, Sysroot as _, describe, reboot};
 use host::journal::Store;
 use host::systemd::{Offline, links};
-use machineconfig::plan::{Action, Bundle, Plan, QUADLETS, Route};
+use node_update::plan::{Action, Bundle, Plan, QUADLETS, Route};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use host::execute::{End, chain};
 use host::files::{Content, Root};
-use machineconfig::plan::Mode;
+use node_update::plan::Mode;
 use serde::Serialize;
 
 /// How a verb ended.

@@ -5,7 +5,7 @@ use host::execute::{Running, record};
 use host::observe;
 use host::ostree::Deployments;
 use machineconfig::spec::MachineConfig;
-use machineconfig::verify::expectations;
+use node_update::verify::expectations;
 use serde_json::json;
 
 use super::context::Context;

@@ -185,7 +185,13 @@ fn is_input(suite: &Suite, path: &Path) -> bool {
 /// Crates of the product that the tests themselves call.
 fn is_linked(suite: &Suite, path: &Path) -> bool {
     let (package, _) = suite.executable;
-    let linked = ["src/api", "src/machineconfig", "src/host"];
+    let linked = [
+        "src/api",
+        "src/ignition",
+        "src/machineconfig",
+        "src/node-update",
+        "src/host",
+    ];
     package != "lab" && linked.iter().any(|folder| path.starts_with(folder))
 }
 

@@ -1,11 +1,11 @@
 //! Plans, for suites that drive `mcd-os` without a daemon.
 
 use anyhow::Result;
-use machineconfig::disruption::Policies;
-use machineconfig::plan::{Attempt, Bundle, Target};
-use machineconfig::planner::{self, Facts, Request, Side};
-use machineconfig::reconcile::Exempt;
 use machineconfig::spec::MachineConfig;
+use node_update::disruption::Policies;
+use node_update::plan::{Attempt, Bundle, Target};
+use node_update::planner::{self, Facts, Request, Side};
+use node_update::reconcile::Exempt;
 
 /// Plans the way between two configurations, on a host that runs the OS of the first.
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use machineconfig::plan::Action;
+use node_update::plan::Action;
 
 use super::{Error, Hands, StepError, describe};
 use crate::accounts::Accounts;
@@ -93,7 +93,7 @@ impl Hands<'_> {
 
 #[cfg(test)]
 mod tests {
-    use machineconfig::plan::{Attempt, Digest, Mode, Owner};
+    use node_update::plan::{Attempt, Digest, Mode, Owner};
 
     use super::*;
     use crate::execute::chain;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use machineconfig::plan::QUADLETS;
+use node_update::plan::QUADLETS;
 
 use crate::systemd::links;
 

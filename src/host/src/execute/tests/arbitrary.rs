@@ -1,6 +1,6 @@
 //! Plans made up at random: stopped anywhere and started again, a change ends in the old state or in the target.
 
-use machineconfig::plan::{Action, Bundle, Deploy, Digest, Route};
+use node_update::plan::{Action, Bundle, Deploy, Digest, Route};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;

@@ -17,7 +17,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use machineconfig::plan::{Bundle, Deploy, Route};
+use node_update::plan::{Bundle, Deploy, Route};
 
 pub(super) use self::fault::{Crash, Fault};
 use self::fault::{Faulty, Point};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use machineconfig::plan::{Action, Attempt, Bundle, Digest, Plan, Prior, Undo};
+use node_update::plan::{Action, Attempt, Bundle, Digest, Plan, Prior, Undo};
 
 use super::{Error, Result, Store};
 use crate::files::Found;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use host::files::{self, Content, Found, Location, Root};
 use host::journal::{self, Lock, Store};
-use machineconfig::certificates::{Bundle, REGISTRIES, Wanted, is_ours, registry_path};
-use machineconfig::plan::Mode;
+use node_update::certificates::{Bundle, REGISTRIES, Wanted, is_ours, registry_path};
+use node_update::plan::Mode;
 use serde::Deserialize;
 
 use crate::daemon::observe::{self, RECORD};

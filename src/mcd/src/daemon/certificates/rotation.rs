@@ -16,7 +16,7 @@ use cluster::access::{Access, with_authority};
 use cluster::wire;
 use host::files::{self as host_files, Root};
 use host::systemd::{self, Job};
-use machineconfig::certificates::check;
+use node_update::certificates::check;
 use serde::Deserialize;
 
 use super::files::{self, configured, replace, still};

@@ -11,7 +11,7 @@ use cluster::events::{Recorder, Speaker};
 use host::files::{Content as File, Root};
 use host::journal::{DeploymentId, Journal, Moment, Stage, Store};
 use jiff::Timestamp;
-use machineconfig::plan::{self, Deploy, Digest, Mode};
+use node_update::plan::{self, Deploy, Digest, Mode};
 use serde_json::{Value, json};
 
 use super::*;
@@ -91,7 +91,7 @@ impl Host {
         self.put(at, &record.to_string(), 0o600);
     }
 
-    fn wanted(registries: &[(&str, &str)]) -> machineconfig::certificates::Wanted {
+    fn wanted(registries: &[(&str, &str)]) -> node_update::certificates::Wanted {
         wanted(&Told {
             kubelet: ONE.as_bytes(),
             cloud: b"",

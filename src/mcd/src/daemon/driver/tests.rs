@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use chassis::shutdown;
 use jiff::Timestamp;
-use machineconfig::phase::outward::State;
-use machineconfig::phase::{Journal, Observation, Outline, Stage};
-use machineconfig::plan::{Route, Target};
+use node_update::phase::outward::State;
+use node_update::phase::{Journal, Observation, Outline, Stage};
+use node_update::plan::{Route, Target};
 use proptest::prelude::*;
 
 use super::super::publish::Shown;

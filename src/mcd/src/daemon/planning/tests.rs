@@ -2,7 +2,7 @@
 
 use apimock::{Call, Reply, Script};
 use host::files::Content;
-use machineconfig::plan::Mode;
+use node_update::plan::Mode;
 use serde_json::json;
 
 use super::*;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use apimock::{Call, Reply, Script};
 use chassis::shutdown;
 use cluster::access::Access;
-use machineconfig::phase::{Event, Journal, Observation, Outline, Stage};
-use machineconfig::plan::Route;
+use node_update::phase::{Event, Journal, Observation, Outline, Stage};
+use node_update::plan::Route;
 use serde_json::{Value, json};
 
 use super::*;

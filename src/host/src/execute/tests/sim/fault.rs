@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::panic;
 use std::rc::Rc;
 
-use machineconfig::plan::{Action, Undo};
+use node_update::plan::{Action, Undo};
 
 use crate::execute::{Error, Hands, Perform, StepError, Units};
 use crate::files::{Labels, Root};

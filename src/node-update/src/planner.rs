@@ -15,12 +15,12 @@ pub use describe::describe;
 
 use crate::diff::{Diff, diff};
 use crate::disruption::{Decision, Policies, decide};
-use crate::kargs;
 use crate::plan::{Attempt, Bundle, Deploy, Digest, Plan, Route, SCHEMA, Step, Target, Undo};
 use crate::reconcile::{self, Exempt, Reason};
-use crate::spec::{KernelType, MachineConfig, Spec};
 use crate::verify;
 use crate::wanted::Wanted;
+use machineconfig::kargs;
+use machineconfig::spec::{KernelType, MachineConfig, Spec};
 use steps::Steps;
 
 /// Without it a host is no node.

@@ -15,7 +15,7 @@ mod keyed;
 
 use std::collections::HashSet;
 
-use crate::ignition::{
+use crate::{
     Cex, Clevis, ClevisCustom, Config, Directory, Disk, Dropin, File, Filesystem, Ignition,
     IgnitionConfig, KernelArguments, Link, Luks, NodeOwner, Partition, Passwd, PasswdGroup,
     PasswdUser, Proxy, Raid, Resource, Security, Storage, Systemd, Tang, Timeouts, Tls, Unit,
@@ -25,7 +25,7 @@ use keyed::{Keyed, drop_keys, headers, list, union};
 
 /// Merges `child` over `parent`.
 ///
-/// Shape: both of the internal version, as [`crate::ignition::parse`] returns them. Two valid configurations may merge into one that is
+/// Shape: both of the internal version, as [`crate::parse`] returns them. Two valid configurations may merge into one that is
 /// not, such as a file below a new link: validate the result.
 /// Source: `docs/reference/controller.md`, "Ignition merge".
 pub fn merge(parent: Config, child: Config) -> Config {

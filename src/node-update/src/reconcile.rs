@@ -7,10 +7,10 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::ignition::{Config, PasswdUser, Resource};
 use crate::paths;
-use crate::spec::Spec;
 use crate::wanted::Wanted;
+use ignition::{Config, PasswdUser, Resource};
+use machineconfig::spec::Spec;
 
 /// A file that forces an update where it exists; no configuration may bring it.
 pub const FORCE_FILE: &str = "/run/machine-config-daemon-force";

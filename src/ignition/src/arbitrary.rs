@@ -5,12 +5,10 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::ignition::{
-    Config, Dropin, File, KernelArguments, Link, NodeOwner, PasswdUser, Resource, Unit,
-};
+use crate::{Config, Dropin, File, KernelArguments, Link, NodeOwner, PasswdUser, Resource, Unit};
 
 /// A configuration that a node can follow: files, units, keys and password of `core`.
-pub(crate) fn config() -> impl Strategy<Value = Config> {
+pub fn config() -> impl Strategy<Value = Config> {
     let files = btree_map(select(FILES), file(), 0..FILES.len());
     let units = btree_map(select(UNITS), unit(), 0..UNITS.len());
     (files, units, of(core())).prop_map(|(files, units, core)| {
@@ -33,7 +31,7 @@ pub(crate) fn config() -> impl Strategy<Value = Config> {
 }
 
 /// A configuration with members that a node does not follow too. Each path is always of the same kind.
-pub(crate) fn full_config() -> impl Strategy<Value = Config> {
+pub fn full_config() -> impl Strategy<Value = Config> {
     let links = btree_set(select(&["/etc/l1", "/etc/l2"][..]), 0..3);
     let arguments = btree_set(select(&["a", "b"][..]), 0..3);
     (config(), links, arguments).prop_map(|(mut config, links, arguments)| {

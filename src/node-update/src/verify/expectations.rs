@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Expectation;
 use crate::paths::is_never_verified;
-use crate::spec::MachineConfig;
 use crate::wanted::Wanted;
+use machineconfig::spec::MachineConfig;
 
 /// Units without which a host is no node; asked for where they exist.
 const NODE_UNITS: [&str; 2] = ["kubelet.service", "crio.service"];

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::ignition::{self, Dropin, NodeOwner, Unit, content, unit_text};
 use crate::plan::{Digest, Mode, Owner};
 use crate::reconcile::Reason;
-use crate::spec::Spec;
+use ignition::{self, Dropin, NodeOwner, Unit, content, unit_text};
+use machineconfig::spec::Spec;
 
 /// Where units are.
 const UNITS: &str = "/etc/systemd/system";
@@ -226,7 +226,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::spec::MachineConfig;
+    use machineconfig::spec::MachineConfig;
 
     #[test]
     fn a_file_whose_bytes_cannot_be_had_is_left_and_not_looked_at() {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ignition::{
+use crate::{
     Directory, Disk, Dropin, File, Filesystem, HttpHeader, Link, Luks, Partition, PasswdGroup,
     PasswdUser, Raid, Resource, Tang, Unit,
 };

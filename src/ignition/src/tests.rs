@@ -43,7 +43,7 @@ fn differs(config: &Value) -> Option<&'static str> {
 #[test]
 fn what_ignition_refuses_is_refused() {
     let mut checked = 0;
-    for line in include_str!("../../tests/fixtures/validate.jsonl").lines() {
+    for line in include_str!("../tests/fixtures/validate.jsonl").lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         let config = &case["config"];
         let ours = parse(config);
@@ -278,7 +278,7 @@ fn specification_2_may_say_what_3_cannot() {
 
 #[test]
 fn what_is_printed_is_read_back() {
-    for line in include_str!("../../tests/fixtures/validate.jsonl").lines() {
+    for line in include_str!("../tests/fixtures/validate.jsonl").lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         let Ok((config, _)) = parse(&case["config"]) else {
             continue;

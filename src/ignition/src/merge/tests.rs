@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::arbitrary;
-use crate::ignition::parse;
+use crate::parse;
 
 fn read(value: &Value) -> Config {
     parse(value).unwrap().0

@@ -1,21 +1,28 @@
 //! Ignition configurations: the types of specification 3.5.0, read from every version that clusters hold, and validated.
 //!
+//! It must not know: files, clocks, networks, async. Values in, values out.
+//!
 //! - [`parse`]: JSON to [`Config`]: 3.0 to 3.5, and 2.x up to 2.2 by translation
 //! - [`Config::to_value`]: [`Config`] to JSON, empty members left out
 //! - [`content`]: the bytes behind a [`Resource`]
+//! - [`merge`]: a child configuration over its parent
+//! - [`unit_text`]: the settings of a unit's text
 //!
 //! Source: `coreos/ignition`, configuration specifications; `docs/reference/controller.md`, "Source checks" and "Ignition versions".
 
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
 pub mod content;
 mod disks;
 mod field;
+pub mod merge;
 mod passwd;
 mod read;
 mod resource;
 mod schema;
 mod storage;
 mod systemd;
-pub(crate) mod unit_text;
+pub mod unit_text;
 mod v2;
 mod validate;
 mod version;

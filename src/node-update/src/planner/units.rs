@@ -180,7 +180,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::spec::Spec;
+    use machineconfig::spec::Spec;
 
     const ONE: &str = "[Service]\nNice=1\n[Install]\nWantedBy=one.target\n";
     const OTHER_TEXT: &str = "[Service]\nNice=2\n[Install]\nWantedBy=one.target\n";

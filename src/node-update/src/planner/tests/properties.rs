@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::model::{Host, Node, Os};
 use super::{config, target};
-use crate::arbitrary;
-use crate::ignition::Config;
 use crate::plan::{Mode, Owner};
 use crate::planner::*;
+use ignition::Config;
+use ignition::arbitrary;
 
 /// Two images: the second ships other bytes for a file, another unit, other presets.
 fn images() -> BTreeMap<String, Os> {

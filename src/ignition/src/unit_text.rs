@@ -2,7 +2,7 @@
 
 /// A setting of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Setting {
+pub struct Setting {
     /// Section it stands in, without brackets.
     pub section: String,
     /// Name, left of the `=`.
@@ -18,7 +18,7 @@ pub(crate) struct Setting {
 /// # Errors
 /// A sentence about the first line, from the first section on, that is neither blank, comment, section nor setting. The line's number is named, its text is not: a
 /// unit may hold a secret in its environment.
-pub(crate) fn parse(text: &str) -> Result<Vec<Setting>, String> {
+pub fn parse(text: &str) -> Result<Vec<Setting>, String> {
     let mut settings: Vec<Setting> = Vec::new();
     let mut section: Option<String> = None;
     let mut lines = text.lines().enumerate();
@@ -62,7 +62,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Setting>, String> {
 }
 
 /// The `[Install]` settings of a unit, in order: what `systemctl enable` reads. Empty where the text cannot be read.
-pub(crate) fn install(text: &str) -> Vec<(String, String)> {
+pub fn install(text: &str) -> Vec<(String, String)> {
     parse(text)
         .unwrap_or_default()
         .into_iter()

@@ -12,9 +12,9 @@ mod registries;
 pub use policy::{Action, Error, FilePolicy, Policies, UnitPolicy};
 
 use crate::diff::Diff;
-use crate::ignition::content;
 use crate::reconcile::Reason;
-use crate::spec::Spec;
+use ignition::content;
+use machineconfig::spec::Spec;
 
 /// The registries' configuration: the one file whose change is read to know whether pods must go.
 pub const REGISTRIES: &str = "/etc/containers/registries.conf";

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::spec::Spec;
+use machineconfig::spec::Spec;
 
 /// What differs, by section. Source: `docs/reference/daemon.md`, "Differences".
 #[expect(
@@ -123,7 +123,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::arbitrary;
+    use ignition::arbitrary;
 
     fn spec(spec: &Value) -> Spec {
         Spec::parse(spec).unwrap().0

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kargs;
 use crate::plan::{Action, Bundle, Mode, Owner, Plan, Route, Target};
 use crate::verify::{Expectation, Mismatch, Seen, judge};
+use machineconfig::kargs;
 
 const UNITS: &str = "/etc/systemd/system/";
 

@@ -190,7 +190,7 @@ fn the_source_that_says_it_last_is_blamed() {
     assert_eq!(blamed, [Some("b"), Some("a")]);
     let guard = spec(&json!({"systemd": {"units": [{"name": "slipway-guard.service"}]}}));
     let other = spec(&json!({"systemd": {"units": [{"name": "x.service"}]}}));
-    let merged = crate::merge::merge(other.ignition.clone(), guard.ignition.clone());
+    let merged = ignition::merge::merge(other.ignition.clone(), guard.ignition.clone());
     let merged = Spec {
         ignition: merged,
         ..other.clone()

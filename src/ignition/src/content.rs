@@ -225,7 +225,7 @@ mod tests {
     /// The answers are those of `vincent-petithory/dataurl`, which the original uses.
     #[test]
     fn data_urls_are_read_as_the_original_reads_them() {
-        for line in include_str!("../../tests/fixtures/dataurl.jsonl").lines() {
+        for line in include_str!("../tests/fixtures/dataurl.jsonl").lines() {
             let case: Value = serde_json::from_str(line).unwrap();
             let url = case["url"].as_str().unwrap();
             let ours = data_url(url);

@@ -1,0 +1,26 @@
+//! Thinking about an update of a node: compare, reject, plan, verify, and the node's state machine.
+//!
+//! It must not know: files, clocks, networks, async. Values in, values out.
+//!
+//! - [`certificates`]: what a cluster rotates under its nodes
+//! - [`diff`]: what differs between two MachineConfigs
+//! - [`disruption`]: what a change does to a running node
+//! - [`phase`]: the node's state machine
+//! - [`plan`]: an update as data
+//! - [`planner`]: from two configurations to a plan, or to the reasons against it
+//! - [`reconcile`]: whether one can follow another
+//! - [`verify`]: what must hold on a host, and the judgement over what was observed
+
+pub mod certificates;
+pub mod diff;
+pub mod disruption;
+mod paths;
+pub mod phase;
+pub mod plan;
+pub mod planner;
+pub mod reconcile;
+pub mod verify;
+mod wanted;
+
+/// Kernel arguments, as a [`plan::Deploy`] names them.
+pub use machineconfig::kargs;
