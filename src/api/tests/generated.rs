@@ -11,7 +11,7 @@ fn committed_definitions_are_up_to_date() {
         let text = format!(
             "{}{}",
             api::crds::HEADER,
-            serde_norway::to_string(&crd).unwrap()
+            serde_saphyr::to_string(&crd).unwrap()
         );
         let committed = std::fs::read_to_string(directory.join(&name)).unwrap();
         assert!(

@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .ok_or("usage: crdgen DIRECTORY")?
         .into();
     for crd in api::crds::all() {
-        let text = serde_norway::to_string(&crd)?;
+        let text = serde_saphyr::to_string(&crd)?;
         // A build tool's output, regenerated at will; nothing is lost with a torn file.
         let mut file = File::create(directory.join(api::crds::file_name(&crd)))?;
         file.write_all(api::crds::HEADER.as_bytes())?;

@@ -52,7 +52,7 @@ fn skipped(what: &str) {
 }
 
 fn read(path: &Path) -> Value {
-    serde_norway::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// Upstream's definition of `kind`, from whichever file has it.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, NamedAuthInfo, NamedCluster};
-use serde_norway::Value;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{Error, Reader};
 
@@ -27,7 +28,7 @@ pub(super) fn load(path: &Path, read: &Reader, token: Option<Vec<u8>>) -> Result
     };
     // What it names is relative to its folder, and so is it: `path` itself may be relative to another.
     let text = files.read(path.file_name().map_or(path, Path::new))?;
-    let mut kubeconfig = parse(path, &text)?;
+    let mut kubeconfig = read_yaml(path, as_text(path, &text)?)?;
     let (cluster, user) = selected(path, &mut kubeconfig)?;
     inline_authority(&mut files, cluster)?;
     match token {
@@ -66,11 +67,21 @@ impl Files<'_> {
     }
 }
 
-fn parse(path: &Path, text: &[u8]) -> Result<Kubeconfig, Error> {
-    let text = std::str::from_utf8(text).map_err(|_| refuse(path, "it is not UTF-8"))?;
-    // Not by kube's own `from_yaml`: its parser makes a daemon's program larger by a megabyte. The
-    // message is dropped, because it may quote the text, which holds keys.
-    serde_norway::from_str(text).map_err(|_| refuse(path, NOT_YAML))
+fn as_text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Error> {
+    std::str::from_utf8(bytes).map_err(|_| refuse(path, "it is not UTF-8"))
+}
+
+/// The one document of a text. The parser's message is dropped, because it may quote the text,
+/// which holds keys.
+fn read_yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Error> {
+    // Text that kubectl takes for text, as a token of digits, is not rewritten as a number.
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|_| refuse(path, NOT_YAML))
 }
 
 /// See [`super::with_authority`].
@@ -82,18 +93,18 @@ pub(super) fn with_authority(
     const DATA: &str = "certificate-authority-data";
     const FILE: &str = "certificate-authority";
     const INSECURE: &str = "insecure-skip-tls-verify";
-    let (name, _) = context(path, &parse(path, text)?)?;
+    let text = as_text(path, text)?;
+    let (name, _) = context(path, &read_yaml(path, text)?)?;
     // Written from what was read without types, so that nothing is lost that this program does not know.
-    let not_yaml = |_| refuse(path, NOT_YAML);
-    let mut whole: Value = serde_norway::from_slice(text).map_err(not_yaml)?;
+    let mut whole: Value = read_yaml(path, text)?;
     let cluster = whole
         .get_mut("clusters")
-        .and_then(Value::as_sequence_mut)
+        .and_then(Value::as_array_mut)
         .into_iter()
         .flatten()
         .find(|named| named.get("name").and_then(Value::as_str) == Some(&name))
         .and_then(|named| named.get_mut("cluster"))
-        .and_then(Value::as_mapping_mut)
+        .and_then(Value::as_object_mut)
         .ok_or_else(|| refuse(path, NO_CLUSTER))?;
     // Clients refuse to start with both.
     if cluster.get(INSECURE).and_then(Value::as_bool) == Some(true) {
@@ -108,7 +119,7 @@ pub(super) fn with_authority(
     if is_same && !is_file_gone {
         return Ok(None);
     }
-    let text = serde_norway::to_string(&whole).map_err(not_yaml)?;
+    let text = serde_saphyr::to_string(&whole).map_err(|_| refuse(path, NOT_YAML))?;
     Ok(Some(text.into_bytes()))
 }
 
@@ -312,16 +323,29 @@ current-context: x
         let change = |text: &str| with_authority(Path::new("/k"), text.as_bytes(), b"new");
         let text =
             TEXT.replace("server:", "tls-server-name: api, server:") + "clusters-of-others: [1]\n";
+        let text = text.replace(
+            "name: u,",
+            "name: u, token: 0123, password: yes, other: 1_0,",
+        );
         let changed = String::from_utf8(change(&text).unwrap().unwrap()).unwrap();
-        let mut expected: Value = serde_norway::from_str(&text).unwrap();
-        let cluster = expected["clusters"][0]["cluster"].as_mapping_mut().unwrap();
+        let mut expected: Value = read_yaml(Path::new("/k"), &text).unwrap();
+        let cluster = expected["clusters"][0]["cluster"].as_object_mut().unwrap();
         cluster.remove("certificate-authority");
         cluster.insert("certificate-authority-data".into(), "bmV3".into());
-        assert_eq!(serde_norway::from_str::<Value>(&changed).unwrap(), expected);
+        assert_eq!(
+            read_yaml::<Value>(Path::new("/k"), &changed).unwrap(),
+            expected
+        );
         assert_eq!(
             change(&changed).unwrap(),
             None,
             "it has that authority already"
+        );
+        assert!(
+            changed.contains(r#"token: "0123""#)
+                && changed.contains(r#"password: "yes""#)
+                && changed.contains(r#"other: "1_0""#),
+            "text stays text: {changed}"
         );
         let padded = changed.replace("bmV3", &STANDARD.encode("\nnew\n"));
         assert_eq!(change(&padded).unwrap(), None, "but for white space");

@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn the_daemon_set_starts_with_options_that_exist() {
         let text = include_str!("../../../../deploy/daemon/daemonset.yaml");
-        let manifest: serde_json::Value = serde_norway::from_str(text).unwrap();
+        let manifest: serde_json::Value = serde_saphyr::from_str(text).unwrap();
         let container = &manifest["spec"]["template"]["spec"]["containers"][0];
         let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
         assert_eq!(arguments[0], "start");

@@ -33,14 +33,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 ///
 /// It is neither, or a document is no object.
 pub fn parse(text: &str) -> Result<Vec<DynamicObject>> {
-    let mut objects = Vec::new();
-    for document in serde_norway::Deserializer::from_str(text) {
-        let value = Value::deserialize(document).context("cannot read an object as YAML")?;
-        if !value.is_null() {
-            objects.push(serde_json::from_value(value).context("a document is no object")?);
-        }
-    }
-    Ok(objects)
+    // As an API server's clients read it: of YAML 1.2's words, and no others, booleans are made.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+        .context("cannot read an object as YAML")?;
+    let objects = documents.into_iter().filter(|value| !value.is_null());
+    objects
+        .map(|value| serde_json::from_value(value).context("a document is no object"))
+        .collect()
 }
 
 /// The objects of a folder with a `kustomization.yaml` that only lists files, in its order.
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Vec<DynamicObject>> {
 /// It does more than that, which is not done here, or a file cannot be read.
 pub fn component(dir: &Path) -> Result<Vec<DynamicObject>> {
     let listing = read(&dir.join("kustomization.yaml"))?;
-    let listing: Kustomization = serde_norway::from_str(&listing).with_context(|| {
+    let listing: Kustomization = serde_saphyr::from_str(&listing).with_context(|| {
         format!(
             "{} has a kustomization.yaml that the lab cannot carry out",
             dir.display()

@@ -36,7 +36,7 @@ impl PodSpec {
     /// It is no DaemonSet with the host's network and processes, or wants of the cluster what it is
     /// not given.
     pub fn of_daemon_set(yaml: &str, given: &FromCluster) -> Result<Self> {
-        let daemon_set: DaemonSet = serde_norway::from_str(yaml).context("this is no DaemonSet")?;
+        let daemon_set: DaemonSet = serde_saphyr::from_str(yaml).context("this is no DaemonSet")?;
         let name = daemon_set.metadata.name.context("it has no name")?;
         let namespace = daemon_set
             .metadata
