@@ -135,6 +135,11 @@ const ONLY: &[Only] = &[
         why: "only host touches libostree, behind host::ostree, so that a successor replaces one module",
     },
     Only {
+        what: "prometheus-client",
+        users: &["chassis"],
+        why: "only chassis::metrics names the library and makes its text that of version 0.0.4",
+    },
+    Only {
         what: "tokio/process",
         users: &["host"],
         why: "only host::process spawns; clippy.toml bans std's way",

@@ -1,179 +1,187 @@
-//! Counters and gauges, printed in the Prometheus text format.
+//! The metrics of a process, printed in the Prometheus text format.
 //!
-//! There is no registry: a component holds its metrics as fields and prints them itself, so that every name and label set is in one place.
-//! Labels come from closed sets; that is the component's duty.
+//! The library is `prometheus-client`, and only this module names it. Each process has one
+//! [`Registry`], made by its start and handed to what serves it; there is no global one.
+//!
+//! A number that a program counts is a [`Counter`], [`Gauge`] or [`Histogram`] (with labels: in a
+//! [`Family`]), registered once. Series that follow objects which come and go are printed from the
+//! objects by a [`Collector`], so that a deleted object takes its series with it. Labels come from
+//! closed sets; the component is responsible for that.
+//!
+//! The library prints `OpenMetrics`. Scrapers that do not ask for that expect the text format 0.0.4,
+//! which differs in two places: there is no `# EOF`, and a counter is declared by the name of its
+//! sample, with `_total`.
 
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
 
-/// Content type of a [`Page`].
+use prometheus_client::encoding::{EncodeGaugeValue, EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::{MetricType, TypedMetric, counter};
+use prometheus_client::registry::Metric;
+
+pub use prometheus_client::collector::Collector;
+pub use prometheus_client::encoding::DescriptorEncoder;
+pub use prometheus_client::metrics::family::Family;
+pub use prometheus_client::metrics::gauge::Gauge;
+pub use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+
+/// Content type of [`Registry::text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What can print its metrics.
-pub trait Expose: Send + Sync {
-    /// Adds this component's families to the page.
-    fn expose(&self, page: &mut Page);
+/// Histograms by label set. Made by `new_with_constructor`, which names the buckets.
+pub type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// The metrics of one process.
+#[derive(Debug, Default)]
+pub struct Registry(prometheus_client::registry::Registry);
+
+impl Registry {
+    /// Adds a metric, or a [`Family`] of one. What the caller keeps is a handle to the same values.
+    ///
+    /// Shape: `name` is the whole name: with its unit, and of a counter with `_total`. `help` is a
+    /// sentence with its full stop.
+    pub fn register(&mut self, name: &'static str, help: &'static str, metric: impl Metric) {
+        let is_counter = matches!(metric.metric_type(), MetricType::Counter);
+        debug_assert_eq!(name.ends_with("_total"), is_counter, "{name}");
+        // The library adds the full stop.
+        self.0.register(name, help.trim_end_matches('.'), metric);
+    }
+
+    /// Adds what prints its families from its own state, each time it is asked.
+    pub fn collect(&mut self, collector: impl Collector) {
+        self.0.register_collector(Box::new(collector));
+    }
+
+    /// Prints all metrics.
+    ///
+    /// Source: Prometheus exposition format, text version 0.0.4.
+    ///
+    /// # Errors
+    /// When a [`Collector`] fails.
+    pub fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode_registry(&mut text, &self.0)?;
+        Ok(text)
+    }
 }
 
-/// How a family's value moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows, until the process restarts. Its name ends in `_total`.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-}
-
-/// A page in the making: families in order, each with its samples.
+/// Prints a family of gauges: for a [`Collector`].
 ///
-/// Source: Prometheus exposition format, text version 0.0.4.
-#[derive(Debug, Default)]
-pub struct Page {
-    text: String,
+/// Shape: labels are an array of name and value, `[("pool", "worker")]`.
+///
+/// # Errors
+/// Of the encoder, which writes to memory.
+pub fn encode_gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &'static str,
+    help: &'static str,
+    samples: impl IntoIterator<Item = (L, V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in samples {
+        family.encode_family(&labels)?.encode_gauge(&value)?;
+    }
+    Ok(())
 }
 
-impl Page {
-    /// Begins a family. Its samples follow with [`Self::sample`].
-    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
-        let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        };
-        self.push(&[
-            "# HELP ",
-            name,
-            " ",
-            &escape(help, false),
-            "\n# TYPE ",
-            name,
-            " ",
-            kind,
-            "\n",
-        ]);
-    }
-
-    /// Adds one sample of the family `name`.
-    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        self.push(&[name]);
-        for (position, (label, text)) in labels.iter().enumerate() {
-            let open = if position == 0 { "{" } else { "," };
-            self.push(&[open, label, "=\"", &escape(text, true), "\""]);
-        }
-        if !labels.is_empty() {
-            self.push(&["}"]);
-        }
-        // Writing to a String cannot fail.
-        if writeln!(self.text, " {value}").is_err() {
-            self.push(&["\n"]);
-        }
-    }
-
-    /// A family of one sample without labels.
-    pub fn single(&mut self, name: &str, kind: Kind, help: &str, value: f64) {
-        self.family(name, kind, help);
-        self.sample(name, &[], value);
-    }
-
-    /// The finished text.
-    pub fn into_text(self) -> String {
-        self.text
-    }
-
-    fn push(&mut self, parts: &[&str]) {
-        for part in parts {
-            self.text.push_str(part);
-        }
-    }
-}
-
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+/// A number that only grows, until the process restarts. Its clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct Counter(counter::Counter);
 
 impl Counter {
     /// Adds one.
     pub fn increment(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The count, as samples take it.
-    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 events")]
-    pub fn value(&self) -> f64 {
-        self.0.load(Ordering::Relaxed) as f64
+        self.0.inc();
     }
 }
 
-/// A number that goes up and down.
-#[derive(Debug, Default)]
-pub struct Gauge(AtomicU64);
-
-impl Gauge {
-    /// Sets the value.
-    pub fn set(&self, value: f64) {
-        self.0.store(value.to_bits(), Ordering::Relaxed);
+impl EncodeMetric for Counter {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        // As a counter it would get a second `_total`.
+        encoder.encode_gauge(&self.0.get())
     }
 
-    /// The value.
-    pub fn value(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Relaxed))
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
     }
 }
 
-/// Escapes as the format asks: backslash and line feed everywhere, double quotes in label values.
-fn escape(text: &str, label: bool) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\\' => escaped.push_str("\\\\"),
-            '\n' => escaped.push_str("\\n"),
-            '"' if label => escaped.push_str("\\\""),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+impl TypedMetric for Counter {
+    const TYPE: MetricType = MetricType::Counter;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_page_reads_as_prometheus_expects() {
-        let reboots = Counter::default();
-        reboots.increment();
-        let drift = Gauge::default();
-        drift.set(1.5);
+    /// Nodes that come and go.
+    #[derive(Debug)]
+    struct Nodes(&'static [&'static str]);
 
-        let mut page = Page::default();
-        page.single(
-            "mcd_reboots_failed_total",
-            Kind::Counter,
-            "Reboots that did not start.",
-            reboots.value(),
-        );
-        page.family("mcd_state", Kind::Gauge, "Since when.");
-        page.sample(
-            "mcd_state",
-            &[("state", "Degraded"), ("reason", "a \"b\" \\ c\nd")],
-            1.7e9,
-        );
-        page.single(
-            "mcd_config_drift",
-            Kind::Gauge,
-            "A \\ and a\nline.",
-            drift.value(),
-        );
+    impl Collector for Nodes {
+        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            let samples = self.0.iter().map(|node| ([("node", *node)], 1_i64));
+            encode_gauges(&mut encoder, "node_state", "A node.", samples)
+        }
+    }
+
+    #[test]
+    fn the_text_is_of_version_0_0_4() {
+        let mut registry = Registry::default();
+        let reboots = Counter::default();
+        registry.register("reboots_total", "Reboots.", reboots.clone());
+        reboots.increment();
+        let drift: Gauge<f64, std::sync::atomic::AtomicU64> = Gauge::default();
+        registry.register("drift", "How far it is off.", drift.clone());
+        drift.set(1.5);
+        registry.collect(Nodes(&["a", "say \"b\" \\ c\nd"]));
         assert_eq!(
-            page.into_text(),
-            "# HELP mcd_reboots_failed_total Reboots that did not start.\n\
-             # TYPE mcd_reboots_failed_total counter\n\
-             mcd_reboots_failed_total 1\n\
-             # HELP mcd_state Since when.\n\
-             # TYPE mcd_state gauge\n\
-             mcd_state{state=\"Degraded\",reason=\"a \\\"b\\\" \\\\ c\\nd\"} 1700000000\n\
-             # HELP mcd_config_drift A \\\\ and a\\nline.\n\
-             # TYPE mcd_config_drift gauge\n\
-             mcd_config_drift 1.5\n"
+            registry.text().unwrap(),
+            r#"# HELP reboots_total Reboots.
+# TYPE reboots_total counter
+reboots_total 1
+# HELP drift How far it is off.
+# TYPE drift gauge
+drift 1.5
+# HELP node_state A node.
+# TYPE node_state gauge
+node_state{node="a"} 1
+node_state{node="say \"b\" \\ c\nd"} 1
+"#
         );
+    }
+
+    #[test]
+    fn a_family_of_counters_and_one_of_histograms_carry_their_labels() {
+        let mut registry = Registry::default();
+        let requests: Family<[(&str, &str); 1], Counter> = Family::default();
+        let seconds: HistogramFamily<[(&str, &str); 1]> =
+            Family::new_with_constructor(|| Histogram::new([0.1, 1.0]));
+        registry.register("requests_total", "Requests.", requests.clone());
+        registry.register("request_seconds", "How long one took.", seconds.clone());
+        let labels = [("verb", "get")];
+        requests.get_or_create(&labels).increment();
+        for took in [0.05, 0.5, 5.0] {
+            seconds.get_or_create(&labels).observe(took);
+        }
+        assert_eq!(
+            registry.text().unwrap(),
+            r#"# HELP requests_total Requests.
+# TYPE requests_total counter
+requests_total{verb="get"} 1
+# HELP request_seconds How long one took.
+# TYPE request_seconds histogram
+request_seconds_sum{verb="get"} 5.55
+request_seconds_count{verb="get"} 3
+request_seconds_bucket{le="0.1",verb="get"} 1
+request_seconds_bucket{le="1.0",verb="get"} 2
+request_seconds_bucket{le="+Inf",verb="get"} 3
+"#
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "requests")]
+    fn a_counter_is_named_as_one() {
+        Registry::default().register("requests", "Requests.", Counter::default());
     }
 }

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-use crate::metrics::{self, Expose, Page};
+use crate::metrics::{self, Registry};
 use crate::shutdown::Shutdown;
 
 /// How long one connection may take from its first byte to its end; a scrape takes milliseconds.
@@ -24,7 +24,7 @@ const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 8;
 
 /// What the endpoint answers from.
-pub trait Probes: Expose {
+pub trait Probes: Send + Sync {
     /// Whether the process is alive: it makes progress, or has nothing to do. The text explains a no.
     ///
     /// # Errors
@@ -94,7 +94,13 @@ impl Endpoint {
     }
 
     /// Answers `/metrics`, `/healthz` and `/readyz` until the shutdown.
-    pub async fn serve<P: Probes + 'static>(self, probes: Arc<P>, mut shutdown: Shutdown) {
+    pub async fn serve<P: Probes + 'static>(
+        self,
+        registry: Registry,
+        probes: Arc<P>,
+        mut shutdown: Shutdown,
+    ) {
+        let registry = Arc::new(registry);
         let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS));
         loop {
             let accepted = tokio::select! {
@@ -113,10 +119,15 @@ impl Endpoint {
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 continue;
             };
-            let probes = Arc::clone(&probes);
+            let (registry, probes) = (Arc::clone(&registry), Arc::clone(&probes));
             tokio::spawn(async move {
                 let service = service_fn(|request: Request<Incoming>| {
-                    let response = answer(request.method(), request.uri().path(), probes.as_ref());
+                    let response = answer(
+                        request.method(),
+                        request.uri().path(),
+                        &registry,
+                        probes.as_ref(),
+                    );
                     async { Ok::<_, Infallible>(response) }
                 });
                 let connection = http1::Builder::new()
@@ -135,15 +146,24 @@ impl Endpoint {
     }
 }
 
-fn answer<P: Probes + ?Sized>(method: &Method, path: &str, probes: &P) -> Response<Full<Bytes>> {
+fn answer<P: Probes + ?Sized>(
+    method: &Method,
+    path: &str,
+    registry: &Registry,
+    probes: &P,
+) -> Response<Full<Bytes>> {
     if method != Method::GET && method != Method::HEAD {
         return text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
     }
     match path {
         "/metrics" => {
-            let mut page = Page::default();
-            probes.expose(&mut page);
-            let mut response = text(StatusCode::OK, page.into_text());
+            let Ok(page) = registry.text() else {
+                return text(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "a metric cannot be printed\n",
+                );
+            };
+            let mut response = text(StatusCode::OK, page);
             response.headers_mut().insert(
                 CONTENT_TYPE,
                 HeaderValue::from_static(metrics::CONTENT_TYPE),
@@ -174,15 +194,9 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::metrics::Kind;
+    use crate::metrics::Gauge;
 
     struct Program;
-
-    impl Expose for Program {
-        fn expose(&self, page: &mut Page) {
-            page.single("up", Kind::Gauge, "Always one.", 1.0);
-        }
-    }
 
     impl Probes for Program {
         fn healthy(&self) -> Result<(), String> {
@@ -205,7 +219,9 @@ mod tests {
         ];
         for (method, path, status) in table {
             assert_eq!(
-                answer(&method, path, &Program).status().as_u16(),
+                answer(&method, path, &Registry::default(), &Program)
+                    .status()
+                    .as_u16(),
                 status,
                 "{method} {path}"
             );
@@ -240,7 +256,11 @@ mod tests {
             .unwrap();
         let address = endpoint.address().unwrap();
         let (trigger, shutdown) = crate::shutdown::pair();
-        let server = tokio::spawn(endpoint.serve(Arc::new(Program), shutdown));
+        let mut registry = Registry::default();
+        let up: Gauge = Gauge::default();
+        up.set(1);
+        registry.register("up", "Always one.", up);
+        let server = tokio::spawn(endpoint.serve(registry, Arc::new(Program), shutdown));
 
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream

@@ -1,11 +1,12 @@
 //! Metrics and probes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chassis::metrics::{Expose, Kind, Page};
+use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use chassis::probes::Probes;
 use pool::node::NodeView;
 use pool::rollout::{Decision, Stays};
@@ -84,7 +85,7 @@ type Count = fn(&PoolFigures) -> usize;
 #[derive(Debug)]
 pub struct Figures {
     began: Instant,
-    leads: AtomicBool,
+    leader: Gauge,
     /// Whether everything was read at least once.
     knows: AtomicBool,
     /// Milliseconds from `began` to the last progress.
@@ -97,7 +98,7 @@ impl Default for Figures {
     fn default() -> Self {
         Self {
             began: Instant::now(),
-            leads: AtomicBool::new(false),
+            leader: Gauge::default(),
             knows: AtomicBool::new(false),
             progress: AtomicU64::new(0),
             pools: Mutex::default(),
@@ -107,9 +108,25 @@ impl Default for Figures {
 }
 
 impl Figures {
+    /// The process's metrics, which these are all of.
+    pub fn registry(self: &Arc<Self>) -> Registry {
+        let mut registry = Registry::default();
+        registry.register(
+            "mcc_leader",
+            "Whether this replica holds the lease.",
+            self.leader.clone(),
+        );
+        registry.collect(Arc::clone(self));
+        registry
+    }
+
+    fn leads(&self) -> bool {
+        self.leader.get() == 1
+    }
+
     /// From now on this replica leads.
     pub fn lead(&self) {
-        self.leads.store(true, Ordering::Relaxed);
+        self.leader.set(1);
         self.progress();
     }
 
@@ -138,8 +155,10 @@ impl Figures {
     pub fn set_alerts(&self, alerts: &[(&str, &str)]) {
         *lock(&self.alerts) = alerts.iter().map(|(node, _)| (*node).to_owned()).collect();
     }
+}
 
-    fn expose_pools(&self, page: &mut Page) {
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let pools = lock(&self.pools);
         let counts: [(&str, &str, Count); 4] = [
             ("mco_machine_count", "Nodes of the pool.", |pool| {
@@ -160,67 +179,50 @@ impl Figures {
             ),
         ];
         for (name, help, count) in counts {
-            page.family(name, Kind::Gauge, help);
-            for (pool, figures) in pools.iter() {
-                page.sample(name, &[("pool", pool)], number(count(figures)));
-            }
+            let samples = pools.iter();
+            let samples = samples.map(|(pool, figures)| ([("pool", pool)], count(figures)));
+            encode_gauges(&mut encoder, name, help, samples)?;
         }
-        page.family(
-            "mco_state",
-            Kind::Gauge,
-            "What a node's daemon says, and why the node is not told anything; always 1.",
-        );
-        for (pool, figures) in pools.iter() {
-            for (node, state, reason) in &figures.nodes {
+        let nodes = pools.iter().flat_map(|(pool, figures)| {
+            let nodes = figures.nodes.iter();
+            nodes.map(|(node, state, reason)| {
                 let labels = [
                     ("node", node.as_str()),
                     ("pool", pool),
                     ("state", state),
                     ("reason", reason),
                 ];
-                page.sample("mco_state", &labels, 1.0);
-            }
-        }
-        page.family(
+                (labels, 1_i64)
+            })
+        });
+        encode_gauges(
+            &mut encoder,
+            "mco_state",
+            "What a node's daemon says, and why the node is not told anything; always 1.",
+            nodes,
+        )?;
+        let overrides = pools.iter();
+        encode_gauges(
+            &mut encoder,
             "os_image_url_override",
-            Kind::Gauge,
             "Whether a user's configuration replaces the OS image of the release.",
-        );
-        for (pool, figures) in pools.iter() {
-            let value = if figures.is_image_overridden {
-                1.0
-            } else {
-                0.0
-            };
-            page.sample("os_image_url_override", &[("pool", pool)], value);
-        }
-    }
-}
-
-impl Expose for Figures {
-    fn expose(&self, page: &mut Page) {
-        let leads = self.leads.load(Ordering::Relaxed);
-        page.single(
-            "mcc_leader",
-            Kind::Gauge,
-            "Whether this replica holds the lease.",
-            if leads { 1.0 } else { 0.0 },
-        );
-        self.expose_pools(page);
-        page.family(
+            overrides
+                .map(|(pool, figures)| ([("pool", pool)], i64::from(figures.is_image_overridden))),
+        )?;
+        encode_gauges(
+            &mut encoder,
             "mcc_pool_alert",
-            Kind::Gauge,
             "Nodes of the control plane that a custom pool selects too; always 1.",
-        );
-        for node in lock(&self.alerts).iter() {
-            page.sample("mcc_pool_alert", &[("node", node)], 1.0);
-        }
+            lock(&self.alerts)
+                .iter()
+                .map(|node| ([("node", node)], 1_i64)),
+        )
     }
 }
 
 impl Probes for Figures {
     fn healthy(&self) -> Result<(), String> {
-        if !self.leads.load(Ordering::Relaxed) {
+        if !self.leads() {
             return Ok(());
         }
         let at = Duration::from_millis(self.progress.load(Ordering::Relaxed));
@@ -232,17 +234,12 @@ impl Probes for Figures {
     }
 
     fn ready(&self) -> Result<(), String> {
-        let waits = self.leads.load(Ordering::Relaxed) && !self.knows.load(Ordering::Relaxed);
+        let waits = self.leads() && !self.knows.load(Ordering::Relaxed);
         if waits {
             return Err("pools, nodes and configurations were not all read yet".to_owned());
         }
         Ok(())
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 nodes")]
-fn number(count: usize) -> f64 {
-    count as f64
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -270,36 +267,19 @@ mod tests {
             .collect();
         let members: Vec<&NodeView> = nodes.iter().collect();
         let decision = decide(&pool.view, &members);
-        let figures = Figures::default();
+        let figures = Arc::new(Figures::default());
+        let registry = figures.registry();
         figures.set_pool(
             "worker",
             PoolFigures::of(&pool.view, &members, &decision, true),
         );
         figures.set_alerts(&[("m", "infra")]);
-        let text = |figures: &Figures| {
-            let mut page = Page::default();
-            figures.expose(&mut page);
-            page.into_text()
-        };
-        let shown = text(&figures);
-        for line in [
-            "mco_machine_count{pool=\"worker\"} 3",
-            "mco_updated_machine_count{pool=\"worker\"} 1",
-            "mco_unavailable_machine_count{pool=\"worker\"} 0",
-            "mco_state{node=\"a\",pool=\"worker\",state=\"Done\",reason=\"Updated\"} 1",
-            "mco_state{node=\"b\",pool=\"worker\",state=\"Done\",reason=\"Told\"} 1",
-            "mco_state{node=\"c\",pool=\"worker\",state=\"Done\",reason=\"Budget\"} 1",
-            "os_image_url_override{pool=\"worker\"} 1",
-            "mcc_pool_alert{node=\"m\"} 1",
-            "mcc_leader 0",
-        ] {
-            assert!(
-                shown.lines().any(|shown| shown == line),
-                "{line} is not in\n{shown}"
-            );
-        }
+        assert_eq!(
+            registry.text().unwrap(),
+            include_str!("../tests/golden/metrics.txt")
+        );
         figures.retain(|_| false);
-        assert!(!text(&figures).contains("worker"));
+        assert!(!registry.text().unwrap().contains("worker"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -31,7 +31,8 @@ pub async fn start(options: Options) -> anyhow::Result<()> {
     let access = Arc::new(access(options.kubeconfig.as_deref())?);
     let figures = Arc::new(Figures::default());
     let endpoint = Endpoint::bind(options.metrics).await?;
-    let serving = tokio::spawn(endpoint.serve(Arc::clone(&figures), shutdown.clone()));
+    let serving =
+        tokio::spawn(endpoint.serve(figures.registry(), Arc::clone(&figures), shutdown.clone()));
 
     let mut held = match options.candidacy {
         None => None,

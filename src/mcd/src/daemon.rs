@@ -133,7 +133,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             publishing,
             speaking,
             certificates::keep(certificates, shutdown.clone()),
-            endpoint.serve(figures, shutdown.clone()),
+            endpoint.serve(figures.registry(), figures, shutdown.clone()),
         )
     });
     let drive = driver::drive(&agent, inputs, looked, shutdown.clone());

@@ -1,8 +1,9 @@
 //! Metrics and health of the daemon.
 
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use chassis::metrics::{Counter, Expose, Gauge, Kind, Page};
+use chassis::metrics::{Collector, Counter, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use chassis::probes::Probes;
 use jiff::Timestamp;
 use node_update::phase::outward::State;
@@ -40,6 +41,23 @@ impl Figures {
         }
     }
 
+    /// The process's metrics, which these are all of.
+    pub fn registry(self: &Arc<Self>) -> Registry {
+        let mut registry = Registry::default();
+        registry.register(
+            "mcd_reboots_failed_total",
+            "Reboots that were asked for and did not come.",
+            self.reboots_failed.clone(),
+        );
+        registry.register(
+            "mcd_drain_overdue",
+            "Whether the drain under way takes longer than an hour.",
+            self.drain_overdue.clone(),
+        );
+        registry.collect(Arc::clone(self));
+        registry
+    }
+
     /// A reboot was asked for and did not come.
     pub fn count_failed_reboot(&self) {
         self.reboots_failed.increment();
@@ -47,7 +65,7 @@ impl Figures {
 
     /// Whether the drain under way takes longer than an hour.
     pub fn set_drain_overdue(&self, is_overdue: bool) {
-        self.drain_overdue.set(if is_overdue { 1.0 } else { 0.0 });
+        self.drain_overdue.set(i64::from(is_overdue));
     }
 
     /// Takes over what the Node shows.
@@ -61,40 +79,28 @@ impl Figures {
     }
 }
 
-impl Expose for Figures {
-    fn expose(&self, page: &mut Page) {
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let shown = *self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        page.family(
+        let since = |state| match shown {
+            Some((Some(held), _, since)) if held == state => since.as_duration().as_secs_f64(),
+            _ => 0.0,
+        };
+        encode_gauges(
+            &mut encoder,
             "mcd_state",
-            Kind::Gauge,
             "Unix time since when the node shows this state; 0 for the others.",
-        );
-        for state in STATES {
-            let since = shown
-                .filter(|(held, _, _)| *held == Some(state))
-                .map_or(0.0, |(_, _, since)| since.as_duration().as_secs_f64());
-            page.sample("mcd_state", &[("state", state.as_str())], since);
-        }
+            STATES.map(|state| ([("state", state.as_str())], since(state))),
+        )?;
         if let Some((_, phase, _)) = shown {
-            page.family(
+            encode_gauges(
+                &mut encoder,
                 "mcd_phase",
-                Kind::Gauge,
                 "Phase of the node's state machine; 1 for the one it is in.",
-            );
-            page.sample("mcd_phase", &[("phase", phase)], 1.0);
+                [([("phase", phase)], 1_i64)],
+            )?;
         }
-        page.single(
-            "mcd_reboots_failed_total",
-            Kind::Counter,
-            "Reboots that were asked for and did not come.",
-            self.reboots_failed.value(),
-        );
-        page.single(
-            "mcd_drain_overdue",
-            Kind::Gauge,
-            "Whether the drain under way takes longer than an hour.",
-            self.drain_overdue.value(),
-        );
+        Ok(())
     }
 }
 
@@ -125,21 +131,31 @@ mod tests {
     }
 
     #[test]
-    fn every_state_has_a_series_from_the_start() {
-        let figures = Figures::new(clock);
+    fn the_page_has_every_metric_and_every_state_from_the_start() {
+        let figures = Arc::new(Figures::new(clock));
+        let registry = figures.registry();
         assert!(figures.ready().is_err());
         figures.show(&Shown::of(&Machine::new(), clock()));
         figures.count_failed_reboot();
-        let mut page = Page::default();
-        figures.expose(&mut page);
-        let text = page.into_text();
-        for state in STATES {
-            assert!(
-                text.contains(&format!("mcd_state{{state=\"{}\"}} 0\n", state.as_str())),
-                "{text}"
-            );
+        assert_eq!(
+            registry.text().unwrap(),
+            include_str!("../../tests/golden/metrics.txt")
+        );
+    }
+
+    #[test]
+    fn a_state_carries_the_time_since_when_it_is_shown() {
+        let figures = Arc::new(Figures::new(|| {
+            Timestamp::constant(1_700_000_000, 250_000_000)
+        }));
+        *figures.shown.lock().unwrap() = Some((Some(State::Working), "Draining", (figures.now)()));
+        let text = figures.registry().text().unwrap();
+        for line in [
+            "mcd_state{state=\"Done\"} 0.0",
+            "mcd_state{state=\"Working\"} 1700000000.25",
+            "mcd_phase{phase=\"Draining\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
         }
-        assert!(text.contains("mcd_phase{phase=\"Starting\"} 1\n"), "{text}");
-        assert!(text.contains("mcd_reboots_failed_total 1\n"), "{text}");
     }
 }
