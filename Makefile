@@ -7,7 +7,6 @@ export SLIPWAY_CACHE
 # Runs a command with the compiled dependencies that all checkouts share.
 WITH := tests/support/suites/with-target.sh
 SUITES := $(WITH) cargo run --quiet --locked -p suites --
-BINARIES := --mcd target/slipway/mcd --mcd-os target/slipway/mcd-os --mcc target/slipway/mcc
 PROFILE ?= release
 # Suites by name; all by default. `make list` names them.
 SUITE ?=
@@ -55,10 +54,10 @@ proof-programs proof-hosts proof-machine: setup
 	@$(SUITES) proof $(@:proof-%=%)
 
 demo: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/demo'
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo --out target/demo'
 
 playground: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo $(BINARIES) --out target/playground --playground'
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo --out target/playground --playground'
 
 bench: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools release && exec "$$CARGO_TARGET_DIR"/debug/bench $(BINARIES) --out target/bench $(BENCH)'
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools release && exec "$$CARGO_TARGET_DIR"/debug/bench --out target/bench $(BENCH)'

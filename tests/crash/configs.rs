@@ -4,12 +4,13 @@
 //! given back, one of them in the place of a file of the OS; units with links, drop-ins and masks; a
 //! kernel argument, keys, a password, and another OS.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use lab::tree::Overlay;
 use machineconfig::spec::MachineConfig;
 use node_update::disruption::{Action, FilePolicy, Policies, UnitPolicy};
 use node_update::plan::Bundle;
-use serde_json::{Value, json};
+use serde_json::json;
+use testbed::config::{Config, File, masked, service, unit, unit_with_drop_in};
 use testbed::plan;
 
 /// What the OS of the origin is said to be: nobody pulls it.
@@ -33,113 +34,81 @@ pub(crate) fn new_os() -> Overlay {
 
 /// Nothing: what a host is in before it has a configuration.
 pub(crate) fn none() -> Result<MachineConfig> {
-    config("rendered-none", &json!({ "osImageURL": OLD_OS }))
+    Config::new().os(OLD_OS).rendered("rendered-none")
 }
 
 /// The origin.
 pub(crate) fn old() -> Result<MachineConfig> {
     let files = [
-        file("/etc/crash/changed", "old", 0o644, "root"),
-        file("/etc/crash/gone", "gone", 0o600, "chrony"),
-        file(
-            "/etc/crash/below/gone",
-            "gone with its folder",
-            0o644,
-            "root",
-        ),
-        file("/etc/crash/kept", "kept", 0o640, "root"),
-        file(
-            "/etc/crash/shadowed",
-            "of the old configuration",
-            0o600,
-            "root",
-        ),
-        file("/var/lib/crash/changed", "old", 0o644, "root"),
-        file("/var/lib/crash/gone", "gone", 0o644, "chrony"),
+        File::new("/etc/crash/changed", "old"),
+        File::new("/etc/crash/gone", "gone")
+            .mode(0o600)
+            .owner("chrony"),
+        File::new("/etc/crash/below/gone", "gone with its folder"),
+        File::new("/etc/crash/kept", "kept").mode(0o640),
+        File::new("/etc/crash/shadowed", "of the old configuration").mode(0o600),
+        File::new("/var/lib/crash/changed", "old"),
+        File::new("/var/lib/crash/gone", "gone").owner("chrony"),
     ];
-    let units = [
-        service("old.service", "old"),
-        json!({ "name": TOLD, "enabled": true, "contents":
-            "[Service]\nType=oneshot\nRemainAfterExit=true\nExecStart=true\nExecReload=true\n\
-             [Install]\nWantedBy=multi-user.target\n" }),
-    ];
-    let users = json!([{ "name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA old"] }]);
-    config(
-        "rendered-old",
-        &json!({
-            "osImageURL": OLD_OS,
-            "config": ignition(&files, &units, &users),
-        }),
-    )
+    Config::new()
+        .os(OLD_OS)
+        .files(files)
+        .units([
+            unit("old.service", &service("old")),
+            unit(TOLD, &service("told before")),
+        ])
+        .keys(&["ssh-ed25519 AAAA old"])
+        .rendered("rendered-old")
 }
 
 /// The target of an update with a reboot, to the OS that this pull spec names.
 pub(crate) fn rebooted(os: &str) -> Result<MachineConfig> {
     let files = [
-        file("/etc/crash/changed", "new", 0o600, "root"),
-        file("/etc/crash/added", "added", 0o600, "chrony"),
-        file(
-            "/etc/crash/far/down/added",
-            "added with its folders",
-            0o644,
-            "root",
-        ),
-        file("/etc/crash/kept", "kept", 0o640, "root"),
-        file("/var/lib/crash/changed", "new", 0o600, "chrony"),
-        file(
-            "/var/lib/crash/far/added",
-            "added with its folder",
-            0o644,
-            "root",
-        ),
+        File::new("/etc/crash/changed", "new").mode(0o600),
+        File::new("/var/lib/crash/changed", "new")
+            .mode(0o600)
+            .owner("chrony"),
+        File::new("/var/lib/crash/far/added", "added with its folder"),
     ];
-    let units = [
-        json!({ "name": "new.service", "enabled": true, "contents": text("new"),
-            "dropins": [{ "name": "10-more.conf", "contents": "[Unit]\nDescription=more\n" }] }),
-        json!({ "name": TOLD, "enabled": true, "contents": text("told") }),
-        json!({ "name": "fstrim.timer", "mask": true }),
-    ];
-    let users = json!([{ "name": "core", "passwordHash": "$6$salt$hash",
-        "sshAuthorizedKeys": ["ssh-ed25519 AAAA new", "ssh-ed25519 AAAA more"] }]);
-    config(
-        "rendered-new",
-        &json!({
-            "osImageURL": os,
-            "kernelArguments": ["crash=1"],
-            "config": ignition(&files, &units, &users),
-        }),
-    )
+    target(&["ssh-ed25519 AAAA new", "ssh-ed25519 AAAA more"])
+        .os(os)
+        .argument("crash=1")
+        .files(files)
+        .rendered("rendered-new")
 }
 
 /// The target of a change without a reboot.
 pub(crate) fn live() -> Result<MachineConfig> {
     let files = [
-        file("/etc/crash/changed", "live", 0o600, "root"),
-        file("/etc/crash/added", "added", 0o600, "chrony"),
-        file(
-            "/etc/crash/far/down/added",
-            "added with its folders",
-            0o644,
-            "root",
-        ),
-        file("/etc/crash/kept", "kept", 0o640, "root"),
-        file("/var/lib/crash/changed", "live", 0o600, "chrony"),
+        File::new("/etc/crash/changed", "live").mode(0o600),
+        File::new("/var/lib/crash/changed", "live")
+            .mode(0o600)
+            .owner("chrony"),
     ];
-    let units = [
-        json!({ "name": "new.service", "enabled": true, "contents": text("new"),
-            "dropins": [{ "name": "10-more.conf", "contents": "[Unit]\nDescription=more\n" }] }),
-        json!({ "name": TOLD, "enabled": true, "contents": text("told") }),
-        json!({ "name": "fstrim.timer", "mask": true }),
+    target(&["ssh-ed25519 AAAA live"])
+        .os(OLD_OS)
+        .files(files)
+        .rendered("rendered-live")
+}
+
+/// What both targets have.
+fn target(keys: &[&str]) -> Config {
+    let files = [
+        File::new("/etc/crash/added", "added")
+            .mode(0o600)
+            .owner("chrony"),
+        File::new("/etc/crash/far/down/added", "added with its folders"),
+        File::new("/etc/crash/kept", "kept").mode(0o640),
     ];
-    let users = json!([{ "name": "core", "passwordHash": "$6$salt$hash",
-        "sshAuthorizedKeys": ["ssh-ed25519 AAAA live"] }]);
-    config(
-        "rendered-live",
-        &json!({
-            "osImageURL": OLD_OS,
-            "config": ignition(&files, &units, &users),
-        }),
-    )
+    let more = ("10-more.conf", "[Unit]\nDescription=more\n");
+    let new = unit_with_drop_in("new.service", &service("new"), more);
+    let user = json!({
+        "name": "core", "passwordHash": "$6$salt$hash", "sshAuthorizedKeys": keys,
+    });
+    Config::new()
+        .files(files)
+        .units([new, unit(TOLD, &service("told")), masked("fstrim.timer")])
+        .user(user)
 }
 
 /// Plans a way. Nothing asks for a reboot but the OS and kernel arguments; a file that changes has
@@ -164,35 +133,4 @@ pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> R
         sshkey: vec![Action::None],
     };
     plan::between(attempt, from, to, &policies)
-}
-
-fn config(name: &str, spec: &Value) -> Result<MachineConfig> {
-    let object = json!({ "metadata": { "name": name }, "spec": spec });
-    let (config, _) = MachineConfig::parse(&object).context("the test's own configuration")?;
-    Ok(config)
-}
-
-fn ignition(files: &[Value], units: &[Value], users: &Value) -> Value {
-    json!({
-        "ignition": { "version": "3.4.0" },
-        "storage": { "files": files },
-        "systemd": { "units": units },
-        "passwd": { "users": users },
-    })
-}
-
-fn file(path: &str, content: &str, mode: u32, owner: &str) -> Value {
-    json!({ "path": path, "mode": mode, "overwrite": true, "user": { "name": owner },
-        "group": { "name": owner }, "contents": { "source": format!("data:,{}", content.replace(' ', "%20")) } })
-}
-
-fn service(name: &str, what: &str) -> Value {
-    json!({ "name": name, "enabled": true, "contents": text(what) })
-}
-
-fn text(what: &str) -> String {
-    format!(
-        "[Unit]\nDescription={what}\n[Service]\nType=oneshot\nRemainAfterExit=true\nExecStart=true\n\
-         ExecReload=true\n[Install]\nWantedBy=multi-user.target\n"
-    )
 }

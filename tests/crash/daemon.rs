@@ -27,10 +27,11 @@ use lab::host::Pod;
 use lab::tree::Overlay;
 use observer::host::Fact;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
-use testbed::cluster::objects::{self, Objects, until};
-use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, Image, NodeSpec, SOON};
+use serde_json::Value;
+use testbed::config::{Config, File};
 use testbed::logs;
+use testbed::objects::{self, Objects};
+use testbed::{Cluster, DONE_WITHIN, Image, NodeSpec, SOON, Testbed};
 
 use self::ledger::{Course, Ledger};
 use self::look::Looks;
@@ -117,10 +118,9 @@ impl Way {
 
 /// Kills all the way through an adoption and updates with a reboot and without; says how often.
 pub(crate) async fn run(victim: Victim) -> Result<String> {
-    let logs = logs::folder("crash", victim.name());
-    let nodes = [NodeSpec::new(NODE)];
     let pods = objects::evictable(PODS) + BUDGET;
-    let cluster = Cluster::start(&Binaries::built()?, &logs, &pods, &nodes).await?;
+    let testbed = Testbed::new(logs::folder("crash", victim.name())).objects(&pods);
+    let cluster = testbed.node(NodeSpec::new(NODE)).start().await?;
     let image = |version: &str| cluster.image(&Overlay::version(version));
     let images = [image("crash-daemon-0")?, image("crash-daemon-1")?];
     let daemon = cluster.daemon(NODE)?;
@@ -258,8 +258,7 @@ impl Suite {
         let word = format!("crash-{}", round % 2);
         if way == Way::Live {
             let key = format!("ssh-ed25519 AAAA {word}");
-            let users = json!({ "users": [{ "name": "core", "sshAuthorizedKeys": [key] }] });
-            let spec = json!({ "config": { "ignition": { "version": "3.4.0" }, "passwd": users } });
+            let spec = Config::new().keys(&[&key]).spec();
             let fact = Fact::File {
                 path: "/home/core/.ssh/authorized_keys.d/ignition".to_owned(),
                 content: format!("{key}\n"),
@@ -269,12 +268,11 @@ impl Suite {
             return Ok(("60-keys", spec, vec![fact]));
         }
         let image = self.images.get(round % 2).context("no image")?;
-        let file = json!({ "path": "/etc/crash/file", "mode": 0o600, "contents": { "source": format!("data:,{word}") } });
-        let spec = json!({
-            "osImageURL": image.reference,
-            "kernelArguments": [format!("slipway.test={word}")],
-            "config": { "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } },
-        });
+        let spec = Config::new()
+            .os(&image.reference)
+            .argument(format!("slipway.test={word}"))
+            .files([File::new("/etc/crash/file", word.as_str()).mode(0o600)])
+            .spec();
         let facts = vec![
             Fact::Booted {
                 content: image.content.clone(),
@@ -292,29 +290,16 @@ impl Suite {
 
     /// Waits until there are all pods to evict.
     async fn pods_ready(&self) -> Result<()> {
-        until("the pods to be Ready", SOON, async || {
-            let pods = self.cluster.objects().pods(("app", "evictable")).await?;
-            let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
-            Ok(if ready == PODS {
-                Ok(())
-            } else {
-                Err(format!("{ready} are"))
-            })
-        })
-        .await
+        let objects = self.cluster.objects();
+        objects.pods_ready(&[("evictable", PODS)]).await
     }
 
     /// Changes the configuration, and waits until the node is told; the new target.
     async fn ask(&self, name: &str, spec: &Value) -> Result<String> {
-        let before = self.cluster.objects().target(POOL).await?;
-        self.cluster.configure(name, POOL, spec).await?;
-        let target = self.cluster.next_target(POOL, &before).await?;
-        until("the node to be told", SOON, async || {
-            let node = self.cluster.objects().node(NODE).await?;
-            let is_told = objects::annotation(&node, annotation::DESIRED_CONFIG) == target;
-            Ok(is_told.then_some(()).ok_or_else(|| objects::says(&node)))
-        })
-        .await?;
+        let target = self.cluster.change(name, POOL, spec).await?;
+        let is_told = |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == target;
+        let objects = self.cluster.objects();
+        objects.node_is(NODE, "told", SOON, is_told).await?;
         Ok(target)
     }
 

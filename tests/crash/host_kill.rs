@@ -14,10 +14,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
+use testbed::single_host::expect;
 
 use self::deaths::{DEATHS, Death};
 use super::points::{Choice, Chooser, Tally};
-use super::site::{Site, boot, expect, settle};
+use super::site::{Site, boot, settle};
 use super::stage::Stages;
 use super::state::{Kept, State, strays};
 use super::tracer::{self, Order};

@@ -8,7 +8,7 @@
 //! - `way`: everything that is stopped, and what may be there then
 //! - `points`: which points there are, and how many were tried
 //! - `sample`: which of them, where not each is
-//! - `state`, `tree`: what a host is, by its bytes
+//! - `state`: what a host is, by its bytes
 //! - `process_kill`, `host_kill`, `daemon`: the suites
 
 #![expect(
@@ -34,7 +34,6 @@ mod small_os;
 mod stage;
 mod state;
 mod tracer;
-mod tree;
 mod way;
 
 use anyhow::Result;

@@ -14,11 +14,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::Host;
+use testbed::files;
+use testbed::single_host::expect;
 
 use self::cuts::{Between, CUTS, Cut, Next};
 use self::turns::Turns;
 use super::points::Tally;
-use super::site::{Site, expect, settle};
+use super::site::{Site, settle};
 use super::stage::Stages;
 use super::state::{Kept, State, strays};
 use super::tracer::{self, Ended, Order};
@@ -260,7 +262,7 @@ impl Suite<'_> {
         );
         if cut.between == Between::Untouched {
             let (stage, _) = cut.way.start.of(self.stages);
-            let doubts = super::tree::differences("/var", &state.shared, &stage.state.shared);
+            let doubts = files::differences("/var", &state.shared, &stage.state.shared);
             ensure!(doubts.is_empty(), "{}", doubts.join("; "));
         }
         Ok(())

@@ -1,21 +1,14 @@
 //! Hosts with the program under test, and what is done to them without killing anything.
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use host::files::Root;
-use host::journal::Store;
-use lab::Lab;
-use lab::host::{BOOTED_WITHIN, Host, HostSpec, Shelf};
-use lab::image::Image;
-use lab::registry::Registry;
-use lab::tree::{Commit, Tree};
-use node_update::plan::Bundle;
-use testbed::bare;
-use testbed::cluster::DONE_WITHIN;
+use lab::host::{BOOTED_WITHIN, Host, Shelf};
+use lab::tree::Commit;
+use testbed::single_host::{guard_log, proved_within};
+use testbed::{DONE_WITHIN, HostLab, Programs, until_blocking};
 
 use super::{HOSTS, configs, small_os};
 
@@ -33,31 +26,24 @@ pub(crate) struct Site {
     /// Pull spec of the OS that only can be deployed.
     pub(crate) small_os: String,
     old_os: Commit,
-    programs: PathBuf,
+    programs: Programs,
     hosts: AtomicU32,
     shelf: Shelf,
-    registry: Registry,
-    lab: Lab,
+    host_lab: HostLab,
 }
 
 impl Site {
     pub(crate) fn new() -> Result<Self> {
-        let tree = Tree::ready()?;
-        let lab = Lab::create()?;
-        let registry = Registry::start(&lab)?;
-        let push = |commit: &Commit, name: &str| registry.push(&Image::native(commit)?, name);
+        let host_lab = HostLab::new()?;
+        let (tree, dir) = (&host_lab.tree, host_lab.lab.dir());
         Ok(Self {
-            new_os: push(&tree.commit(&configs::new_os())?, "os:new")?,
-            small_os: push(
-                &small_os::commit(&tree, &lab.dir().join("small"))?,
-                "os:small",
-            )?,
+            new_os: host_lab.push(&tree.commit(&configs::new_os())?)?,
+            small_os: host_lab.push(&small_os::commit(tree, &dir.join("small"))?)?,
             old_os: tree.commit(&configs::old_os())?,
-            programs: bare::programs(&lab.dir().join("bin"))?,
+            programs: Programs::built()?,
             hosts: AtomicU32::new(0),
-            shelf: Shelf::create(&lab)?,
-            registry,
-            lab,
+            shelf: Shelf::create(&host_lab.lab)?,
+            host_lab,
         })
     }
 
@@ -70,12 +56,9 @@ impl Site {
 
     fn host(&self) -> Result<Host> {
         let name = format!("crash-{}", self.hosts.fetch_add(1, Ordering::Relaxed));
-        let spec = HostSpec::new(&name, &self.old_os)
-            .on(&self.shelf)
-            .bin(&self.programs)
-            .registry(&self.registry.location());
-        let spec = bare::proved_within(bare::kubelet(spec), 1);
-        Host::create(&self.lab, spec)
+        let spec = self.host_lab.host(&self.programs, &name, &self.old_os)?;
+        let spec = proved_within(spec.on(&self.shelf), 1);
+        Host::create(&self.host_lab.lab, spec)
     }
 }
 
@@ -101,60 +84,19 @@ pub(crate) fn reboot_held(host: &mut Host) -> Result<()> {
     boot(host, true)
 }
 
-/// Stores a plan on a host as the daemon does; its directory.
-pub(crate) fn put_plan(host: &Host, bundle: &Bundle) -> Result<String> {
-    let etc = host.etc_of_booted()?;
-    let tree = etc.parent().context("an /etc of nothing")?;
-    let root = Root::open(tree, Some(&host.var()))?;
-    Store::new(&root).put_plan(bundle)?;
-    Ok(Store::plan_directory(&bundle.plan.attempt)?)
-}
-
-/// Runs a program on a host, which has to exit with this code.
-pub(crate) fn expect(host: &Host, words: &[&str], code: i32) -> Result<()> {
-    let output = host.exec(words.iter().copied())?;
-    ensure!(
-        output.code == Some(code),
-        "`{}` exits with {:?}, not {code}: {}",
-        words.join(" "),
-        output.code,
-        output.stderr.trim_end()
-    );
-    Ok(())
-}
-
 /// Waits until a host is up, nothing is under way, and the guard is done.
 pub(crate) fn settle(host: &Host) -> Result<()> {
     let journal = host.var().join("lib/slipway/journal.json");
-    let until = Instant::now() + SETTLED_WITHIN;
-    loop {
-        let is_up = host
-            .boots()
-            .last()
-            .is_some_and(|boot| boot.ready.is_some() && boot.ended.is_none());
+    let settled = until_blocking("the host to settle", SETTLED_WITHIN, PAUSE, || {
+        let boot = host.boots().pop();
+        let is_up = boot.is_some_and(|boot| boot.ready.is_some() && boot.ended.is_none());
         if is_up && !journal.exists() && !guard_runs(host) {
-            return Ok(());
+            return Ok(Ok(()));
         }
         ensure!(host.is_on(), "the host went down");
-        if Instant::now() >= until {
-            let words = [
-                "journalctl",
-                "-b",
-                "-o",
-                "cat",
-                "-u",
-                "slipway-guard",
-                "-u",
-                "slipway-verify",
-            ];
-            let log = host
-                .exec(words)
-                .map(|output| output.stdout)
-                .unwrap_or_default();
-            ensure!(false, "the host does not settle; its guard says:\n{log}");
-        }
-        std::thread::sleep(PAUSE);
-    }
+        Ok(Err(format!("up: {is_up}")))
+    });
+    settled.with_context(|| format!("its guard says:\n{}", guard_log(host)))
 }
 
 /// Whether one of the guard's units is at work. A host on its way down cannot be asked.

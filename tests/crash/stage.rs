@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
 use node_update::plan::{Bundle, Digest, Mode, Owner};
 use node_update::verify::Expectation;
-use testbed::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
+use testbed::single_host::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT, expect, put_plan};
 
 use super::HOSTS;
 use super::configs;
-use super::site::{Site, boot, expect, put_plan, reboot_held, settle};
+use super::site::{Site, boot, reboot_held, settle};
 use super::state::{Kept, State};
 use super::tracer::{self, Order};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use lab::host::{DeploymentId, Entry, Host, STATEROOT};
 
-use super::tree::{self, Files, Tree};
+use testbed::files::{self, Files, Tree};
 
 /// What a host writes into `/var` by itself, and the folder that [`Kept`] is about.
 const OF_THE_HOST: &[&str] = &[
@@ -65,14 +65,14 @@ impl State {
     pub(crate) fn of(host: &Host) -> Result<Self> {
         Ok(Self {
             first: Deployment::next(host)?,
-            shared: tree::read(&host.var(), Files::Whole, OF_THE_HOST)?,
+            shared: files::read(&host.var(), Files::Whole, OF_THE_HOST)?,
         })
     }
 
     /// What speaks against being in a wanted state; nothing if it is that.
     pub(crate) fn doubts(&self, wanted: &Self) -> Vec<String> {
         let mut doubts = self.first.doubts(&wanted.first);
-        doubts.extend(tree::differences("/var", &self.shared, &wanted.shared));
+        doubts.extend(files::differences("/var", &self.shared, &wanted.shared));
         doubts
     }
 }
@@ -92,8 +92,8 @@ impl Deployment {
             commit: id(entry, host)?.checksum,
             arguments: arguments(entry),
             origin: fs::read_to_string(&origin).with_context(|| format!("cannot read {origin}"))?,
-            etc: tree::read(&dir.join("etc"), Files::Whole, &[])?,
-            os: tree::read(&dir, Files::Objects, &["/etc", "/var", "/boot", "/sysroot"])?,
+            etc: files::read(&dir.join("etc"), Files::Whole, &[])?,
+            os: files::read(&dir, Files::Objects, &["/etc", "/var", "/boot", "/sysroot"])?,
             has_its_kernel: has_its_kernel(entry, host, &dir)?,
         })
     }
@@ -115,8 +115,8 @@ impl Deployment {
             &self.has_its_kernel,
             &wanted.has_its_kernel,
         );
-        doubts.extend(tree::differences("/etc", &self.etc, &wanted.etc));
-        doubts.extend(tree::differences("its OS: ", &self.os, &wanted.os));
+        doubts.extend(files::differences("/etc", &self.etc, &wanted.etc));
+        doubts.extend(files::differences("its OS: ", &self.os, &wanted.os));
         doubts
     }
 }

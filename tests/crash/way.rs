@@ -2,9 +2,9 @@
 
 use anyhow::{Result, ensure};
 use lab::host::Host;
-use testbed::bare::{MCD_OS, MCD_OS_BROUGHT};
+use testbed::single_host::{MCD_OS, MCD_OS_BROUGHT, expect};
 
-use super::site::{Site, expect};
+use super::site::Site;
 use super::stage::{Change, Stage, Stages};
 use super::state::State;
 use super::tracer::{self, Order};

@@ -10,13 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use lab::audit::{self, Stage, Verb};
+use lab::audit::{Stage, Verb};
 use lab::host::Host;
 use rustix::process::Signal;
 use serde_json::json;
-use testbed::cluster::objects::{annotation as value, until};
-use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
 use testbed::logs;
+use testbed::objects::annotation as value;
+use testbed::{Cluster, DONE_WITHIN, NodeSpec, SOON, Testbed, until};
 
 const NODE: &str = "worker-0";
 const CONFIG: &str = api::controller_config::NAME;
@@ -34,8 +34,7 @@ const AGAIN_WITHIN: Duration = DONE_WITHIN;
 #[expect(clippy::disallowed_methods, reason = "a lab's own files")]
 async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
     let logs = logs::folder("certificates", "paused-pool");
-    let node = NodeSpec::new(NODE);
-    let cluster = Cluster::start(&Binaries::built()?, &logs, "", &[node]).await?;
+    let cluster = Testbed::new(logs).node(NodeSpec::new(NODE)).start().await?;
     let (own, other) = authorities(&cluster)?;
     let paused = json!({ "spec": { "paused": true } });
     cluster.objects().patch_pool("worker", &paused).await?;
@@ -98,8 +97,7 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
 #[expect(clippy::disallowed_methods, reason = "a lab's own files")]
 async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Result<()> {
     let logs = logs::folder("certificates", "api-server");
-    let node = NodeSpec::new(NODE);
-    let cluster = Cluster::start(&Binaries::built()?, &logs, "", &[node]).await?;
+    let cluster = Testbed::new(logs).node(NodeSpec::new(NODE)).start().await?;
     let (own, other) = authorities(&cluster)?;
     let host = cluster.host(NODE)?;
     let kubeconfig = host.var().join("lib/kubelet/kubeconfig");
@@ -185,19 +183,13 @@ async fn start_again(cluster: &Cluster) -> Result<()> {
 }
 
 async fn is_followed(cluster: &Cluster, version: &str, observed: &str) -> Result<()> {
-    until("the Node to say that it follows", SOON, async || {
-        let node: Node = cluster.objects().node(NODE).await?;
-        let says = [
-            value(&node, annotation::LAST_SYNCED_CONTROLLER_CONFIG),
-            value(&node, annotation::LAST_OBSERVED_SERVER_CA),
-        ];
-        Ok(if says == [version, observed] {
-            Ok(())
-        } else {
-            Err(format!("it says {says:?} instead of {version}, {observed}"))
-        })
-    })
-    .await
+    let follows = |node: &Node| {
+        value(node, annotation::LAST_SYNCED_CONTROLLER_CONFIG) == version
+            && value(node, annotation::LAST_OBSERVED_SERVER_CA) == observed
+    };
+    let what = format!("synced with version {version}, CA observed {observed}");
+    let objects = cluster.objects();
+    objects.node_is(NODE, &what, SOON, follows).await.map(drop)
 }
 
 /// Waits for the event that certificates are refused.
@@ -220,7 +212,7 @@ async fn is_told(cluster: &Cluster, why: &str) -> Result<()> {
 
 /// What the daemon asked for, but for its watch: each once, sorted.
 fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Vec<String>> {
-    let events = audit::load(&cluster.control_plane().audit_log())?;
+    let events = cluster.events()?;
     let mut asked: Vec<String> = events
         .iter()
         .filter(|event| event.user_agent.starts_with("mcd/") && event.received > since)

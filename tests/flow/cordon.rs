@@ -3,11 +3,13 @@
 
 use anyhow::{Result, ensure};
 use api::{NodeState, annotation};
+use k8s_openapi::api::core::v1::Node;
 use observer::shutdown;
 use serde_json::json;
-use testbed::cluster::objects::{annotation as value, says, until};
-use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
+use testbed::config::Config;
 use testbed::logs;
+use testbed::objects::annotation as value;
+use testbed::{DONE_WITHIN, NodeSpec, Testbed};
 
 const NODE: &str = "worker-0";
 
@@ -15,34 +17,26 @@ const NODE: &str = "worker-0";
 #[ignore = "needs the lab"]
 async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<()> {
     let logs = logs::folder("cordon", "cordon-and-delay");
-    let cluster = Cluster::start(&Binaries::built()?, &logs, "", &[NodeSpec::new(NODE)]).await?;
+    let cluster = Testbed::new(logs).node(NodeSpec::new(NODE)).start().await?;
     let objects = cluster.objects();
-    let before = objects.target("worker").await?;
     shutdown::listen(cluster.host(NODE)?)?;
     objects
         .patch_node(NODE, &json!({ "spec": { "unschedulable": true } }))
         .await?;
 
-    cluster
-        .configure(
-            "50-argument",
-            "worker",
-            &json!({ "kernelArguments": ["slipway.test=cordon"] }),
-        )
-        .await?;
-    let target = cluster.next_target("worker", &before).await?;
+    let spec = Config::new().argument("slipway.test=cordon").spec();
+    let target = cluster.change("50-argument", "worker", &spec).await?;
     // The controller leaves a cordoned node alone; its target is set by hand.
     let desired =
         json!({ "metadata": { "annotations": { (annotation::DESIRED_CONFIG): target } } });
     objects.patch_node(NODE, &desired).await?;
 
-    let node = until("the node to be updated", DONE_WITHIN, async || {
-        let node = objects.node(NODE).await?;
-        let is_done = value(&node, annotation::STATE) == NodeState::Done.as_str()
-            && value(&node, annotation::CURRENT_CONFIG) == target;
-        Ok(if is_done { Ok(node) } else { Err(says(&node)) })
-    })
-    .await?;
+    let is_done = |node: &Node| {
+        value(node, annotation::STATE) == NodeState::Done.as_str()
+            && value(node, annotation::CURRENT_CONFIG) == target
+    };
+    let node = objects.node_is(NODE, "updated", DONE_WITHIN, is_done);
+    let node = node.await?;
 
     let heard = shutdown::heard(cluster.host(NODE)?)?;
     ensure!(

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
-use lab::audit::{self, Event, Stage, Verb};
+use lab::audit::{Event, Stage, Verb};
 use lab::tree::Overlay;
 use observer::host;
 use serde_json::{Value, json};
-use testbed::cluster::objects::evictable;
-use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec};
+use testbed::config::Config;
 use testbed::logs;
+use testbed::objects::evictable;
+use testbed::{Cluster, DONE_WITHIN, NodeSpec, Testbed};
 
 const NODE: &str = "worker-0";
 const POOL: &str = "worker";
@@ -31,19 +32,18 @@ const NEW_EACH_TIME: [&str; 2] = ["slipway.dev/cordoned-by", "slipway.dev/drain-
 #[ignore = "needs the lab"]
 async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
     let logs = logs::folder("traffic", "update");
-    let nodes = [NodeSpec::new(NODE)];
-    let binaries = Binaries::built()?;
-    let mut cluster = Cluster::boot(&binaries, &logs, &evictable(1), &nodes).await?;
-    adopt(&mut cluster, &binaries).await?;
-    let label = ("app", "evictable");
-    cluster.objects().ready_pod(label).await?;
-    let pods = cluster.objects().pods(label).await?;
+    let testbed = Testbed::new(logs).node(NodeSpec::new(NODE));
+    let mut cluster = testbed.objects(&evictable(1)).boot().await?;
+    adopt(&mut cluster).await?;
+    cluster.objects().pods_ready(&[("evictable", 1)]).await?;
+    let pods = cluster.objects().pods(("app", "evictable")).await?;
     let pod = &pods.first().context("no pod")?.metadata;
     let (pod, uid) = (pod.name.as_deref(), pod.uid.as_deref());
     let (pod, uid) = pod.zip(uid).context("a pod without a name")?;
 
     let image = cluster.image(&Overlay::version("second"))?;
-    let (target, asked) = update(&cluster, &json!({ "osImageURL": image.reference })).await?;
+    let with_image = Config::new().os(&image.reference);
+    let (target, asked) = update(&cluster, &with_image).await?;
     let drain = json!([format!("drain-{target}"), format!("uncordon-{target}")]);
     assert_eq!(
         asked.node,
@@ -76,11 +76,7 @@ async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
     ];
     assert_eq!(asked.others, once(expected));
 
-    let users = json!([{ "name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAA traffic"] }]);
-    let live = json!({
-        "osImageURL": image.reference,
-        "config": { "ignition": { "version": "3.4.0" }, "passwd": { "users": users } },
-    });
+    let live = with_image.keys(&["ssh-rsa AAAA traffic"]);
     let (target, asked) = update(&cluster, &live).await?;
     let in_service = json!([format!("uncordon-{target}")]);
     assert_eq!(
@@ -101,9 +97,9 @@ async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
 }
 
 /// Has the daemon adopt its node, which writes the guard and reboots nothing.
-async fn adopt(cluster: &mut Cluster, binaries: &Binaries) -> Result<()> {
+async fn adopt(cluster: &mut Cluster) -> Result<()> {
     let before = host::snapshot(cluster.host(NODE)?)?;
-    cluster.adopt(binaries).await?;
+    cluster.adopt().await?;
     let after = host::snapshot(cluster.host(NODE)?)?;
     assert_eq!(
         host::differences(&before, &after),
@@ -140,17 +136,15 @@ const CERTIFICATES: &str =
 const OPERATOR: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
 
 /// Has the node updated; the target, and what its daemon asked for meanwhile.
-async fn update(cluster: &Cluster, spec: &Value) -> Result<(String, Asked)> {
+async fn update(cluster: &Cluster, config: &Config) -> Result<(String, Asked)> {
     let since = Timestamp::now();
-    let before = cluster.objects().target(POOL).await?;
-    cluster.configure("60-change", POOL, spec).await?;
-    let target = cluster.next_target(POOL, &before).await?;
+    let target = cluster.change("60-change", POOL, &config.spec()).await?;
     cluster.all_done(POOL, &target, DONE_WITHIN).await?;
     Ok((target, asked_since(cluster, since)?))
 }
 
 fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Asked> {
-    let events = audit::load(&cluster.control_plane().audit_log())?;
+    let events = cluster.events()?;
     let mut asked = Asked::default();
     for event in &events {
         if event.user_agent.starts_with("mcd/") && event.received > since {

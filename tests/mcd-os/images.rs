@@ -10,7 +10,8 @@ fn fetched_bytes(ran: &Ran) -> u64 {
 }
 
 fn blobs(site: &Site) -> usize {
-    site.registry
+    site.host_lab
+        .registry
         .requests()
         .unwrap()
         .iter()
@@ -72,9 +73,17 @@ fn layers_that_are_here_are_not_fetched_again() {
 #[ignore = "needs the lab"]
 fn an_image_with_a_repository_inside_is_fetched_too() {
     let site = Site::new().unwrap();
-    let commit = site.tree.commit(&Overlay::version("second")).unwrap();
+    let commit = site
+        .host_lab
+        .tree
+        .commit(&Overlay::version("second"))
+        .unwrap();
     let image = Image::with_repository(&commit).unwrap();
-    let image = site.registry.push(&image, "content:second").unwrap();
+    let image = site
+        .host_lab
+        .registry
+        .push(&image, "content:second")
+        .unwrap();
     let ran = site.expect(0, &["fetch", &image]).unwrap();
     assert_eq!(ran.report["checksum"], commit.checksum.as_str());
     assert_eq!(ran.report["version"], "second");
@@ -97,7 +106,7 @@ fn fetching_takes_little_memory() {
         "{} --report /run/slipway/report.json fetch {image} & pid=$!; peak=0; \
          while [ -d /proc/$pid ]; do now=$(sed -n 's/^VmHWM:[[:space:]]*\\([0-9]*\\) kB/\\1/p' /proc/$pid/status 2>/dev/null); \
          [ -n \"$now\" ] && peak=$now; sleep 0.02; done; wait $pid; echo $peak",
-        testbed::bare::MCD_OS
+        testbed::single_host::MCD_OS
     );
     let peak: u64 = site
         .host

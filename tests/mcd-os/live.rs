@@ -2,6 +2,8 @@
 
 use node_update::plan::{Action, Step, Undo};
 
+use testbed::config::service;
+
 use super::configs::{self, TOLD};
 use super::site::{Site, differences};
 
@@ -11,7 +13,7 @@ const FAILS: &str =
 /// A host in the first quiet configuration.
 fn site() -> Site {
     let site = Site::new().unwrap();
-    let first = configs::quiet("rendered-1", "first", &configs::service("first")).unwrap();
+    let first = configs::quiet("rendered-1", "first", &service("first")).unwrap();
     let directory = site
         .put(&configs::plan("a1", &configs::none().unwrap(), &first).unwrap())
         .unwrap();
@@ -29,8 +31,8 @@ fn a_change_without_reboot_is_in_and_its_service_told() {
         .host
         .run(["systemctl", "show", "--property=InvocationID", TOLD])
         .unwrap();
-    let first = configs::quiet("rendered-1", "first", &configs::service("first")).unwrap();
-    let second = configs::quiet("rendered-2", "second", &configs::service("second")).unwrap();
+    let first = configs::quiet("rendered-1", "first", &service("first")).unwrap();
+    let second = configs::quiet("rendered-2", "second", &service("second")).unwrap();
     let directory = site
         .put(&configs::plan("a2", &first, &second).unwrap())
         .unwrap();
@@ -66,7 +68,7 @@ fn a_change_without_reboot_is_in_and_its_service_told() {
 #[ignore = "needs the lab"]
 fn a_change_whose_service_fails_is_undone_to_the_byte() {
     let site = site();
-    let first = configs::quiet("rendered-1", "first", &configs::service("first")).unwrap();
+    let first = configs::quiet("rendered-1", "first", &service("first")).unwrap();
     let bad = configs::quiet("rendered-bad", "bad", FAILS).unwrap();
     let before = site.snapshot().unwrap();
     let directory = site
@@ -87,8 +89,8 @@ fn a_change_whose_service_fails_is_undone_to_the_byte() {
 #[ignore = "needs the lab"]
 fn a_change_whose_service_is_not_there_to_be_told_is_undone_to_the_byte() {
     let site = site();
-    let first = configs::quiet("rendered-1", "first", &configs::service("first")).unwrap();
-    let second = configs::quiet("rendered-2", "second", &configs::service("second")).unwrap();
+    let first = configs::quiet("rendered-1", "first", &service("first")).unwrap();
+    let second = configs::quiet("rendered-2", "second", &service("second")).unwrap();
     let mut plan = configs::plan("a2", &first, &second).unwrap();
     // As where the generator of container units refuses a file.
     plan.plan.steps.push(Step {

@@ -4,10 +4,10 @@ use lab::image::Image;
 use lab::tree::Overlay;
 use observer::{host, shutdown};
 
+use testbed::single_host::MCD_BROUGHT as MCD;
+
 use super::configs;
 use super::site::Site;
-
-const MCD: &str = "/run/lab/bin/mcd";
 
 #[test]
 #[ignore = "needs the lab"]
@@ -28,9 +28,17 @@ fn a_host_is_pivoted_to_either_form_of_image() {
     assert_eq!(site.reboot().unwrap()["outcome"], "proved");
     assert_eq!(site.view().unwrap()["booted"]["os_image"], native.as_str());
 
-    let commit = site.tree.commit(&Overlay::version("third")).unwrap();
+    let commit = site
+        .host_lab
+        .tree
+        .commit(&Overlay::version("third"))
+        .unwrap();
     let image = Image::with_repository(&commit).unwrap();
-    let image = site.registry.push(&image, "content:third").unwrap();
+    let image = site
+        .host_lab
+        .registry
+        .push(&image, "content:third")
+        .unwrap();
     let seen = site.host.boots().len();
     shutdown::listen(&site.host).unwrap();
     let output = site.host.exec([MCD, "pivot", "--reboot", &image]).unwrap();
@@ -99,7 +107,7 @@ fn a_pivoted_host_keeps_its_configuration() {
 #[ignore = "needs the lab"]
 fn a_pivot_that_is_refused_changes_nothing() {
     let site = Site::untouched().unwrap();
-    let nothing = format!("{}/nobody:1", site.registry.location());
+    let nothing = format!("{}/nobody:1", site.host_lab.registry.location());
     let no_kernel = Overlay::version("no-kernel").without_kernel();
     let no_kernel = site.push(&no_kernel).unwrap();
     let before = host::snapshot(&site.host).unwrap();

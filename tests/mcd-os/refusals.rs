@@ -1,8 +1,10 @@
 //! What is refused changes nothing, and says which object and why.
 
 use lab::image::Image;
-use lab::tree::{Overlay, Tree};
-use serde_json::json;
+use lab::tree::Overlay;
+
+use testbed::HostLab;
+use testbed::config::{Config, File};
 
 use super::configs;
 use super::site::{Site, differences};
@@ -23,16 +25,14 @@ fn unchanged(site: &Site, act: impl FnOnce()) {
 }
 
 /// Rehearses a change to these files on the booted OS.
-fn rehearse(site: &Site, attempt: &str, files: &[serde_json::Value]) -> (Option<i32>, String) {
-    let to = configs::config(
-        "rendered-bad",
-        configs::FIRST_OS,
-        &["x=1"],
-        files,
-        &[],
-        &json!([]),
-    );
-    let plan = configs::plan(attempt, &configs::none().unwrap(), &to.unwrap()).unwrap();
+fn rehearse(
+    site: &Site,
+    attempt: &str,
+    files: impl IntoIterator<Item = File>,
+) -> (Option<i32>, String) {
+    let to = Config::new().os(configs::FIRST_OS).argument("x=1");
+    let to = to.files(files).rendered("rendered-bad").unwrap();
+    let plan = configs::plan(attempt, &configs::none().unwrap(), &to).unwrap();
     let directory = site.put(&plan).unwrap();
     let ran = site.mcd_os(&["rehearse", &directory]).unwrap();
     (ran.code, ran.reasons())
@@ -42,8 +42,8 @@ fn rehearse(site: &Site, attempt: &str, files: &[serde_json::Value]) -> (Option<
 #[ignore = "needs the lab"]
 fn images_that_cannot_be_had_are_told_apart() {
     let mut site = Site::with(|spec, registry| spec.registry(&registry.closed_location())).unwrap();
-    let location = site.registry.location();
-    let closed = site.registry.closed_location();
+    let location = site.host_lab.registry.location();
+    let closed = site.host_lab.registry.closed_location();
     let good = site.push(&Overlay::version("second")).unwrap();
     let digest = good.split_once('@').unwrap().1.to_owned();
     let cases = [
@@ -65,10 +65,10 @@ fn images_that_cannot_be_had_are_told_apart() {
             "{image}: {reasons}"
         );
     }
-    site.registry.stop();
+    site.host_lab.registry.stop();
     let ran = site.expect(1, &["fetch", &good]).unwrap();
     assert!(ran.reasons().contains("connection refused"), "{ran:?}");
-    site.registry.resume().unwrap();
+    site.host_lab.registry.resume().unwrap();
     assert_eq!(site.entries().unwrap(), entries);
     assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
     site.expect(0, &["fetch", &good]).unwrap();
@@ -79,13 +79,11 @@ fn images_that_cannot_be_had_are_told_apart() {
 fn a_commit_that_cannot_be_booted_is_refused_at_the_fetch() {
     let site = Site::new().unwrap();
     let commit = site
+        .host_lab
         .tree
         .commit(&Overlay::version("no-kernel").without_kernel())
         .unwrap();
-    let image = site
-        .registry
-        .push(&Image::native(&commit).unwrap(), "os:none")
-        .unwrap();
+    let image = site.host_lab.push(&commit).unwrap();
     let refused = || {
         let ran = site.expect(3, &["fetch", &image]).unwrap();
         let reasons = ran.reasons();
@@ -96,7 +94,7 @@ fn a_commit_that_cannot_be_booted_is_refused_at_the_fetch() {
     };
     unchanged(&site, refused);
     // Asked for again as long as it is wanted, it is not pulled again; once another is, it goes.
-    let requests = || site.registry.requests().unwrap().len();
+    let requests = || site.host_lab.registry.requests().unwrap().len();
     let digest = image.split_once("sha256:").unwrap().1;
     let is_held = || site.host.run(["ostree", "refs"]).unwrap().contains(digest);
     let pulled = requests();
@@ -111,9 +109,12 @@ fn a_commit_that_cannot_be_booted_is_refused_at_the_fetch() {
 #[test]
 #[ignore = "needs the lab"]
 fn a_boot_without_room_is_refused_at_the_fetch() {
-    let tree = Tree::ready().unwrap();
-    let (base, one) = (tree.base().clone(), tree.boot_bytes(1).unwrap());
-    let site = Site::of(tree, &base, |spec, _| spec.boot_bytes(one)).unwrap();
+    let host_lab = HostLab::new().unwrap();
+    let (base, one) = (
+        host_lab.tree.base().clone(),
+        host_lab.tree.boot_bytes(1).unwrap(),
+    );
+    let site = Site::of(host_lab, &base, |spec, _| spec.boot_bytes(one)).unwrap();
     let image = site
         .push(&Overlay::version("second").another_kernel())
         .unwrap();
@@ -128,9 +129,17 @@ fn a_boot_without_room_is_refused_at_the_fetch() {
 fn a_disk_without_room_is_refused_at_the_fetch() {
     let site = Site::new().unwrap();
     let native = site.push(&Overlay::version("second")).unwrap();
-    let commit = site.tree.commit(&Overlay::version("third")).unwrap();
+    let commit = site
+        .host_lab
+        .tree
+        .commit(&Overlay::version("third"))
+        .unwrap();
     let older = Image::with_repository(&commit).unwrap();
-    let older = site.registry.push(&older, "content:third").unwrap();
+    let older = site
+        .host_lab
+        .registry
+        .push(&older, "content:third")
+        .unwrap();
     let fill = "free=$(df --output=avail --block-size=1 /var | tail -1); \
                 fallocate --length $((free - 1048576)) /var/tmp/fill";
     site.host.run(["sh", "-c", fill]).unwrap();
@@ -194,8 +203,8 @@ fn a_plan_that_cannot_be_carried_out_is_refused_by_the_rehearsal() {
         ),
     ] {
         unchanged(&site, || {
-            let files = [configs::file(path, "x", 0o600, owner)];
-            let (code, reasons) = rehearse(&site, attempt, &files);
+            let file = File::new(path, "x").mode(0o600).owner(owner);
+            let (code, reasons) = rehearse(&site, attempt, [file]);
             assert!(
                 code == Some(3) && reasons.starts_with(expected),
                 "{path}: {code:?} {reasons}"
@@ -213,7 +222,7 @@ fn an_etc_that_cannot_be_merged_is_refused_by_the_rehearsal() {
     site.host
         .run(["sh", "-c", "echo mine >/etc/edited"])
         .unwrap();
-    let to = configs::config("rendered-2", &os, &[], &[], &[], &json!([])).unwrap();
+    let to = Config::new().os(&os).rendered("rendered-2").unwrap();
     let plan = configs::plan("a1", &configs::none().unwrap(), &to).unwrap();
     site.expect(0, &["fetch", &os]).unwrap();
     let directory = site.put(&plan).unwrap();
@@ -242,7 +251,7 @@ fn others_who_update_the_host_are_named() {
         );
         site.host.run(["sh", "-c", &script]).unwrap();
         unchanged(&site, || {
-            let (code, reasons) = rehearse(&site, unit, &[]);
+            let (code, reasons) = rehearse(&site, unit, []);
             let expected = format!("unit {unit}.{kind} is enabled: it updates this host by itself");
             assert_eq!((code, reasons), (Some(3), expected));
         });
@@ -256,7 +265,7 @@ fn others_who_update_the_host_are_named() {
          systemctl daemon-reload; systemctl start {unit}.timer"
     );
     site.host.run(["sh", "-c", &script]).unwrap();
-    assert_eq!(rehearse(&site, "b2", &[]), (Some(0), String::new()));
+    assert_eq!(rehearse(&site, "b2", []), (Some(0), String::new()));
 }
 
 #[test]
@@ -272,7 +281,7 @@ fn layers_of_others_are_named() {
     );
     site.host.run(["sh", "-c", &script]).unwrap();
     unchanged(&site, || {
-        let (code, reasons) = rehearse(&site, "b1", &[]);
+        let (code, reasons) = rehearse(&site, "b1", []);
         assert!(
             code == Some(3) && reasons.contains("packages.requested"),
             "{code:?} {reasons}"
@@ -284,7 +293,11 @@ fn layers_of_others_are_named() {
 #[ignore = "needs the lab"]
 fn a_deployment_that_others_staged_is_named() {
     let site = Site::new().unwrap();
-    let other = site.tree.commit(&Overlay::version("staged")).unwrap();
+    let other = site
+        .host_lab
+        .tree
+        .commit(&Overlay::version("staged"))
+        .unwrap();
     site.host.pull(&other).unwrap();
     let stage = [
         "ostree",
@@ -295,7 +308,7 @@ fn a_deployment_that_others_staged_is_named() {
     ];
     site.host.run(stage).unwrap();
     let entries = site.entries().unwrap();
-    let (code, reasons) = rehearse(&site, "b1", &[]);
+    let (code, reasons) = rehearse(&site, "b1", []);
     assert!(
         code == Some(3) && reasons.contains("was staged by another program"),
         "{code:?} {reasons}"

@@ -1,17 +1,15 @@
 //! Ways back: before the reboot, after it, by hand and by itself.
 
-use std::time::{Duration, Instant};
-
 use lab::PATIENCE;
 use lab::host::BOOTED_WITHIN;
 use lab::tree::Overlay;
 use node_update::plan::Bundle;
 use node_update::verify::Expectation;
 use serde_json::json;
-use testbed::bare;
+use testbed::{single_host, until_blocking};
 
 use super::configs;
-use super::site::{Site, differences};
+use super::site::{PAUSE, Site, differences};
 
 fn plan(site: &Site, overlay: &Overlay) -> Bundle {
     let os = site.push(overlay).unwrap();
@@ -30,19 +28,20 @@ fn stay_in(site: &Site, plan: &Bundle) -> serde_json::Value {
     let directory = site.put(plan).unwrap();
     site.expect(4, &["apply", &directory, "--stay"]).unwrap();
     site.host.reboot().unwrap();
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let view = site.view().unwrap();
-        if view["journal"]["stage"] == "failed" {
-            return view;
-        }
-        assert!(Instant::now() < until, "{view}");
-        std::thread::sleep(Duration::from_millis(250));
-    }
+    until_blocking("the target to fail", PATIENCE, PAUSE, || {
+        let view = site.view()?;
+        let has_failed = view["journal"]["stage"] == "failed";
+        Ok(if has_failed {
+            Ok(view)
+        } else {
+            Err(view.to_string())
+        })
+    })
+    .unwrap()
 }
 
 fn hasty() -> Site {
-    Site::with(|spec, _| bare::proved_within(spec, 3)).unwrap()
+    Site::with(|spec, _| single_host::proved_within(spec, 3)).unwrap()
 }
 
 /// Reboots a host into a target that it leaves again; how the attempt ended.
@@ -228,7 +227,11 @@ fn a_host_that_booted_something_else_is_taken_as_it_is() {
     let site = Site::new().unwrap();
     site.switch(&plan(&site, &Overlay::version("second")))
         .unwrap();
-    let third = site.tree.commit(&Overlay::version("third")).unwrap();
+    let third = site
+        .host_lab
+        .tree
+        .commit(&Overlay::version("third"))
+        .unwrap();
     site.host.pull(&third).unwrap();
     site.host
         .run(["ostree", "admin", "deploy", "--no-prune", &third.checksum])

@@ -1,32 +1,28 @@
 //! A host with the programs under test on it.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use host::files::Root;
-use host::journal::Store;
-use lab::host::{BOOTED_WITHIN, Host, HostSpec, Output};
-use lab::image::Image;
+use lab::PATIENCE;
+use lab::host::{Host, HostSpec, Output};
 use lab::registry::Registry;
-use lab::tree::{Commit, Overlay, Tree};
-use lab::{Lab, PATIENCE};
+use lab::tree::{Commit, Overlay};
 use node_update::plan::Bundle;
 use serde_json::Value;
-use testbed::bare::{self, MCD_OS};
+use testbed::files::{self, Files, Tree};
+use testbed::single_host::{self, MCD_OS, MCD_OS_BROUGHT, guard_log};
+use testbed::{HostLab, Programs, until_blocking};
 
 /// Where a verb leaves its report on the host.
 const REPORT: &str = "/run/slipway/report.json";
 
+/// Time between two looks at whether an attempt ended.
+pub(crate) const PAUSE: Duration = Duration::from_millis(250);
+
 pub(crate) struct Site {
     pub(crate) host: Host,
-    pub(crate) registry: Registry,
-    pub(crate) tree: Tree,
-    // Dropped last.
-    _lab: Lab,
+    pub(crate) host_lab: HostLab,
 }
 
 /// How a verb ended.
@@ -49,8 +45,8 @@ impl Ran {
     }
 }
 
-/// Everything that an update may touch, by path: what it is, its bytes, mode and owner.
-pub(crate) type Snapshot = BTreeMap<String, String>;
+/// Everything that an update may touch, by the folder that it is in.
+pub(crate) type Snapshot = Vec<(&'static str, Tree)>;
 
 impl Site {
     /// A booted host of the base OS, with the guard installed.
@@ -60,58 +56,42 @@ impl Site {
 
     /// The same, from a changed specification.
     pub(crate) fn with(change: impl FnOnce(HostSpec, &Registry) -> HostSpec) -> Result<Self> {
-        let tree = Tree::ready()?;
-        let base = tree.base().clone();
-        Self::of(tree, &base, change)
+        let host_lab = HostLab::new()?;
+        let base = host_lab.tree.base().clone();
+        Self::of(host_lab, &base, change)
     }
 
     /// The same, of another OS.
     pub(crate) fn of(
-        tree: Tree,
+        host_lab: HostLab,
         os: &Commit,
         change: impl FnOnce(HostSpec, &Registry) -> HostSpec,
     ) -> Result<Self> {
-        let site = Self::boot(tree, os, change)?;
-        site.host
-            .run([bare::MCD_OS_BROUGHT, "guard", "--install"])?;
+        let site = Self::boot(host_lab, os, change)?;
+        site.host.run([MCD_OS_BROUGHT, "guard", "--install"])?;
         Ok(site)
     }
 
     /// A booted host of the base OS, on which nothing was ever done.
     pub(crate) fn untouched() -> Result<Self> {
-        let tree = Tree::ready()?;
-        let base = tree.base().clone();
-        Self::boot(tree, &base, |spec, _| spec)
+        let host_lab = HostLab::new()?;
+        let base = host_lab.tree.base().clone();
+        Self::boot(host_lab, &base, |spec, _| spec)
     }
 
     fn boot(
-        tree: Tree,
+        host_lab: HostLab,
         os: &Commit,
         change: impl FnOnce(HostSpec, &Registry) -> HostSpec,
     ) -> Result<Self> {
-        let lab = Lab::create()?;
-        let registry = Registry::start(&lab)?;
-        let bin = bare::programs(&lab.dir().join("bin"))?;
-        let spec = HostSpec::new("node", os)
-            .bin(&bin)
-            .registry(&registry.location());
-        let spec = bare::kubelet(spec);
-        let mut host = Host::create(&lab, change(spec, &registry))?;
-        host.start()?;
-        host.wait_booted(BOOTED_WITHIN)?;
-        Ok(Self {
-            host,
-            registry,
-            tree,
-            _lab: lab,
-        })
+        let spec = host_lab.host(&Programs::built()?, "node", os)?;
+        let host = host_lab.boot(change(spec, &host_lab.registry))?;
+        Ok(Self { host, host_lab })
     }
 
     /// Puts an OS into the registry, as a native container image; its pull spec.
     pub(crate) fn push(&self, overlay: &Overlay) -> Result<String> {
-        let name = format!("os:{}", self.registry.requests()?.len());
-        self.registry
-            .push(&Image::native(&self.tree.commit(overlay)?)?, &name)
+        self.host_lab.push(&self.host_lab.tree.commit(overlay)?)
     }
 
     /// Runs a verb to its end.
@@ -141,9 +121,7 @@ impl Site {
 
     /// Stores a plan on the host as the daemon does; its directory.
     pub(crate) fn put(&self, bundle: &Bundle) -> Result<String> {
-        let root = self.root()?;
-        Store::new(&root).put_plan(bundle)?;
-        Ok(Store::plan_directory(&bundle.plan.attempt)?)
+        single_host::put_plan(&self.host, bundle)
     }
 
     /// Fetches, rehearses and applies; the host waits for a reboot then.
@@ -170,19 +148,16 @@ impl Site {
 
     /// Waits until nothing is under way; how the last attempt ended.
     pub(crate) fn wait_ended(&self) -> Result<Value> {
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
+        let ended = until_blocking("the attempt to end", PATIENCE, PAUSE, || {
             let view = self.view()?;
-            if view["journal"].is_null() {
-                return Ok(view["last"].clone());
-            }
-            std::thread::sleep(Duration::from_millis(250));
-        }
-        let units = ["-u", "slipway-guard", "-u", "slipway-verify"];
-        let log = self
-            .host
-            .run([&["journalctl", "-b", "--no-pager", "-o", "cat"], &units[..]].concat())?;
-        anyhow::bail!("still under way: {}\n{log}", self.view()?);
+            let is_over = view["journal"].is_null();
+            Ok(if is_over {
+                Ok(view["last"].clone())
+            } else {
+                Err(view.to_string())
+            })
+        });
+        ended.with_context(|| format!("the guard says:\n{}", guard_log(&self.host)))
     }
 
     /// Boots what the boot entries name, and waits for the checks to be done.
@@ -191,18 +166,16 @@ impl Site {
         self.wait_ended()
     }
 
-    /// The booted deployment's `/etc` and the state root's `/var`, from outside, but for what is
-    /// ours and what a running system writes itself.
+    /// The booted deployment's `/etc` and folders of the state root's `/var`, from outside.
     pub(crate) fn snapshot(&self) -> Result<Snapshot> {
-        let mut found = Snapshot::new();
-        walk(&self.host.etc_of_booted()?, "/etc", &mut found)?;
-        for path in ["home", "usrlocal", "lib/managed"] {
-            let directory = self.host.var().join(path);
-            if directory.exists() {
-                walk(&directory, &format!("/var/{path}"), &mut found)?;
-            }
-        }
-        Ok(found)
+        let read = |dir, shown| anyhow::Ok((shown, files::read(dir, Files::Whole, &[])?));
+        let var = self.host.var();
+        Ok(vec![
+            read(&self.host.etc_of_booted()?, "/etc")?,
+            read(&var.join("home"), "/var/home")?,
+            read(&var.join("usrlocal"), "/var/usrlocal")?,
+            read(&var.join("lib/managed"), "/var/lib/managed")?,
+        ])
     }
 
     /// What the boot entries say, in order.
@@ -238,44 +211,12 @@ impl Site {
             .filter(|entry| entry.path().is_dir())
             .count())
     }
-
-    fn root(&self) -> Result<Root> {
-        let etc = self.host.etc_of_booted()?;
-        let tree = etc.parent().context("/etc lies in a root")?;
-        Ok(Root::open(tree, Some(&self.host.var()))?)
-    }
 }
 
-fn walk(directory: &Path, shown: &str, found: &mut Snapshot) -> Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let path = entry.path();
-        let shown = format!("{shown}/{}", entry.file_name().display());
-        let stat = fs::symlink_metadata(&path)?;
-        let what = if stat.is_dir() {
-            walk(&path, &shown, found)?;
-            "directory".to_owned()
-        } else if stat.is_symlink() {
-            format!("link {}", fs::read_link(&path)?.display())
-        } else if stat.is_file() {
-            format!("file {:?}", String::from_utf8_lossy(&fs::read(&path)?))
-        } else {
-            "other".to_owned()
-        };
-        found.insert(
-            shown,
-            format!("{what} {:o} {}:{}", stat.mode(), stat.uid(), stat.gid()),
-        );
-    }
-    Ok(())
-}
-
-/// The paths in which two snapshots differ.
+/// What two snapshots differ in.
 pub(crate) fn differences(one: &Snapshot, other: &Snapshot) -> Vec<String> {
-    let paths: std::collections::BTreeSet<&String> = one.keys().chain(other.keys()).collect();
-    paths
-        .into_iter()
-        .filter(|path| one.get(*path) != other.get(*path))
-        .map(|path| format!("{path}: {:?} and {:?}", one.get(path), other.get(path)))
+    let pairs = one.iter().zip(other);
+    pairs
+        .flat_map(|((shown, one), (_, other))| files::differences(shown, other, one))
         .collect()
 }

@@ -1,8 +1,10 @@
 //! Updates that go through a reboot.
 
 use lab::host::BOOTED_WITHIN;
-use lab::tree::{Overlay, Tree};
+use lab::tree::Overlay;
 use serde_json::json;
+use testbed::HostLab;
+use testbed::config::{Config, File};
 
 use super::configs::{self, SHADOWED};
 use super::site::{Site, differences};
@@ -24,9 +26,9 @@ fn second_os() -> Overlay {
 }
 
 fn site() -> Site {
-    let tree = Tree::ready().unwrap();
-    let first = tree.commit(&first_os()).unwrap();
-    Site::of(tree, &first, |spec, _| spec.argument("quiet")).unwrap()
+    let host_lab = HostLab::new().unwrap();
+    let first = host_lab.tree.commit(&first_os()).unwrap();
+    Site::of(host_lab, &first, |spec, _| spec.argument("quiet")).unwrap()
 }
 
 #[test]
@@ -201,7 +203,7 @@ fn a_file_given_back_is_that_of_the_new_os_and_no_change_of_its() {
     assert_eq!(site.reboot().unwrap()["outcome"], "proved");
 
     let os = site.push(&second_os()).unwrap();
-    let bare = configs::config("rendered-bare", &os, &[], &[], &[], &json!([])).unwrap();
+    let bare = Config::new().os(&os).rendered("rendered-bare").unwrap();
     site.switch(&configs::plan("a2", &full, &bare).unwrap())
         .unwrap();
     assert_eq!(site.reboot().unwrap()["outcome"], "proved");
@@ -292,8 +294,8 @@ fn the_kubelet_is_stopped_for_the_merge_and_a_second_apply_changes_nothing() {
 #[ignore = "needs the lab"]
 fn an_account_new_in_the_os_is_there_though_the_host_has_added_its_own() {
     let site = site();
-    let passwd = site.tree.read("/usr/etc/passwd").unwrap();
-    let group = site.tree.read("/usr/etc/group").unwrap();
+    let passwd = site.host_lab.tree.read("/usr/etc/passwd").unwrap();
+    let group = site.host_lab.tree.read("/usr/etc/group").unwrap();
     let with = |text: Vec<u8>, line: &str| [text, line.as_bytes().to_vec()].concat();
     let overlay = second_os()
         .file(
@@ -306,8 +308,11 @@ fn an_account_new_in_the_os_is_there_though_the_host_has_added_its_own() {
     site.host
         .run(["useradd", "--uid", "2000", "admin"])
         .unwrap();
-    let files = [configs::file("/etc/managed/of-newd", "x", 0o600, "newd")];
-    let to = configs::config("rendered-newd", &os, &[], &files, &[], &json!([])).unwrap();
+    let file = File::new("/etc/managed/of-newd", "x")
+        .mode(0o600)
+        .owner("newd");
+    let to = Config::new().os(&os).files([file]);
+    let to = to.rendered("rendered-newd").unwrap();
     site.switch(&configs::plan("a1", &configs::none().unwrap(), &to).unwrap())
         .unwrap();
     assert_eq!(site.reboot().unwrap()["outcome"], "proved");
@@ -321,16 +326,19 @@ fn an_account_new_in_the_os_is_there_though_the_host_has_added_its_own() {
 #[test]
 #[ignore = "needs the lab"]
 fn a_full_boot_is_freed_of_the_deployment_before_the_booted_one() {
-    let tree = Tree::ready().unwrap();
-    let (base, two) = (tree.base().clone(), tree.boot_bytes(2).unwrap());
-    let site = Site::of(tree, &base, |spec, _| spec.boot_bytes(two)).unwrap();
+    let host_lab = HostLab::new().unwrap();
+    let (base, two) = (
+        host_lab.tree.base().clone(),
+        host_lab.tree.boot_bytes(2).unwrap(),
+    );
+    let site = Site::of(host_lab, &base, |spec, _| spec.boot_bytes(two)).unwrap();
     let mut from = configs::none().unwrap();
     for version in ["2", "3"] {
         let os = site
             .push(&Overlay::version(version).another_kernel())
             .unwrap();
         let name = format!("rendered-{version}");
-        let to = configs::config(&name, &os, &[], &[], &[], &json!([])).unwrap();
+        let to = Config::new().os(&os).rendered(&name).unwrap();
         site.switch(&configs::plan(&format!("a{version}"), &from, &to).unwrap())
             .unwrap();
         assert_eq!(site.reboot().unwrap()["outcome"], "proved");

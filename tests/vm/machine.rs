@@ -4,23 +4,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use host::files::Root;
 use host::journal::Store;
-use lab::Lab;
 use lab::host::HostSpec;
-use lab::image::Image;
-use lab::registry::Registry;
-use lab::tree::{Overlay, Tree};
+use lab::tree::Overlay;
 use lab::vm::{MACHINE_BOOTED_WITHIN, Vm, VmBoot};
 use node_update::plan::Bundle;
 use serde_json::Value;
-use testbed::bare::{self, MCD_OS};
-use testbed::cluster::Binaries;
+use testbed::single_host::{self, MCD_OS};
+use testbed::{HostLab, Programs, until_blocking};
 
 use super::configs::SHADOWED;
 
@@ -40,10 +37,7 @@ const NOISE: [&str; 3] = [
 
 pub(crate) struct Machine {
     pub(crate) vm: Vm,
-    tree: Tree,
-    registry: Registry,
-    // Dropped last.
-    _lab: Lab,
+    host_lab: HostLab,
 }
 
 /// Everything that an update may touch: a line a path, with its bytes' digest, mode and owner.
@@ -66,36 +60,25 @@ pub(crate) fn second_os() -> Overlay {
 impl Machine {
     /// A booted machine of the first OS, with the guard installed.
     pub(crate) fn new() -> Result<Self> {
-        let tree = Tree::ready()?;
-        let os = tree.commit(&first_os())?;
-        let lab = Lab::create()?;
-        let registry = Registry::start(&lab)?;
+        let host_lab = HostLab::new()?;
+        let os = host_lab.tree.commit(&first_os())?;
+        let mcd_os = Programs::built()?.path("mcd-os")?;
         let spec = HostSpec::new("machine", &os)
-            .registry(&registry.location())
+            .registry(&host_lab.registry.location())
             .file("/etc/tmpfiles.d/lab.conf", LINKS, 0o644)
-            .file("/var/lib/lab/kubelet", bare::KUBELET, 0o755)
-            .file(MCD_OS, fs::read(Binaries::built()?.mcd_os)?, 0o755);
-        let spec = bare::proved_within(bare::kubelet(spec), DEADLINE_SECS);
-        let mut vm = Vm::create(&lab, spec)?;
+            .file("/var/lib/lab/kubelet", single_host::KUBELET, 0o755)
+            .file(MCD_OS, fs::read(mcd_os)?, 0o755);
+        let spec = single_host::proved_within(single_host::kubelet(spec), DEADLINE_SECS);
+        let mut vm = Vm::create(&host_lab.lab, spec)?;
         vm.start()?;
         vm.wait_booted(MACHINE_BOOTED_WITHIN)?;
         vm.shell(&format!("{MCD_OS} guard --install"))?;
-        Ok(Self {
-            vm,
-            tree,
-            registry,
-            _lab: lab,
-        })
+        Ok(Self { vm, host_lab })
     }
 
     /// Makes a commit and puts it into the registry, as a native container image; its pull spec.
     pub(crate) fn push(&self, overlay: &Overlay) -> Result<String> {
-        let commit = self.tree.commit(overlay)?;
-        let image = Image::native(&commit)?;
-        let spec = self
-            .registry
-            .push(&image, &format!("os:{}", commit.version))?;
-        Ok(spec)
+        self.host_lab.push(&self.host_lab.tree.commit(overlay)?)
     }
 
     /// Stores a plan as the daemon does; its directory.
@@ -139,19 +122,22 @@ impl Machine {
 
     /// Waits until the machine is up, nothing is under way, and the guard is done.
     pub(crate) fn settle(&mut self) -> Result<VmBoot> {
-        let until = Instant::now() + MACHINE_BOOTED_WITHIN;
-        loop {
-            let boot = self.vm.wait_booted(MACHINE_BOOTED_WITHIN)?;
-            let rest = self.vm.shell(
-                "test ! -e /var/lib/slipway/journal.json && \
+        let pause = Duration::from_millis(500);
+        let vm = &mut self.vm;
+        let settled = until_blocking(
+            "the machine to settle",
+            MACHINE_BOOTED_WITHIN,
+            pause,
+            || {
+                let boot = vm.wait_booted(MACHINE_BOOTED_WITHIN)?;
+                let rest = vm.shell(
+                    "test ! -e /var/lib/slipway/journal.json && \
                  ! systemctl is-active slipway-guard slipway-verify | grep -qE '^(de)?activ'",
-            );
-            if rest.is_ok() {
-                return Ok(boot);
-            }
-            ensure!(Instant::now() < until, "it does not settle: {}", self.log());
-            std::thread::sleep(Duration::from_millis(500));
-        }
+                );
+                Ok(rest.map(|_| boot).map_err(|error| format!("{error:#}")))
+            },
+        );
+        settled.with_context(|| self.log())
     }
 
     /// What the machine says of itself.

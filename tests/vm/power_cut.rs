@@ -8,9 +8,10 @@ use lab::vm::MACHINE_BOOTED_WITHIN;
 use machineconfig::spec::MachineConfig;
 use node_update::plan::Bundle;
 use serde_json::json;
-use testbed::bare;
+use testbed::config::{Config, File};
+use testbed::single_host;
 
-use super::configs::{self, SHADOWED, file};
+use super::configs::{self, SHADOWED};
 use super::machine::{Machine, Snapshot, differences, first_os, second_os};
 
 /// Says whether a deployment was made, up to a path in it; whether an object of an image was stored that is not yet part of the
@@ -146,36 +147,31 @@ impl Updates {
         let first_image = machine.push(&first_os()).unwrap();
         let second_image = machine.push(&second_os()).unwrap();
         // What a way back brings back to the byte: no keys, whose file stays, and no password.
+        let first = Config::new().os(&first_image).files([
+            File::new("/etc/managed/secret", "of the first"),
+            File::new(SHADOWED, "of the first").mode(0o600),
+            File::new("/var/lib/managed/data", "of the first").mode(0o600),
+        ]);
         let files = [
-            file("/etc/managed/secret", "of the first", 0o644, "root"),
-            file(SHADOWED, "of the first", 0o600, "root"),
-            file("/var/lib/managed/data", "of the first", 0o600, "root"),
+            File::new("/etc/managed/secret", "of the second")
+                .mode(0o600)
+                .owner("chrony"),
+            File::new(ONLY_SECOND, "of the second").mode(0o640),
+            File::new("/var/lib/managed/data", "of the second"),
         ];
-        let first = configs::config("rendered-first", &first_image, &[], &files, &[], &json!([]));
-        let files = [
-            file("/etc/managed/secret", "of the second", 0o600, "chrony"),
-            file(ONLY_SECOND, "of the second", 0o640, "root"),
-            file("/var/lib/managed/data", "of the second", 0o644, "root"),
-        ];
-        let unit = json!({ "name": "own.service", "enabled": true, "contents": configs::service("own"),
-            "dropins": [{ "name": "10-more.conf", "contents": "[Service]\nEnvironment=MORE=1\n" }] });
-        let arguments = ["slipway.test=1"];
-        let second = configs::config(
-            "rendered-second",
-            &second_image,
-            &arguments,
-            &files,
-            &[unit],
-            &json!([]),
-        );
+        let second = Config::new()
+            .os(&second_image)
+            .argument("slipway.test=1")
+            .files(files)
+            .units([configs::own_service()]);
         let ends = [
             End {
-                config: first.unwrap(),
+                config: first.rendered("rendered-first").unwrap(),
                 image: first_image,
                 version: "first",
             },
             End {
-                config: second.unwrap(),
+                config: second.rendered("rendered-second").unwrap(),
                 image: second_image,
                 version: "second",
             },
@@ -224,7 +220,7 @@ impl Updates {
             if !verb.contains("IMAGE") {
                 machine
                     .vm
-                    .shell(&format!("{} fetch {image}", bare::MCD_OS))
+                    .shell(&format!("{} fetch {image}", single_host::MCD_OS))
                     .unwrap();
             }
             let verb = verb.replace("IMAGE", &image).replace("PLAN", &directory);
@@ -288,7 +284,7 @@ impl Updates {
         // By the configuration itself: files, modes, owners, units, arguments.
         self.machine
             .vm
-            .shell(&format!("{} verify", bare::MCD_OS))
+            .shell(&format!("{} verify", single_host::MCD_OS))
             .unwrap();
         let counting = self
             .machine

@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use api::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use lab::host::{DeploymentId, Host};
-use testbed::cluster::objects;
+use testbed::objects;
 
 use super::super::state::{Deployment, Kept};
-use super::super::tree::{self, Files, Tree};
+use testbed::files::{self, Files, Tree};
 
 /// How long what is looked at may be in motion: a file is read while the helper takes it away.
 const STILL_WITHIN: Duration = Duration::from_secs(10);
@@ -94,13 +94,13 @@ impl Bytes {
     fn of(host: &Host) -> Result<Self> {
         Ok(Self {
             next: Deployment::next(host)?,
-            homes: tree::read(&host.var().join("home"), Files::Whole, &[])?,
+            homes: files::read(&host.var().join("home"), Files::Whole, &[])?,
         })
     }
 
     fn doubts(&self, wanted: &Self) -> Vec<String> {
         let mut doubts = self.next.doubts(&wanted.next);
-        doubts.extend(tree::differences("/var/home", &self.homes, &wanted.homes));
+        doubts.extend(files::differences("/var/home", &self.homes, &wanted.homes));
         doubts
     }
 
@@ -121,7 +121,7 @@ impl Looks {
             from,
             to,
             booted: booted(host)?,
-            etc: tree::read(&host.etc_of_booted()?, Files::Whole, &[])?,
+            etc: files::read(&host.etc_of_booted()?, Files::Whole, &[])?,
             origin: Bytes::of(host)?,
             others: Vec::new(),
             has_begun: false,
@@ -169,8 +169,8 @@ impl Looks {
         // A host on its way down is neither here nor there.
         let runs_origin = booted(host).is_ok_and(|booted| booted == self.booted);
         if self.reboots && runs_origin {
-            let etc = tree::read(&host.etc_of_booted()?, Files::Whole, &[])?;
-            let differences = tree::differences("/etc", &etc, &self.etc);
+            let etc = files::read(&host.etc_of_booted()?, Files::Whole, &[])?;
+            let differences = files::differences("/etc", &etc, &self.etc);
             ensure!(
                 differences.is_empty(),
                 "the origin changed:\n  {}",

@@ -12,12 +12,12 @@ use k8s_openapi::api::core::v1::Node;
 use lab::host::Host;
 use observer::host::Fact;
 use serde_json::{Value, json};
-use testbed::cluster::{Cluster, objects};
+use testbed::{Cluster, objects};
 
 use super::super::points::TEMPORARY;
 use super::super::state::Kept;
-use super::super::tree::{self, Files, Tree};
 use super::look::{Repeats, record, until_whole};
+use testbed::files::{self, Files, Tree};
 
 /// What it brings to `/etc`.
 const OWN: [&str; 5] = [
@@ -81,7 +81,7 @@ impl Newborn {
             .await?;
         Ok(Self {
             target: cluster.objects().target(pool).await?,
-            born: tree::read(&etc, Files::Whole, &[])?,
+            born: files::read(&etc, Files::Whole, &[])?,
             seen: Vec::new(),
             repeats: Repeats::default(),
         })
@@ -134,7 +134,7 @@ impl Newborn {
     /// says so.
     fn is_whole(&self, host: &Host, is_done: bool) -> Result<Tree> {
         ensure!(!Kept::of(host)?.is_open, "an attempt is open");
-        let etc = tree::read(&host.etc_of_booted()?, Files::Whole, &[])?;
+        let etc = files::read(&host.etc_of_booted()?, Files::Whole, &[])?;
         let mut without = etc.clone();
         if !is_done {
             // One that was being written is written again, under the same name.
@@ -144,7 +144,7 @@ impl Newborn {
             let is_there = without.remove(path).is_some();
             ensure!(is_there || !is_done, "Done, and {path} is missing");
         }
-        let differences = tree::differences("/etc", &without, &self.born);
+        let differences = files::differences("/etc", &without, &self.born);
         ensure!(differences.is_empty(), "{}", differences.join("\n  "));
         Ok(etc)
     }

@@ -9,11 +9,11 @@ use anyhow::{Context as _, Result, ensure};
 use api::annotation;
 use lab::host::Host;
 use serde_json::json;
-use testbed::cluster::{Cluster, objects};
+use testbed::{Cluster, objects};
 
 use super::super::points::TEMPORARY;
-use super::super::tree::{self, Files, Tree};
 use super::End;
+use testbed::files::{self, Files, Tree};
 
 /// Directories of certificates below `/etc`.
 const DIRECTORIES: [&str; 2] = [
@@ -94,7 +94,7 @@ impl Rotation {
     /// Looks at the host after a kill.
     pub(super) fn look(&mut self, host: &Host, killed: &str) -> Result<()> {
         let now = Seen::of(host)?;
-        let differences = tree::differences("/etc", &now.others(), &self.before.others());
+        let differences = files::differences("/etc", &now.others(), &self.before.others());
         ensure!(differences.is_empty(), "{}", differences.join("\n  "));
         self.seen.push((killed.to_owned(), now));
         Ok(())
@@ -151,7 +151,7 @@ impl Seen {
     fn of(host: &Host) -> Result<Self> {
         let kubeconfig = host.var().join(KUBELET).join("kubeconfig");
         Ok(Self {
-            etc: tree::read(&host.etc_of_booted()?, Files::Whole, &[])?,
+            etc: files::read(&host.etc_of_booted()?, Files::Whole, &[])?,
             kubeconfig: fs::read(kubeconfig).context("the kubeconfig")?,
         })
     }

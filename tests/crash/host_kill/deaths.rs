@@ -1,6 +1,6 @@
 //! On which ways a host is killed, at which of their points, and what may be found then.
 
-use testbed::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
+use testbed::single_host::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
 use crate::points::Choice;
 use crate::stage::Change;

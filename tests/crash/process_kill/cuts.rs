@@ -1,6 +1,6 @@
 //! Where the program is killed, what is there right after, and what comes next.
 
-use testbed::bare::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
+use testbed::single_host::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
 use crate::stage::Change;
 use crate::way::{self, Before, End, IMAGE, PLAN, Start, Way};

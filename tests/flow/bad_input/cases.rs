@@ -4,7 +4,7 @@ use anyhow::Result;
 use api::{NodeState, annotation};
 use lab::tree::Overlay;
 use serde_json::{Value, json};
-use testbed::cluster::Cluster;
+use testbed::Cluster;
 
 use super::{NODE, OTHER};
 
@@ -99,7 +99,7 @@ pub(super) fn ignition(section: &str, value: &Value) -> Value {
 
 /// The whole list.
 pub(super) fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
-    let registry = cluster.registry();
+    let registry = &cluster.host_lab()?.registry;
     let nothing = format!("os@sha256:{}", "0".repeat(64));
     let missing = format!("{}/{nothing}", registry.location());
     let closed = format!("{}/{nothing}", registry.closed_location());

@@ -15,9 +15,10 @@ use lab::audit;
 use lab::tree::Tree;
 use observer::host;
 use serde_json::{Value, json};
-use testbed::cluster::objects::{self, until};
-use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
+use testbed::config::Config;
 use testbed::logs;
+use testbed::objects;
+use testbed::{Cluster, DONE_WITHIN, NodeSpec, SOON, Testbed, until};
 
 use cases::{Bad, Case, cases, ignition};
 
@@ -88,13 +89,13 @@ spec:
 async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
     // One case has a kernel of its own, for which there is no room.
     let boot_bytes = Tree::ready()?.boot_bytes(1)?;
-    let nodes = [
-        NodeSpec::new(NODE).role("edge").boot_bytes(boot_bytes),
-        NodeSpec::new(OTHER).role("edge").boot_bytes(boot_bytes),
-        NodeSpec::new("good-0").role("good"),
-    ];
-    let logs = logs::folder("bad-input", "all-cases");
-    let cluster = Cluster::start(&Binaries::built()?, &logs, POOLS, &nodes).await?;
+    let edge = |name| NodeSpec::new(name).role("edge").boot_bytes(boot_bytes);
+    let testbed = Testbed::new(logs::folder("bad-input", "all-cases"))
+        .objects(POOLS)
+        .node(edge(NODE))
+        .node(edge(OTHER))
+        .node(NodeSpec::new("good-0").role("good"));
+    let cluster = testbed.start().await?;
     pods_are_ready(&cluster).await?;
     // What the OS of one case has a directory for.
     cluster
@@ -135,16 +136,7 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
 
 /// Waits for a pod on each node of `edge`.
 async fn pods_are_ready(cluster: &Cluster) -> Result<()> {
-    until("a pod on each node", SOON, async || {
-        let pods = cluster.objects().pods(("app", "evictable")).await?;
-        let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
-        Ok(if ready == 2 {
-            Ok(())
-        } else {
-            Err(format!("{ready} of 2 are ready"))
-        })
-    })
-    .await
+    cluster.objects().pods_ready(&[("evictable", 2)]).await
 }
 
 /// Identity of the pod that could be evicted from a node.
@@ -238,7 +230,7 @@ async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
         })
         .await?;
     }
-    let events = audit::load(&cluster.control_plane().audit_log())?;
+    let events = cluster.events()?;
     let evicted = audit::pods::evictions(&events)
         .into_iter()
         .find(|evicted| evicted.at > since && !case.bad.reboots_other());
@@ -368,33 +360,20 @@ async fn clear(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
 
 /// A change of the other pool is carried out.
 async fn good_goes_on(cluster: &Cluster, number: u32) -> Result<()> {
-    let before = cluster.objects().target("good").await?;
-    cluster
-        .configure("50-alive", "good", &ssh_key(&format!("alive-{number}")))
-        .await?;
-    let target = cluster.next_target("good", &before).await?;
+    let key = ssh_key(&format!("alive-{number}"));
+    let target = cluster.change("50-alive", "good", &key).await?;
     // The node alone: in one case the other one has the pool's role, too.
-    until("the other node to be changed", LIVE_WITHIN, async || {
-        let node = cluster.objects().node("good-0").await?;
-        Ok(if objects::is_done_in(&node, &target) {
-            Ok(())
-        } else {
-            Err(objects::says(&node))
-        })
-    })
-    .await
+    cluster.done_in("good-0", &target, LIVE_WITHIN).await
 }
 
 /// A change of the pool is carried out by its other node.
 async fn other_goes_on(cluster: &Cluster, case: &Case) -> Result<()> {
     let objects = cluster.objects();
-    let before = objects.target("edge").await?;
     let target = if case.bad.reboots_other() {
         // The change itself.
-        before
+        objects.target("edge").await?
     } else {
-        cluster.configure(OTHERS, "edge", &ssh_key("other")).await?;
-        cluster.next_target("edge", &before).await?
+        cluster.change(OTHERS, "edge", &ssh_key("other")).await?
     };
     // The controller would put another target right: the pool is paused, and its nodes are told by hand.
     if let Bad::Target(_) = case.bad {
@@ -402,27 +381,12 @@ async fn other_goes_on(cluster: &Cluster, case: &Case) -> Result<()> {
             .patch_node(OTHER, &annotated(annotation::DESIRED_CONFIG, &target))
             .await?;
     }
-    until(
-        "the pool's other node to be changed",
-        REBOOT_WITHIN,
-        async || {
-            let node = objects.node(OTHER).await?;
-            Ok(if objects::is_done_in(&node, &target) {
-                Ok(())
-            } else {
-                Err(objects::says(&node))
-            })
-        },
-    )
-    .await
+    cluster.done_in(OTHER, &target, REBOOT_WITHIN).await
 }
 
 fn ssh_key(comment: &str) -> Value {
     let key = format!("ssh-ed25519 AAAA {comment}");
-    ignition(
-        "passwd",
-        &json!({ "users": [{ "name": "core", "sshAuthorizedKeys": [key] }] }),
-    )
+    Config::new().keys(&[&key]).spec()
 }
 
 fn budget(value: &Value) -> Value {

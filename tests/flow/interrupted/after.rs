@@ -6,9 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::tree::Overlay;
 use rustix::process::Signal;
-use serde_json::json;
-use testbed::cluster::objects::{self, until};
-use testbed::cluster::{DONE_WITHIN, SOON};
+use testbed::objects;
+use testbed::{DONE_WITHIN, SOON, until};
 
 use crate::hold::Hold;
 use crate::scene::{GRACE, NODE, POOL, Scene, told};
@@ -123,7 +122,7 @@ impl Scene {
             .image(&Overlay::version("failing").failing_kubelet())?;
         // So that the daemon is there from the first check on.
         Hold::Verifying.hold(self.host()?)?;
-        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let target = self.target_of(&image).await?;
         self.phase_within(Hold::Verifying.phase(), DONE_WITHIN)
             .await?;
         Hold::Verifying.let_go(self.host()?)?;
@@ -171,7 +170,7 @@ impl Scene {
 
         // Another target is tried, and this one is not in its way.
         let image = self.os("after-failing")?;
-        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let target = self.target_of(&image).await?;
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
         self.runs(&image)
     }

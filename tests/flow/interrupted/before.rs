@@ -8,8 +8,9 @@ use lab::tree::Overlay;
 use observer::host;
 use rustix::process::Signal;
 use serde_json::json;
-use testbed::cluster::objects::{self, until};
-use testbed::cluster::{DONE_WITHIN, SOON};
+use testbed::config::Config;
+use testbed::objects;
+use testbed::{DONE_WITHIN, SOON, until};
 
 use crate::scene::{BALLAST_BYTES, NODE, POOL, Scene, layered_in};
 
@@ -47,7 +48,7 @@ impl Scene {
             .cluster
             .image(&Overlay::version("slower").ballast(BALLAST_BYTES, 8))?;
         self.slow()?;
-        self.ask(&json!({ "osImageURL": image.reference })).await?;
+        self.target_of(&image).await?;
         let left = one_unit(None).await?;
         self.cluster.daemon(NODE)?.signal(Signal::KILL)?;
         one_unit(Some(&left)).await?;
@@ -89,7 +90,7 @@ impl Scene {
         self.hold_on().await?;
         let before = host::snapshot(self.host()?)?;
         let image = self.os("drained")?;
-        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let target = self.target_of(&image).await?;
         self.draining_names_what_blocks().await?;
         self.reboots_into_the_same(&before).await?;
         self.draining_names_what_blocks().await?;
@@ -102,8 +103,7 @@ impl Scene {
     pub(crate) async fn back_to_current_while_draining_undoes(&self) -> Result<()> {
         self.hold_on().await?;
         let boots = self.boots()?.len();
-        self.ask(&json!({ "osImageURL": self.os("undone")?.reference }))
-            .await?;
+        self.target_of(&self.os("undone")?).await?;
         self.draining_names_what_blocks().await?;
         self.back_to_origin().await?;
         self.booted_since(boots, 0)
@@ -112,13 +112,10 @@ impl Scene {
     pub(crate) async fn a_live_target_while_draining_uncordons(&self) -> Result<()> {
         self.hold_on().await?;
         let boots = self.boots()?.len();
-        self.ask(&json!({ "osImageURL": self.os("left")?.reference }))
-            .await?;
+        self.target_of(&self.os("left")?).await?;
         self.draining_names_what_blocks().await?;
-        let users =
-            json!({ "users": [{ "name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAA live"] }] });
-        let live = json!({ "config": { "ignition": { "version": "3.4.0" }, "passwd": users } });
-        let target = self.ask(&live).await?;
+        let live = Config::new().keys(&["ssh-rsa AAAA live"]);
+        let target = self.ask(&live.spec()).await?;
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
         self.booted_since(boots, 0)
     }
@@ -129,7 +126,7 @@ impl Scene {
         self.hold_on().await?;
         self.of_topology(Some("SingleReplica")).await?;
         let image = self.os("alone")?;
-        let target = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let target = self.target_of(&image).await?;
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
         self.runs(&image)?;
         self.evicted_none(since)
@@ -137,12 +134,12 @@ impl Scene {
 
     pub(crate) async fn a_paused_pool_lets_a_told_node_finish(&self) -> Result<()> {
         let image = self.os("told")?;
-        let told = self.ask(&json!({ "osImageURL": image.reference })).await?;
+        let told = self.target_of(&image).await?;
         let is_told = |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == told;
         self.node_is("told", SOON, is_told).await?;
         self.pause(true).await?;
         let later = self
-            .ask(&json!({ "kernelArguments": ["slipway.test=later"] }))
+            .ask(&Config::new().argument("slipway.test=later").spec())
             .await?;
         self.cluster.all_done(POOL, &told, DONE_WITHIN).await?;
         self.runs(&image)?;

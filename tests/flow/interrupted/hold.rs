@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use lab::host::Host;
-use testbed::bare::{DEADLINE_FILE, MCD_OS};
-use testbed::cluster::NodeSpec;
+use testbed::NodeSpec;
+use testbed::single_host::{DEADLINE_FILE, MCD_OS};
 
 /// Seconds that a booted target has to prove itself. The daemon asks after 10 what does not hold.
 const PROVED_WITHIN_SECS: u32 = 20;

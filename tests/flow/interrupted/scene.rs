@@ -14,9 +14,10 @@ use lab::host::{Boot, Host};
 use lab::tree::Overlay;
 use observer::host::{self, Fact};
 use serde_json::{Value, json};
-use testbed::cluster::objects::{self, until};
-use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, Image, NodeSpec, SOON};
+use testbed::config::Config;
 use testbed::logs;
+use testbed::objects;
+use testbed::{Cluster, DONE_WITHIN, Image, NodeSpec, SOON, Testbed, until};
 
 use crate::hold::{Hold, holdable};
 
@@ -76,9 +77,9 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn start(test: &str) -> Result<Self> {
-        let logs = logs::folder("interrupted", test);
+        let testbed = Testbed::new(logs::folder("interrupted", test)).objects(OBJECTS);
         let node = holdable(NodeSpec::new(NODE));
-        let cluster = Cluster::start(&Binaries::built()?, &logs, OBJECTS, &[node]).await?;
+        let cluster = testbed.node(node).start().await?;
         let origin = cluster.objects().target(POOL).await?;
         Ok(Self {
             cluster,
@@ -110,14 +111,12 @@ impl Scene {
 
     /// Changes the configuration; the new target.
     pub(crate) async fn ask(&self, spec: &Value) -> Result<String> {
-        let before = self.cluster.objects().target(POOL).await?;
-        self.cluster.configure(CONFIG, POOL, spec).await?;
-        self.cluster.next_target(POOL, &before).await
+        self.cluster.change(CONFIG, POOL, spec).await
     }
 
     /// The target that changing the OS leads to.
     pub(crate) async fn target_of(&self, image: &Image) -> Result<String> {
-        self.ask(&json!({ "osImageURL": image.reference })).await
+        self.ask(&Config::new().os(&image.reference).spec()).await
     }
 
     /// Asks for an image, and waits until the node fetches it.
@@ -198,7 +197,7 @@ impl Scene {
 
     /// Waits for the pod, and forbids that it is evicted.
     pub(crate) async fn hold_on(&self) -> Result<()> {
-        self.cluster.objects().ready_pod(("app", "held")).await?;
+        self.cluster.objects().pods_ready(&[("held", 1)]).await?;
         self.cluster.apply(BUDGET).await
     }
 
@@ -240,7 +239,7 @@ impl Scene {
 
     /// No eviction was asked for since.
     pub(crate) fn evicted_none(&self, since: Timestamp) -> Result<()> {
-        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        let events = self.cluster.events()?;
         let evictions = audit::pods::evictions(&events);
         let evicted = evictions.iter().find(|eviction| eviction.received > since);
         ensure!(evicted.is_none(), "a pod was to be evicted: {evicted:?}");
@@ -259,7 +258,7 @@ impl Scene {
         since: Timestamp,
         shown: impl Fn(&BTreeMap<String, String>) -> bool,
     ) -> Result<bool> {
-        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        let events = self.cluster.events()?;
         let histories = nodes::histories(&events);
         let history = histories.get(NODE).context("the node has no history")?;
         Ok(history
@@ -269,7 +268,7 @@ impl Scene {
 
     /// Whether the daemon has begun to watch its Node since.
     pub(crate) fn watched_since(&self, since: Timestamp) -> Result<bool> {
-        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        let events = self.cluster.events()?;
         Ok(events.iter().any(|event| {
             event.user_agent.starts_with(DAEMON)
                 && event.verb == Verb::Watch
@@ -280,7 +279,7 @@ impl Scene {
 
     /// The daemon has begun no update since: it read no configuration, evicted no pod, fetched nothing.
     pub(crate) fn asked_nothing_since(&self, since: Timestamp) -> Result<()> {
-        let events = audit::load(&self.cluster.control_plane().audit_log())?;
+        let events = self.cluster.events()?;
         let begins = |event: &&audit::Event| {
             let object = event.object.as_ref();
             event.user_agent.starts_with(DAEMON)
@@ -348,15 +347,8 @@ impl Scene {
         within: Duration,
         holds: impl Fn(&Node) -> bool,
     ) -> Result<()> {
-        until(&format!("the node to be {what}"), within, async || {
-            let node = self.cluster.objects().node(NODE).await?;
-            Ok(if holds(&node) {
-                Ok(())
-            } else {
-                Err(objects::says(&node))
-            })
-        })
-        .await
+        let objects = self.cluster.objects();
+        objects.node_is(NODE, what, within, holds).await.map(drop)
     }
 
     pub(crate) fn runs(&self, image: &Image) -> Result<()> {

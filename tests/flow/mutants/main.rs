@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use anyhow::{Context as _, Result, ensure};
 use observer::laws::Law;
 use observer::rollout::Rollout;
-use testbed::cluster::Binaries;
+use testbed::Programs;
 use tokio::runtime::Runtime;
 
 use self::scene::Change;
@@ -146,9 +146,9 @@ fn every_mutant_is_found() -> Result<()> {
             }
         });
         let mut failures = Vec::new();
-        for (mutant, binaries) in next {
+        for (mutant, programs) in next {
             let name = mutant.name();
-            let outcome = binaries.and_then(|binaries| runtime.block_on(judge(mutant, &binaries)));
+            let outcome = programs.and_then(|programs| runtime.block_on(judge(mutant, &programs)));
             let line = match &outcome {
                 Ok(said) => format!("{name}: {said}"),
                 Err(error) => format!("{name}: FAILED: {error:#}"),
@@ -162,9 +162,9 @@ fn every_mutant_is_found() -> Result<()> {
 }
 
 /// Runs a mutant until it breaks a law, or to its end. It has to have broken its own laws, and no other.
-async fn judge(mutant: &Mutant, binaries: &Binaries) -> Result<String> {
+async fn judge(mutant: &Mutant, programs: &Programs) -> Result<String> {
     let name = mutant.name();
-    let rollout = scene::run(binaries, &name, &mutant.change).await?;
+    let rollout = scene::run(programs, &name, &mutant.change).await?;
     keep(&rollout, &name)?;
     let breaches = rollout.judge().breaches;
     let broken: BTreeSet<_> = breaches.iter().map(|breach| breach.law).collect();

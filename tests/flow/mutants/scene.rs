@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use lab::tree::Overlay;
 use observer::host::Fact;
 use observer::rollout::{Roll, Rollout, Workload};
 use serde_json::{Value, json};
-use testbed::cluster::objects::{self, until};
-use testbed::cluster::{Binaries, Cluster, NodeSpec};
+use testbed::config::{Config, File};
 use testbed::logs;
+use testbed::objects;
+use testbed::{Cluster, NodeSpec, Programs, Testbed};
 
 const NODE: &str = "worker-0";
 const POOL: &str = "worker";
@@ -41,9 +40,6 @@ const TEXT: &str = "interfaces: []\n";
 /// How long a roll may take, a reboot included.
 const ROLL_WITHIN: Duration = Duration::from_mins(3);
 
-/// How long pods may take to be there.
-const PODS_WITHIN: Duration = Duration::from_mins(2);
-
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -63,20 +59,20 @@ pub(crate) enum Change {
 }
 
 /// Starts a cluster of these programs, and rolls its node until a law is broken, or to the end.
-pub(crate) async fn run(binaries: &Binaries, name: &str, change: &Change) -> Result<Rollout> {
-    let logs = logs::folder("mutants", name);
-    let cluster = Cluster::start(binaries, &logs, OBJECTS, &[NodeSpec::new(NODE)]).await?;
-    wait_for_pods(&cluster).await?;
+pub(crate) async fn run(programs: &Programs, name: &str, change: &Change) -> Result<Rollout> {
+    let testbed = Testbed::new(logs::folder("mutants", name)).programs(programs);
+    let node = NodeSpec::new(NODE);
+    let cluster = testbed.objects(OBJECTS).node(node).start().await?;
+    let pods = [("web", PODS), ("agent", 1)];
+    cluster.objects().pods_ready(&pods).await?;
     let mut scene = Scene {
         content: booted(&cluster)?,
         change: *change,
         cluster,
     };
     let spec = scene.prepare().await?;
-    let before = scene.cluster.objects().target(POOL).await?;
     let start = Timestamp::now();
-    scene.cluster.configure("50-change", POOL, &spec).await?;
-    let config = scene.cluster.next_target(POOL, &before).await?;
+    let config = scene.cluster.change("50-change", POOL, &spec).await?;
     let deadline = tokio::time::Instant::now() + ROLL_WITHIN;
     loop {
         let node = scene.cluster.objects().node(NODE).await?;
@@ -112,25 +108,21 @@ struct Scene {
 impl Scene {
     /// Makes what the change is asked for beside; the change.
     async fn prepare(&mut self) -> Result<Value> {
-        let argument = json!({ "kernelArguments": ["slipway.mutant=1"] });
+        let config = Config::new();
         match self.change {
             Change::Os => {
                 let image = self.cluster.image(&Overlay::version("v2"))?;
                 self.content = image.content;
-                return Ok(json!({ "osImageURL": image.reference }));
+                return Ok(config.os(image.reference).spec());
             }
             Change::WithABudget => self.cluster.apply(BUDGET).await?,
             Change::BesideANodeThatIsOut => self.add_node().await?,
             Change::WithReboot => {}
             Change::Live => {
-                let source = format!("data:;base64,{}", BASE64.encode(TEXT));
-                let file = json!({ "path": LIVE, "mode": 0o600, "contents": { "source": source } });
-                return Ok(json!({
-                    "config": { "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } },
-                }));
+                return Ok(config.files([File::new(LIVE, TEXT).mode(0o600)]).spec());
             }
         }
-        Ok(argument)
+        Ok(config.argument("slipway.mutant=1").spec())
     }
 
     /// A node of the pool that has no host, and so is out.
@@ -209,18 +201,4 @@ fn booted(cluster: &Cluster) -> Result<String> {
     let boot = boots.into_iter().next_back();
     boot.and_then(|boot| boot.content)
         .context("the lab knows no content of what was booted")
-}
-
-async fn wait_for_pods(cluster: &Cluster) -> Result<()> {
-    until("the workload", PODS_WITHIN, async || {
-        for (app, wanted) in [("web", PODS), ("agent", 1)] {
-            let pods = cluster.objects().pods(("app", app)).await?;
-            let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
-            if ready != wanted {
-                return Ok(Err(format!("{ready} of {wanted} pods of {app} are ready")));
-            }
-        }
-        Ok(Ok(()))
-    })
-    .await
 }

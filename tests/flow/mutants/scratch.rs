@@ -14,9 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use testbed::cluster::Binaries;
+use testbed::Programs;
 
 use crate::{Mutant, workspace};
+
+/// What a mutant's daemon runs on its host.
+const HELPER: &str = "mcd-os";
 
 /// The copy.
 pub(crate) struct Scratch {
@@ -26,8 +29,8 @@ pub(crate) struct Scratch {
     target: PathBuf,
     /// Programs by mutant.
     programs: PathBuf,
-    /// The true ones.
-    binaries: Binaries,
+    /// The true helper.
+    helper: PathBuf,
 }
 
 impl Scratch {
@@ -44,7 +47,7 @@ impl Scratch {
             tree: dir.join("tree"),
             target: dir.join("target"),
             programs: dir.join("programs"),
-            binaries: Binaries::built()?,
+            helper: Programs::built()?.path(HELPER)?,
         };
         let debug = scratch.target.join("debug");
         if !debug.exists() {
@@ -63,7 +66,7 @@ impl Scratch {
     }
 
     /// The programs of a mutant: the daemon and the controller from the patched copy, the helper as it is.
-    pub(crate) fn build(&self, mutant: &Mutant) -> Result<Binaries> {
+    pub(crate) fn build(&self, mutant: &Mutant) -> Result<Programs> {
         self.copy()?;
         apply(mutant.patch, &self.tree, &[])?;
         run(Command::new(env!("CARGO"))
@@ -81,19 +84,14 @@ impl Scratch {
             .env("CARGO_TARGET_DIR", &self.target))?;
         let dir = self.programs.join(mutant.name());
         fs::create_dir_all(&dir)?;
-        let program = |name: &str| {
-            let stripped = dir.join(name);
+        for name in ["mcd", "mcc"] {
             run(Command::new("strip")
                 .args(["--strip-all", "-o"])
-                .arg(&stripped)
+                .arg(dir.join(name))
                 .arg(self.target.join("debug").join(name)))?;
-            anyhow::Ok(stripped)
-        };
-        Ok(Binaries {
-            mcd: program("mcd")?,
-            mcc: program("mcc")?,
-            ..self.binaries.clone()
-        })
+        }
+        fs::copy(&self.helper, dir.join(HELPER)).context("cannot copy the helper")?;
+        Ok(Programs::in_folder(&dir))
     }
 
     /// Makes the copy equal to the workspace; a file that is equal already keeps its time.

@@ -1,16 +1,13 @@
 //! What the API server's audit log says of a run.
 
-use std::path::Path;
-
 use anyhow::{Result, ensure};
 use api::annotation;
-use lab::audit::{self, nodes};
+use lab::audit::{self, Event, nodes};
 
 use crate::scene::{ACCOUNT, BUDGET};
 
-/// Reads the audit log and says whether the laws held.
-pub(crate) fn judge(log: &Path, targets: &[String]) -> Result<()> {
-    let events = audit::load(log)?;
+/// Whether the laws held, by what was asked of the API server.
+pub(crate) fn judge(events: &[Event], targets: &[String]) -> Result<()> {
     let account = format!("system:serviceaccount:{}:{ACCOUNT}", api::NAMESPACE);
     let refused: Vec<_> = events
         .iter()
@@ -43,7 +40,7 @@ pub(crate) fn judge(log: &Path, targets: &[String]) -> Result<()> {
         "a write without the version that was read: {unguarded:?}"
     );
 
-    let histories = nodes::histories(&events);
+    let histories = nodes::histories(events);
     let is_out = |state: &nodes::NodeState| {
         let of = |key| state.annotations.get(key);
         let current = of(annotation::CURRENT_CONFIG);

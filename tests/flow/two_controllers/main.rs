@@ -13,10 +13,13 @@ use anyhow::{Context as _, Result, ensure};
 use api::annotation;
 use k8s_openapi::api::core::v1::Node;
 use lab::control_plane::definitions;
-use testbed::cluster::objects::{self, until};
+use testbed::{objects, until};
 
 use self::judge::judge;
-use self::scene::{DEPLOY, Scene, WITHIN};
+use self::scene::{Scene, WITHIN};
+
+/// Our own definitions, which elsewhere are only compared with upstream's.
+const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds");
 
 /// A lease that runs out soon.
 const SHORT_LEASE: [&str; 3] = [
@@ -28,10 +31,8 @@ const SHORT_LEASE: [&str; 3] = [
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control plane"]
 async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> {
-    // On our own definitions, which elsewhere are only compared with upstream's.
-    let scene = Scene::start("killed-leader", &Path::new(DEPLOY).join("crds")).await?;
-    let mut replicas = scene.controllers(&SHORT_LEASE).await?;
-    let first = scene.born().await?;
+    let scene = Scene::start("killed-leader", Path::new(DEFINITIONS), &SHORT_LEASE);
+    let (mut scene, first) = scene.await?;
     scene.configure("50-change", "a=1").await?;
     let leader = until("a leader", WITHIN, async || {
         Ok(scene
@@ -42,7 +43,7 @@ async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> 
     })
     .await?;
     until("the first node is told", WITHIN, async || {
-        let nodes = scene.objects.nodes().await?;
+        let nodes = scene.objects().nodes().await?;
         let is_told = |node: &Node| {
             let desired = objects::annotation(node, annotation::DESIRED_CONFIG);
             !desired.is_empty() && desired != first
@@ -54,27 +55,27 @@ async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> 
         })
     })
     .await?;
-    ensure!(scene.working()? == [leader.clone()], "more than one leads");
+    ensure!(scene.working()? == [leader], "more than one leads");
+    let replicas = scene.cluster.replicas();
     replicas
-        .remove(&leader)
+        .remove(leader)
         .context("the leader is none of ours")?;
     let target = scene.rolled(&first).await?;
     ensure!(
         scene.working()?.len() == 2,
         "the other replica did not take over"
     );
-    drop(replicas);
-    judge(&scene.control_plane.audit_log(), &[first, target])
+    scene.cluster.replicas().clear();
+    judge(&scene.cluster.events()?, &[first, target])
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control plane"]
 async fn two_that_decide_at_once_keep_the_budget() -> Result<()> {
-    let scene = Scene::start("both-decide", &definitions()?).await?;
-    let replicas = scene
-        .controllers(&["--leader-elect=false", "--v=4"])
-        .await?;
-    let mut known = scene.born().await?;
+    let arguments = ["--leader-elect=false", "--v=4"];
+    let definitions = definitions()?;
+    let scene = Scene::start("both-decide", &definitions, &arguments);
+    let (mut scene, mut known) = scene.await?;
     let mut targets = vec![known.clone()];
     // Each change comes while nodes are on their way to the one before. Who decides is whoever looks
     // first, so there are as many as it takes for both to have done so.
@@ -82,17 +83,17 @@ async fn two_that_decide_at_once_keep_the_budget() -> Result<()> {
         scene.configure("50-change", &format!("a={change}")).await?;
         known = scene.retargeted(&known).await?;
         targets.push(known.clone());
-        if change >= CHANGES_MIN && scene.idle(&replicas)?.is_empty() {
+        if change >= CHANGES_MIN && scene.idle()?.is_empty() {
             break;
         }
     }
     scene.all_done(&known).await?;
-    let idle = scene.idle(&replicas)?;
+    let idle = scene.idle()?;
     ensure!(idle.is_empty(), "{idle:?} never decided anything");
-    drop(replicas);
-    let log = scene.control_plane.audit_log();
-    strict::accepts_all(scene.objects.client(), &log).await?;
-    judge(&log, &targets)
+    scene.cluster.replicas().clear();
+    let events = scene.cluster.events()?;
+    strict::accepts_all(scene.objects().client(), &events).await?;
+    judge(&events, &targets)
 }
 
 /// How many changes there are at least, and at most.

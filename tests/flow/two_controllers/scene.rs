@@ -1,28 +1,25 @@
 //! A pool of nodes without hosts, and what their daemons would write.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use api::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use lab::control_plane::{ControlPlane, Options, Parts, Process};
-use lab::manifest;
-use serde_json::{Value, json};
-use testbed::cluster::objects::{self, Objects, until};
-use testbed::cluster::{Binaries, DONE_WITHIN, account};
-use testbed::logs;
+use serde_json::json;
+use testbed::config::Config;
+use testbed::objects::{self, Objects};
+use testbed::{CONTROLLER, Cluster, DONE_WITHIN, Testbed, logs};
 
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 const POOL: &str = "worker";
 pub(crate) const ACCOUNT: &str = "machine-config-controller";
 
-/// Folder of each component's objects.
-pub(crate) const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
+/// The controller's replicas.
+const REPLICAS: [&str; 2] = ["mcc-0", "mcc-1"];
 
 /// How many nodes may be out at once.
 pub(crate) const BUDGET: usize = 2;
@@ -44,158 +41,67 @@ const DECIDED: &str = "nodes to tell";
 
 /// A control plane with a pool of nodes.
 pub(crate) struct Scene {
-    pub(crate) control_plane: ControlPlane,
-    pub(crate) objects: Objects,
-    nodes: Api<Node>,
-    dir: PathBuf,
+    pub(crate) cluster: Cluster,
 }
 
 impl Scene {
-    pub(crate) async fn start(name: &str, definitions: &Path) -> Result<Self> {
-        let dir = logs::folder("two-controllers", name);
-        if dir.exists() {
-            fs::remove_dir_all(&dir)?;
-        }
-        let control_plane_dir = dir.join("control-plane");
-        fs::create_dir_all(&control_plane_dir)?;
-        let options = Options {
-            dir: Some(control_plane_dir),
-            parts: Parts::Api,
-            ..Options::default()
-        };
-        let control_plane =
-            tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await??;
-        let client = control_plane.client().await?;
-        manifest::define(&client, definitions).await?;
-        let deploy = Path::new(DEPLOY);
-        let mut objects = manifest::load(&deploy.join("daemon/namespace.yaml"))?;
-        objects.extend(manifest::component(&deploy.join("controller"))?);
-        manifest::apply(&client, &objects).await?;
-        let scene = Self {
-            objects: Objects::new(client.clone()),
-            nodes: Api::all(client),
-            control_plane,
-            dir,
-        };
+    /// Starts both replicas with these arguments; the scene, and the configuration that the nodes were born in.
+    pub(crate) async fn start(
+        name: &str,
+        definitions: &Path,
+        arguments: &[&str],
+    ) -> Result<(Self, String)> {
+        let testbed = Testbed::new(logs::folder("two-controllers", name)).components(&[]);
+        let mut cluster = testbed.definitions(definitions).start().await?;
         for node in NODES {
-            scene.create(node).await?;
+            create(cluster.objects(), node).await?;
         }
-        scene.configure("00-worker", "quiet").await?;
-        let pool = json!({
-            "apiVersion": "machineconfiguration.openshift.io/v1",
-            "kind": "MachineConfigPool",
-            "metadata": { "name": POOL },
-            "spec": {
-                "maxUnavailable": BUDGET,
-                "machineConfigSelector": { "matchLabels": { api::label::ROLE: POOL } },
-                "nodeSelector": { "matchLabels": { api::label::WORKER: "" } }
-            }
-        });
-        scene.apply(&pool).await?;
-        Ok(scene)
+        let budget = json!({ "spec": { "maxUnavailable": BUDGET } });
+        cluster.objects().patch_pool(POOL, &budget).await?;
+        let quiet = Config::new().argument("quiet").spec();
+        cluster.configure("00-worker", POOL, &quiet).await?;
+        cluster.run(CONTROLLER, arguments).await?;
+        let scene = Self { cluster };
+        let first = scene.born().await?;
+        Ok((scene, first))
     }
 
-    /// Makes a Node that is Ready. Without a node lifecycle controller it stays so.
-    async fn create(&self, name: &str) -> Result<()> {
-        let node = json!({ "metadata": { "name": name, "labels": { api::label::WORKER: "" } } });
-        self.nodes
-            .create(&PostParams::default(), &serde_json::from_value(node)?)
-            .await?;
-        let ready = json!({ "status": { "conditions": [
-            { "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" }
-        ] } });
-        let patch = Patch::Strategic(ready);
-        self.nodes
-            .patch_status(name, &PatchParams::default(), &patch)
-            .await?;
-        Ok(())
+    pub(crate) fn objects(&self) -> &Objects {
+        self.cluster.objects()
     }
 
     /// Replicas that have not decided anything so far.
-    pub(crate) fn idle<'a>(
-        &self,
-        replicas: &'a BTreeMap<String, Process>,
-    ) -> Result<Vec<&'a String>> {
-        let mut idle = Vec::new();
-        for name in replicas.keys() {
-            if !self.log_of(name)?.contains(DECIDED) {
-                idle.push(name);
-            }
+    pub(crate) fn idle(&self) -> Result<Vec<&'static str>> {
+        let mut idle = REPLICAS.to_vec();
+        for name in self.that_logged(DECIDED)? {
+            idle.retain(|replica| *replica != name);
         }
         Ok(idle)
     }
 
-    /// Starts both replicas; their logs are in the run's folder.
-    pub(crate) async fn controllers(
-        &self,
-        arguments: &[&str],
-    ) -> Result<BTreeMap<String, Process>> {
-        let program = Binaries::built()?.mcc;
-        let kubeconfig = self.dir.join("kubeconfig");
-        account::write_kubeconfig(&self.control_plane, ACCOUNT, &kubeconfig).await?;
-        let kubeconfig = kubeconfig
-            .to_str()
-            .context("the run's folder is not UTF-8")?;
-        let start = |name: &str| {
-            let fixed = [
-                "start",
-                "--kubeconfig",
-                kubeconfig,
-                "--metrics-url=127.0.0.1:0",
-                "--identity",
-                name,
-            ];
-            let arguments = [&fixed, arguments].concat();
-            Ok((
-                name.to_owned(),
-                Process::start(name, &program, arguments, &self.dir)?,
-            ))
-        };
-        ["mcc-0", "mcc-1"].into_iter().map(start).collect()
-    }
-
-    fn log_of(&self, replica: &str) -> Result<String> {
-        Ok(fs::read_to_string(self.dir.join(format!("{replica}.log")))?)
-    }
-
     /// Which replicas have ever worked.
-    pub(crate) fn working(&self) -> Result<Vec<String>> {
-        let mut working = Vec::new();
-        for name in ["mcc-0", "mcc-1"] {
-            if self.log_of(name)?.contains(WORKS) {
-                working.push(name.to_owned());
+    pub(crate) fn working(&self) -> Result<Vec<&'static str>> {
+        self.that_logged(WORKS)
+    }
+
+    fn that_logged(&self, words: &str) -> Result<Vec<&'static str>> {
+        let mut found = Vec::new();
+        for name in REPLICAS {
+            if self.cluster.log_of(name)?.contains(words) {
+                found.push(name);
             }
         }
-        Ok(working)
+        Ok(found)
     }
 
     pub(crate) async fn configure(&self, name: &str, argument: &str) -> Result<()> {
-        let config = json!({
-            "apiVersion": "machineconfiguration.openshift.io/v1",
-            "kind": "MachineConfig",
-            "metadata": { "name": name, "labels": { api::label::ROLE: POOL } },
-            "spec": { "kernelArguments": [argument] }
-        });
-        self.apply(&config).await
-    }
-
-    async fn apply(&self, object: &Value) -> Result<()> {
-        let objects = manifest::parse(&object.to_string())?;
-        manifest::apply(self.objects.client(), &objects).await?;
-        Ok(())
+        let spec = Config::new().argument(argument).spec();
+        self.cluster.configure(name, POOL, &spec).await
     }
 
     /// Gives the nodes the pool's first configuration, as if they were born in it. That configuration.
-    pub(crate) async fn born(&self) -> Result<String> {
-        let first = until("the first configuration", WITHIN, async || {
-            let target = self.objects.target(POOL).await?;
-            Ok(if target.is_empty() {
-                Err("none yet".to_owned())
-            } else {
-                Ok(target)
-            })
-        })
-        .await?;
+    async fn born(&self) -> Result<String> {
+        let first = self.cluster.next_target(POOL, "").await?;
         let annotations = json!({
             annotation::CURRENT_CONFIG: first,
             annotation::DESIRED_CONFIG: first,
@@ -203,7 +109,7 @@ impl Scene {
         });
         for node in NODES {
             let patch = json!({ "metadata": { "annotations": annotations } });
-            self.objects.patch_node(node, &patch).await?;
+            self.objects().patch_node(node, &patch).await?;
         }
         Ok(first)
     }
@@ -221,7 +127,7 @@ impl Scene {
         let deadline = Instant::now() + WITHIN;
         loop {
             let nodes = daemons.look(self).await?;
-            let target = self.objects.target(POOL).await?;
+            let target = self.objects().target(POOL).await?;
             let is_told =
                 |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == target;
             if target != before && nodes.values().any(is_told) {
@@ -241,7 +147,7 @@ impl Scene {
         let deadline = Instant::now() + WITHIN;
         loop {
             let nodes = daemons.look(self).await?;
-            let pool = self.objects.pool(POOL).await?;
+            let pool = self.objects().pool(POOL).await?;
             let status = pool.status.unwrap_or_default();
             let is_done = nodes.values().all(|node| objects::is_done_in(node, target));
             if is_done
@@ -259,6 +165,22 @@ impl Scene {
     }
 }
 
+/// Makes a Node that is Ready. Without a node lifecycle controller it stays so.
+async fn create(objects: &Objects, name: &str) -> Result<()> {
+    let nodes = Api::<Node>::all(objects.client().clone());
+    let node = json!({ "metadata": { "name": name, "labels": { api::label::WORKER: "" } } });
+    let node = serde_json::from_value(node)?;
+    nodes.create(&PostParams::default(), &node).await?;
+    let ready = json!({ "status": { "conditions": [
+        { "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" }
+    ] } });
+    let patch = Patch::Strategic(ready);
+    nodes
+        .patch_status(name, &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
+}
+
 /// What the nodes' daemons would write: Working when they see another target, Done in it a while later.
 #[derive(Default)]
 struct Daemons {
@@ -268,7 +190,7 @@ struct Daemons {
 impl Daemons {
     /// Looks at all nodes once and writes what is due.
     async fn look(&mut self, scene: &Scene) -> Result<BTreeMap<String, Node>> {
-        let nodes = scene.objects.nodes().await?;
+        let nodes = scene.objects().nodes().await?;
         for (name, node) in &nodes {
             let of = |key| objects::annotation(node, key);
             let desired = of(annotation::DESIRED_CONFIG);
@@ -287,7 +209,7 @@ impl Daemons {
                 Some(_) => continue,
             };
             let patch = json!({ "metadata": { "annotations": written } });
-            scene.objects.patch_node(name, &patch).await?;
+            scene.objects().patch_node(name, &patch).await?;
         }
         Ok(nodes)
     }

@@ -2,12 +2,11 @@
 //! taken from the audit log and asked again, strictly, as a dry run.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams, Request};
-use lab::audit::{self, Event, ObjectRef, Verb};
+use lab::audit::{Event, ObjectRef, Verb};
 use serde_json::{Value, json};
 
 use crate::scene::ACCOUNT;
@@ -21,13 +20,12 @@ const WRITES: [(&str, &str); 3] = [
     ("machineconfigpools", "status"),
 ];
 
-/// Asks for every write of the log again.
+/// Asks for every write again.
 ///
 /// # Errors
 ///
 /// One is refused, nothing of a kind was written, or a field that no definition has is let through.
-pub(crate) async fn accepts_all(client: &Client, log: &Path) -> Result<()> {
-    let events = audit::load(log)?;
+pub(crate) async fn accepts_all(client: &Client, events: &[Event]) -> Result<()> {
     let account = format!("system:serviceaccount:{}:{ACCOUNT}", api::NAMESPACE);
     let mut seen = BTreeSet::new();
     let mut refused = Vec::new();

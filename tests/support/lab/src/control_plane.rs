@@ -24,7 +24,7 @@ mod programs;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -238,6 +238,11 @@ impl ControlPlane {
         Ok(self
             .node(node)?
             .kubeconfig(&self.server_url(), &self.ca_pem))
+    }
+
+    /// Address and port, as hosts reach it.
+    pub fn server(&self) -> SocketAddr {
+        (self.listen.address, self.listen.port).into()
     }
 
     /// `https://address:port`, as hosts reach it.

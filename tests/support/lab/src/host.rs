@@ -19,7 +19,6 @@ mod power;
 mod snapshot;
 mod spec;
 mod template;
-mod wait;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -36,7 +35,7 @@ pub(crate) use self::entries::deployment_id;
 pub use self::entries::{DeploymentId, Entry, entries};
 pub(crate) use self::install::{Disks, Images, install, write as install_file};
 pub use self::install::{STATEROOT, pull_into};
-pub use self::pod::{FromCluster, Pod, PodSpec, Propagation};
+pub use self::pod::{Pod, PodSpec, Propagation};
 use self::power::Power;
 pub use self::power::{Boot, End};
 pub use self::snapshot::{Shelf, Snapshot};

@@ -11,9 +11,11 @@
 //! - `vm`: a machine under qemu, with firmware, boot loader and kernel
 //! - `control_plane`: a real one of Kubernetes
 //! - `manifest`: objects from files, and how they get there
+//! - `workload`: the DaemonSet or Deployment among them
 //! - `audit`: its log as typed events
 //! - `cache`: what is costly to make, under a digest of what it is made from
 //! - `program`: programs that run to their end
+//! - `wait`: until something is so
 //! - `skipped`: what a run did not prove
 
 pub mod audit;
@@ -33,6 +35,8 @@ pub mod registry;
 mod skipped;
 pub mod tree;
 pub mod vm;
+pub mod wait;
+pub mod workload;
 
 use std::time::Duration;
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
@@ -17,15 +16,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::PATIENCE;
+use crate::wait::until;
 
 /// Whose fields those of applied objects are.
 const MANAGER: &str = "lab";
 
 /// Namespace of objects that name none.
 const NAMESPACE: &str = "default";
-
-/// Time between two looks at whether definitions are served.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The objects of a YAML or JSON text, which may have several documents.
 ///
@@ -147,15 +144,13 @@ pub async fn define(client: &Client, dir: &Path) -> Result<()> {
 
 /// Waits until the API server serves a definition.
 async fn served(client: &Client, name: String) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_served(client, &name).await? {
-        ensure!(
-            Instant::now() < deadline,
-            "{name} is not served within {PATIENCE:?}"
-        );
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-    Ok(())
+    until(&format!("{name} to be served"), PATIENCE, async || {
+        let is_served = is_served(client, &name).await?;
+        Ok(is_served
+            .then_some(())
+            .ok_or_else(|| "it is not".to_owned()))
+    })
+    .await
 }
 
 /// Whether a definition is established, and each of its served versions is found and listed by clients.

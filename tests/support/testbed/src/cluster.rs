@@ -1,19 +1,4 @@
-//! A cluster of real parts: a control plane, a registry, hosts with kubelets and daemons, and two
-//! replicas of the controller.
-//!
-//! - [`objects`]: the cluster's objects, as an administrator writes and reads them
-//! - [`account`]: service accounts, as pods have them
-//! - `certificates`: those that a cluster rotates
-//! - `controller`, `daemon`: the programs under test
-//! - `spec`: what a cluster is made from; `start`: how it comes up
-
-pub mod account;
-mod certificates;
-mod controller;
-mod daemon;
-pub mod objects;
-mod spec;
-mod start;
+//! A cluster of real parts: a control plane, a registry, hosts with kubelets, and the components under test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,51 +7,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use api::{MachineConfig, annotation, label};
+use api::{MachineConfig, annotation};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::DeleteParams;
+use lab::audit::{self, Event};
 use lab::control_plane::{ControlPlane, Process};
 use lab::host::{BOOTED_WITHIN, Host, Pod};
-use lab::registry::{Registry, Request};
-use lab::tree::{Commit, Overlay, Tree, content};
-use lab::{Lab, PATIENCE, manifest};
-use serde_json::{Value, json};
-
-use self::objects::{Objects, until};
-pub use self::spec::{Binaries, NodeSpec};
+use lab::manifest;
+use lab::registry::Request;
+use lab::tree::Overlay;
 use observer::record::Record;
+use serde_json::Value;
 
-/// How long what starts on its own may take to be there.
-pub const SOON: Duration = PATIENCE;
-
-/// How long an update of a node may take, a reboot included.
-pub const DONE_WITHIN: Duration = PATIENCE.saturating_mul(3);
-
-/// An OS in the registry.
-#[derive(Clone, Debug)]
-pub struct Image {
-    /// How a node is told of it, by digest.
-    pub reference: String,
-    /// What it is, as [`lab::tree::content`] gives it.
-    pub content: String,
-}
+use crate::objects::{self, Objects};
+use crate::{Component, DAEMON, HostLab, Image, Programs, SOON, config, until};
 
 /// A running cluster. Everything of it is gone when dropped, but for the logs.
 #[derive(Debug)]
 pub struct Cluster {
     // Dropped in this order.
-    daemons: Vec<Pod>,
-    hosts: Vec<Host>,
-    controllers: Vec<Process>,
+    /// What runs on nodes, by component and node.
+    pub(crate) pods: BTreeMap<(&'static str, String), Pod>,
+    pub(crate) hosts: Vec<Host>,
+    /// What runs beside them, by the name of the replica.
+    pub(crate) replicas: BTreeMap<String, Process>,
+    /// What is to run on every node.
+    pub(crate) on_nodes: Vec<Component>,
     /// The first configuration of each pool that has nodes.
-    targets: BTreeMap<String, String>,
-    control_plane: Arc<ControlPlane>,
-    objects: Objects,
-    registry: Registry,
-    tree: Tree,
-    lab: Lab,
-    logs: PathBuf,
+    pub(crate) targets: BTreeMap<String, String>,
+    pub(crate) control_plane: Arc<ControlPlane>,
+    pub(crate) objects: Objects,
+    /// Where there are hosts.
+    pub(crate) host_lab: Option<HostLab>,
+    pub(crate) programs: Programs,
+    pub(crate) logs: PathBuf,
 }
 
 impl Drop for Cluster {
@@ -124,9 +99,23 @@ impl Cluster {
     ///
     /// There is none.
     pub fn daemon(&self, node: &str) -> Result<&Pod> {
-        let place = self.hosts.iter().position(|host| host.name() == node);
-        let daemon = place.and_then(|place| self.daemons.get(place));
+        let daemon = self.pods.get(&(DAEMON.folder, node.to_owned()));
         daemon.with_context(|| format!("there is no daemon on {node}"))
+    }
+
+    /// The replicas that run beside the nodes, by name; whoever takes one out ends it.
+    pub fn replicas(&mut self) -> &mut BTreeMap<String, Process> {
+        &mut self.replicas
+    }
+
+    /// What a replica wrote so far.
+    ///
+    /// # Errors
+    ///
+    /// There was none of this name.
+    pub fn log_of(&self, replica: &str) -> Result<String> {
+        let log = self.logs.join(replica).join(format!("{replica}.log"));
+        fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))
     }
 
     /// Applies a YAML or JSON text as the administrator does.
@@ -146,12 +135,7 @@ impl Cluster {
     ///
     /// Those of [`Self::apply`].
     pub async fn configure(&self, name: &str, role: &str, spec: &Value) -> Result<()> {
-        let object = json!({
-            "apiVersion": "machineconfiguration.openshift.io/v1",
-            "kind": "MachineConfig",
-            "metadata": { "name": name, "labels": { label::ROLE: role } },
-            "spec": spec,
-        });
+        let object = config::object(name, role, spec);
         self.apply(&object.to_string()).await
     }
 
@@ -224,22 +208,54 @@ impl Cluster {
         .await
     }
 
-    /// Makes an OS and puts it into the registry, as a native container image.
+    /// Changes a MachineConfig; the target that its pool, named as the role, has then.
     ///
     /// # Errors
     ///
-    /// It cannot be made or pushed.
-    pub fn image(&self, os: &Overlay) -> Result<Image> {
-        let commit = self.tree.commit(os)?;
-        Ok(Image {
-            reference: push(&self.registry, &commit)?,
-            content: content(&commit.repo, &commit.checksum)?,
-        })
+    /// Those of [`Self::configure`] and [`Self::next_target`].
+    pub async fn change(&self, name: &str, role: &str, spec: &Value) -> Result<String> {
+        let before = self.objects.target(role).await?;
+        self.configure(name, role, spec).await?;
+        self.next_target(role, &before).await
     }
 
-    /// The registry.
-    pub fn registry(&self) -> &Registry {
-        &self.registry
+    /// Waits until a node is Done in `config` and takes pods.
+    ///
+    /// # Errors
+    ///
+    /// It is not in time; with what it says.
+    pub async fn done_in(&self, node: &str, config: &str, within: Duration) -> Result<()> {
+        let is_done = |node: &Node| objects::is_done_in(node, config);
+        let what = format!("Done in {config}");
+        self.objects.node_is(node, &what, within, is_done).await?;
+        Ok(())
+    }
+
+    /// Makes an OS and puts it into the registry.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`HostLab::image`].
+    pub fn image(&self, os: &Overlay) -> Result<Image> {
+        self.host_lab()?.image(os)
+    }
+
+    /// What its hosts are made from.
+    ///
+    /// # Errors
+    ///
+    /// It has none.
+    pub fn host_lab(&self) -> Result<&HostLab> {
+        self.host_lab.as_ref().context("the cluster has no hosts")
+    }
+
+    /// Everything that was asked of the API server so far.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    pub fn events(&self) -> Result<Vec<Event>> {
+        audit::load(&self.control_plane.audit_log())
     }
 
     /// What the lab recorded so far, for the observer.
@@ -253,7 +269,7 @@ impl Cluster {
         let boots = |host: &Host| (host.name().to_owned(), host.boots());
         let boots = self.hosts.iter().map(boots).collect();
         let fetches = self.fetches()?;
-        let audit = lab::audit::load(&self.control_plane.audit_log())?;
+        let audit = self.events()?;
         Ok(Record {
             audit,
             boots,
@@ -267,7 +283,10 @@ impl Cluster {
     ///
     /// The registry's log cannot be read.
     pub fn fetches(&self) -> Result<BTreeMap<String, Vec<Request>>> {
-        let all = self.registry.requests()?;
+        let Some(host_lab) = &self.host_lab else {
+            return Ok(BTreeMap::new());
+        };
+        let all = host_lab.registry.requests()?;
         let of = |host: &Host| {
             all.iter()
                 .filter(|request| request.remote == host.address())
@@ -280,12 +299,6 @@ impl Cluster {
             .map(|host| (host.name().to_owned(), of(host)))
             .collect())
     }
-}
-
-/// Puts a commit into a registry, as a native container image; how a node is told of it.
-fn push(registry: &Registry, commit: &Commit) -> Result<String> {
-    let image = lab::image::Image::native(commit)?;
-    registry.push(&image, &format!("os:{}", commit.version))
 }
 
 /// Copies a host's logs: its console, its boots, its pods' and its journal.

@@ -1,11 +1,49 @@
 //! What suites and tools run on: clusters and hosts of the lab's real parts, with the programs under test.
 //!
-//! - [`bare`]: hosts without a cluster
-//! - [`cluster`]: a cluster of real parts
+//! [`Testbed`] builds a [`Cluster`] from nodes, objects and components; a [`Component`] is a folder of `deploy/`.
+//! [`HostLab`] is for hosts without a cluster.
+//!
+//! - [`config`]: MachineConfigs of suites
+//! - [`files`]: directories by their bytes
 //! - [`logs`]: where runs leave their logs
+//! - [`objects`]: the cluster's objects, as an administrator writes and reads them
 //! - [`plan`]: plans without a daemon
+//! - [`single_host`]: the programs on a host without a cluster
 
-pub mod bare;
-pub mod cluster;
+mod account;
+mod builder;
+mod certificates;
+mod cluster;
+mod component;
+pub mod config;
+pub mod files;
+mod host_lab;
 pub mod logs;
+mod node_spec;
+pub mod objects;
 pub mod plan;
+mod programs;
+pub mod single_host;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use lab::wait::{until, until_blocking};
+
+pub use self::builder::Testbed;
+pub use self::cluster::Cluster;
+pub use self::component::{CONTROLLER, Component, DAEMON};
+pub use self::host_lab::{HostLab, Image};
+pub use self::node_spec::NodeSpec;
+pub use self::programs::Programs;
+
+/// How long what starts on its own may take to be there.
+pub const SOON: Duration = lab::PATIENCE;
+
+/// How long an update of a node may take, a reboot included.
+pub const DONE_WITHIN: Duration = SOON.saturating_mul(3);
+
+/// The checkout.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}

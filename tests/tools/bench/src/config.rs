@@ -1,8 +1,7 @@
 //! The configuration that the measured node is in: large, and changed in small ways.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
+use testbed::config::File;
 
 /// Its files.
 const FILES: u32 = 300;
@@ -41,20 +40,15 @@ pub(crate) struct Config {
 impl Config {
     /// `spec` of its MachineConfig.
     pub(crate) fn spec(&self) -> Value {
-        let files: Vec<_> = (0..FILES).map(|number| self.file(number)).collect();
-        let units: Vec<_> = (0..UNITS).map(unit).collect();
-        json!({
-            "osImageURL": self.image.as_deref().unwrap_or_default(),
-            "kernelArguments": [format!("slipway.bench={}", self.boot)],
-            "config": {
-                "ignition": { "version": "3.4.0" },
-                "storage": { "files": files },
-                "systemd": { "units": units },
-            },
-        })
+        let config = testbed::config::Config::new()
+            .os(self.image.as_deref().unwrap_or_default())
+            .argument(format!("slipway.bench={}", self.boot))
+            .files((0..FILES).map(|number| self.file(number)))
+            .units((0..UNITS).map(unit));
+        config.spec()
     }
 
-    fn file(&self, number: u32) -> Value {
+    fn file(&self, number: u32) -> File {
         let revision = if number < CHANGED_FILES {
             self.revision
         } else {
@@ -62,11 +56,7 @@ impl Config {
         };
         let line = format!("file {number} of {FILES}, revision {revision}\n");
         let content: String = line.chars().cycle().take(FILE_BYTES).collect();
-        json!({
-            "path": path(number),
-            "mode": 0o644,
-            "contents": { "source": format!("data:;base64,{}", BASE64.encode(content)) },
-        })
+        File::new(path(number), content)
     }
 }
 

@@ -5,13 +5,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use lab::Lab;
-use lab::host::{BOOTED_WITHIN, Host, HostSpec};
+use lab::host::Host;
 use lab::image::Image;
-use lab::registry::Registry;
-use lab::tree::{Commit, Overlay, Tree};
+use lab::tree::{Commit, Overlay};
 use serde_json::Value;
-use testbed::cluster::Binaries;
+use testbed::single_host::MCD_BROUGHT;
+use testbed::{HostLab, Programs};
 
 use crate::figure::{Figure, Unit};
 use crate::idle::float;
@@ -38,11 +37,11 @@ const NEEDS_REBOOT: i32 = 4;
 /// one that has the same files and nothing else; each on a new host.
 ///
 /// Errors: a host cannot be had, or does not have the deployment afterwards.
-pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>> {
-    let tree = Tree::ready()?;
-    let lab = Lab::create()?;
-    let registry = Registry::start(&lab)?;
-    let commit = tree.commit(
+pub(crate) fn measure(programs: &Programs, samples: usize) -> Result<Vec<Figure>> {
+    let host_lab = HostLab::new()?;
+    let registry = &host_lab.registry;
+    let base = host_lab.tree.base();
+    let commit = host_lab.tree.commit(
         &Overlay::version("b3")
             .another_kernel()
             .ballast(BALLAST_BYTES, 1),
@@ -58,18 +57,13 @@ pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>
     let rootfs = Image::rootfs(&commit)?;
     let rootfs_layers = Layers::of(&rootfs.layout)?;
     let rootfs = registry.push(&rootfs, "os:b3-rootfs")?;
-    let programs = programs(&lab, binaries)?;
 
     let (mut ours, mut peaks) = (Vec::new(), Vec::new());
     let (mut plain, mut of_rootfs) = (Vec::new(), Vec::new());
     for number in 0..samples {
         let host = |kind: &str| {
-            let spec = HostSpec::new(&format!("{kind}-{number}"), tree.base());
-            started(
-                &lab,
-                spec.registry(&registry.location())
-                    .bind(&programs, "programs"),
-            )
+            let name = format!("{kind}-{number}");
+            host_lab.boot(host_lab.host(programs, &name, base)?)
         };
         let plainly = |kind, reference: &str, layers: &Layers| {
             let host = host(kind)?;
@@ -84,7 +78,7 @@ pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>
         of_rootfs.push(plainly("rootfs", &rootfs, &rootfs_layers)?);
 
         let host = host("pivot")?;
-        let words = ["/run/lab/programs/mcd", "pivot", &reference];
+        let words = [MCD_BROUGHT, "pivot", &reference];
         let (ms, peak) =
             OnHost::new(&host, HELPER)?.peak_resident(|| timed(&host, &words, NEEDS_REBOOT))?;
         is_deployed(&host, &commit)?;
@@ -111,25 +105,6 @@ pub(crate) fn measure(binaries: &Binaries, samples: usize) -> Result<Vec<Figure>
             .beside("the same of a plain root file system", of_rootfs, Unit::Ms)
             .beside("its image", float(rootfs_layers.bytes), Unit::Bytes),
     ])
-}
-
-/// A folder with the programs under their own names.
-fn programs(lab: &Lab, binaries: &Binaries) -> Result<std::path::PathBuf> {
-    let dir = lab.dir().join("programs");
-    fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    for (from, name) in [(&binaries.mcd, "mcd"), (&binaries.mcd_os, HELPER)] {
-        fs::copy(from, dir.join(name))
-            .with_context(|| format!("cannot copy {}", from.display()))?;
-    }
-    Ok(dir)
-}
-
-/// A host that was never asked for an image.
-fn started(lab: &Lab, spec: HostSpec) -> Result<Host> {
-    let mut host = Host::create(lab, spec)?;
-    host.start()?;
-    host.wait_booted(BOOTED_WITHIN)?;
-    Ok(host)
 }
 
 /// Milliseconds that a program takes on a host, which is to end with this code.

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use testbed::cluster::Binaries;
+use testbed::Programs;
 
 use crate::run::Wanted;
 
@@ -40,15 +40,9 @@ use crate::run::Wanted;
 /// Exits with 1 if a figure could not be measured. A missed target is a report, and exits with 0.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The node's daemon.
-    #[arg(long)]
-    mcd: PathBuf,
-    /// Its helper on the host.
-    #[arg(long)]
-    mcd_os: PathBuf,
-    /// The controller.
-    #[arg(long)]
-    mcc: PathBuf,
+    /// Folder with the programs, as `make binaries` leaves it.
+    #[arg(long, default_value = "target/slipway")]
+    programs: PathBuf,
     /// Folder for figures.json and logs; emptied first.
     #[arg(long, default_value = "target/bench")]
     out: PathBuf,
@@ -79,19 +73,17 @@ async fn main() -> ExitCode {
 /// Whether everything wanted was measured.
 async fn measure(arguments: Arguments) -> Result<bool> {
     let Arguments {
-        mcd,
-        mcd_os,
-        mcc,
+        programs,
         out,
         only,
         samples,
         idle_minutes,
     } = arguments;
     empty(&out)?;
-    let binaries = Binaries { mcd, mcd_os, mcc };
+    let programs = Programs::in_folder(&programs);
     let idle = Duration::from_mins(u64::from(idle_minutes));
     let wanted = Wanted::new(&only, samples.map(usize::from), idle);
-    let report = run::run(&binaries, &out, &wanted).await;
+    let report = run::run(&programs, &out, &wanted).await;
     report.write(&out)?;
     report.show()?;
     Ok(report.is_complete())

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use testbed::cluster::Binaries;
+use testbed::Programs;
 
 use crate::figure::{ALL, Figure, Spec};
 use crate::idle::float;
@@ -74,19 +74,19 @@ impl Wanted {
 }
 
 /// Measures what is wanted. `out` keeps the control plane's logs.
-pub(crate) async fn run(binaries: &Binaries, out: &Path, wanted: &Wanted) -> Report {
+pub(crate) async fn run(programs: &Programs, out: &Path, wanted: &Wanted) -> Report {
     let mut bench = Bench {
         wanted,
         report: Report::default(),
     };
     if wanted.any(&BINARIES) {
-        bench.take(&BINARIES, lengths(binaries));
+        bench.take(&BINARIES, lengths(programs));
     }
     let on_node = [&MEMORY[..], &TRAFFIC, &REBOOTLESS, &SERVICE].concat();
     let mut session = None;
     if wanted.any(&on_node) {
         say("starting a control plane and a host, giving its node a configuration of 150 kB");
-        match Session::start(binaries, out).await {
+        match Session::start(programs, out).await {
             Ok(started) => session = Some(started),
             Err(error) => bench.take(&on_node, Err(error)),
         }
@@ -108,8 +108,8 @@ pub(crate) async fn run(binaries: &Binaries, out: &Path, wanted: &Wanted) -> Rep
         },
         async {
             let samples = wanted.samples.unwrap_or(FETCHES);
-            let binaries = binaries.clone();
-            let measure = move || fetch::measure(&binaries, samples);
+            let programs = programs.clone();
+            let measure = move || fetch::measure(&programs, samples);
             wanted
                 .any(&FETCH)
                 .then(|| say("fetching: an image of 200 MB on new hosts"))?;
@@ -171,7 +171,7 @@ impl Bench<'_> {
     }
 }
 
-fn lengths(binaries: &Binaries) -> Result<Vec<Figure>> {
+fn lengths(programs: &Programs) -> Result<Vec<Figure>> {
     let length = |path: &Path| -> Result<f64> {
         let metadata = fs::metadata(path);
         Ok(float(
@@ -181,8 +181,8 @@ fn lengths(binaries: &Binaries) -> Result<Vec<Figure>> {
         ))
     };
     Ok(vec![
-        Figure::new("mcd_binary_bytes", length(&binaries.mcd)?)?,
-        Figure::new("mcd_os_binary_bytes", length(&binaries.mcd_os)?)?,
+        Figure::new("mcd_binary_bytes", length(&programs.path("mcd")?)?)?,
+        Figure::new("mcd_os_binary_bytes", length(&programs.path("mcd-os")?)?)?,
     ])
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use lab::audit::nodes::{NodeState, intervals};
 use lab::audit::{Event, nodes};
 use serde_json::json;
-use testbed::cluster::SOON;
+use testbed::SOON;
 
 use crate::changes::ms;
 use crate::figure::{Figure, Unit};

@@ -1,19 +1,18 @@
 //! The cluster of one node that most figures are measured in.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::annotation;
 use jiff::Timestamp;
+use lab::audit::Event;
 use lab::audit::nodes::{self, NodeState};
-use lab::audit::{self, Event};
 use lab::host::Host;
 use lab::tree::Overlay;
 use serde_json::json;
-use testbed::cluster::objects::{self, until};
-use testbed::cluster::{Binaries, Cluster, DONE_WITHIN, NodeSpec, SOON};
+use testbed::objects;
+use testbed::{Cluster, DONE_WITHIN, NodeSpec, Programs, SOON, Testbed, until};
 
 use crate::config::{self, Config};
 use crate::memory::OnHost;
@@ -53,8 +52,9 @@ impl Session {
     /// Starts it, and gives the node its large configuration and one pod.
     ///
     /// Errors: a part cannot be had, or the node does not come to be Done.
-    pub(crate) async fn start(binaries: &Binaries, logs: &Path) -> Result<Self> {
-        let cluster = Cluster::start(binaries, logs, "", &[NodeSpec::new(NODE)]).await?;
+    pub(crate) async fn start(programs: &Programs, logs: &Path) -> Result<Self> {
+        let testbed = Testbed::new(logs).programs(programs);
+        let cluster = testbed.node(NodeSpec::new(NODE)).start().await?;
         // The controller runs beside the cluster: its pods and their budget are only in the way of a
         // node that is the only one.
         cluster.control_plane().kubectl(&[
@@ -71,10 +71,7 @@ impl Session {
             Ok::<_, anyhow::Error>(cluster.image(&os)?.reference)
         };
         let images = [image("b1")?, image("b2")?];
-        let server = cluster.control_plane().server_url();
-        let server = server.trim_start_matches("https://").parse::<SocketAddr>();
-        let relay =
-            Relay::start(server.context("the server's URL has no address")?, &COUNTED).await?;
+        let relay = Relay::start(cluster.control_plane().server(), &COUNTED).await?;
         let mut session = Self {
             relay,
             cluster,
@@ -109,23 +106,10 @@ impl Session {
     ///
     /// Errors: it is not in time; says what the node says.
     pub(crate) async fn change(&mut self, edit: impl FnOnce(&mut Config)) -> Result<()> {
-        let objects = self.cluster.objects();
-        let before = objects.target(POOL).await?;
         edit(&mut self.config);
-        self.cluster
-            .configure(CONFIG, POOL, &self.config.spec())
-            .await?;
-        until("the node to be Done", DONE_WITHIN, async || {
-            let target = objects.target(POOL).await?;
-            let node = objects.node(NODE).await?;
-            let is_done = target != before && objects::is_done_in(&node, &target);
-            Ok(if is_done {
-                Ok(())
-            } else {
-                Err(objects::says(&node))
-            })
-        })
-        .await
+        let spec = self.config.spec();
+        let target = self.cluster.change(CONFIG, POOL, &spec).await?;
+        self.cluster.done_in(NODE, &target, DONE_WITHIN).await
     }
 
     /// Changes the files that need no reboot.
@@ -235,7 +219,7 @@ impl Session {
     ///
     /// Errors: the log cannot be read.
     pub(crate) fn events(&self) -> Result<Vec<Event>> {
-        audit::load(&self.cluster.control_plane().audit_log())
+        self.cluster.events()
     }
 
     /// States of the node so far.

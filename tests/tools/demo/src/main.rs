@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use testbed::cluster::Binaries;
+use testbed::Programs;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Rolls a new OS and configuration through a pool of three hosts, and proves it.
@@ -31,15 +31,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Exits with 0 only if every node is proven updated and every law held.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The node's daemon.
-    #[arg(long)]
-    mcd: PathBuf,
-    /// Its helper on the host.
-    #[arg(long)]
-    mcd_os: PathBuf,
-    /// The controller.
-    #[arg(long)]
-    mcc: PathBuf,
+    /// Folder with the programs, as `make binaries` leaves it.
+    #[arg(long, default_value = "target/slipway")]
+    programs: PathBuf,
     /// Folder for timeline.json, timeline.svg and logs; emptied first.
     #[arg(long, default_value = "target/demo")]
     out: PathBuf,
@@ -57,20 +51,18 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> ExitCode {
     let Arguments {
-        mcd,
-        mcd_os,
-        mcc,
+        programs,
         out,
         keep_record,
         rolls,
         playground,
     } = Arguments::parse();
-    let binaries = Binaries { mcd, mcd_os, mcc };
+    let programs = Programs::in_folder(&programs);
     let run = async {
         if playground {
-            playground::run(&binaries, &out).await
+            playground::run(&programs, &out).await
         } else {
-            run::run(&binaries, &out, keep_record.as_deref(), usize::from(rolls)).await
+            run::run(&programs, &out, keep_record.as_deref(), usize::from(rolls)).await
         }
     };
     let outcome = tokio::select! {

@@ -6,12 +6,11 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use lab::control_plane::Program;
 use lab::tree::Overlay;
 use serde_json::{Value, json};
-use testbed::cluster::{Binaries, Cluster};
+use testbed::config::{Config, File};
+use testbed::{Cluster, Programs};
 
 use crate::live::Screen;
 use crate::run;
@@ -27,10 +26,10 @@ const PROVED_WITHIN_SECS: u32 = 30;
 /// # Errors
 ///
 /// The cluster does not start, or there is no shell.
-pub(crate) async fn run(binaries: &Binaries, out: &Path) -> Result<bool> {
+pub(crate) async fn run(programs: &Programs, out: &Path) -> Result<bool> {
     let mut screen = Screen::new();
     run::empty(out)?;
-    let cluster = run::start(binaries, out, &mut screen, Some(PROVED_WITHIN_SECS)).await?;
+    let cluster = run::start(programs, out, &mut screen, Some(PROVED_WITHIN_SECS)).await?;
     write_objects(&cluster, out)?;
     run::wait_for_pods(cluster.objects()).await?;
     let mut shell = shell(&cluster, out)?;
@@ -71,23 +70,15 @@ fn shell(cluster: &Cluster, out: &Path) -> Result<Command> {
 /// Writes what there is to try.
 #[expect(clippy::disallowed_methods, reason = "a run's own files")]
 fn write_objects(cluster: &Cluster, out: &Path) -> Result<()> {
-    let text = BASE64.encode("a file that needs no reboot\n");
-    let file = json!({
-        "path": "/etc/nmstate/openshift/playground.yml",
-        "mode": 0o644,
-        "contents": { "source": format!("data:;base64,{text}") },
-    });
-    let file = json!({ "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } });
-    let image = |os: Overlay| Ok::<_, anyhow::Error>(cluster.image(&os)?.reference);
-    let os = image(Overlay::version("v2"))?;
-    let broken = image(Overlay::version("broken").failing_kubelet())?;
+    let path = "/etc/nmstate/openshift/playground.yml";
+    let file = Config::new().files([File::new(path, "a file that needs no reboot\n")]);
+    let with = |os| anyhow::Ok(Config::new().os(cluster.image(&os)?.reference));
+    let os = with(Overlay::version("v2"))?;
+    let broken = with(Overlay::version("broken").failing_kubelet())?;
     let objects = [
-        ("file", config("50-file", &json!({ "config": file }))),
-        ("os", config("60-os", &json!({ "osImageURL": os }))),
-        (
-            "broken",
-            config("70-broken", &json!({ "osImageURL": broken })),
-        ),
+        ("file", file.object("50-file", "worker")),
+        ("os", os.object("60-os", "worker")),
+        ("broken", broken.object("70-broken", "worker")),
         ("budget", budget()),
     ];
     for (name, object) in objects {
@@ -96,15 +87,6 @@ fn write_objects(cluster: &Cluster, out: &Path) -> Result<()> {
         fs::write(out.join(format!("{name}.yaml")), text)?;
     }
     Ok(())
-}
-
-fn config(name: &str, spec: &Value) -> Value {
-    json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1",
-        "kind": "MachineConfig",
-        "metadata": { "name": name, "labels": { "machineconfiguration.openshift.io/role": "worker" } },
-        "spec": spec,
-    })
 }
 
 fn budget() -> Value {

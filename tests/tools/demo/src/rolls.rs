@@ -1,15 +1,9 @@
 //! The three rolls: what the pool is asked to become, and what must then be found on each host.
 
-use std::io::Write as _;
-
-use anyhow::Result;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use lab::tree::Overlay;
 use observer::host::Fact;
-use serde_json::{Value, json};
+use serde_json::Value;
+use testbed::config::{Config, File, masked, unit_with_drop_in};
 
 /// A file that the OS ships and the first roll shadows.
 const SHADOWED: &str = "/etc/issue";
@@ -43,8 +37,8 @@ pub(crate) struct Roll {
     pub(crate) title: &'static str,
     /// The OS it brings; none where it stays.
     pub(crate) os: Option<Overlay>,
-    /// `spec.config` of the MachineConfig.
-    pub(crate) ignition: Value,
+    /// All of the MachineConfig but the OS.
+    config: Config,
     /// What holds afterwards, besides the booted commit.
     pub(crate) facts: Vec<Fact>,
 }
@@ -52,52 +46,29 @@ pub(crate) struct Roll {
 impl Roll {
     /// `spec` of the MachineConfig, with this image.
     pub(crate) fn spec(&self, image: &str) -> Value {
-        json!({
-            "osImageURL": image,
-            "kernelArguments": [ARGUMENT],
-            "config": self.ignition,
-        })
+        self.config.clone().os(image).spec()
     }
 }
 
 /// All rolls, in order.
-pub(crate) fn all() -> Result<Vec<Roll>> {
-    Ok(vec![first()?, second()?, third()?])
+pub(crate) fn all() -> [Roll; 3] {
+    [first(), second(), third()]
 }
 
-/// What every roll asks for.
-fn files() -> Result<Vec<Value>> {
-    Ok(vec![
-        json!({
-            "path": "/etc/demo/secret.conf",
-            "mode": 0o600,
-            "user": { "name": "chrony" },
-            "group": { "name": "chrony" },
-            "contents": { "source": data_url(SECRET.as_bytes()) },
-        }),
-        json!({
-            "path": "/etc/demo/motd",
-            "mode": 0o644,
-            "contents": { "source": data_url(&gzip(MOTD)?), "compression": "gzip" },
-        }),
-    ])
-}
-
-fn ignition(files: &[Value], key: &str) -> Value {
-    json!({
-        "ignition": { "version": "3.4.0" },
-        "passwd": { "users": [{ "name": "core", "sshAuthorizedKeys": [key] }] },
-        "storage": { "files": files },
-        "systemd": { "units": [
-            {
-                "name": "demo.service",
-                "enabled": true,
-                "contents": UNIT,
-                "dropins": [{ "name": "10-true.conf", "contents": DROP_IN }],
-            },
-            { "name": "e2scrub_all.timer", "mask": true },
-        ] },
-    })
+/// What every roll asks for, with this key.
+fn config(key: &str) -> Config {
+    let files = [
+        File::new("/etc/demo/secret.conf", SECRET)
+            .mode(0o600)
+            .owner("chrony"),
+        File::new("/etc/demo/motd", MOTD).compressed(),
+    ];
+    let demo = unit_with_drop_in("demo.service", UNIT, ("10-true.conf", DROP_IN));
+    Config::new()
+        .argument(ARGUMENT)
+        .files(files)
+        .units([demo, masked("e2scrub_all.timer")])
+        .keys(&[key])
 }
 
 fn facts(key: &str) -> Vec<Fact> {
@@ -132,58 +103,46 @@ fn facts(key: &str) -> Vec<Fact> {
     ]
 }
 
-fn first() -> Result<Roll> {
-    let mut files = files()?;
-    files.push(json!({
-        "path": SHADOWED,
-        "mode": 0o644,
-        "contents": { "source": data_url(SHADOW.as_bytes()) },
-    }));
+fn first() -> Roll {
     let mut facts = facts(KEY);
     facts.push(file(SHADOWED, SHADOW, 0o644, "root:root"));
-    Ok(Roll {
+    Roll {
         title: "new OS and configuration",
         os: Some(Overlay::version("v2").file("/usr/share/demo/second", "v2\n", 0o644)),
-        ignition: ignition(&files, KEY),
+        config: config(KEY).files([File::new(SHADOWED, SHADOW)]),
         facts,
-    })
+    }
 }
 
-fn second() -> Result<Roll> {
+fn second() -> Roll {
     let issue = "this is the third OS's own\n";
     let mut facts = facts(KEY);
     facts.push(file(SHADOWED, issue, 0o640, "root:adm"));
     facts.push(Fact::OfOs {
         path: SHADOWED.into(),
     });
-    Ok(Roll {
+    Roll {
         title: "another OS, a file given back to it",
         // Group 4 is adm.
         os: Some(Overlay::version("v3").owned_file("/usr/etc/issue", issue, 0o640, (0, 4))),
-        ignition: ignition(&files()?, KEY),
+        config: config(KEY),
         facts,
-    })
+    }
 }
 
-fn third() -> Result<Roll> {
+fn third() -> Roll {
     let text = "interfaces: []\n";
-    let mut files = files()?;
-    files.push(json!({
-        "path": LIVE,
-        "mode": 0o600,
-        "contents": { "source": data_url(text.as_bytes()) },
-    }));
     let mut facts = facts(NEXT_KEY);
     facts.push(file(LIVE, text, 0o600, "root:root"));
     facts.push(Fact::OfOs {
         path: SHADOWED.into(),
     });
-    Ok(Roll {
+    Roll {
         title: "without a reboot",
         os: None,
-        ignition: ignition(&files, NEXT_KEY),
+        config: config(NEXT_KEY).files([File::new(LIVE, text).mode(0o600)]),
         facts,
-    })
+    }
 }
 
 fn file(path: &str, content: &str, mode: u32, owner: &str) -> Fact {
@@ -193,14 +152,4 @@ fn file(path: &str, content: &str, mode: u32, owner: &str) -> Fact {
         mode,
         owner: owner.into(),
     }
-}
-
-fn data_url(bytes: &[u8]) -> String {
-    format!("data:;base64,{}", BASE64.encode(bytes))
-}
-
-fn gzip(text: &str) -> Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(text.as_bytes())?;
-    Ok(encoder.finish()?)
 }

@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::Node;
 use observer::host::Fact;
 use observer::laws::Breach;
 use observer::rollout::{self, Rollout};
-use testbed::bare;
-use testbed::cluster::objects::{self, Objects, until};
-use testbed::cluster::{Binaries, Cluster, Image, NodeSpec, SOON};
+use testbed::objects::{self, Objects};
+use testbed::single_host;
+use testbed::{Cluster, Image, NodeSpec, Programs, Testbed};
 
 use crate::judge;
 use crate::live::Screen;
@@ -34,16 +34,16 @@ const CONFIG: &str = "50-demo";
 
 /// Runs the demo; whether every node is proven updated and every law held.
 pub(crate) async fn run(
-    binaries: &Binaries,
+    programs: &Programs,
     out: &Path,
     record: Option<&Path>,
     rolls: usize,
 ) -> Result<bool> {
     let mut screen = Screen::new();
     empty(out)?;
-    let cluster = start(binaries, out, &mut screen, None).await?;
+    let cluster = start(programs, out, &mut screen, None).await?;
     let mut planned = Vec::new();
-    for roll in rolls::all()?.into_iter().take(rolls) {
+    for roll in rolls::all().into_iter().take(rolls) {
         let image = roll.os.as_ref().map(|os| cluster.image(os)).transpose()?;
         planned.push((roll, image));
     }
@@ -99,7 +99,7 @@ pub(crate) async fn run(
 ///
 /// A part cannot be had, or is not up in time.
 pub(crate) async fn start(
-    binaries: &Binaries,
+    programs: &Programs,
     out: &Path,
     screen: &mut Screen,
     proved_within_secs: Option<u32>,
@@ -108,12 +108,16 @@ pub(crate) async fn start(
     let node = |number| {
         let node = NodeSpec::new(&format!("worker-{number}")).static_pod(workload::STATIC_POD);
         match proved_within_secs {
-            Some(secs) => node.file(bare::DEADLINE_FILE, &bare::deadline(secs)),
+            Some(secs) => node.file(single_host::DEADLINE_FILE, &single_host::deadline(secs)),
             None => node,
         }
     };
-    let nodes: Vec<_> = (0..3).map(node).collect();
-    let cluster = Cluster::start(binaries, out, "", &nodes).await?;
+    let testbed = Testbed::new(out).programs(programs);
+    let cluster = (0..3)
+        .map(node)
+        .fold(testbed, Testbed::node)
+        .start()
+        .await?;
     screen.say("starting pods, making images of the next operating systems")?;
     cluster.apply(workload::OBJECTS).await?;
     Ok(cluster)
@@ -223,17 +227,7 @@ pub(crate) async fn wait_for_pods(objects: &Objects) -> Result<()> {
         ("scratch", 3),
         ("static", 3),
     ];
-    until("all pods", SOON, async || {
-        for (app, wanted) in wanted {
-            let pods = objects.pods(("app", app)).await?;
-            let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
-            if ready != wanted {
-                return Ok(Err(format!("{ready} of {wanted} pods of {app} are ready")));
-            }
-        }
-        Ok(Ok(()))
-    })
-    .await
+    objects.pods_ready(&wanted).await
 }
 
 /// Makes an empty folder of this path.

@@ -1,11 +1,10 @@
 //! The demo with the true programs: every node is updated, and no law is broken.
 
-use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use testbed::cluster::Binaries;
+use testbed::Programs;
 use testbed::logs;
 
 /// `SLIPWAY_KEEP_RECORDS` names a folder that gets a record of the run.
@@ -13,18 +12,11 @@ use testbed::logs;
 #[ignore = "needs the lab"]
 #[expect(clippy::disallowed_methods, reason = "a test that runs a program")]
 fn true_programs_break_no_law() -> Result<()> {
-    let binaries = Binaries::built()?;
+    let programs = Programs::built()?;
     let out = logs::folder("demo", "true");
-    let arguments: [(&str, &OsStr); 4] = [
-        ("--mcd", binaries.mcd.as_ref()),
-        ("--mcd-os", binaries.mcd_os.as_ref()),
-        ("--mcc", binaries.mcc.as_ref()),
-        ("--out", out.as_ref()),
-    ];
     let mut demo = Command::new(env!("CARGO_BIN_EXE_demo"));
-    for (flag, value) in arguments {
-        demo.arg(flag).arg(value);
-    }
+    demo.arg("--programs").arg(programs.folder());
+    demo.arg("--out").arg(out);
     if let Some(dir) = std::env::var_os("SLIPWAY_KEEP_RECORDS") {
         demo.arg("--keep-record")
             .arg(Path::new(&dir).join("demo.json.gz"));

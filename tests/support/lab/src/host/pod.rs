@@ -5,12 +5,12 @@
 //! named. As a kubelet would, the lab starts it whenever the host is up, and again when it ends.
 //!
 //! - `spec`: what is to run
-//! - `daemon_set`: reading that from a DaemonSet
+//! - `template`: reading that from a DaemonSet
 //! - `bundle`: the same for the runtime
 
 mod bundle;
-mod daemon_set;
 mod spec;
+mod template;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -27,16 +27,19 @@ use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::bundle::GATE;
-pub use self::daemon_set::FromCluster;
 pub use self::spec::{PodSpec, Propagation};
 use super::install::write;
 use super::power::ENTER;
 use super::{Host, Machine};
 use crate::program::command;
+use crate::wait::{self, until_blocking};
 
 /// Time between an end and the next start. A kubelet begins with ten seconds, which would be most of
 /// what a crash test takes.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// Time between two looks at whether it runs.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Between an end and the next start of a pod that is held.
 const AT_ONCE: Duration = Duration::from_millis(20);
@@ -151,8 +154,10 @@ impl Pod {
     ///
     /// It does not, in that time.
     pub fn wait_running(&self, within: Duration) -> Result<Pid> {
-        super::wait::until(within, || Ok(self.pid()))
-            .with_context(|| format!("pod {} does not run", self.shared.spec.name))
+        let what = format!("pod {} to run", self.shared.spec.name);
+        until_blocking(&what, within, LOOK_EVERY, || {
+            Ok(self.pid().ok_or_else(|| "it is down".to_owned()))
+        })
     }
 
     /// Sends the program a signal. After its end it is started again.
@@ -178,8 +183,8 @@ impl Pod {
         if let Some(pid) = self.pid() {
             kill_process(pid, Signal::TERM).ok();
         }
-        let gone = || Ok(self.shared.runtime().is_none().then_some(()));
-        if super::wait::until(grace, gone).is_err() {
+        wait::pause(grace, || self.shared.runtime().is_none());
+        if self.shared.runtime().is_some() {
             self.shared.kill();
         }
         self.join()
@@ -220,7 +225,7 @@ impl Shared {
                 self.note(&format!("cannot run it: {error:#}"));
             }
             let is_held = self.held.load(Ordering::SeqCst);
-            super::wait::pause(if is_held { AT_ONCE } else { RESTART_AFTER }, is_ending);
+            wait::pause(if is_held { AT_ONCE } else { RESTART_AFTER }, is_ending);
         }
     }
 

@@ -9,11 +9,11 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 /// Everything below a directory, by its path there.
-pub(crate) type Tree = BTreeMap<String, Item>;
+pub type Tree = BTreeMap<String, Item>;
 
 /// One thing in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
+pub struct Item {
     mode: u32,
     owner: (u32, u32),
     content: Content,
@@ -34,7 +34,7 @@ enum Content {
 
 /// How files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Files {
+pub enum Files {
     /// Their bytes.
     Whole,
     /// Only which object of the repository they are.
@@ -42,7 +42,11 @@ pub(crate) enum Files {
 }
 
 /// Reads what is below `dir`, but for the paths `skip`; empty if it is not there.
-pub(crate) fn read(dir: &Path, files: Files, skip: &[&str]) -> Result<Tree> {
+///
+/// # Errors
+///
+/// Something there cannot be read.
+pub fn read(dir: &Path, files: Files, skip: &[&str]) -> Result<Tree> {
     let mut tree = Tree::new();
     collect(dir, "", files, skip, &mut tree)
         .with_context(|| format!("cannot read {}", dir.display()))?;
@@ -53,7 +57,7 @@ pub(crate) fn read(dir: &Path, files: Files, skip: &[&str]) -> Result<Tree> {
 const SHOWN: usize = 8;
 
 /// What differs, one sentence each: at most a few, and their number.
-pub(crate) fn differences(what: &str, is: &Tree, wanted: &Tree) -> Vec<String> {
+pub fn differences(what: &str, is: &Tree, wanted: &Tree) -> Vec<String> {
     let mut all = Vec::new();
     for (path, item) in wanted {
         match is.get(path) {

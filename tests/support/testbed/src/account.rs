@@ -7,36 +7,31 @@ use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use lab::control_plane::ControlPlane;
+use lab::workload::Workload;
 
-/// Namespace of the components.
-const NAMESPACE: &str = api::NAMESPACE;
-
-/// Writes what a kubelet mounts into a pod of the service account: `token`, `ca.crt`, `namespace`.
+/// Writes what a kubelet mounts into a pod of a workload: `token`, `ca.crt`, `namespace`.
 #[expect(clippy::disallowed_methods, reason = "a run's own files")]
-pub(super) async fn write_mount(
+pub(crate) async fn write_mount(
     control_plane: &ControlPlane,
-    account: &str,
+    workload: &Workload,
     dir: &Path,
 ) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let token = control_plane.token(NAMESPACE, account).await?;
+    let token = token(control_plane, workload).await?;
     fs::write(dir.join("token"), token)?;
     fs::write(dir.join("ca.crt"), control_plane.ca_pem())?;
-    Ok(fs::write(dir.join("namespace"), NAMESPACE)?)
+    Ok(fs::write(dir.join("namespace"), &workload.namespace)?)
 }
 
-/// Writes a kubeconfig of a service account.
-///
-/// # Errors
-///
-/// It gets no token, or the file cannot be written.
+/// Writes a kubeconfig with the rights of a workload.
 #[expect(clippy::disallowed_methods, reason = "a run's own file")]
-pub async fn write_kubeconfig(
+pub(crate) async fn write_kubeconfig(
     control_plane: &ControlPlane,
-    account: &str,
+    workload: &Workload,
     path: &Path,
 ) -> Result<()> {
-    let token = control_plane.token(NAMESPACE, account).await?;
+    let token = token(control_plane, workload).await?;
+    let account = &workload.account;
     let server = control_plane.server_url();
     let authority = BASE64.encode(control_plane.ca_pem());
     let text = format!(
@@ -60,4 +55,11 @@ current-context: lab
 "
     );
     Ok(fs::write(path, text)?)
+}
+
+async fn token(control_plane: &ControlPlane, workload: &Workload) -> Result<String> {
+    let Workload {
+        namespace, account, ..
+    } = workload;
+    control_plane.token(namespace, account).await
 }

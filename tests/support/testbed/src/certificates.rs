@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use lab::manifest;
 use serde_json::{Value, json};
 
-use super::Cluster;
+use crate::Cluster;
 
 impl Cluster {
     /// Writes the ControllerConfig: the CA of kubelets and of the cloud, those of registries by file name, and whether the API server's

@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use api::{MachineConfig, MachineConfigPool, NodeState, annotation};
 use k8s_openapi::api::core::v1::{Event, Node, NodeCondition, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use super::SOON;
-
-/// Time between two looks while something is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+use crate::{SOON, until};
 
 /// A client, and what suites do with it.
 #[derive(Clone)]
@@ -138,18 +135,43 @@ impl Objects {
             .items)
     }
 
-    /// Waits until a pod with the label is Ready.
+    /// Waits until so many pods of each `app` are Ready.
     ///
     /// # Errors
     ///
-    /// None is in time, or the API server says no.
-    pub async fn ready_pod(&self, label: (&str, &str)) -> Result<()> {
-        until(&format!("a pod of {}", label.1), SOON, async || {
-            let is_there = self.pods(label).await?.iter().any(is_ready);
-            Ok(if is_there {
-                Ok(())
+    /// They are not in time, or the API server says no.
+    pub async fn pods_ready(&self, wanted: &[(&str, usize)]) -> Result<()> {
+        until("the pods", SOON, async || {
+            for (app, wanted) in wanted {
+                let pods = self.pods(("app", app)).await?;
+                let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+                if ready != *wanted {
+                    return Ok(Err(format!("{ready} of {wanted} pods of {app} are ready")));
+                }
+            }
+            Ok(Ok(()))
+        })
+        .await
+    }
+
+    /// Waits until a Node is as asked for; what it is then.
+    ///
+    /// # Errors
+    ///
+    /// It is not in time, with what it says; or the API server says no.
+    pub async fn node_is(
+        &self,
+        name: &str,
+        what: &str,
+        within: Duration,
+        holds: impl Fn(&Node) -> bool,
+    ) -> Result<Node> {
+        until(&format!("node {name} to be {what}"), within, async || {
+            let node = self.node(name).await?;
+            Ok(if holds(&node) {
+                Ok(node)
             } else {
-                Err("none is Ready".to_owned())
+                Err(says(&node))
             })
         })
         .await
@@ -247,28 +269,4 @@ pub fn is_ready(pod: &Pod) -> bool {
             .into_iter()
             .flatten()
             .any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
-/// Looks until `found` gives something, and gives that.
-///
-/// # Errors
-///
-/// `within` is over; says what was waited for and the last answer. An error of `found` ends
-/// the wait.
-pub async fn until<T>(
-    what: &str,
-    within: Duration,
-    mut found: impl AsyncFnMut() -> Result<Result<T, String>>,
-) -> Result<T> {
-    let deadline = tokio::time::Instant::now() + within;
-    loop {
-        let last = match found().await? {
-            Ok(found) => return Ok(found),
-            Err(last) => last,
-        };
-        if tokio::time::Instant::now() >= deadline {
-            bail!("waited {} s for {what}: {last}", within.as_secs());
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
 }

@@ -1,0 +1,71 @@
+//! Waiting for what sends no word when it changes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// Time between two looks over the network.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Looks until `found` is something, and returns that.
+///
+/// # Errors
+///
+/// `within` is over; says what was waited for and the last answer. An error of `found` ends the wait.
+pub async fn until<T>(
+    what: &str,
+    within: Duration,
+    mut found: impl AsyncFnMut() -> Result<Result<T, String>>,
+) -> Result<T> {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(found) = judge(what, within, deadline, found().await?)? {
+            return Ok(found);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The same on a thread, with `pause` between two looks.
+///
+/// # Errors
+///
+/// Those of [`until`].
+pub fn until_blocking<T>(
+    what: &str,
+    within: Duration,
+    pause: Duration,
+    mut found: impl FnMut() -> Result<Result<T, String>>,
+) -> Result<T> {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(found) = judge(what, within, deadline, found()?)? {
+            return Ok(found);
+        }
+        std::thread::sleep(pause);
+    }
+}
+
+fn judge<T>(
+    what: &str,
+    within: Duration,
+    deadline: Instant,
+    found: Result<T, String>,
+) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(last) if Instant::now() >= deadline => {
+            bail!("waited {} s for {what}: {last}", within.as_secs());
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Lets time pass, unless it is over with before.
+pub(crate) fn pause(time: Duration, is_over: impl Fn() -> bool) {
+    const LOOK_EVERY: Duration = Duration::from_millis(10);
+    let until = Instant::now() + time;
+    while !is_over() && Instant::now() < until {
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

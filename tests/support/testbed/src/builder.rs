@@ -1,0 +1,279 @@
+//! How a cluster comes up: the control plane with what an installer applies, then its nodes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use api::{MachineConfig, NodeState, annotation};
+use lab::control_plane::{ControlPlane, Options, Parts, definitions};
+use lab::host::{BOOTED_WITHIN, Host, HostSpec};
+use lab::manifest;
+use serde_json::json;
+
+use crate::component::{self, Component};
+use crate::objects::{self, Objects};
+use crate::{Cluster, HostLab, NodeSpec, Programs, SOON, until};
+
+/// The pool that every cluster has.
+const WORKERS: &str = include_str!("worker.yaml");
+
+/// A cluster to be.
+#[derive(Clone, Debug)]
+pub struct Testbed {
+    logs: PathBuf,
+    programs: Option<Programs>,
+    components: Vec<Component>,
+    definitions: Option<PathBuf>,
+    objects: String,
+    nodes: Vec<NodeSpec>,
+}
+
+impl Testbed {
+    /// One with all components and without nodes. Logs of the control plane, the programs and the hosts are in
+    /// the folder `logs`.
+    pub fn new(logs: impl Into<PathBuf>) -> Self {
+        Self {
+            logs: logs.into(),
+            programs: None,
+            components: component::ALL.to_vec(),
+            definitions: None,
+            objects: String::new(),
+            nodes: Vec::new(),
+        }
+    }
+
+    /// Runs these programs instead of those that `make binaries` leaves.
+    #[must_use]
+    pub fn programs(mut self, programs: &Programs) -> Self {
+        self.programs = Some(programs.clone());
+        self
+    }
+
+    /// Runs these components only. The objects of all are there nevertheless.
+    #[must_use]
+    pub fn components(mut self, components: &[Component]) -> Self {
+        self.components = components.to_vec();
+        self
+    }
+
+    /// With the custom resource definitions in a folder, instead of those of [`definitions`].
+    #[must_use]
+    pub fn definitions(mut self, dir: &Path) -> Self {
+        self.definitions = Some(dir.to_owned());
+        self
+    }
+
+    /// With these objects, as YAML.
+    #[must_use]
+    pub fn objects(mut self, yaml: &str) -> Self {
+        yaml.clone_into(&mut self.objects);
+        self
+    }
+
+    /// With another node. Without any, the control plane has no part that acts on objects, and needs no root.
+    #[must_use]
+    pub fn node(mut self, node: NodeSpec) -> Self {
+        self.nodes.push(node);
+        self
+    }
+
+    /// Starts it with the pool `worker`; returns when every node is Done in the first configuration of its pool,
+    /// which names the image of the OS that it runs.
+    ///
+    /// # Errors
+    ///
+    /// A part cannot be had, or is not up in time.
+    pub async fn start(self) -> Result<Cluster> {
+        let mut cluster = self.boot().await?;
+        cluster.adopt().await?;
+        Ok(cluster)
+    }
+
+    /// The same, but for what runs on nodes: they are as an installer leaves them.
+    ///
+    /// # Errors
+    ///
+    /// A part cannot be had, or is not up in time.
+    pub async fn boot(self) -> Result<Cluster> {
+        let mut cluster = self.without_nodes().await?;
+        for component in self.components {
+            if component.workload()?.replicas.is_some() {
+                cluster.run(component, &[]).await?;
+            } else {
+                cluster.on_nodes.push(component);
+            }
+        }
+        for node in &self.nodes {
+            let target = cluster.next_target(node.pool(), "").await?;
+            let config = cluster.objects.machine_config(&target).await?;
+            let spec = cluster.host_spec(node, &config)?;
+            let mut host = Host::create(&cluster.host_lab()?.lab, spec)?;
+            host.start()?;
+            cluster.hosts.push(host);
+            cluster.targets.insert(node.pool().to_owned(), target);
+        }
+        for node in &self.nodes {
+            cluster.join(node).await?;
+        }
+        Ok(cluster)
+    }
+
+    /// The control plane and the registry, with what an installer applies.
+    async fn without_nodes(&self) -> Result<Cluster> {
+        let programs = self.programs.clone().map_or_else(Programs::built, Ok)?;
+        let dir = self.logs.join("control-plane");
+        // With the logs, it has the objects of an earlier run.
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        }
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let dir = Some(dir);
+        let (host_lab, options) = if self.nodes.is_empty() {
+            let parts = Parts::Api;
+            (
+                None,
+                Options {
+                    dir,
+                    parts,
+                    ..Options::default()
+                },
+            )
+        } else {
+            let host_lab = HostLab::new()?;
+            let names = self.nodes.iter().map(|node| node.name.clone()).collect();
+            let address = host_lab.lab.address().into();
+            let options = Options::for_hosts(address, names);
+            (Some(host_lab), Options { dir, ..options })
+        };
+        // The image needs no API server, which takes about as long.
+        let (os, control_plane) = std::thread::scope(|scope| {
+            let os = scope.spawn(|| match &host_lab {
+                Some(host_lab) => host_lab.push(host_lab.tree.base()),
+                None => Ok(String::new()),
+            });
+            let control_plane = ControlPlane::start(&options);
+            let os = os
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (os, control_plane)
+        });
+        let (os, control_plane) = (os?, Arc::new(control_plane?));
+        let client = control_plane.client().await?;
+        let definitions = self.definitions.clone().map_or_else(definitions, Ok)?;
+        manifest::define(&client, &definitions).await?;
+        for component in component::ALL {
+            manifest::apply(&client, &component.idle_objects()?).await?;
+        }
+        let cluster = Cluster {
+            pods: BTreeMap::new(),
+            hosts: Vec::new(),
+            replicas: BTreeMap::new(),
+            on_nodes: Vec::new(),
+            targets: BTreeMap::new(),
+            objects: Objects::new(client),
+            control_plane,
+            host_lab,
+            programs,
+            logs: self.logs.clone(),
+        };
+        let spec = json!({ "osImageURL": os });
+        cluster.configure("00-worker", "worker", &spec).await?;
+        cluster.apply(WORKERS).await?;
+        cluster.apply(&self.objects).await?;
+        Ok(cluster)
+    }
+}
+
+impl Cluster {
+    /// Starts what runs on nodes, and waits until every node is Done.
+    ///
+    /// # Errors
+    ///
+    /// A pod does not start, or a node is not Done in time.
+    pub async fn adopt(&mut self) -> Result<()> {
+        for component in self.on_nodes.clone() {
+            for host in &self.hosts {
+                let pod = self.start_pod(component, host).await?;
+                let key = (component.folder, host.name().to_owned());
+                self.pods.insert(key, pod);
+            }
+        }
+        for (pool, target) in &self.targets {
+            self.all_done(pool, target, SOON).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a node is there and Ready, and gives it its roles.
+    async fn join(&self, node: &NodeSpec) -> Result<()> {
+        self.host(&node.name)?.wait_booted(BOOTED_WITHIN)?;
+        until(&format!("node {}", node.name), SOON, async || {
+            let nodes = self.objects.nodes().await?;
+            Ok(match nodes.get(&node.name) {
+                Some(node) if objects::is_in_service(node) => Ok(()),
+                Some(_) => Err("it is not Ready".to_owned()),
+                None => Err("its kubelet has not registered it".to_owned()),
+            })
+        })
+        .await?;
+        let label = |role| (format!("node-role.kubernetes.io/{role}"), "");
+        let labels: BTreeMap<_, _> = node.roles.iter().map(label).collect();
+        self.objects
+            .patch_node(&node.name, &json!({ "metadata": { "labels": labels } }))
+            .await
+    }
+
+    /// A host as an installer leaves it: with the first configuration of its pool in force.
+    fn host_spec(&self, node: &NodeSpec, config: &MachineConfig) -> Result<HostSpec> {
+        let HostLab {
+            lab,
+            tree,
+            registry,
+        } = self.host_lab()?;
+        // The lab numbers its hosts from 10.
+        let [a, b, c, _] = lab.address().octets();
+        let address = Ipv4Addr::new(a, b, c, 10 + u8::try_from(self.hosts.len())?);
+        let name = node.name.clone();
+        let arguments = format!("--node-name={name} --node-ip={address}");
+        let programs = self.control_plane.programs().binary();
+        let target = config.metadata.name.as_deref().unwrap_or_default();
+        let annotations = BTreeMap::from([
+            (annotation::CURRENT_CONFIG, target),
+            (annotation::DESIRED_CONFIG, target),
+            (annotation::STATE, NodeState::Done.as_str()),
+        ]);
+        let record = |file: &str| format!("/etc/machine-config-daemon/{file}");
+        let mut spec = HostSpec::new(&name, tree.base())
+            .kubelet(&self.control_plane.node_kubeconfig(&name)?, &arguments)
+            .bin(programs.parent().context("the programs are in no folder")?)
+            .registry(&registry.location())
+            .registry(&registry.closed_location())
+            .file(&record("currentconfig"), serde_json::to_vec(config)?, 0o600)
+            .file(
+                &record("node-annotations.json"),
+                serde_json::to_vec(&annotations)?,
+                0o644,
+            );
+        for (path, content) in &node.files {
+            spec = spec.file(path, content.as_str(), 0o644);
+        }
+        if let Some(bytes) = node.boot_bytes {
+            spec = spec.boot_bytes(bytes);
+        }
+        let control_plane = Arc::clone(&self.control_plane);
+        Ok(spec.when_down(move || tell_down(&control_plane, &name)))
+    }
+}
+
+/// Lets the cluster know that a host is down. That it cannot know is a cluster on its way down.
+fn tell_down(control_plane: &ControlPlane, node: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    if let Ok(runtime) = runtime {
+        drop(runtime.block_on(control_plane.host_is_down(node)));
+    }
+}

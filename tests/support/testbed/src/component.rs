@@ -1,0 +1,131 @@
+//! The components of the product, as `deploy/` has them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use kube::api::DynamicObject;
+use lab::control_plane::Process;
+use lab::host::{Host, Pod, PodSpec};
+use lab::manifest;
+use lab::workload::{FromCluster, Workload};
+use serde_json::json;
+
+use crate::{Cluster, account, workspace};
+
+/// A folder of `deploy/`: objects, of which one runs a program. A DaemonSet's program runs on every host as its
+/// pod would; a Deployment's replicas are processes of this machine, with the rights of their service account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// Name of the folder.
+    pub folder: &'static str,
+    /// Programs of its image that its container does not run itself.
+    pub carries: &'static [&'static str],
+}
+
+/// The node's daemon. What its helper links is the host's.
+pub const DAEMON: Component = Component {
+    folder: "daemon",
+    carries: &["mcd-os"],
+};
+
+/// The controller of pools.
+pub const CONTROLLER: Component = Component {
+    folder: "controller",
+    carries: &[],
+};
+
+/// All components, in the order in which their objects are applied.
+pub(crate) const ALL: [Component; 2] = [DAEMON, CONTROLLER];
+
+impl Component {
+    fn objects(self) -> Result<Vec<DynamicObject>> {
+        manifest::component(&workspace().join("deploy").join(self.folder))
+    }
+
+    /// What runs its program.
+    pub(crate) fn workload(self) -> Result<Workload> {
+        Workload::among(&self.objects()?)
+            .with_context(|| format!("cannot use deploy/{}", self.folder))
+    }
+
+    /// Its objects, with Deployments of no pods.
+    pub(crate) fn idle_objects(self) -> Result<Vec<DynamicObject>> {
+        let mut objects = self.objects()?;
+        for object in &mut objects {
+            let types = object.types.as_ref();
+            let is_deployment = types.is_some_and(|types| types.kind == "Deployment");
+            let replicas = object.data.pointer_mut("/spec/replicas");
+            if let Some(replicas) = replicas.filter(|_| is_deployment) {
+                *replicas = json!(0);
+            }
+        }
+        Ok(objects)
+    }
+}
+
+impl Cluster {
+    /// Starts the replicas of a component, each with a folder of its name for its log and credentials. They have
+    /// these arguments besides those in `deploy/`.
+    ///
+    /// # Errors
+    ///
+    /// It has no Deployment, or cannot be started.
+    pub async fn run(&mut self, component: Component, arguments: &[&str]) -> Result<()> {
+        let workload = component.workload()?;
+        let count = workload.replicas;
+        for number in 0..count.context("a component without a Deployment")? {
+            let mut given = self.given("", String::new());
+            let program = workload.call(&given)?.program().to_owned();
+            let name = format!("{program}-{number}");
+            name.clone_into(&mut given.pod_name);
+            let dir = self.logs.join(&name);
+            fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+            let kubeconfig = dir.canonicalize()?.join("kubeconfig");
+            account::write_kubeconfig(&self.control_plane, &workload, &kubeconfig).await?;
+
+            let call = workload.call(&given)?.on_loopback();
+            let variables = call.environment.iter();
+            let variables = variables.map(|(name, value)| format!("{name}={value}"));
+            let words = variables
+                .chain([self.programs.path(&program)?.display().to_string()])
+                .chain(call.words.into_iter().skip(1))
+                .chain([format!("--kubeconfig={}", kubeconfig.display())])
+                .chain(arguments.iter().map(ToString::to_string));
+            let replica = Process::start(&name, Path::new("env"), words, &dir)?;
+            self.replicas.insert(name, replica);
+        }
+        Ok(())
+    }
+
+    /// Starts a component's pod on a host.
+    pub(crate) async fn start_pod(&self, component: Component, host: &Host) -> Result<Pod> {
+        let workload = component.workload()?;
+        let dir = self.logs.join(host.name()).join(component.folder);
+        account::write_mount(&self.control_plane, &workload, &dir).await?;
+        let pod_name = format!("{}-{}", workload.name, host.name());
+        let given = FromCluster {
+            service_account: Some(dir),
+            ..self.given(host.name(), pod_name)
+        };
+        let call = workload.call(&given)?;
+        let program = self.programs.path(call.program())?;
+        let at = call.words.first().context("a pod without a program")?;
+        let mut spec = PodSpec::of(&workload, &given)?.program(&program, at);
+        for name in component.carries {
+            spec = spec.carried(&self.programs.path(name)?, &format!("/usr/bin/{name}"));
+        }
+        Pod::start(host, spec)
+    }
+
+    fn given(&self, node: &str, pod_name: String) -> FromCluster {
+        FromCluster {
+            node_name: node.to_owned(),
+            pod_name,
+            server: self.control_plane.server(),
+            service_account: None,
+            volumes: BTreeMap::new(),
+        }
+    }
+}

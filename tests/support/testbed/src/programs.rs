@@ -1,0 +1,71 @@
+//! The programs under test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::workspace;
+
+/// A folder with programs under their own names.
+#[derive(Clone, Debug)]
+pub struct Programs(PathBuf);
+
+impl Programs {
+    /// Those in a folder, whatever they are built from.
+    pub fn in_folder(dir: &Path) -> Self {
+        Self(dir.to_owned())
+    }
+
+    /// Those that `make binaries` leaves, or those in the folder `$SLIPWAY_BINARIES`.
+    ///
+    /// # Errors
+    ///
+    /// They are built from other sources than the workspace's.
+    pub fn built() -> Result<Self> {
+        if let Some(dir) = std::env::var_os("SLIPWAY_BINARIES") {
+            return Ok(Self(dir.into()));
+        }
+        let dir = workspace().join("target/slipway");
+        let built = fs::read_to_string(dir.join("sources")).unwrap_or_default();
+        ensure!(
+            built.trim() == sources()?,
+            "the programs in {} are built from other sources: `make binaries` builds them",
+            dir.display()
+        );
+        Ok(Self(dir))
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// File of a program.
+    ///
+    /// # Errors
+    ///
+    /// It is not there.
+    pub fn path(&self, name: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        path.canonicalize().with_context(|| {
+            let path = path.display();
+            format!("there is no {path}: `make binaries` builds it")
+        })
+    }
+}
+
+/// Digest of the sources that the programs are built from.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the suites' own script; the runner keeps what it prints beside the programs"
+)]
+fn sources() -> Result<String> {
+    let script = workspace().join("tests/support/suites/sources.sh");
+    let output = Command::new(&script)
+        .output()
+        .with_context(|| format!("cannot run {}", script.display()))?;
+    ensure!(output.status.success(), "{} failed", script.display());
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
