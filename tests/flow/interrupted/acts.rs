@@ -45,7 +45,7 @@ impl Acts {
     /// Those of [`Self::play`].
     pub(crate) async fn play_breaking(
         &mut self,
-        known: &[Law],
+        known: &[&Law],
         name: &str,
         act: impl AsyncFnOnce(&Scene) -> Result<()>,
     ) -> Result<()> {
@@ -68,7 +68,7 @@ impl Acts {
         &mut self,
         name: &str,
         since: Timestamp,
-        known: &[Law],
+        known: &[&Law],
         is_played: bool,
     ) -> Result<()> {
         let mut breaches = self.scene.cluster.record()?.judge(since);
@@ -78,10 +78,10 @@ impl Acts {
             .filter(|breach| !known.contains(&breach.law));
         self.failures
             .extend(unknown.map(|breach| format!("{name}: {breach}")));
-        let is_kept = |law: &&Law| is_played && breaches.iter().all(|breach| breach.law != **law);
+        let is_kept = |law: &&&Law| is_played && breaches.iter().all(|breach| breach.law != **law);
         self.failures
             .extend(known.iter().filter(is_kept).map(|law| {
-                let sentence = law.sentence();
+                let sentence = law.sentence;
                 format!("{name}: to be expected no more, as it is kept now: {sentence}")
             }));
         self.breaches.extend(breaches);

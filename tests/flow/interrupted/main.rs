@@ -15,14 +15,14 @@ mod hold;
 mod scene;
 
 use anyhow::Result;
-use observer::laws::Law;
+use observer::laws::{Law, node};
 
 use acts::Acts;
 use scene::Scene;
 
 /// What today's daemon breaks when it is told another target between the switch and the end of the checks: it plans and
 /// fetches that before the node is uncordoned. See "Not there yet" in `docs/architecture.md`.
-const FETCHES_WHILE_OUT: &[Law] = &[Law::FetchBefore];
+const FETCHES_WHILE_OUT: &[&Law] = &[&node::FETCH_BEFORE];
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use anyhow::{Context as _, Result, ensure};
-use observer::laws::Law;
+use observer::laws::{self, Law, node, pool, requests};
 use observer::rollout::Rollout;
 use testbed::Programs;
 use tokio::runtime::Runtime;
@@ -21,9 +21,9 @@ use self::scratch::Scratch;
 
 /// A fault, as a patch of the workspace below `tests/mutants`, and the change that brings it out.
 struct Mutant {
-    law: Law,
+    law: &'static Law,
     /// Other laws that the same fault cannot but break.
-    also: &'static [Law],
+    also: &'static [&'static Law],
     patch: &'static str,
     change: Change,
 }
@@ -31,62 +31,62 @@ struct Mutant {
 /// One for each law. The set of laws that it breaks is exact.
 const MUTANTS: [Mutant; 10] = [
     Mutant {
-        law: Law::Budget,
+        law: &pool::BUDGET,
         also: &[],
         patch: include_str!("../../mutants/budget.patch"),
         change: Change::BesideANodeThatIsOut,
     },
     Mutant {
-        law: Law::Readiness,
+        law: &node::READINESS,
         // An eviction never undercuts a budget; a deletion is not the daemon's to ask for.
-        also: &[Law::Modest],
+        also: &[&requests::MODEST],
         patch: include_str!("../../mutants/readiness.patch"),
         change: Change::WithABudget,
     },
     Mutant {
-        law: Law::Drained,
+        law: &node::DRAINED,
         also: &[],
         patch: include_str!("../../mutants/drained.patch"),
         change: Change::WithReboot,
     },
     Mutant {
-        law: Law::Spared,
+        law: &node::SPARED,
         also: &[],
         patch: include_str!("../../mutants/spared.patch"),
         change: Change::WithReboot,
     },
     Mutant {
-        law: Law::FetchBefore,
+        law: &node::FETCH_BEFORE,
         also: &[],
         patch: include_str!("../../mutants/fetch-before.patch"),
         change: Change::Os,
     },
     Mutant {
-        law: Law::Truthful,
+        law: &node::TRUTHFUL,
         also: &[],
         patch: include_str!("../../mutants/truthful.patch"),
         change: Change::WithReboot,
     },
     Mutant {
-        law: Law::Undisturbed,
+        law: &node::UNDISTURBED,
         also: &[],
         patch: include_str!("../../mutants/undisturbed.patch"),
         change: Change::Live,
     },
     Mutant {
-        law: Law::Modest,
+        law: &requests::MODEST,
         also: &[],
         patch: include_str!("../../mutants/modest.patch"),
         change: Change::Live,
     },
     Mutant {
-        law: Law::Kept,
+        law: &requests::KEPT,
         also: &[],
         patch: include_str!("../../mutants/kept.patch"),
         change: Change::Live,
     },
     Mutant {
-        law: Law::Proven,
+        law: &pool::PROVEN,
         also: &[],
         patch: include_str!("../../mutants/proven.patch"),
         change: Change::Live,
@@ -95,15 +95,16 @@ const MUTANTS: [Mutant; 10] = [
 
 impl Mutant {
     /// Name of the law, by which the patch begins.
-    fn name(&self) -> String {
-        format!("{:?}", self.law)
+    const fn name(&self) -> &'static str {
+        self.law.name
     }
 }
 
 #[test]
 fn each_law_has_a_mutant_and_each_patch_says_which_it_breaks() {
-    let laws: Vec<_> = MUTANTS.iter().map(|mutant| mutant.law).collect();
-    assert_eq!(laws, Law::ALL);
+    let mutants: BTreeSet<_> = MUTANTS.iter().map(Mutant::name).collect();
+    let laws: BTreeSet<_> = laws::all().map(|law| law.name).collect();
+    assert_eq!(mutants, laws);
     for mutant in MUTANTS {
         let first = mutant.patch.lines().next().unwrap_or_default();
         let name = mutant.name();
@@ -164,11 +165,12 @@ fn every_mutant_is_found() -> Result<()> {
 /// Runs a mutant until it breaks a law, or to its end. It has to have broken its own laws, and no other.
 async fn judge(mutant: &Mutant, programs: &Programs) -> Result<String> {
     let name = mutant.name();
-    let rollout = scene::run(programs, &name, &mutant.change).await?;
-    keep(&rollout, &name)?;
+    let rollout = scene::run(programs, name, &mutant.change).await?;
+    keep(&rollout, name)?;
     let breaches = rollout.judge().breaches;
-    let broken: BTreeSet<_> = breaches.iter().map(|breach| breach.law).collect();
-    let expected: BTreeSet<_> = [mutant.law].iter().chain(mutant.also).copied().collect();
+    let broken: BTreeSet<_> = breaches.iter().map(|breach| breach.law.name).collect();
+    let expected = [mutant.law].into_iter().chain(mutant.also.iter().copied());
+    let expected: BTreeSet<_> = expected.map(|law| law.name).collect();
     let said: Vec<_> = breaches.iter().map(ToString::to_string).collect();
     let said = said.join("\n  ");
     ensure!(

@@ -11,8 +11,9 @@ use flate2::write::GzEncoder;
 use lab::audit::{Event, Verb};
 use serde_json::{Map, Value, json};
 
-use super::rollout::Rollout;
-use super::{traffic, wire};
+use crate::laws::requests;
+use crate::rollout::Rollout;
+use crate::wire;
 
 impl Rollout {
     /// Writes it, without what no law reads.
@@ -52,8 +53,8 @@ impl Rollout {
 
 /// What is read of an event; none where nothing is.
 fn slim(event: &Event) -> Option<Event> {
-    let is_of_a_daemon = traffic::is_of_a_daemon(event);
-    let is_ours = is_of_a_daemon || traffic::is_of_an_account(event);
+    let is_of_a_daemon = requests::is_of_a_daemon(event);
+    let is_ours = is_of_a_daemon || requests::is_of_an_account(event);
     let is_patch = is_ours && event.verb == Verb::Patch;
     let is_refused = event
         .status

@@ -4,13 +4,13 @@
 //!
 //! - [`host`]: what a host is in the end
 //! - `kept`: a rollout as a file
-//! - [`laws`]: what must hold in every rollout, and where it did not
+//! - [`laws`]: what must hold, a table for each storey
 //! - [`phases`]: which phase of an update each node was in, and what it waited for
 //! - [`pods`]: where pods were, and until when
-//! - [`record`]: the facts of a run, and the laws that hold in any
+//! - [`record`]: the facts of a run
 //! - [`rollout`]: a pool that was rolled, judged by all laws
+//! - [`run`]: what the facts show, as laws read it
 //! - [`shutdown`]: whether a host went down by logind
-//! - [`traffic`]: what the programs asked of the API server
 //! - [`wire`]: names of annotations and objects
 
 pub mod host;
@@ -20,6 +20,8 @@ pub mod phases;
 pub mod pods;
 pub mod record;
 pub mod rollout;
+pub mod run;
+#[cfg(test)]
+mod samples;
 pub mod shutdown;
-pub mod traffic;
 pub mod wire;

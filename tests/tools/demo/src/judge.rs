@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use lab::audit::nodes::{self, Interval};
-use observer::laws;
+use observer::laws::node;
 use observer::rollout::{Rollout, Verdict, Workload};
 
 use crate::picture::{self, Outage, Picture};
@@ -31,7 +31,7 @@ pub(crate) fn timeline(rollout: &Rollout, verdict: &Verdict) -> Timeline {
     Timeline {
         nodes: verdict.phases.iter().map(lane).collect(),
         max_out: nodes::max_overlap(verdict.outages.values().flatten()),
-        min_ready_replicas: laws::fewest(&verdict.ready, start).1,
+        min_ready_replicas: node::fewest(&verdict.ready, start).1,
         fetched_while_out_bytes: verdict.fetched_while_out_bytes,
         proven: verdict.breaches.is_empty(),
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use lab::audit::Verb;
 
 use super::*;
+use crate::laws::{self, node, requests};
 
 fn recorded(name: &str) -> Rollout {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/records");
@@ -17,9 +18,9 @@ fn recorded(name: &str) -> Rollout {
 
 #[test]
 fn each_record_of_a_fault_breaks_its_law_and_no_other() {
-    for law in Law::ALL {
-        let mut rollout = recorded(&format!("{law:?}"));
-        if law == Law::Readiness {
+    for law in laws::all() {
+        let mut rollout = recorded(law.name);
+        if *law == node::READINESS {
             delete_by_another(&mut rollout);
         }
         let breaches = rollout.judge().breaches;
@@ -31,10 +32,10 @@ fn each_record_of_a_fault_breaks_its_law_and_no_other() {
     }
 }
 
-/// The one edit of a record: pods that the daemon deleted, which breaks [`Law::Modest`], too, are deleted by another program.
+/// The one edit of a record: pods that the daemon deleted, which breaks [`requests::MODEST`], too, are deleted by another program.
 fn delete_by_another(rollout: &mut Rollout) {
     let deletions = rollout.record.audit.iter_mut().filter(|event| {
-        event.concerns("", "pods") && event.verb == Verb::Delete && traffic::is_of_a_daemon(event)
+        event.concerns("", "pods") && event.verb == Verb::Delete && requests::is_of_a_daemon(event)
     });
     let edited = deletions.map(|event| "kubectl".clone_into(&mut event.user_agent));
     assert!(edited.count() > 0, "the daemon deleted no pod");

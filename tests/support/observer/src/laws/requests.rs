@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use lab::audit::{Event, ObjectRef, Verb};
 use serde_json::Value;
 
-use super::laws::{Breach, Law};
-use super::wire;
+use super::Law;
+use crate::wire;
 
 /// The daemon's name in its user agent.
 const DAEMON: &str = "mcd/";
@@ -23,18 +23,34 @@ const READ: [(&str, Option<&str>); 4] = [
 /// What it asks a server by which an authority is tried.
 const MEETS: &str = "/version";
 
-/// [`Law::Modest`]: each daemon asks for what `deploy/daemon/README.md` lists, of its own node alone, and reads each of the MachineConfigs
-/// once; nobody asks for what is not granted.
-///
-pub fn modest(events: &[Event]) -> Vec<Breach> {
-    let mut breaches = asked_for_theirs(events);
-    breaches.extend(read_once(events));
-    breaches
-}
+/// Laws of requests.
+pub const LAWS: &[&Law] = &[&MODEST, &KEPT];
 
-/// The part of [`Law::Modest`] that holds of daemons that are killed, too: nobody asks for more than is theirs.
-pub fn asked_for_theirs(events: &[Event]) -> Vec<Breach> {
-    let mut breaches = Vec::new();
+/// A daemon asks the API server for what `deploy/daemon/README.md` lists, of its own node alone; and in a rollout, in which none is
+/// started anew, it reads each MachineConfig once. No program asks for what it is not granted.
+pub static MODEST: Law = Law {
+    name: "Modest",
+    sentence: "nobody asks the API server for more than is theirs",
+    judge: |run| {
+        let audit = &run.record.audit;
+        let mut found = asked_for_theirs(audit);
+        if run.rolled.is_some() {
+            found.extend(read_once(audit));
+        }
+        found
+    },
+};
+
+/// The API server keeps every field that is written to Nodes and pools. One that a definition does not know is dropped in silence.
+pub static KEPT: Law = Law {
+    name: "Kept",
+    sentence: "every field that is written is kept",
+    judge: |run| kept(&run.record.audit),
+};
+
+/// No program asks for more than is its own.
+fn asked_for_theirs(events: &[Event]) -> Vec<String> {
+    let mut found = Vec::new();
     let mut conflicts = BTreeMap::<&str, usize>::new();
     for event in events {
         let name = &event.user.username;
@@ -54,20 +70,19 @@ pub fn asked_for_theirs(events: &[Event]) -> Vec<Breach> {
             *left -= 1;
         }
         if code == 403 || is_daemon && !is_read_anew && !is_the_daemons(event) {
-            let what = format!(
+            found.push(format!(
                 "{name}, {}: {:?} {}, {code}",
                 event.user_agent, event.verb, event.uri
-            );
-            breaches.push(Law::Modest.broken(what));
+            ));
         }
     }
-    breaches
+    found
 }
 
 /// Each daemon reads each of the MachineConfigs once.
 ///
 /// Daemons share an account for their reads, and are told apart by their hosts' addresses.
-fn read_once(events: &[Event]) -> Vec<Breach> {
+fn read_once(events: &[Event]) -> Vec<String> {
     let mut reads = BTreeMap::<(&[IpAddr], &str), usize>::new();
     for event in events {
         let code = event.status.as_ref().map_or(0, |status| status.code);
@@ -80,19 +95,18 @@ fn read_once(events: &[Event]) -> Vec<Breach> {
     }
     let often = reads.into_iter().filter(|(_, times)| *times > 1);
     let breach = |((sources, config), times): ((&[IpAddr], &str), usize)| {
-        let what = format!("the daemon at {sources:?} read {config} {times} times");
-        Law::Modest.broken(what)
+        format!("the daemon at {sources:?} read {config} {times} times")
     };
     often.map(breach).collect()
 }
 
 /// Whether a daemon asked.
-pub(super) fn is_of_a_daemon(event: &Event) -> bool {
+pub(crate) fn is_of_a_daemon(event: &Event) -> bool {
     event.user_agent.starts_with(DAEMON)
 }
 
 /// Whether a service account of the programs' namespace asked, the controller's among them.
-pub(super) fn is_of_an_account(event: &Event) -> bool {
+pub(crate) fn is_of_an_account(event: &Event) -> bool {
     let account = event.user.username.strip_prefix("system:serviceaccount:");
     account
         .and_then(|account| account.strip_prefix(wire::NAMESPACE))
@@ -159,11 +173,9 @@ fn object<'a>(event: &'a Event, resource: &str) -> Option<&'a ObjectRef> {
         .filter(|object| object.resource == resource)
 }
 
-/// [`Law::Kept`]: the API server keeps every field that is written to Nodes and pools. One that a definition does not know is dropped in
-/// silence.
-pub fn kept(events: &[Event]) -> Vec<Breach> {
+fn kept(events: &[Event]) -> Vec<String> {
     let is_ours = |event: &&Event| is_of_a_daemon(event) || is_of_an_account(event);
-    let mut breaches = Vec::new();
+    let mut found = Vec::new();
     for event in events
         .iter()
         .filter(is_ours)
@@ -176,13 +188,13 @@ pub fn kept(events: &[Event]) -> Vec<Breach> {
         if let (true, Some(request), Some(response)) = (is_done, &event.request, &event.response) {
             let mut lost = Vec::new();
             compare(request, response, "", &mut lost);
-            breaches.extend(
+            found.extend(
                 lost.into_iter()
-                    .map(|field| Law::Kept.broken(format!("{} of {}", field, event.uri))),
+                    .map(|field| format!("{} of {}", field, event.uri)),
             );
         }
     }
-    breaches
+    found
 }
 
 /// Fields of a merge patch that are not in what came of it.
@@ -229,6 +241,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn modest(events: &[Event]) -> Vec<String> {
+        [asked_for_theirs(events), read_once(events)].concat()
+    }
 
     /// A request of the daemon on node `a`.
     fn asked(user: &str, verb: &str, uri: &str, object: &Value, code: u16) -> Event {
@@ -317,14 +333,12 @@ mod tests {
                 .iter()
                 .map(|(host, code)| read(*host, *code))
                 .collect();
-            let mut breaches = modest(&events);
-            breaches.retain(|breach| breach.what.starts_with("the daemon"));
-            let named: Vec<_> = breaches.into_iter().map(|breach| breach.what).collect();
+            let found = read_once(&events);
             let expected: Vec<_> = often
                 .iter()
                 .map(|host| format!("the daemon at [10.0.0.{host}] read rendered-worker-1 2 times"))
                 .collect();
-            assert_eq!(named, expected, "{reads:?}");
+            assert_eq!(found, expected, "{reads:?}");
         }
         let list = json!({ "resource": "machineconfigs" });
         assert!(!is_fine(asked(ACCOUNT, "list", "/x", &list, 200)));

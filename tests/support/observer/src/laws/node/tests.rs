@@ -4,18 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::pods;
-
-fn at(second: u64) -> Timestamp {
-    Timestamp::from_second(1_800_000_000 + i64::try_from(second).unwrap()).unwrap()
-}
-
-fn out(from: u64, until: Option<u64>) -> Interval {
-    let place = |second| (Version(second), at(second));
-    Interval {
-        from: place(from),
-        until: until.map(place),
-    }
-}
+use crate::samples::{at, rollout};
 
 fn said(second: u64, config: &str, state: &str) -> NodeState {
     NodeState {
@@ -58,34 +47,6 @@ fn about_pod(second: u64, verb: &str, metadata: &Value, body: &Value) -> Event {
 }
 
 #[test]
-fn one_node_after_another_keeps_the_budget() {
-    let outages = BTreeMap::from([
-        ("a".to_owned(), vec![out(1, Some(5)), out(9, None)]),
-        ("b".to_owned(), vec![out(5, Some(9))]),
-    ]);
-    assert_eq!(budget(&outages, 1), None);
-}
-
-#[test]
-fn two_nodes_at_once_are_named() {
-    let outages = BTreeMap::from([
-        ("a".to_owned(), vec![out(1, Some(6))]),
-        ("b".to_owned(), vec![out(5, Some(9))]),
-        ("c".to_owned(), vec![out(9, None)]),
-    ]);
-    let breach = budget(&outages, 1).unwrap();
-    assert_eq!(
-        breach.to_string(),
-        format!(
-            "law broken: {}: a, b at {}, of 1",
-            Law::Budget.sentence(),
-            at(5)
-        )
-    );
-    assert_eq!(budget(&outages, 2), None);
-}
-
-#[test]
 fn the_way_up_is_not_judged() {
     let ready = [(at(1), 1), (at(2), 6), (at(10), 5), (at(12), 6)];
     assert_eq!(readiness(&ready, at(3), 5), None);
@@ -105,40 +66,17 @@ fn a_record_without_ready_pods_is_a_breach() {
     ];
     for (name, ready, count) in cases {
         let expected = count.map(|count: u32| format!("{count} ready at {}, of 5 needed", at(3)));
-        let what = readiness(ready, at(3), 5).map(|breach| breach.what);
+        let what = readiness(ready, at(3), 5);
         assert_eq!(what, expected, "{name}");
-    }
-}
-
-#[test]
-fn nodes_that_were_never_out_are_named() {
-    let nodes = ["a", "b", "c"].map(str::to_owned);
-    let all = [("a", 1), ("b", 5), ("c", 9)];
-    let cases: [(&[_], &[&str]); 4] = [
-        (&all, &[]),
-        (&[("a", 1), ("c", 9)], &["b"]),
-        // Before the stretch of time, and after it.
-        (&[("a", 1), ("b", 0), ("c", 10)], &["b", "c"]),
-        (&[], &["a", "b", "c"]),
-    ];
-    for (seen, expected) in cases {
-        let outages = seen
-            .iter()
-            .map(|(node, second)| ((*node).to_owned(), vec![out(*second, Some(20))]))
-            .collect();
-        let unseen = unseen(&outages, nodes.iter(), &(at(1)..=at(9)));
-        assert_eq!(unseen, expected, "{seen:?}");
     }
 }
 
 #[test]
 fn a_replica_too_few_is_a_breach_at_its_moment() {
     let ready = [(at(1), 6), (at(10), 5), (at(11), 4), (at(12), 5)];
-    let breach = readiness(&ready, at(3), 5).unwrap();
-    assert!(
-        breach.what.contains(&format!("4 ready at {}", at(11))),
-        "{breach}"
-    );
+    let found = readiness(&ready, at(3), 5).unwrap();
+    let expected = format!("4 ready at {}", at(11));
+    assert!(found.contains(&expected), "{found}");
 }
 
 #[test]
@@ -153,10 +91,10 @@ fn a_pod_that_only_began_to_end_is_still_there() {
     let pods = pods::lives(&events);
     let down = |second| BTreeMap::from([("a".to_owned(), vec![at(second)])]);
     assert_eq!(drained(&pods, &down(8)).len(), 1);
-    assert_eq!(drained(&pods, &down(9)), []);
+    assert_eq!(drained(&pods, &down(9)), [""; 0]);
     assert_eq!(
         drained(&pods, &BTreeMap::from([("b".to_owned(), vec![at(8)])])),
-        []
+        [""; 0]
     );
 }
 
@@ -181,7 +119,7 @@ fn pods_of_the_node_stay() {
     let pods = pods::lives(&events);
     assert_eq!(
         drained(&pods, &BTreeMap::from([("a".to_owned(), vec![at(8)])])),
-        []
+        [""; 0]
     );
 
     let eviction = |pod: &str| Eviction {
@@ -195,7 +133,7 @@ fn pods_of_the_node_stay() {
         message: String::new(),
         grace_secs: None,
     };
-    assert_eq!(spared(&[eviction("web")], &pods), []);
+    assert_eq!(spared(&[eviction("web")], &pods), [""; 0]);
     assert_eq!(
         spared(&[eviction("agent"), eviction("static-a")], &pods).len(),
         2
@@ -257,35 +195,56 @@ fn a_node_is_done_only_in_the_os_that_it_booted() {
     ];
     for (name, later, doubt) in cases {
         let boots = [vec![first.clone()], later].concat();
-        let claim = Claim {
-            config: "new",
-            content: "v2",
-            since: at(10),
-        };
-        let breaches = truthful("a", &history, &boots, claim);
-        let found: Vec<_> = breaches.iter().map(|breach| breach.what.as_str()).collect();
+        let found = truthful("a", &history, &boots, &roll("new", 10));
         let expected = format!("a said new is Done at {}, {doubt}", at(20));
         let expected = if doubt.is_empty() {
             vec![]
         } else {
-            vec![expected.as_str()]
+            vec![expected]
         };
         assert_eq!(found, expected, "{name}");
     }
-    let claim = Claim {
-        config: "new",
-        content: "v2",
-        since: at(10),
+    let count = |roll| truthful("a", &history, &[], &roll).len();
+    assert_eq!(count(roll("new", 10)), 1);
+    assert_eq!(count(roll("newer", 10)), 0, "of another configuration");
+    assert_eq!(count(roll("new", 21)), 0, "of an earlier roll");
+}
+
+/// A roll to this configuration and OS `v2`, from this second on.
+fn roll(config: &str, start: u64) -> Roll {
+    Roll {
+        config: config.to_owned(),
+        start: at(start),
+        ..rollout(5, 6).rolls.remove(0)
+    }
+}
+
+#[test]
+fn a_roll_without_reboot_that_takes_a_node_out_is_found() {
+    let out = |from, until| Interval {
+        from: (Version(from), at(from)),
+        until: Some((Version(until), at(until))),
     };
-    assert_eq!(truthful("a", &history, &[], claim).len(), 1);
-    let of_another = Claim {
-        config: "newer",
-        ..claim
-    };
-    assert_eq!(truthful("a", &history, &[], of_another), []);
-    let of_an_earlier_roll = Claim {
-        since: at(21),
-        ..claim
-    };
-    assert_eq!(truthful("a", &history, &[], of_an_earlier_roll), []);
+    let cases = [
+        ("nothing happened", None, None, None),
+        ("before it", Some(out(0, 1)), Some(9), None),
+        ("after it", Some(out(101, 102)), Some(100), None),
+        ("out", Some(out(20, 30)), None, Some("a was out at")),
+        ("a boot", None, Some(10), Some("a booted at")),
+    ];
+    for (name, outage, booted, found) in cases {
+        let mut rollout = rollout(5, 6);
+        rollout.rolls[0].start = at(10);
+        let booted = booted.map(|second| boot(second, Some("v2")));
+        rollout.record.boots = BTreeMap::from([("a".to_owned(), booted.into_iter().collect())]);
+        let outages = BTreeMap::from([("a".to_owned(), outage.into_iter().collect())]);
+        let may_reboot = undisturbed(&rollout, &outages);
+        assert_eq!(may_reboot, [""; 0], "{name}, but it may reboot");
+        rollout.rolls[0].reboots = false;
+        let breaches = undisturbed(&rollout, &outages);
+        assert_eq!(breaches.len(), usize::from(found.is_some()), "{name}");
+        if let Some(found) = found {
+            assert!(breaches[0].starts_with(found), "{name}: {}", breaches[0]);
+        }
+    }
 }

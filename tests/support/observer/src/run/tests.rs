@@ -1,26 +1,11 @@
 use jiff::SignedDuration;
-use lab::audit::Version;
+use lab::audit::{Event, Version};
 use lab::host::DeploymentId;
 use serde_json::{Value, json};
 
 use super::*;
-
-fn at(second: u64) -> Timestamp {
-    Timestamp::from_second(1_800_000_000 + i64::try_from(second).unwrap()).unwrap()
-}
-
-fn fetch(from: u64, to: u64) -> Request {
-    Request {
-        started: at(from),
-        finished: at(to),
-        method: "GET".to_owned(),
-        path: "/v2/os/blobs/sha256:0".to_owned(),
-        status: 200,
-        bytes: 5,
-        remote: "10.0.0.10".parse().unwrap(),
-        user_agent: "skopeo".to_owned(),
-    }
-}
+use crate::laws::{Law, node};
+use crate::samples::{at, fetch};
 
 fn boot(from: u64, ended: (u64, End)) -> Boot {
     Boot {
@@ -74,7 +59,7 @@ fn of_a<T>(what: T) -> BTreeMap<String, T> {
     BTreeMap::from([("a".to_owned(), what)])
 }
 
-fn broken(record: &Record) -> Vec<Law> {
+fn broken(record: &Record) -> Vec<&'static Law> {
     let breaches = record.judge(at(0));
     breaches.into_iter().map(|breach| breach.law).collect()
 }
@@ -98,12 +83,11 @@ fn what_is_fetched_while_a_node_is_out_is_found() {
             fetches: of_a(vec![fetch(from, to)]),
             ..Record::default()
         };
-        assert_eq!(
-            record.bytes_fetched_while(&outages)["a"],
-            bytes,
-            "{from} to {to}"
-        );
-        let breaches = record.fetched_while(&outages).len();
+        let mut run = Run::of_record(&record, at(0));
+        run.outages = outages.clone();
+        let fetched = run.bytes_fetched_while_out();
+        assert_eq!(fetched["a"], bytes, "{from} to {to}");
+        let breaches = node::FETCH_BEFORE.judge(&run).len();
         assert_eq!(breaches, usize::from(bytes > 0), "{from} to {to}");
     }
 }
@@ -117,8 +101,8 @@ fn in_any_run_only_a_cordoned_node_is_out() {
         fetches: of_a(vec![fetch(from, to)]),
         ..Record::default()
     };
-    assert_eq!(broken(&fetched(5, 6)), []);
-    assert_eq!(broken(&fetched(25, 26)), [Law::FetchBefore]);
+    assert!(broken(&fetched(5, 6)).is_empty());
+    assert_eq!(broken(&fetched(25, 26)), [&node::FETCH_BEFORE]);
 }
 
 #[test]
@@ -142,7 +126,7 @@ fn in_any_run_a_host_is_drained_for_an_announced_reboot() {
             ..Record::default()
         };
         let expected = if is_breach {
-            vec![Law::Drained]
+            vec![&node::DRAINED]
         } else {
             vec![]
         };
@@ -165,10 +149,10 @@ fn a_host_went_down_when_a_boot_ended_after_the_start() {
         boots: of_a(boots),
         ..Record::default()
     };
-    let all = record.went_down(at(5), |_| true);
+    let all = went_down(&record, at(5), |_| true);
     assert_eq!(all, of_a(vec![at(9), at(20)]));
-    let asked = record.went_down(at(5), |end| end == End::Reboot);
+    let asked = went_down(&record, at(5), |end| end == End::Reboot);
     assert_eq!(asked, of_a(vec![at(20)]));
     let later = at(20) + SignedDuration::from_millis(1);
-    assert_eq!(record.went_down(later, |_| true), of_a(vec![]));
+    assert_eq!(went_down(&record, later, |_| true), of_a(vec![]));
 }
