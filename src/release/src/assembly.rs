@@ -1,0 +1,306 @@
+//! The files of a release image, made from the images that it consists of.
+//!
+//! - `components`: which versions the images carry
+//! - `problem`: what keeps images from being a release, with image and file
+
+mod components;
+mod problem;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::component_versions::ComponentVersions;
+use crate::manifest::Manifest;
+use crate::metadata::Metadata;
+use crate::order::{is_manifest_file, name_in_release, numbered};
+use crate::payload::Files;
+use crate::pull_spec::PullSpec;
+use crate::references::{COPIED_LABELS, References, Tag, annotation};
+use crate::substitution::{Images, Versions};
+use crate::verification::{self, Verification};
+use crate::{METADATA_FILE, OPERATOR_LABEL, REFERENCES_FILE};
+
+pub use self::problem::{Fault, Problem, Source};
+
+/// The image that a release image stands on, which is always kept.
+pub const BASE: &str = "cluster-version-operator";
+
+/// What a release is made of.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Version, neighbours and metadata of the release.
+    pub metadata: Metadata,
+    /// Annotations of the release's images as a whole.
+    pub annotations: BTreeMap<String, String>,
+    /// Images by name.
+    pub images: BTreeMap<String, Image>,
+    /// Names of images that are kept although no manifest needs them.
+    pub include: BTreeSet<String>,
+    /// Versions of components that no image carries.
+    pub component_versions: ComponentVersions,
+    /// Whose signatures clusters ask for; none leaves that to the operators' manifests.
+    pub verification: Option<Verification>,
+    /// Whether placeholders of images that are missing stay.
+    pub allow_missing_images: bool,
+}
+
+/// An image that may become part of a release.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// Where it is.
+    pub pull_spec: PullSpec,
+    /// Annotations that it has by now, from an image stream or an earlier release.
+    pub annotations: BTreeMap<String, String>,
+    /// Labels of its configuration.
+    pub labels: BTreeMap<String, String>,
+    /// Files of its `/manifests`; none where it is no operator's.
+    pub manifests: Option<Files>,
+    /// Whether it was named for this release alone, in place of another.
+    pub is_override: bool,
+}
+
+/// A release's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembly {
+    /// Files of `release-manifests` by name.
+    pub files: Files,
+    /// The images.
+    pub references: References,
+    /// Where each file of manifests comes from.
+    pub sources: BTreeMap<String, Source>,
+    /// What a person should know and what keeps nothing from working.
+    pub warnings: Vec<String>,
+}
+
+/// Whether labels say that an image is an operator's: any value that is not empty.
+pub fn is_operator(labels: &BTreeMap<String, String>) -> bool {
+    labels
+        .get(OPERATOR_LABEL)
+        .is_some_and(|value| !value.is_empty())
+}
+
+/// Makes the files of a release.
+///
+/// Operators and their files are taken in the order of their names. An image is kept if it has manifests, if an operator names it in
+/// `image-references`, if it is included, or if it is the [`BASE`]. Placeholders are replaced in files of operators that have
+/// `image-references`.
+///
+/// # Errors
+/// All [`Problem`]s, each with image and file.
+///
+/// Source: `docs/reference/cli.md`, "Release new".
+pub fn assemble(request: &Request) -> Result<Assembly, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let operators = operators(request, &mut problems);
+    let named: BTreeSet<&str> = operators
+        .iter()
+        .filter_map(|operator| operator.references.as_ref())
+        .flat_map(|references| references.tags.keys().map(String::as_str))
+        .collect();
+    let is_kept = |name: &str, image: &Image| {
+        let is_asked_for = name == BASE || request.include.contains(name);
+        image.manifests.is_some() || named.contains(name) || is_asked_for
+    };
+    let mut references = References {
+        name: request.metadata.version.to_string(),
+        annotations: request.annotations.clone(),
+        tags: BTreeMap::new(),
+    };
+    let mut warnings = Vec::new();
+    for (name, image) in &request.images {
+        if is_kept(name, image) {
+            let tag = tag(name, image, &mut warnings);
+            references.tags.insert(name.clone(), tag);
+        } else {
+            warnings.push(format!(
+                "image {name} is left out: it has no manifests, and no operator names it"
+            ));
+        }
+    }
+    let versions = components::versions(request, &references, &mut problems);
+
+    let mut made = Made::default();
+    for operator in &operators {
+        operator.add_files(request, &references, &versions, &mut made, &mut problems);
+    }
+    if let Some(verification) = &request.verification {
+        let source = Source::file(verification::FILE);
+        match verification.print() {
+            Ok(bytes) => made.add(verification::FILE, bytes, source, &mut problems),
+            Err(error) => problems.push(source.problem(Fault::Verification(error))),
+        }
+    }
+    if made.files.is_empty() && problems.is_empty() {
+        problems.push(Source::default().problem(Fault::NoOperator));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut files = made.files;
+    files.insert(METADATA_FILE.to_owned(), request.metadata.print());
+    files.insert(REFERENCES_FILE.to_owned(), references.print());
+    Ok(Assembly {
+        files,
+        references,
+        sources: made.sources,
+        warnings,
+    })
+}
+
+/// An image with manifests.
+struct Operator<'a> {
+    name: &'a str,
+    files: &'a Files,
+    references: Option<References>,
+}
+
+fn operators<'a>(request: &'a Request, problems: &mut Vec<Problem>) -> Vec<Operator<'a>> {
+    let mut operators = Vec::new();
+    for (name, image) in &request.images {
+        let Some(files) = &image.manifests else {
+            continue;
+        };
+        let has_manifests = files.keys().any(|file| is_manifest_file(file));
+        if !has_manifests {
+            problems.push(Source::image(name).problem(Fault::NoManifests));
+        }
+        let references = files
+            .get(REFERENCES_FILE)
+            .map(|bytes| References::parse(bytes));
+        let references = references.transpose().unwrap_or_else(|error| {
+            let source = Source::new(name, REFERENCES_FILE);
+            problems.push(source.problem(Fault::References(error)));
+            None
+        });
+        operators.push(Operator {
+            name,
+            files,
+            references,
+        });
+    }
+    operators
+}
+
+/// Files that are made, with all manifests in them.
+#[derive(Default)]
+struct Made {
+    files: Files,
+    sources: BTreeMap<String, Source>,
+    manifests: Vec<Manifest>,
+}
+
+impl Made {
+    /// Adds a file under its name in the release, or a numbered one where that is taken.
+    fn add(&mut self, name: &str, bytes: Vec<u8>, source: Source, problems: &mut Vec<Problem>) {
+        let mut free = name.to_owned();
+        let mut number = 1;
+        while self.files.contains_key(&free) {
+            number += 1;
+            free = numbered(name, number);
+        }
+        if is_manifest_file(&free) {
+            match Manifest::parse(&free, &bytes) {
+                Ok(manifests) => self.add_manifests(manifests, &source, problems),
+                Err(error) => problems.push(source.problem(Fault::Manifest(error))),
+            }
+        }
+        self.sources.insert(free.clone(), source);
+        self.files.insert(free, bytes);
+    }
+
+    fn add_manifests(&mut self, new: Vec<Manifest>, source: &Source, problems: &mut Vec<Problem>) {
+        for manifest in &new {
+            let is_same = |other: &&Manifest| {
+                other.id == manifest.id && other.selection().may_meet(&manifest.selection())
+            };
+            if let Some(other) = self.manifests.iter().find(is_same) {
+                let other = self.sources.get(&other.file).cloned().unwrap_or_default();
+                let id = Box::new(manifest.id.clone());
+                problems.push(source.problem(Fault::Twice { id, other }));
+            }
+        }
+        self.manifests.extend(new);
+    }
+}
+
+impl Operator<'_> {
+    fn add_files(
+        &self,
+        request: &Request,
+        references: &References,
+        versions: &Versions,
+        made: &mut Made,
+        problems: &mut Vec<Problem>,
+    ) {
+        let images = self.images(request, references, problems);
+        for (file, bytes) in self.files {
+            if file == REFERENCES_FILE {
+                continue;
+            }
+            let source = Source::new(self.name, file);
+            let bytes = match &images {
+                None => Ok(bytes.clone()),
+                Some(images) => versions.substitute(&images.substitute(bytes)),
+            };
+            match bytes {
+                Ok(bytes) => made.add(&name_in_release(self.name, file), bytes, source, problems),
+                Err(error) => problems.push(source.problem(Fault::Versions(error))),
+            }
+        }
+    }
+
+    /// Placeholders and pull specs; none where the operator names no images.
+    fn images<'a>(
+        &'a self,
+        request: &Request,
+        references: &'a References,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Images<'a>> {
+        let source = Source::new(self.name, REFERENCES_FILE);
+        let mut triples = Vec::new();
+        for (name, tag) in &self.references.as_ref()?.tags {
+            if let Some(image) = references.tags.get(name) {
+                triples.push((name.as_str(), tag.from.as_str(), image.from.as_str()));
+            } else if !request.allow_missing_images {
+                problems.push(source.problem(Fault::MissingImage(name.clone())));
+            }
+        }
+        match Images::new(triples) {
+            Ok(images) => Some(images),
+            Err(error) => {
+                problems.push(source.problem(Fault::Ambiguous(error)));
+                None
+            }
+        }
+    }
+}
+
+/// An image as the release names it.
+fn tag(name: &str, image: &Image, warnings: &mut Vec<String>) -> Tag {
+    let mut annotations = image.annotations.clone();
+    for key in COPIED_LABELS {
+        let label = image.labels.get(key).filter(|label| !label.is_empty());
+        let Some(label) = label else { continue };
+        if key == annotation::VERSIONS || key == annotation::VERSION_DISPLAY_NAMES {
+            let (kept, left_out) = components::allowed(label);
+            if !left_out.is_empty() {
+                let left_out = left_out.join(", ");
+                warnings.push(format!("image {name}: label {key}: not among the components that may be named, and left out: {left_out}"));
+            }
+            if !kept.is_empty() {
+                annotations.insert(key.to_owned(), kept);
+            }
+        } else {
+            annotations.insert(key.to_owned(), label.clone());
+        }
+    }
+    if image.is_override {
+        annotations.insert(annotation::OVERRIDE.to_owned(), "true".to_owned());
+    }
+    Tag {
+        from: image.pull_spec.to_string(),
+        annotations,
+    }
+}
+
+#[cfg(test)]
+mod tests;

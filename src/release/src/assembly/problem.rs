@@ -1,0 +1,129 @@
+//! What keeps images from being a release.
+
+use std::fmt;
+
+use crate::manifest::ObjectId;
+use crate::{component_versions, manifest, references, substitution, verification};
+
+/// A fault and the place that has it.
+#[derive(Debug)]
+pub struct Problem {
+    /// Image and file.
+    pub source: Source,
+    /// What is wrong there.
+    pub fault: Fault,
+}
+
+/// Where something comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Name of the image; empty for what the request brings.
+    pub image: String,
+    /// Name of the file there; empty for the image as a whole.
+    pub file: String,
+}
+
+/// What may be wrong with an image or a file.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// An image is labelled as an operator's, and has no manifests.
+    #[error("it is an operator's image, and has no manifests")]
+    NoManifests,
+    /// No image is an operator's.
+    #[error("no image is an operator's: the release would have no manifests")]
+    NoOperator,
+    /// `image-references` is wrong.
+    #[error("it names no images")]
+    References(#[source] references::Error),
+    /// An image that a manifest needs is not among those of the release.
+    #[error("no input image tag named {0:?}")]
+    MissingImage(String),
+    /// Two images have one placeholder.
+    #[error("{0}")]
+    Ambiguous(substitution::Ambiguous),
+    /// A version's placeholder is wrong.
+    #[error("{0}")]
+    Versions(substitution::Error),
+    /// An annotation or label names no versions.
+    #[error("{key} names no versions")]
+    ComponentVersions {
+        /// The annotation or label.
+        key: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: component_versions::Error,
+    },
+    /// Two images carry one component in two versions.
+    #[error("it has {component} {version}, and image {other} has {other_version}")]
+    Conflict {
+        /// The component.
+        component: String,
+        /// Its version here.
+        version: String,
+        /// Name of the other image.
+        other: String,
+        /// Its version there.
+        other_version: String,
+    },
+    /// A file is not one of manifests.
+    #[error("it is no list of manifests")]
+    Manifest(#[source] manifest::Error),
+    /// Two files describe one object for one cluster.
+    #[error("it describes {id}, and so does {other}")]
+    Twice {
+        /// The object.
+        id: Box<ObjectId>,
+        /// Where the other is.
+        other: Source,
+    },
+    /// Keyrings or stores are wrong.
+    #[error("no verification can be asked for")]
+    Verification(#[source] verification::Error),
+}
+
+impl Source {
+    pub(crate) fn new(image: &str, file: &str) -> Self {
+        Self {
+            image: image.to_owned(),
+            file: file.to_owned(),
+        }
+    }
+
+    pub(crate) fn image(image: &str) -> Self {
+        Self::new(image, "")
+    }
+
+    pub(crate) fn file(file: &str) -> Self {
+        Self::new("", file)
+    }
+
+    pub(crate) fn problem(&self, fault: Fault) -> Problem {
+        Problem {
+            source: self.clone(),
+            fault,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.image.as_str(), self.file.as_str()) {
+            ("", "") => f.write_str("release"),
+            ("", file) => write!(f, "file {file}"),
+            (image, "") => write!(f, "image {image}"),
+            (image, file) => write!(f, "image {image}, file {file}"),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.source, self.fault)
+    }
+}
+
+impl std::error::Error for Problem {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.fault)
+    }
+}

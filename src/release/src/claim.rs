@@ -1,0 +1,273 @@
+//! What a signature of an image says: its digest, and the name it was signed under.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+
+/// The only type of statement.
+const TYPE: &str = "atomic container signature";
+
+/// The statement that is signed.
+///
+/// Shape: JSON `{"critical":{"type":"atomic container signature","image":{"docker-manifest-digest":…},
+/// "identity":{"docker-reference":…}},"optional":{"creator":…,"timestamp":…}}`. `optional` and its fields may be missing; other fields
+/// are an error.
+/// Source: `docs/reference/cli.md`, "Signatures"; containers' atomic signature format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The image.
+    pub digest: Digest,
+    /// The name that it was signed under, such as `quay.io/example/release:1.2.3`. Never empty.
+    pub reference: String,
+    /// Program that signed it.
+    pub creator: Option<String>,
+    /// When it was signed, in seconds since 1970.
+    pub timestamp_secs: Option<i64>,
+}
+
+/// Why bytes are no claim about an image.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// They are no statement.
+    #[error("field {field}")]
+    Syntax {
+        /// Path of the field; `.` for the whole.
+        field: String,
+        /// What is wrong there.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The statement is of another type.
+    #[error("field critical.type: {0:?} is not {TYPE:?}")]
+    Type(String),
+    /// It names nothing.
+    #[error("field critical.identity.docker-reference is empty")]
+    NoReference,
+    /// It is about another image.
+    #[error("it is about {claimed}, and not about {expected}")]
+    OtherDigest {
+        /// What it is about.
+        claimed: Digest,
+        /// What was asked for.
+        expected: Digest,
+    },
+    /// It was signed under another name than was asked for.
+    #[error("it was signed as {claimed:?}, and not as {expected:?}")]
+    OtherReference {
+        /// The name that it was signed under.
+        claimed: String,
+        /// What was asked for.
+        expected: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    critical: WireCritical,
+    #[serde(default)]
+    optional: Option<WireOptional>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireCritical {
+    r#type: String,
+    image: WireImage,
+    identity: WireIdentity,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireImage {
+    #[serde(rename = "docker-manifest-digest")]
+    digest: Digest,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireIdentity {
+    #[serde(rename = "docker-reference")]
+    reference: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireOptional {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    creator: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timestamp: Option<i64>,
+}
+
+impl Claim {
+    /// Reads what was signed.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`], [`Error::Type`], [`Error::NoReference`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let mut json = serde_json::Deserializer::from_slice(bytes);
+        let wire: Wire = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            let field = error.path().to_string();
+            let source = error.into_inner();
+            Error::Syntax { field, source }
+        })?;
+        json.end().map_err(|source| Error::Syntax {
+            field: ".".to_owned(),
+            source,
+        })?;
+        let WireCritical {
+            r#type,
+            image,
+            identity,
+        } = wire.critical;
+        if r#type != TYPE {
+            return Err(Error::Type(r#type));
+        }
+        if identity.reference.is_empty() {
+            return Err(Error::NoReference);
+        }
+        let (creator, timestamp_secs) = wire
+            .optional
+            .map(|optional| (optional.creator, optional.timestamp))
+            .unwrap_or_default();
+        Ok(Self {
+            digest: image.digest,
+            reference: identity.reference,
+            creator,
+            timestamp_secs,
+        })
+    }
+
+    /// The bytes to sign, on one line.
+    pub fn print(&self) -> Vec<u8> {
+        let wire = Wire {
+            critical: WireCritical {
+                r#type: TYPE.to_owned(),
+                image: WireImage {
+                    digest: self.digest.clone(),
+                },
+                identity: WireIdentity {
+                    reference: self.reference.clone(),
+                },
+            },
+            optional: Some(WireOptional {
+                creator: self.creator.clone(),
+                timestamp: self.timestamp_secs,
+            }),
+        };
+        crate::json::print_line(&wire)
+    }
+
+    /// Whether it is about this image, and signed under this name if one is asked for.
+    ///
+    /// # Errors
+    /// [`Error::OtherDigest`], [`Error::OtherReference`].
+    pub fn check(&self, digest: &Digest, reference: Option<&str>) -> Result<(), Error> {
+        if self.digest != *digest {
+            return Err(Error::OtherDigest {
+                claimed: self.digest.clone(),
+                expected: digest.clone(),
+            });
+        }
+        match reference {
+            Some(expected) if expected != self.reference => Err(Error::OtherReference {
+                claimed: self.reference.clone(),
+                expected: expected.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn statement() -> String {
+        format!(
+            r#"{{"critical":{{"type":"{TYPE}","image":{{"docker-manifest-digest":"{DIGEST}"}},"identity":{{"docker-reference":"quay.io/r:1"}}}},"optional":{{"creator":"x","timestamp":1}}}}"#
+        )
+    }
+
+    #[test]
+    fn statement_is_read() {
+        let claim = Claim::parse(statement().as_bytes()).unwrap();
+        assert_eq!(claim.digest, Digest::of(b""));
+        assert_eq!(claim.reference, "quay.io/r:1");
+        assert_eq!(claim.creator.as_deref(), Some("x"));
+        assert_eq!(claim.timestamp_secs, Some(1));
+        let no_optional = statement().replace(r#","optional":{"creator":"x","timestamp":1}"#, "");
+        assert!(Claim::parse(no_optional.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn error_names_the_field() {
+        for (from, to, expected) in [
+            (TYPE, "atomic", "field critical.type: \"atomic\" is not"),
+            (
+                "quay.io/r:1",
+                "",
+                "field critical.identity.docker-reference is empty",
+            ),
+            (
+                DIGEST,
+                "sha256:0",
+                "field critical.image.docker-manifest-digest",
+            ),
+            ("\"critical\"", "\"critical2\"", "field critical2"),
+            ("\"image\"", "\"image2\"", "field critical"),
+            ("{\"creator", "[{\"creator", "field optional"),
+            ("\"optional\":", "\"extra\":{},\"optional\":", "field extra"),
+            ("\"type\":", "\"extra\":{},\"type\":", "field critical"),
+            (
+                "\"creator\":",
+                "\"extra\":{},\"creator\":",
+                "field optional",
+            ),
+        ] {
+            let text = statement().replacen(from, to, 1);
+            let error = Claim::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+        let two = statement() + "{}";
+        assert!(Claim::parse(two.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn claim_is_about_one_image_and_one_name() {
+        let claim = Claim::parse(statement().as_bytes()).unwrap();
+        assert!(claim.check(&Digest::of(b""), None).is_ok());
+        assert!(claim.check(&Digest::of(b""), Some("quay.io/r:1")).is_ok());
+        let error = claim.check(&Digest::of(b"x"), None).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("it is about {DIGEST}"))
+        );
+        let error = claim
+            .check(&Digest::of(b""), Some("quay.io/r:2"))
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "it was signed as \"quay.io/r:1\", and not as \"quay.io/r:2\""
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(
+            bytes in proptest::collection::vec(any::<u8>(), 0..9),
+            reference in "\\PC{1,20}",
+            creator in proptest::option::of("\\PC*"),
+            timestamp_secs in proptest::option::of(any::<i64>()),
+        ) {
+            let claim = Claim { digest: Digest::of(&bytes), reference, creator, timestamp_secs };
+            prop_assert_eq!(Claim::parse(&claim.print()).unwrap(), claim);
+        }
+    }
+}

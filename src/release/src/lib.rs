@@ -1,0 +1,59 @@
+//! Thinking about releases: what a release image holds, how one is assembled from operators' manifests, and what a signature says.
+//!
+//! It must not know: registries, image layers, keys, clocks, or what a manifest does to a cluster. Bytes and values in, values out.
+//!
+//! - [`digest`], [`pull_spec`]: names of images
+//! - [`version`], [`metadata`]: what a release is called and which releases lead to it
+//! - [`manifest`], [`order`]: manifests of a file, and where a file stands in the order of application
+//! - [`selection`]: which clusters a manifest is for
+//! - [`references`], [`component_versions`]: the images of a release and the versions that they carry
+//! - [`substitution`]: placeholders of images and versions in manifests
+//! - [`payload`]: the files of a release image, read
+//! - [`assembly`]: the files of a release image, made
+//! - [`claim`]: what a signature of an image says
+//! - [`verification`]: whose signatures a cluster asks for
+
+pub mod assembly;
+pub mod claim;
+pub mod component_versions;
+pub mod digest;
+mod json;
+pub mod manifest;
+pub mod metadata;
+pub mod order;
+pub mod payload;
+pub mod pull_spec;
+pub mod references;
+pub mod selection;
+pub mod substitution;
+pub mod verification;
+pub mod version;
+
+pub use digest::Digest;
+pub use manifest::Manifest;
+pub use metadata::Metadata;
+pub use payload::Payload;
+pub use pull_spec::PullSpec;
+pub use references::References;
+pub use version::Version;
+
+/// Folder of a release image that holds its files.
+pub const RELEASE_MANIFESTS: &str = "release-manifests";
+
+/// Folder of an operator's image that holds its manifests.
+pub const MANIFESTS: &str = "manifests";
+
+/// File of a release that says what it is called and which releases lead to it.
+pub const METADATA_FILE: &str = "release-metadata";
+
+/// File of a release, and of an operator, that names images.
+pub const REFERENCES_FILE: &str = "image-references";
+
+/// Image label of an operator: any value that is not empty.
+pub const OPERATOR_LABEL: &str = "io.openshift.release.operator";
+
+/// Image label of a release: its version.
+pub const RELEASE_LABEL: &str = "io.openshift.release";
+
+/// Image label of a release: digest of the image that it stands on.
+pub const BASE_LABEL: &str = "io.openshift.release.base-image-digest";

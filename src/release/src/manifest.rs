@@ -1,0 +1,192 @@
+//! Manifests: the objects that a file describes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+
+use serde_json::Value;
+use serde_saphyr::UserMessageFormatter;
+
+use crate::selection::Selection;
+
+/// An object that a file describes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// Name of its file.
+    pub file: String,
+    /// Which document of the file it is, from 1; empty ones do not count.
+    pub document: usize,
+    /// Which object it is.
+    pub id: ObjectId,
+    /// Version of its API, without the group.
+    pub api_version: String,
+    /// All of it.
+    pub object: Value,
+}
+
+/// What tells one object of a cluster from all others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; empty for objects of the cluster.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+/// Why a file's content is not a list of manifests.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is not UTF-8.
+    #[error("it is not UTF-8")]
+    Utf8(#[source] std::str::Utf8Error),
+    /// It is not YAML, or not JSON if the file is named so.
+    #[error("line {line}: {message}")]
+    Syntax {
+        /// Line, from 1; 0 where it is not known.
+        line: u64,
+        /// What is wrong there.
+        message: String,
+    },
+    /// A document is no map.
+    #[error("document {document} is no object")]
+    NoObject {
+        /// Which one, from 1.
+        document: usize,
+    },
+    /// A document lacks a field that each manifest has, or it is no text, or empty.
+    #[error("document {document}: field {field} is missing or no text")]
+    Field {
+        /// Which one, from 1.
+        document: usize,
+        /// Path of the field.
+        field: &'static str,
+    },
+    /// Two documents describe one object.
+    #[error("documents {first} and {second} both describe {id}")]
+    Twice {
+        /// The first, from 1.
+        first: usize,
+        /// The other.
+        second: usize,
+        /// The object.
+        id: Box<ObjectId>,
+    },
+}
+
+impl Manifest {
+    /// Reads the manifests of a file, in its order. Empty documents and `null` are passed over.
+    ///
+    /// Shape: YAML with any number of documents; JSON with one where the name ends in `.json`. Each has `apiVersion`, `kind` and
+    /// `metadata.name`. Plain `yes`, `no`, `on` and `off` are booleans, as Kubernetes reads YAML.
+    ///
+    /// # Errors
+    /// [`Error`], of the first document that is wrong.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Vec<Self>, Error> {
+        let text = std::str::from_utf8(bytes).map_err(Error::Utf8)?;
+        let mut manifests: Vec<Self> = Vec::new();
+        for (index, object) in documents(file, text)?.into_iter().enumerate() {
+            let document = index + 1;
+            let manifest = Self::read(file, document, object)?;
+            if let Some(first) = manifests.iter().find(|other| other.id == manifest.id) {
+                return Err(Error::Twice {
+                    first: first.document,
+                    second: document,
+                    id: Box::new(manifest.id),
+                });
+            }
+            manifests.push(manifest);
+        }
+        Ok(manifests)
+    }
+
+    fn read(file: &str, document: usize, object: Value) -> Result<Self, Error> {
+        if !object.is_object() {
+            return Err(Error::NoObject { document });
+        }
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let required = |pointer, field| {
+            text(pointer)
+                .filter(|text| !text.is_empty())
+                .ok_or(Error::Field { document, field })
+        };
+        let api_version = required("/apiVersion", "apiVersion")?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let id = ObjectId {
+            group: group.to_owned(),
+            kind: required("/kind", "kind")?.to_owned(),
+            namespace: text("/metadata/namespace").unwrap_or_default().to_owned(),
+            name: required("/metadata/name", "metadata.name")?.to_owned(),
+        };
+        Ok(Self {
+            file: file.to_owned(),
+            document,
+            id,
+            api_version: version.to_owned(),
+            object,
+        })
+    }
+
+    /// A text at this place of the object, such as `/data/key`.
+    pub fn text(&self, pointer: &str) -> Option<&str> {
+        self.object.pointer(pointer)?.as_str()
+    }
+
+    /// Its annotations, as far as they are texts.
+    pub fn annotations(&self) -> BTreeMap<&str, &str> {
+        let annotations = self.object.pointer("/metadata/annotations");
+        let all = annotations.and_then(Value::as_object).into_iter().flatten();
+        all.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+            .collect()
+    }
+
+    /// Which clusters it is for.
+    pub fn selection(&self) -> Selection<'_> {
+        Selection::of(&self.annotations())
+    }
+}
+
+/// The documents of a text that are not empty.
+fn documents(file: &str, text: &str) -> Result<Vec<Value>, Error> {
+    if Path::new(file).extension() == Some(OsStr::new("json")) {
+        return match serde_json::from_str(text) {
+            Ok(value) => Ok(vec![value]),
+            Err(error) => Err(Error::Syntax {
+                line: error.line() as u64,
+                message: error.to_string(),
+            }),
+        };
+    }
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| Error::Syntax {
+        line: error.location().map_or(0, |location| location.line()),
+        message: error.render_with_formatter(&UserMessageFormatter),
+    })
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            group,
+            kind,
+            namespace,
+            name,
+        } = self;
+        f.write_str(kind)?;
+        if !group.is_empty() {
+            write!(f, ".{group}")?;
+        }
+        if namespace.is_empty() {
+            write!(f, " {name}")
+        } else {
+            write!(f, " {namespace}/{name}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

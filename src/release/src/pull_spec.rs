@@ -1,0 +1,131 @@
+//! Where an image is, by digest.
+
+use std::fmt;
+use std::str::FromStr;
+
+use oci_spec::distribution::Reference;
+
+use crate::digest::{self, Digest};
+
+/// A pull spec that names an image by digest: `registry/repository[:tag]@sha256:…`.
+///
+/// The text is kept as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullSpec {
+    text: String,
+    digest: Digest,
+}
+
+/// Why a text is no pull spec by digest.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// It names no image at all.
+    #[error("{text:?} is no pull spec")]
+    Reference {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        #[source]
+        source: oci_spec::distribution::ParseError,
+    },
+    /// It has a tag only.
+    #[error("{text:?} names no digest")]
+    NoDigest {
+        /// The text.
+        text: String,
+    },
+    /// Its digest is not one of SHA-256.
+    #[error("{text:?} names another digest than one of SHA-256")]
+    Digest {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        #[source]
+        source: digest::Error,
+    },
+}
+
+impl PullSpec {
+    /// The pull spec of a digest in a repository, such as `quay.io/example/mcd`.
+    ///
+    /// # Errors
+    /// [`Error::Reference`]: the repository is none.
+    pub fn new(repository: &str, digest: &Digest) -> Result<Self, Error> {
+        format!("{repository}@{digest}").parse()
+    }
+
+    /// What the text was.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The image's digest.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+}
+
+impl FromStr for PullSpec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let reference = text
+            .parse::<Reference>()
+            .map_err(|source| Error::Reference {
+                text: text.to_owned(),
+                source,
+            })?;
+        let digest = reference.digest().ok_or_else(|| Error::NoDigest {
+            text: text.to_owned(),
+        })?;
+        let digest = digest.parse().map_err(|source| Error::Digest {
+            text: text.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            text: text.to_owned(),
+            digest,
+        })
+    }
+}
+
+impl fmt::Display for PullSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_kept_and_the_digest_is_known() {
+        let digest = Digest::of(b"image");
+        for repository in [
+            "quay.io/example/mcd",
+            "10.0.0.1:5000/mcd",
+            "quay.io/example/mcd:v1",
+            "mcd",
+        ] {
+            let spec = PullSpec::new(repository, &digest).unwrap();
+            assert_eq!(spec.to_string(), format!("{repository}@{digest}"));
+            assert_eq!(spec.digest(), &digest);
+        }
+    }
+
+    #[test]
+    fn error_names_the_text() {
+        let sha512 = format!("quay.io/mcd@sha512:{}", "0".repeat(128));
+        for (text, expected) in [
+            ("", "\"\" is no pull spec"),
+            ("quay.io/UP", "\"quay.io/UP\" is no pull spec"),
+            ("quay.io/mcd:v1", "\"quay.io/mcd:v1\" names no digest"),
+            ("quay.io/mcd@sha256:0", "is no pull spec"),
+            (&sha512, "another digest than one of SHA-256"),
+        ] {
+            let error = text.parse::<PullSpec>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
