@@ -9,6 +9,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
+use nix::unistd::Pid;
+
 use super::ptrace::Entry;
 
 /// Longest path that Linux takes, with its end.
@@ -193,7 +195,7 @@ pub(crate) fn picked() -> impl Iterator<Item = (i64, Pick)> {
 
 impl Call {
     /// The call that a thread stands before; none if it changes nothing after all.
-    pub(crate) fn of(pid: i32, entry: &Entry) -> Option<Self> {
+    pub(crate) fn of(pid: Pid, entry: &Entry) -> Option<Self> {
         let (_, name, form, pick) = CALLS.iter().find(|(number, ..)| *number == entry.number)?;
         if let Pick::Creating { flags } = pick {
             let flags = entry.arguments.get(usize::try_from(*flags).ok()?)?;
@@ -265,17 +267,17 @@ impl Call {
 }
 
 /// Bytes in the parts that an array of `struct iovec` names.
-fn length(pid: i32, parts: u64, count: u64) -> u64 {
+fn length(pid: Pid, parts: u64, count: u64) -> u64 {
     let lengths = (0..count.min(PARTS_MAX)).filter_map(|part| word(pid, parts + 16 * part + 8));
     lengths.sum()
 }
 
 /// A path argument; what cannot be read is shown as that.
-fn path(pid: i32, address: u64) -> String {
+fn path(pid: Pid, address: u64) -> String {
     text(pid, address).unwrap_or_else(|| "?".to_owned())
 }
 
-fn at(pid: i32, directory: u64, address: u64) -> String {
+fn at(pid: Pid, directory: u64, address: u64) -> String {
     let path = path(pid, address);
     // The kernel takes the lower half: -100 is AT_FDCWD.
     if path.starts_with('/') || directory & 0xffff_ffff == 0xffff_ff9c {
@@ -284,23 +286,23 @@ fn at(pid: i32, directory: u64, address: u64) -> String {
     format!("{}/{path}", descriptor(pid, directory))
 }
 
-fn descriptor(pid: i32, number: u64) -> String {
+fn descriptor(pid: Pid, number: u64) -> String {
     target(pid, number).map_or_else(|| "?".to_owned(), |path| path.display().to_string())
 }
 
-fn target(pid: i32, number: u64) -> Option<PathBuf> {
+fn target(pid: Pid, number: u64) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/fd/{}", number & 0xffff_ffff)).ok()
 }
 
 /// The file behind a descriptor; none for a pipe, socket or device, whose content nobody keeps.
-fn file(pid: i32, number: u64) -> Option<String> {
+fn file(pid: Pid, number: u64) -> Option<String> {
     let kind = fs::metadata(format!("/proc/{pid}/fd/{}", number & 0xffff_ffff))
         .ok()?
         .file_type();
     (kind.is_file() || kind.is_dir()).then(|| descriptor(pid, number))
 }
 
-fn text(pid: i32, address: u64) -> Option<String> {
+fn text(pid: Pid, address: u64) -> Option<String> {
     let mut bytes = bytes(pid, address, PATH_MAX);
     let end = bytes.iter().position(|byte| *byte == 0)?;
     bytes.truncate(end);
@@ -308,7 +310,7 @@ fn text(pid: i32, address: u64) -> Option<String> {
 }
 
 /// At most so many bytes of the program's memory: what is read may end with the mapping.
-fn bytes(pid: i32, address: u64, max: u64) -> Vec<u8> {
+fn bytes(pid: Pid, address: u64, max: u64) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(max).unwrap_or_default()];
     let read = File::open(format!("/proc/{pid}/mem"))
         .and_then(|memory| memory.read_at(&mut bytes, address));
@@ -316,7 +318,7 @@ fn bytes(pid: i32, address: u64, max: u64) -> Vec<u8> {
     bytes
 }
 
-fn word(pid: i32, address: u64) -> Option<u64> {
+fn word(pid: Pid, address: u64) -> Option<u64> {
     let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
     let mut bytes = [0; 8];
     memory.read_exact_at(&mut bytes, address).ok()?;

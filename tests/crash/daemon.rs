@@ -25,8 +25,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::host::Pod;
 use lab::tree::Overlay;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use observer::host::Fact;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use testbed::config::{Config, File};
 use testbed::logs;
@@ -125,7 +126,7 @@ pub(crate) async fn run(victim: Victim) -> Result<String> {
     let images = [image("crash-daemon-0")?, image("crash-daemon-1")?];
     let daemon = cluster.daemon(NODE)?;
     daemon.hold();
-    daemon.signal(Signal::TERM)?;
+    daemon.signal(Signal::SIGTERM)?;
     let mut suite = Suite {
         cluster,
         images,
@@ -341,11 +342,11 @@ impl Suite {
 }
 
 /// Waits for the next life of the daemon; the process that waits to begin it.
-async fn held(pod: &Pod) -> Result<i32> {
+async fn held(pod: &Pod) -> Result<Pid> {
     let until = Instant::now() + BORN_WITHIN;
     loop {
         if let Some(pid) = pod.held() {
-            return Ok(pid.as_raw_nonzero().get());
+            return Ok(pid);
         }
         ensure!(Instant::now() < until, "the daemon does not come back");
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -360,19 +361,18 @@ fn is_done(target: String) -> End {
 }
 
 /// Ends a life that nobody ends any more.
-async fn end_when_done(objects: Objects, end: End, pid: i32) -> Result<()> {
+async fn end_when_done(objects: Objects, end: End, pid: Pid) -> Result<()> {
     let until = Instant::now() + LIFE_MAX;
-    let pid = Pid::from_raw(pid).context("no process")?;
     loop {
         if end(&objects.node(NODE).await?) {
             tokio::time::sleep(REST).await;
             // It may have been killed meanwhile.
-            kill_process(pid, Signal::TERM).ok();
+            kill(pid, Signal::SIGTERM).ok();
             return Ok(());
         }
         if Instant::now() > until {
             let says = objects::says(&objects.node(NODE).await?);
-            kill_process(pid, Signal::KILL).ok();
+            kill(pid, Signal::SIGKILL).ok();
             bail!("a daemon that nobody kills does not come to an end: {says}");
         }
         tokio::time::sleep(Duration::from_millis(300)).await;

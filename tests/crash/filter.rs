@@ -24,10 +24,7 @@ pub(crate) fn install(command: &mut Command) {
             filter: program.as_ptr().cast_mut(),
         };
         let (set, filter) = (libc::SECCOMP_SET_MODE_FILTER, &raw const fprog);
-        #[expect(
-            unsafe_code,
-            reason = "seccomp has no safe form in any crate of this workspace"
-        )]
+        #[expect(unsafe_code, reason = "nix has no seccomp")]
         // SAFETY: the kernel reads the filter, which lives until it returns.
         match unsafe { libc::syscall(libc::SYS_seccomp, set, 0, filter) } {
             0 => Ok(()),

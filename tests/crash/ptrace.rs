@@ -1,22 +1,26 @@
 //! The few requests of ptrace(2) that the tracer makes.
 #![expect(
     unsafe_code,
-    reason = "ptrace has no safe form in any crate of this workspace"
+    reason = "nix has neither PTRACE_LISTEN nor the members of `struct ptrace_syscall_info`"
 )]
 
-use std::io;
+use std::ptr;
 
 use anyhow::{Context as _, Result, bail};
-use libc::{c_int, c_void, pid_t};
+use nix::errno::Errno;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{self, Signal};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 
 /// Follows threads and children, tells calls from signals, and leaves nothing behind if we die.
-const OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
-    | libc::PTRACE_O_TRACECLONE
-    | libc::PTRACE_O_TRACEFORK
-    | libc::PTRACE_O_TRACEVFORK
-    | libc::PTRACE_O_TRACEEXEC
-    | libc::PTRACE_O_TRACESECCOMP
-    | libc::PTRACE_O_EXITKILL;
+const OPTIONS: Options = Options::PTRACE_O_TRACESYSGOOD
+    .union(Options::PTRACE_O_TRACECLONE)
+    .union(Options::PTRACE_O_TRACEFORK)
+    .union(Options::PTRACE_O_TRACEVFORK)
+    .union(Options::PTRACE_O_TRACEEXEC)
+    .union(Options::PTRACE_O_TRACESECCOMP)
+    .union(Options::PTRACE_O_EXITKILL);
 
 /// What was reported of a process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +39,7 @@ pub(crate) enum Stop {
     /// Before or after a call, as it was asked to.
     Call,
     /// A signal is to be delivered.
-    Signal(c_int),
+    Signal(Signal),
     /// It was stopped as a job is.
     Job,
     /// It became another program.
@@ -54,44 +58,41 @@ pub(crate) struct Entry {
 }
 
 /// Begins to trace a process, which goes on meanwhile.
-pub(crate) fn seize(pid: pid_t) -> Result<()> {
-    request(libc::PTRACE_SEIZE, pid, 0, OPTIONS as usize).context("cannot trace the program")
+pub(crate) fn seize(pid: Pid) -> Result<()> {
+    ptrace::seize(pid, OPTIONS).context("cannot trace the program")
 }
 
-/// Lets a thread go on to the next call that the filter picks, with a signal or 0.
-pub(crate) fn go_on(pid: pid_t, signal: c_int) -> Result<()> {
-    let signal = usize::try_from(signal).context("a signal below zero")?;
-    tolerant(request(libc::PTRACE_CONT, pid, 0, signal))
+/// Lets a thread go on to the next call that the filter picks, with a signal if there is one.
+pub(crate) fn go_on(pid: Pid, signal: Option<Signal>) -> Result<()> {
+    tolerant(ptrace::cont(pid, signal))
 }
 
 /// Lets a thread go on to the end of the call that it stands before, or else to the next call, with a
-/// signal or 0.
-pub(crate) fn go_to_call(pid: pid_t, signal: c_int) -> Result<()> {
-    let signal = usize::try_from(signal).context("a signal below zero")?;
-    tolerant(request(libc::PTRACE_SYSCALL, pid, 0, signal))
+/// signal if there is one.
+pub(crate) fn go_to_call(pid: Pid, signal: Option<Signal>) -> Result<()> {
+    tolerant(ptrace::syscall(pid, signal))
 }
 
 /// Has a thread stop wherever it is.
-pub(crate) fn interrupt(pid: pid_t) -> Result<()> {
-    tolerant(request(libc::PTRACE_INTERRUPT, pid, 0, 0))
+pub(crate) fn interrupt(pid: Pid) -> Result<()> {
+    tolerant(ptrace::interrupt(pid))
 }
 
 /// Leaves a thread stopped as a job until it is continued as one.
-pub(crate) fn listen(pid: pid_t) -> Result<()> {
-    tolerant(request(libc::PTRACE_LISTEN, pid, 0, 0))
+pub(crate) fn listen(pid: Pid) -> Result<()> {
+    let nothing = ptr::null_mut::<libc::c_void>();
+    // SAFETY: the request reads and writes no memory of this program.
+    let done = unsafe { libc::ptrace(libc::PTRACE_LISTEN, pid.as_raw(), nothing, nothing) };
+    tolerant(Errno::result(done).map(drop))
 }
 
 /// Where a thread stands that was stopped at a call: before it, or after it with what it returned, of
 /// which a negative one is an error. One that was killed meanwhile stands nowhere, and is reported gone.
-pub(crate) fn call(pid: pid_t) -> Result<Option<std::result::Result<Entry, i64>>> {
-    // SAFETY: all zeros is a value of this structure of integers.
-    let mut info: libc::ptrace_syscall_info = unsafe { std::mem::zeroed() };
-    let size = size_of_val(&info);
-    let address = &raw mut info as usize;
-    match request(libc::PTRACE_GET_SYSCALL_INFO, pid, size, address) {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+pub(crate) fn call(pid: Pid) -> Result<Option<std::result::Result<Entry, i64>>> {
+    let info = match ptrace::syscall_info(pid) {
+        Err(Errno::ESRCH) => return Ok(None),
         asked => asked.context("cannot ask where the program stands")?,
-    }
+    };
     let entry = |number: u64, arguments| Entry {
         number: number.cast_signed(),
         arguments,
@@ -114,64 +115,49 @@ pub(crate) fn call(pid: pid_t) -> Result<Option<std::result::Result<Entry, i64>>
 }
 
 /// Waits for the next report of anything this thread traces; none if it traces nothing any more.
-pub(crate) fn wait() -> Result<Option<(pid_t, Status)>> {
-    let mut status = 0;
+pub(crate) fn wait() -> Result<Option<(Pid, Status)>> {
+    // Children of other threads are left to them.
+    let which = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
     loop {
-        // SAFETY: the kernel writes one integer to where it is told. Children of other threads are
-        // left to them.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
-        match pid {
-            -1 => match io::Error::last_os_error() {
-                error if error.raw_os_error() == Some(libc::EINTR) => {}
-                error if error.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
-                error => return Err(error).context("cannot wait for the program"),
-            },
-            pid => return Ok(Some((pid, understand(status)))),
+        let status = match waitpid(None, Some(which)) {
+            Err(Errno::EINTR) => continue,
+            Err(Errno::ECHILD) => return Ok(None),
+            waited => waited.context("cannot wait for the program")?,
+        };
+        if let Some(pid) = status.pid() {
+            return Ok(Some((pid, understand(status))));
         }
     }
 }
 
-fn understand(status: c_int) -> Status {
-    if !libc::WIFSTOPPED(status) {
-        return Status::Gone;
-    }
-    let signal = libc::WSTOPSIG(status);
-    Status::Stopped(match status >> 16 {
-        0 if signal == libc::SIGTRAP | 0x80 => Stop::Call,
-        0 => Stop::Signal(signal),
-        libc::PTRACE_EVENT_SECCOMP => Stop::Before,
-        libc::PTRACE_EVENT_EXEC => Stop::Exec,
-        libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => Stop::Job,
-        _ => Stop::Event,
+fn understand(status: WaitStatus) -> Status {
+    Status::Stopped(match status {
+        WaitStatus::PtraceSyscall(_) => Stop::Call,
+        WaitStatus::Stopped(_, signal) => Stop::Signal(signal),
+        WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_SECCOMP) => Stop::Before,
+        WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXEC) => Stop::Exec,
+        WaitStatus::PtraceEvent(_, signal, libc::PTRACE_EVENT_STOP)
+            if signal != Signal::SIGTRAP =>
+        {
+            Stop::Job
+        }
+        WaitStatus::PtraceEvent(..) => Stop::Event,
+        WaitStatus::Exited(..)
+        | WaitStatus::Signaled(..)
+        | WaitStatus::Continued(_)
+        | WaitStatus::StillAlive => return Status::Gone,
     })
 }
 
-fn request(
-    request: libc::c_uint,
-    pid: pid_t,
-    address: usize,
-    data: usize,
-) -> Result<(), io::Error> {
-    // SAFETY: none of these requests writes to this program's memory, but for the one that is given
-    // a structure of the size it is told.
-    let done = unsafe { libc::ptrace(request, pid, address as *mut c_void, data as *mut c_void) };
-    if done == -1 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
 /// A thread that was killed meanwhile is gone, which [`wait`] reports.
-fn tolerant(done: Result<(), io::Error>) -> Result<()> {
+fn tolerant(done: nix::Result<()>) -> Result<()> {
     match done {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        Err(Errno::ESRCH) => Ok(()),
         done => done.context("cannot trace the program any further"),
     }
 }
 
 /// Sends SIGKILL to a process. One that is gone already is no error.
-pub(crate) fn kill(pid: pid_t) {
-    // SAFETY: a signal to another process.
-    unsafe { libc::kill(pid, libc::SIGKILL) };
+pub(crate) fn kill(pid: Pid) {
+    signal::kill(pid, Signal::SIGKILL).ok();
 }

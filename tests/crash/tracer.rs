@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::Host;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use super::call::Call;
 use super::filter;
@@ -105,7 +107,7 @@ pub(crate) fn run(host: &Host, words: &[&str], decide: &mut Decide<'_>) -> Resul
 ///
 /// As those of [`run`].
 pub(crate) fn attach(
-    leader: i32,
+    leader: Pid,
     let_go: impl FnOnce() -> Result<()> + Send,
     decide: &mut Decide<'_>,
 ) -> Result<Ended> {
@@ -148,14 +150,14 @@ enum Origin {
 }
 
 struct Run {
-    leader: i32,
+    leader: Pid,
     origin: Origin,
     /// Whether the process is the program yet.
     has_begun: bool,
     /// All processes and threads.
-    alive: BTreeSet<i32>,
+    alive: BTreeSet<Pid>,
     /// Calls that are being done, by thread.
-    under_way: BTreeMap<i32, Call>,
+    under_way: BTreeMap<Pid, Call>,
     /// Calls that changed something since the last point.
     done: Vec<Call>,
     /// Whether it was killed, and what is alive is only left to end.
@@ -171,7 +173,7 @@ impl Run {
         Ok(Self::of(leader, BTreeSet::from([leader]), Origin::Ours))
     }
 
-    fn join(leader: i32) -> Result<Self> {
+    fn join(leader: Pid) -> Result<Self> {
         let mut alive = BTreeSet::new();
         loop {
             // A thread that is seized has those that it starts traced; one that is not may start another.
@@ -179,7 +181,7 @@ impl Run {
             // One that has ended meanwhile has none, and nothing more is to be followed.
             let tasks = fs::read_dir(format!("/proc/{leader}/task"));
             for task in tasks.into_iter().flatten().flatten() {
-                let pid = task.file_name().to_string_lossy().parse()?;
+                let pid = Pid::from_raw(task.file_name().to_string_lossy().parse()?);
                 if alive.insert(pid) && ptrace::seize(pid).is_ok() {
                     is_all = false;
                     ptrace::interrupt(pid)?;
@@ -191,7 +193,7 @@ impl Run {
         }
     }
 
-    fn of(leader: i32, alive: BTreeSet<i32>, origin: Origin) -> Self {
+    fn of(leader: Pid, alive: BTreeSet<Pid>, origin: Origin) -> Self {
         Self {
             leader,
             origin,
@@ -210,7 +212,7 @@ impl Run {
         Ok(self)
     }
 
-    fn reported(&mut self, pid: i32, status: Status, decide: &mut Decide<'_>) -> Result<()> {
+    fn reported(&mut self, pid: Pid, status: Status, decide: &mut Decide<'_>) -> Result<()> {
         let stop = match status {
             Status::Gone => {
                 self.alive.remove(&pid);
@@ -227,18 +229,18 @@ impl Run {
                 Err(_) if self.is_killed => Ok(()),
                 Err(error) => Err(error),
             },
-            Stop::Signal(signal) => self.resume(pid, signal),
+            Stop::Signal(signal) => self.resume(pid, Some(signal)),
             Stop::Job => ptrace::listen(pid),
             Stop::Exec => {
                 self.has_begun = true;
-                self.resume(pid, 0)
+                self.resume(pid, None)
             }
-            Stop::Event => self.resume(pid, 0),
+            Stop::Event => self.resume(pid, None),
         }
     }
 
-    /// Lets a thread go on to where it is stopped next, with a signal or 0.
-    fn resume(&self, pid: i32, signal: i32) -> Result<()> {
+    /// Lets a thread go on to where it is stopped next, with a signal if there is one.
+    fn resume(&self, pid: Pid, signal: Option<Signal>) -> Result<()> {
         match self.origin {
             Origin::Ours => ptrace::go_on(pid, signal),
             Origin::Others => ptrace::go_to_call(pid, signal),
@@ -246,16 +248,16 @@ impl Run {
     }
 
     /// The call that a thread stands before, if it counts.
-    fn counted(&self, pid: i32, entry: &Entry) -> Option<Call> {
+    fn counted(&self, pid: Pid, entry: &Entry) -> Option<Call> {
         let call = self.has_begun.then(|| Call::of(pid, entry)).flatten()?;
         // What `mcd-os` and its children write there are requests for an image, which change nothing.
         let only_reads = self.origin == Origin::Ours && call.name.starts_with("write");
         (!only_reads || !call.is_to_socket()).then_some(call)
     }
 
-    fn before(&mut self, pid: i32, entry: &Entry, decide: &mut Decide<'_>) -> Result<()> {
+    fn before(&mut self, pid: Pid, entry: &Entry, decide: &mut Decide<'_>) -> Result<()> {
         let Some(call) = self.counted(pid, entry) else {
-            return self.resume(pid, 0);
+            return self.resume(pid, None);
         };
         // A point is where something was changed since the last one.
         if !self.done.is_empty() && !self.is_killed {
@@ -273,16 +275,16 @@ impl Run {
             }
         }
         self.under_way.insert(pid, call);
-        ptrace::go_to_call(pid, 0)
+        ptrace::go_to_call(pid, None)
     }
 
-    fn after(&mut self, pid: i32, returned: i64) -> Result<()> {
+    fn after(&mut self, pid: Pid, returned: i64) -> Result<()> {
         if let Some(call) = self.under_way.remove(&pid)
             && returned >= 0
         {
             self.done.push(call);
         }
-        self.resume(pid, 0)
+        self.resume(pid, None)
     }
 
     fn kill(&mut self) {
@@ -296,7 +298,7 @@ impl Run {
 
     /// Whether a process dies with the program. systemd sends SIGTERM to what a killed service leaves;
     /// libostree has a child that ignores it, because it has to thaw a file system.
-    fn is_doomed(&self, pid: i32) -> bool {
+    fn is_doomed(&self, pid: Pid) -> bool {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let field = |name| {
             status
@@ -305,20 +307,21 @@ impl Run {
                 .map(str::trim)
         };
         let ignored = field("SigIgn:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
-        let of_leader = field("Tgid:").and_then(|tgid| tgid.parse().ok()) == Some(self.leader);
-        of_leader || ignored.unwrap_or_default() & (1 << (libc::SIGTERM - 1)) == 0
+        let of_leader =
+            field("Tgid:").and_then(|tgid| tgid.parse().ok()) == Some(self.leader.as_raw());
+        of_leader || ignored.unwrap_or_default() & (1 << (Signal::SIGTERM as u32 - 1)) == 0
     }
 }
 
 /// The process id, on this machine, of the one child that the shell outside has.
-fn only_child(outer: &Child) -> Result<i32> {
+fn only_child(outer: &Child) -> Result<Pid> {
     let list = format!("/proc/{0}/task/{0}/children", outer.id());
     let until = Instant::now() + THERE_WITHIN;
     loop {
         // The shell outside is nsenter before, which has none.
         let children = fs::read_to_string(&list).unwrap_or_default();
         if let Some(child) = children.split_whitespace().next() {
-            return Ok(child.parse()?);
+            return Ok(Pid::from_raw(child.parse()?));
         }
         ensure!(Instant::now() < until, "the program was not started");
         std::thread::sleep(Duration::from_millis(1));

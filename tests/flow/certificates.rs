@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::audit::{Stage, Verb};
 use lab::host::Host;
-use rustix::process::Signal;
+use nix::sys::signal::Signal;
 use serde_json::json;
 use testbed::logs;
 use testbed::objects::annotation as value;
@@ -171,7 +171,7 @@ fn authorities(cluster: &Cluster) -> Result<(String, String)> {
 async fn start_again(cluster: &Cluster) -> Result<()> {
     let daemon = cluster.daemon(NODE)?;
     let starts = daemon.starts();
-    daemon.signal(Signal::KILL)?;
+    daemon.signal(Signal::SIGKILL)?;
     until("the daemon to be started again", AGAIN_WITHIN, async || {
         Ok(if daemon.starts() > starts {
             Ok(())

@@ -10,7 +10,7 @@
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
     {
-        #[expect(unsafe_code, reason = "a call of the C library that no crate wraps")]
+        #[expect(unsafe_code, reason = "a call of the C library that nix does not have")]
         // SAFETY: it takes a number, touches nothing but the allocator's own, under its locks, and may
         // be called from any thread at any time. Source: malloc_trim(3).
         let _is_less = unsafe { libc::malloc_trim(0) };

@@ -12,6 +12,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::errno::Errno;
 use tokio::net::TcpListener;
 
 use crate::metrics::{self, Registry};
@@ -55,8 +56,8 @@ pub enum Error {
 fn is_without_ipv6(address: SocketAddr, error: &std::io::Error) -> bool {
     address.ip() == Ipv6Addr::UNSPECIFIED
         && matches!(
-            error.raw_os_error(),
-            Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)
+            error.raw_os_error().map(Errno::from_raw),
+            Some(Errno::EAFNOSUPPORT | Errno::EADDRNOTAVAIL)
         )
 }
 
@@ -232,14 +233,14 @@ mod tests {
     fn only_all_addresses_fall_back_to_ipv4() {
         let all = "[::]:8797";
         let table = [
-            (all, libc::EAFNOSUPPORT, true),
-            (all, libc::EADDRNOTAVAIL, true),
-            (all, libc::EADDRINUSE, false),
-            ("[::1]:8797", libc::EAFNOSUPPORT, false),
-            ("0.0.0.0:8797", libc::EADDRNOTAVAIL, false),
+            (all, Errno::EAFNOSUPPORT, true),
+            (all, Errno::EADDRNOTAVAIL, true),
+            (all, Errno::EADDRINUSE, false),
+            ("[::1]:8797", Errno::EAFNOSUPPORT, false),
+            ("0.0.0.0:8797", Errno::EADDRNOTAVAIL, false),
         ];
         for (address, code, falls_back) in table {
-            let error = std::io::Error::from_raw_os_error(code);
+            let error = std::io::Error::from(code);
             let address = address.parse().unwrap();
             assert_eq!(
                 is_without_ipv6(address, &error),

@@ -3,6 +3,8 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
+use nix::unistd::Pid;
+
 /// What a connection over the network is called by.
 pub(super) const TCP: &str = "tcp ";
 
@@ -12,7 +14,7 @@ pub(super) const LOCAL: &str = "a socket of this host";
 /// The peer of a socket, and how many bytes are sent there; none if the descriptor is no socket.
 ///
 /// The length tells one request from another where its content cannot be read.
-pub(super) fn to(pid: i32, descriptor: u64, length: u64) -> Option<String> {
+pub(super) fn to(pid: Pid, descriptor: u64, length: u64) -> Option<String> {
     let descriptor = descriptor & 0xffff_ffff;
     let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
     let number = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;

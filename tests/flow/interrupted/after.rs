@@ -5,7 +5,7 @@ use api::{NodeState, annotation};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::tree::Overlay;
-use rustix::process::Signal;
+use nix::sys::signal::Signal;
 use testbed::objects;
 use testbed::{DONE_WITHIN, SOON, until};
 
@@ -148,7 +148,7 @@ impl Scene {
 
         // A daemon that starts anew leaves it at that: it has read Node and host, and holds the target, too.
         let (killed, holds) = (Timestamp::now(), self.lines(HOLDS)?);
-        self.cluster.daemon(NODE)?.signal(Signal::KILL)?;
+        self.cluster.daemon(NODE)?.signal(Signal::SIGKILL)?;
         until("the next daemon to hold it", DONE_WITHIN, async || {
             let is_read = self.watched_since(killed)?;
             let holds_it = self.lines(HOLDS)? > holds;

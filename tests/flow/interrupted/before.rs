@@ -5,8 +5,8 @@ use api::{NodeState, annotation};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::tree::Overlay;
+use nix::sys::signal::Signal;
 use observer::host;
-use rustix::process::Signal;
 use serde_json::json;
 use testbed::config::Config;
 use testbed::objects;
@@ -50,7 +50,7 @@ impl Scene {
         self.slow()?;
         self.target_of(&image).await?;
         let left = one_unit(None).await?;
-        self.cluster.daemon(NODE)?.signal(Signal::KILL)?;
+        self.cluster.daemon(NODE)?.signal(Signal::SIGKILL)?;
         one_unit(Some(&left)).await?;
         self.phase("Fetching").await?;
         self.restore().await?;

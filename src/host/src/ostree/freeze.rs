@@ -5,24 +5,28 @@
 //! between, `/boot` stays frozen, and nobody can make it writable any more.
 
 use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-use rustix::ioctl::{NoArg, Opcode, ioctl};
 use tracing::warn;
 
-/// Source: `linux/fs.h`.
-const FITHAW: Opcode = 0xc004_5878;
+// Source: `FITHAW` in `linux/fs.h`, whose argument the kernel ignores.
+nix::ioctl_none_bad!(
+    fithaw,
+    nix::request_code_readwrite!(b'X', 120, size_of::<i32>())
+);
 
 /// Thaws the file system of a directory. Whoever else freezes it does so for its moment only, and bears
 /// that it is thawed sooner.
 pub(super) fn thaw(directory: &Path) {
     let thaw = || -> std::io::Result<()> {
         let directory = File::open(directory)?;
-        #[expect(unsafe_code, reason = "a request that rustix has no function for")]
+        #[expect(
+            unsafe_code,
+            reason = "nix leaves the safety of a request to its caller"
+        )]
         // SAFETY: the request takes no argument and touches no memory of this program.
-        unsafe {
-            ioctl(&directory, NoArg::<FITHAW>::new())?;
-        }
+        unsafe { fithaw(directory.as_raw_fd()) }?;
         Ok(())
     };
     // One that was not frozen is busy for another reason, which the one who waits for it tells.

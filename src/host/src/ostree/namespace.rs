@@ -1,7 +1,7 @@
 //! A mount namespace of our own, in which `/sysroot` and `/boot` may be written.
 
-use rustix::mount::{MountPropagationFlags, mount_change};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 
 use super::{Error, Result};
 
@@ -14,14 +14,8 @@ use super::{Error, Result};
 /// # Errors
 /// [`Error::Namespace`].
 pub fn enter_namespace() -> Result<()> {
-    #[expect(unsafe_code, reason = "the one call that rustix marks so; see below")]
-    // SAFETY: unsafe is only what `FILES` would do to descriptors shared with other threads.
-    let left = unsafe { unshare_unsafe(UnshareFlags::NEWNS) };
-    left.map_err(|error| Error::Namespace(error.into()))?;
+    unshare(CloneFlags::CLONE_NEWNS).map_err(|error| Error::Namespace(error.into()))?;
     // What the host mounts from now on still shows here, and nothing of ours there.
-    mount_change(
-        "/",
-        MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC,
-    )
-    .map_err(|error| Error::Namespace(error.into()))
+    let (nothing, slave) = (None::<&str>, MsFlags::MS_SLAVE | MsFlags::MS_REC);
+    mount(nothing, "/", nothing, slave, nothing).map_err(|error| Error::Namespace(error.into()))
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rustix::fs::statvfs;
+use nix::sys::statvfs::statvfs;
 
 use super::{Error, Result};
 
@@ -16,7 +16,7 @@ pub(super) fn free(path: &Path) -> Result<u64> {
         path: path.display().to_string(),
         source: error.into(),
     })?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    Ok(stat.blocks_available().saturating_mul(stat.fragment_size()))
 }
 
 /// Refuses what does not fit.

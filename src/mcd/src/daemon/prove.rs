@@ -229,8 +229,8 @@ mod tests {
             let content = host::files::Content {
                 bytes: text.as_bytes(),
                 mode: node_update::plan::Mode(0o600),
-                uid: rustix::process::getuid().as_raw(),
-                gid: rustix::process::getgid().as_raw(),
+                uid: nix::unistd::getuid().as_raw(),
+                gid: nix::unistd::getgid().as_raw(),
             };
             root.replace(&root.locate(path).unwrap(), content).unwrap();
         };

@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use rustix::process::Pid;
+use nix::unistd::Pid;
 
 pub(crate) use self::entries::deployment_id;
 pub use self::entries::{DeploymentId, Entry, entries};
@@ -435,7 +435,7 @@ impl Drop for Machine {
 /// nsenter does not fork, a shell does: where nsenter's child is stopped it stops itself, and
 /// systemd stops all processes on its way down. It would wait for ever for one that nobody reaps.
 fn entering(leader: Pid) -> Vec<String> {
-    let leader = leader.as_raw_nonzero().to_string();
+    let leader = leader.to_string();
     let nsenter = ["nsenter", "--all", "--no-fork", "--target", &leader, "--"];
     let fork = ["sh", "-c", r#""$@"; exit $?"#, "sh"];
     nsenter

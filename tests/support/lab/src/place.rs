@@ -46,7 +46,7 @@ impl Lab {
     ///
     /// Not root, or a bridge, folder or group cannot be made.
     pub fn create() -> Result<Self> {
-        ensure!(rustix::process::geteuid().is_root(), "a lab needs root");
+        ensure!(nix::unistd::geteuid().is_root(), "a lab needs root");
         inotify::raise()?;
         let all = Path::new(ALL_LABS);
         fs::create_dir_all(all).with_context(|| format!("cannot make {ALL_LABS}"))?;

@@ -110,7 +110,7 @@ impl Tree {
     /// reach.
     pub fn ready() -> Result<Self> {
         ensure!(
-            rustix::process::geteuid().is_root(),
+            nix::unistd::geteuid().is_root(),
             "the lab's hosts need root"
         );
         let archive = Archive::of_machine()?;

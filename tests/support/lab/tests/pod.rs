@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lab::host::{BOOTED_WITHIN, Host, HostSpec, Pod, PodSpec, Propagation};
 use lab::tree::Tree;
 use lab::{Lab, PATIENCE};
-use rustix::process::{Signal, test_kill_process};
+use nix::sys::signal::{Signal, kill};
 
 /// Time for what takes a second or less.
 const SOON: Duration = PATIENCE;
@@ -106,7 +106,7 @@ fn what_is_killed_is_started_again_until_it_is_stopped() {
     let host = booted();
     let mut pod = Pod::start(&host, shell("")).unwrap();
     let first = pod.wait_running(SOON).unwrap();
-    pod.signal(Signal::KILL).unwrap();
+    pod.signal(Signal::SIGKILL).unwrap();
     wait_for("a second start", || pod.starts() == 2);
     let second = pod.wait_running(SOON).unwrap();
     assert_ne!(first, second);
@@ -118,7 +118,7 @@ fn what_is_killed_is_started_again_until_it_is_stopped() {
     });
 
     pod.stop(SOON).unwrap();
-    assert!(test_kill_process(second).is_err());
+    assert!(kill(second, None).is_err());
     assert_eq!(pod.starts(), 2);
     assert!(
         fs::read_to_string(pod.log())
@@ -136,11 +136,11 @@ fn a_container_goes_with_the_host_and_comes_back_with_it() {
     let first = pod.wait_running(SOON).unwrap();
     host.reboot().unwrap();
     wait_for("the start after the reboot", || pod.starts() == 2);
-    assert!(test_kill_process(first).is_err());
+    assert!(kill(first, None).is_err());
 
     let second = pod.wait_running(SOON).unwrap();
     host.kill().unwrap();
-    wait_for("its end", || test_kill_process(second).is_err());
+    wait_for("its end", || kill(second, None).is_err());
     host.start().unwrap();
     wait_for("the start after the power cut", || pod.starts() == 3);
 }

@@ -153,7 +153,7 @@ impl OnHost {
 /// Whether an error says that the process has ended: before its file was opened, or after.
 fn is_gone(error: &std::io::Error) -> bool {
     error.kind() == ErrorKind::NotFound
-        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+        || error.raw_os_error() == Some(nix::errno::Errno::ESRCH as i32)
 }
 
 #[cfg(test)]

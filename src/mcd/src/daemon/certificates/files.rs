@@ -141,8 +141,8 @@ pub fn replace(root: &Path, at: &Location, bytes: &[u8]) -> Result<bool, Error> 
     let mut content = Content {
         bytes,
         mode: MODE,
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
+        uid: nix::unistd::geteuid().as_raw(),
+        gid: nix::unistd::getegid().as_raw(),
     };
     let mut is_other = true;
     if let Found::File {

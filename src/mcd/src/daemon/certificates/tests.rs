@@ -67,8 +67,8 @@ impl Host {
         let content = File {
             bytes: text.as_bytes(),
             mode: Mode(mode),
-            uid: rustix::process::getuid().as_raw(),
-            gid: rustix::process::getgid().as_raw(),
+            uid: nix::unistd::getuid().as_raw(),
+            gid: nix::unistd::getgid().as_raw(),
         };
         root.replace(&root.locate(path).unwrap(), content).unwrap();
     }

@@ -55,8 +55,8 @@ impl Host {
         let content = Content {
             bytes: record.as_bytes(),
             mode: Mode(0o600),
-            uid: rustix::process::getuid().as_raw(),
-            gid: rustix::process::getgid().as_raw(),
+            uid: nix::unistd::getuid().as_raw(),
+            gid: nix::unistd::getgid().as_raw(),
         };
         root.replace(&root.locate(RECORD).unwrap(), content)
             .unwrap();

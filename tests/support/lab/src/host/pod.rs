@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
-use rustix::process::{Pid, Signal, kill_process};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use self::bundle::GATE;
 pub use self::spec::{PodSpec, Propagation};
@@ -117,7 +118,7 @@ impl Pod {
         let arguments: Vec<u8> = (self.shared.spec.arguments.iter())
             .flat_map(|argument| [argument.as_bytes(), b"\0"].concat())
             .collect();
-        let found = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()?;
+        let found = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         (found == arguments).then_some(pid)
     }
 
@@ -130,7 +131,7 @@ impl Pod {
     pub fn held(&self) -> Option<Pid> {
         let children = children(only_child(self.shared.runtime()?)?);
         let waits = |pid: &Pid| {
-            fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
+            fs::read(format!("/proc/{pid}/cmdline"))
                 .is_ok_and(|line| line.windows(GATE.len()).any(|part| part == GATE.as_bytes()))
         };
         // The runtime has two: the container, and who holds it up.
@@ -169,7 +170,7 @@ impl Pod {
         let pid = self
             .pid()
             .with_context(|| format!("pod {} is down", self.shared.spec.name))?;
-        Ok(kill_process(pid, signal)?)
+        Ok(kill(pid, signal)?)
     }
 
     /// Ends it as a kubelet does: SIGTERM, and SIGKILL when the grace period is over. It is not
@@ -181,7 +182,7 @@ impl Pod {
     pub fn stop(&mut self, grace: Duration) -> Result<()> {
         self.shared.end();
         if let Some(pid) = self.pid() {
-            kill_process(pid, Signal::TERM).ok();
+            kill(pid, Signal::SIGTERM).ok();
         }
         wait::pause(grace, || self.shared.runtime().is_none());
         if self.shared.runtime().is_some() {
@@ -235,7 +236,7 @@ impl Shared {
             return true;
         };
         // systemd gives its place to this program, of whose name the kernel keeps 15 bytes.
-        let comm = format!("/proc/{}/comm", leader.as_raw_nonzero());
+        let comm = format!("/proc/{leader}/comm");
         fs::read_to_string(comm).map_or(true, |name| name.trim_end() == "systemd-shutdow")
     }
 
@@ -281,7 +282,7 @@ impl Shared {
         let status = status?;
         // It was no child of the host's systemd, which on the way down looks again who is left only
         // when a child has ended, or after ten seconds. The host may be gone by now.
-        kill_process(leader, Signal::CHILD).ok();
+        kill(leader, Signal::SIGCHLD).ok();
         self.note(&format!("ended: {status}"));
         Ok(())
     }
@@ -291,7 +292,7 @@ impl Shared {
         ensure!(!self.ending.load(Ordering::SeqCst), "it is to end");
         let child = crun.spawn().context("cannot start the container runtime")?;
         self.starts.fetch_add(1, Ordering::SeqCst);
-        *runtime = Pid::from_raw(child.id().cast_signed());
+        *runtime = Some(Pid::from_raw(child.id().cast_signed()));
         Ok(child)
     }
 
@@ -310,7 +311,7 @@ impl Shared {
         let program = crun.and_then(only_child);
         for pid in [program, crun, Some(outermost)].into_iter().flatten() {
             // It may have ended since.
-            kill_process(pid, Signal::KILL).ok();
+            kill(pid, Signal::SIGKILL).ok();
         }
     }
 
@@ -349,9 +350,9 @@ fn only_child(parent: Pid) -> Option<Pid> {
 
 /// Processes that a process is the parent of, oldest first.
 fn children(parent: Pid) -> Vec<Pid> {
-    let id = parent.as_raw_nonzero();
-    let children = fs::read_to_string(Path::new("/proc").join(format!("{id}/task/{id}/children")));
-    let pid = |word: &str| Pid::from_raw(word.parse().ok()?);
+    let children =
+        fs::read_to_string(Path::new("/proc").join(format!("{parent}/task/{parent}/children")));
+    let pid = |word: &str| word.parse().ok().map(Pid::from_raw);
     children
         .unwrap_or_default()
         .split_ascii_whitespace()

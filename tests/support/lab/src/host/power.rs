@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
-use rustix::process::{Pid, Signal, kill_process};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::Machine;
@@ -155,7 +156,7 @@ impl Power {
     pub(super) fn kill(&self) {
         if let Some(nspawn) = self.lock().nspawn {
             // It may have ended since.
-            kill_process(nspawn, Signal::KILL).ok();
+            kill(nspawn, Signal::SIGKILL).ok();
         }
     }
 
@@ -163,7 +164,7 @@ impl Power {
     pub(super) fn power_off(&self) -> Result<()> {
         match self.lock().nspawn {
             // It passes the signal of `--kill-signal` on.
-            Some(nspawn) => kill_process(nspawn, Signal::TERM).context("cannot stop the host"),
+            Some(nspawn) => kill(nspawn, Signal::SIGTERM).context("cannot stop the host"),
             None => Ok(()),
         }
     }
@@ -279,7 +280,7 @@ fn boot(machine: &Machine) -> Result<Option<End>> {
             return Ok(None);
         }
         let child = nspawn.spawn().context("cannot start systemd-nspawn")?;
-        state.nspawn = Pid::from_raw(child.id().cast_signed());
+        state.nspawn = Some(Pid::from_raw(child.id().cast_signed()));
         state.boots.push(boot);
         anyhow::Ok(Some(child))
     })?;
@@ -318,7 +319,7 @@ fn listen(machine: &Machine, socket: &UnixDatagram) {
             if let Some(pid) = line.strip_prefix("X_NSPAWN_LEADER_PID=") {
                 // For people, who enter by `nsenter --all --target`.
                 drop(write(&machine.dir.join("leader"), pid));
-                let pid = pid.parse().ok().and_then(Pid::from_raw);
+                let pid = pid.parse().ok().map(Pid::from_raw);
                 machine.power.change(|state| state.leader = pid);
             } else if line == "READY=1" {
                 // systemd says so again whenever it has loaded its units anew.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
-use rustix::fs::syncfs;
+use nix::unistd::syncfs;
 
 use super::{Host, Images};
 use crate::disk::{self, Mounted};

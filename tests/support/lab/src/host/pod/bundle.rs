@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use rustix::process::Pid;
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::spec::{Mount, PodSpec, Propagation, Source};
@@ -123,8 +123,8 @@ pub(super) fn write_config(
     leader: Pid,
     start: Option<u32>,
 ) -> Result<()> {
-    let status = fs::read_to_string(format!("/proc/{}/status", leader.as_raw_nonzero()))
-        .context("the host went down")?;
+    let status =
+        fs::read_to_string(format!("/proc/{leader}/status")).context("the host went down")?;
     let of_host = capabilities(&status)?;
     let granted: Vec<String> = of_host
         .into_iter()
