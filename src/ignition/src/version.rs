@@ -147,3 +147,6 @@ fn remove(value: &mut Value, member: &[&str], at: &str, dropped: &mut Vec<String
         remove(inner, rest, &field, dropped);
     }
 }
+
+#[cfg(test)]
+mod tests;
