@@ -7,12 +7,16 @@
 //! - [`wire`]: one request, and errors by what they mean
 //! - [`collection`]: all objects of a kind, kept up to date
 //! - [`cache`]: the objects of a collection by name
+//! - [`discovery`]: which path a kind has
+//! - [`apply`]: server-side apply of any object
 //! - [`lease`]: of several replicas one leads
 //! - [`events`]: what operators search for
 
 pub mod access;
+pub mod apply;
 pub mod cache;
 pub mod collection;
+pub mod discovery;
 pub mod events;
 pub mod lease;
 pub mod wire;

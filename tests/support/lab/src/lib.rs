@@ -1,7 +1,8 @@
 //! The lab: real parts on one machine, and the logs by which an observer judges what happened on them.
 //!
-//! It knows nothing of what it tests: neither its crates nor the steps that it takes. Everything
-//! blocks, and all of it needs root but the reading of logs.
+//! It knows nothing of what it tests: neither its crates nor the steps that it takes, but for
+//! `cluster::apply`, which brings objects into the cluster. Everything blocks, and all of it needs
+//! root but the reading of logs.
 //!
 //! - `tree`: the operating system, built once, and commits made from it
 //! - `image`, `registry`: those commits as container images, and who fetched them when

@@ -1,15 +1,17 @@
 //! Objects as files hold them, and how an administrator brings them into a cluster.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
+use cluster::access::Access;
+use cluster::apply::{Applier, Ownership};
 use futures::future::try_join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
-use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
+use kube::discovery;
 use kube::error::DiscoveryError;
 use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize;
@@ -91,31 +93,16 @@ struct Kustomization {
 ///
 /// The API server knows no such kind, or refuses one.
 pub async fn apply(client: &Client, objects: &[DynamicObject]) -> Result<Vec<DynamicObject>> {
-    let params = PatchParams::apply(MANAGER).force().validation_strict();
-    let mut kinds: BTreeMap<(String, String), (ApiResource, ApiCapabilities)> = BTreeMap::new();
-    let mut applied = Vec::new();
+    let access = Arc::new(Access::of_client(client.clone()));
+    let applier = Applier::new(access, MANAGER).strict().namespace(NAMESPACE);
+    let mut answers = Vec::new();
     for object in objects {
-        let types = object.types.clone().context("an object without a kind")?;
-        let key = (types.api_version.clone(), types.kind.clone());
-        let kind = GroupVersionKind::try_from(&types)?;
-        let (resource, capabilities) = if let Some(known) = kinds.get(&key) {
-            known
-        } else {
-            let found = discovery::pinned_kind(client, &kind).await;
-            let found = found.with_context(|| format!("cannot look for kind {}", key.1))?;
-            kinds.entry(key).or_insert(found)
-        };
-        let api = if capabilities.scope == Scope::Cluster {
-            Api::all_with(client.clone(), resource)
-        } else {
-            let namespace = object.namespace().unwrap_or_else(|| NAMESPACE.to_owned());
-            Api::namespaced_with(client.clone(), &namespace, resource)
-        };
-        let name = object.name_any();
-        let answer = api.patch(&name, &params, &Patch::Apply(object)).await;
-        applied.push(answer.with_context(|| format!("cannot apply {} {name}", types.kind))?);
+        let answer = applier
+            .apply(&serde_json::to_value(object)?, Ownership::Take)
+            .await?;
+        answers.push(serde_json::from_value(answer.object)?);
     }
-    Ok(applied)
+    Ok(answers)
 }
 
 /// Applies all custom resource definitions in a folder and waits until the API server serves them.

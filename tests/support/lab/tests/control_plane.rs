@@ -3,9 +3,12 @@
 #![expect(clippy::print_stdout, reason = "shows how long the parts take")]
 
 use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use cluster::access::Access;
+use cluster::apply::{self, Applier, Change, Conflict, Ownership};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -361,5 +364,49 @@ async fn the_definitions_are_served() -> Result<()> {
         control_plane.kubectl(&["get", "machineconfigpools", "--output=name"])?,
         ""
     );
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the control-plane binary"]
+async fn an_apply_tells_what_changed_and_who_owns_what() -> Result<()> {
+    let control_plane = start(Parts::Api, &[]).await?;
+    let access = Arc::new(Access::of_client(control_plane.client().await?));
+    let one = Applier::new(Arc::clone(&access), "one").namespace("default");
+    let other = Applier::new(access, "other").namespace("default");
+    let map = |value: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "k": value } });
+    let change = async |applier: &Applier, value: &str, ownership| {
+        let applied = applier.apply(&map(value), ownership).await?;
+        anyhow::Ok(applied.change)
+    };
+    let owner = async |applier: &Applier, value: &str| match applier
+        .apply(&map(value), Ownership::Respect)
+        .await
+    {
+        Err(apply::Error::Conflicts { conflicts, .. }) => conflicts,
+        result => panic!("{result:?}"),
+    };
+    let of = |owner: &str| {
+        let owner = owner.to_owned();
+        vec![Conflict {
+            field: ".data.k".to_owned(),
+            owner,
+        }]
+    };
+    assert_eq!(
+        change(&one, "x", Ownership::Respect).await?,
+        Change::Created
+    );
+    assert_eq!(
+        change(&one, "x", Ownership::Respect).await?,
+        Change::Unchanged
+    );
+    assert_eq!(
+        change(&one, "y", Ownership::Respect).await?,
+        Change::Changed
+    );
+    assert_eq!(owner(&other, "z").await, of("one"));
+    assert_eq!(change(&other, "z", Ownership::Take).await?, Change::Changed);
+    assert_eq!(owner(&one, "y").await, of("other"));
     Ok(())
 }

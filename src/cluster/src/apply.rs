@@ -1,0 +1,301 @@
+//! Server-side apply of any object, under a field manager.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Method;
+use kube::core::Status;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::access::Access;
+use crate::discovery::{self, Discovery};
+use crate::wire::{self, Content, escape};
+
+/// What happens to fields of the object that another manager owns with another value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ownership {
+    /// They stay: nothing is written, and [`Error::Conflicts`] names them.
+    Respect,
+    /// They are set, and owned by us from then on.
+    Take,
+}
+
+/// What an apply did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The object did not exist.
+    Created,
+    /// It has another version now.
+    Changed,
+    /// It has the version that it had before.
+    Unchanged,
+}
+
+/// An object after an apply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// What was done. A write of another client during the apply counts as a change.
+    pub change: Change,
+    /// The object as the API server has it.
+    pub object: Value,
+}
+
+/// A field that another manager owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// Path of the field, such as `.spec.replicas`.
+    pub field: String,
+    /// Name of its field manager; empty where the API server names none.
+    pub owner: String,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is owned by {:?}", self.field, self.owner)
+    }
+}
+
+/// Why an object was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A field is missing without which an object has no path.
+    #[error("cannot apply {object}: it has no {field}")]
+    Incomplete {
+        /// Kind, namespace and name, as far as there are any.
+        object: String,
+        /// JSON path of the field.
+        field: &'static str,
+    },
+    /// Its kind has no path.
+    #[error("cannot apply {object}")]
+    Discover {
+        /// Kind, namespace and name.
+        object: String,
+        /// Why not.
+        source: discovery::Error,
+    },
+    /// Other managers own fields of it.
+    #[error("cannot apply {object}: {}", list(conflicts))]
+    Conflicts {
+        /// Kind, namespace and name.
+        object: String,
+        /// Each field and its owner; never empty.
+        conflicts: Vec<Conflict>,
+    },
+    /// A request failed.
+    #[error("cannot apply {object}")]
+    Request {
+        /// Kind, namespace and name.
+        object: String,
+        /// What came of it.
+        source: wire::Error,
+    },
+}
+
+impl Error {
+    /// Whether the same apply may succeed later without a change of the object or of its owners. A
+    /// kind that is not served yet is one: its definition may be on its way.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Discover { source, .. } => match source {
+                discovery::Error::NotServed { .. } => true,
+                discovery::Error::Read { source, .. } => source.is_transient(),
+            },
+            Self::Request { source, .. } => source.is_transient(),
+            Self::Incomplete { .. } | Self::Conflicts { .. } => false,
+        }
+    }
+}
+
+/// Applies objects as one field manager.
+#[derive(Debug)]
+pub struct Applier {
+    access: Arc<Access>,
+    manager: String,
+    is_strict: bool,
+    /// Namespace of objects that name none.
+    namespace: Option<String>,
+    discovery: Discovery,
+}
+
+impl Applier {
+    /// Applies as `manager`: the fields of the applied objects are its own.
+    pub fn new(access: Arc<Access>, manager: &str) -> Self {
+        Self {
+            access,
+            manager: manager.to_owned(),
+            is_strict: false,
+            namespace: None,
+            discovery: Discovery::default(),
+        }
+    }
+
+    /// Has objects refused that have a field which their kind has not. Without it the API server
+    /// drops such a field.
+    #[must_use]
+    pub const fn strict(mut self) -> Self {
+        self.is_strict = true;
+        self
+    }
+
+    /// Applies objects that name no namespace, and whose kind has namespaces, in this one.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Makes the object's fields those of `object`, and removes the fields that this manager
+    /// applied before and that are not in it any more.
+    ///
+    /// Sends two requests: the version before, and the patch.
+    /// Shape: `object` has `apiVersion`, `kind`, `metadata.name`, and `metadata.namespace` where
+    /// its kind has namespaces. A `metadata.resourceVersion` is a condition.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub async fn apply(&self, object: &Value, ownership: Ownership) -> Result<Applied, Error> {
+        let what = describe(object);
+        let text = |pointer: &'static str, field: &'static str| {
+            let value = object.pointer(pointer).and_then(Value::as_str);
+            let value = value.filter(|value| !value.is_empty());
+            value.ok_or_else(|| Error::Incomplete {
+                object: what.clone(),
+                field,
+            })
+        };
+        let api_version = text("/apiVersion", "apiVersion")?;
+        let kind = text("/kind", "kind")?;
+        let name = text("/metadata/name", "metadata.name")?;
+        let served = self.discovery.find(&self.access, api_version, kind).await;
+        let served = served.map_err(|source| Error::Discover {
+            object: what.clone(),
+            source,
+        })?;
+        let namespace = match (
+            text("/metadata/namespace", "metadata.namespace"),
+            &self.namespace,
+        ) {
+            (Ok(namespace), _) => namespace,
+            (Err(_), Some(namespace)) => namespace,
+            (Err(_), None) if !served.is_namespaced => "",
+            (Err(error), None) => return Err(error),
+        };
+        let path = served.path(namespace, name);
+        let sent = async {
+            let before = self.version(&path).await?;
+            let answer = self.patch(&path, object, ownership).await?;
+            Ok((before, answer))
+        };
+        let (before, answer): (_, Value) = sent.await.map_err(|source| {
+            if matches!(&source, wire::Error::Refused { status, .. } if status.code == 404) {
+                // Its kind is gone, or served under another path.
+                self.discovery.forget(api_version);
+            }
+            read(what, source)
+        })?;
+        let after = answer.pointer("/metadata/resourceVersion");
+        let change = match before {
+            None => Change::Created,
+            Some(before) if after.and_then(Value::as_str) == Some(&before) => Change::Unchanged,
+            Some(_) => Change::Changed,
+        };
+        Ok(Applied {
+            change,
+            object: answer,
+        })
+    }
+
+    /// The object's version; nothing where there is no object.
+    async fn version(&self, path: &str) -> Result<Option<String>, wire::Error> {
+        let head = self
+            .access
+            .send::<Head>(Method::GET, path, Content::Metadata)
+            .await;
+        match head {
+            Ok(head) => Ok(Some(head.metadata.resource_version)),
+            Err(error) if error.code() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn patch(
+        &self,
+        path: &str,
+        object: &Value,
+        ownership: Ownership,
+    ) -> Result<Value, wire::Error> {
+        let mut path = format!("{path}?fieldManager={}", escape(&self.manager));
+        if ownership == Ownership::Take {
+            path.push_str("&force=true");
+        }
+        if self.is_strict {
+            path.push_str("&fieldValidation=Strict");
+        }
+        self.access
+            .send(Method::PATCH, &path, Content::Apply(object))
+            .await
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Head {
+    metadata: HeadMetadata,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadMetadata {
+    resource_version: String,
+}
+
+/// Kind, namespace and name for people, as far as there are any.
+fn describe(object: &Value) -> String {
+    let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+    let kind = text("/kind").unwrap_or("an object without a kind");
+    let name = text("/metadata/name").unwrap_or_default();
+    match text("/metadata/namespace") {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}").trim_end().to_owned(),
+    }
+}
+
+/// What a refusal means.
+fn read(object: String, source: wire::Error) -> Error {
+    if let wire::Error::Refused { status, .. } = &source {
+        let conflicts = conflicts(status);
+        if !conflicts.is_empty() {
+            return Error::Conflicts { object, conflicts };
+        }
+    }
+    Error::Request { object, source }
+}
+
+/// The fields that other managers own.
+///
+/// Source: causes of type `FieldManagerConflict`, whose message is `conflict with "<manager>" using
+/// <version>`.
+fn conflicts(status: &Status) -> Vec<Conflict> {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .filter(|cause| cause.reason == "FieldManagerConflict")
+        .map(|cause| Conflict {
+            field: cause.field.clone(),
+            owner: cause
+                .message
+                .split('"')
+                .nth(1)
+                .unwrap_or_default()
+                .to_owned(),
+        })
+        .collect()
+}
+
+fn list(conflicts: &[Conflict]) -> String {
+    let each: Vec<String> = conflicts.iter().map(ToString::to_string).collect();
+    each.join(", ")
+}
+
+#[cfg(test)]
+mod tests;
