@@ -1,14 +1,14 @@
-//! Runs a stored plan: against a new deployment, against the running system, and back.
+//! Executes a stored plan on a new deployment or on the running system, and reverts it.
 //!
-//! Nothing is decided here but what the journal says comes next. Every function may be killed at any
-//! point and run again.
+//! The journal alone decides what comes next. Every function may be killed at any point and run
+//! again.
 //!
-//! | where the host is | forwards | back |
+//! | state of the host | apply | undo |
 //! |---|---|---|
-//! | in the origin, before the reboot | [`reboot::apply`]: makes the deployment, switches the boot loader | [`reboot::take_back`]: switches it back, throws the deployment away |
-//! | booted in the target | [`boot::guard`]: writes what lies outside `/etc`; [`boot::proved`] | [`boot::failed`], [`boot::roll_back`]: have the origin booted |
-//! | booted in the origin again | | [`boot::guard`]: undoes what lies outside `/etc` |
-//! | without a reboot | [`live::apply`] | [`live::undo`] |
+//! | origin is booted, before the reboot | [`reboot::apply`]: makes the deployment, switches the boot loader | [`reboot::revert`]: switches the boot loader to the origin, removes the deployment |
+//! | target is booted | [`boot::guard`]: writes files outside `/etc`; [`boot::verified`] | [`boot::failed`], [`boot::revert_or_roll_back`]: the boot loader boots the origin next |
+//! | origin is booted again | | [`boot::guard`]: undoes changes outside `/etc` |
+//! | live update | [`live::apply`] | [`live::revert`] |
 
 pub mod boot;
 pub mod live;
@@ -25,8 +25,8 @@ use node_update::plan::{Action, Deploy, Undo};
 #[cfg(test)]
 mod tests;
 
-pub use steps::{Foreseen, Hands, describe};
-pub use units::Running;
+pub use steps::{Preflight, StepExecutor, describe};
+pub use units::RunningUnits;
 
 use crate::accounts::Lost;
 use crate::files::Root;
@@ -37,30 +37,30 @@ use crate::{accounts, files, process};
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// All is done.
+    /// The run is complete.
     Done,
-    /// The boot loader names what is to run; a reboot completes it.
+    /// The boot loader names the deployment to run; a reboot completes the run.
     NeedsReboot,
-    /// Nothing was changed, for these reasons.
+    /// The run changed nothing, for these reasons.
     Refused(Vec<String>),
 }
 
-/// What went wrong on the way.
+/// Why a plan could not be executed or reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A step could not be done.
+    /// A step failed.
     #[error("cannot apply {object}")]
     Step {
-        /// What it is about: `file /etc/hosts`, `unit kubelet.service`.
+        /// The object of the step: `file /etc/hosts`, `unit kubelet.service`.
         object: String,
         /// Why.
         #[source]
         source: StepError,
     },
-    /// A step could not be taken back.
+    /// A step could not be undone.
     #[error("cannot undo {object}")]
     Undo {
-        /// What it is about.
+        /// The object of the step.
         object: String,
         /// Why.
         #[source]
@@ -69,80 +69,80 @@ pub enum Error {
     /// The journal or the plan cannot be read or written.
     #[error(transparent)]
     Store(#[from] journal::Error),
-    /// A file of ours cannot be read or written.
+    /// A file of Slipway's own cannot be read or written.
     #[error(transparent)]
     Files(#[from] files::Error),
     /// The accounts of the new deployment cannot be completed.
     #[error("cannot complete the accounts of the new deployment")]
     Accounts(#[source] accounts::Error),
-    /// A unit that is in the way cannot be stopped or started.
+    /// A unit cannot be stopped or started.
     #[error(transparent)]
     Systemd(#[from] systemd::Error),
     /// Deployments cannot be read, made or switched.
     #[error(transparent)]
     Sysroot(Box<dyn StdError + Send + Sync>),
-    /// The checks of the target do not hold.
+    /// The host does not meet the target's expectations.
     #[error("the target's checks do not hold: {}", reasons.join("; "))]
-    NotProved {
-        /// What does not hold.
+    NotVerified {
+        /// The mismatches.
         reasons: Vec<String>,
     },
-    /// A plan for a reboot says nothing of a deployment.
+    /// A plan that needs a reboot describes no deployment.
     #[error("the plan asks for a reboot and describes no deployment")]
     NoDeploy,
 }
 
-/// Why a step could not be done.
+/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    /// A file.
+    /// A file operation failed.
     #[error(transparent)]
     Files(#[from] files::Error),
-    /// An owner or a password.
+    /// An owner is unknown, or a password cannot be set.
     #[error(transparent)]
     Accounts(#[from] accounts::Error),
-    /// A unit.
+    /// systemd refused or failed an operation on a unit.
     #[error(transparent)]
     Systemd(#[from] systemd::Error),
-    /// A program that systemd is asked through.
+    /// A program of systemd failed.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// A content.
+    /// A blob of the plan cannot be read.
     #[error(transparent)]
     Store(#[from] journal::Error),
-    /// A content that must be text and is not.
+    /// A blob must be text and is not UTF-8.
     #[error("its content is not UTF-8")]
     NotText,
-    /// The path is the OS's.
+    /// The path belongs to the OS and is read-only.
     #[error("{path} lies where the OS is read-only")]
     ReadOnly {
         /// The path, resolved.
         path: String,
     },
-    /// The home directory of a user leads elsewhere.
+    /// A path of the home directory is a link or no directory.
     #[error("{path} is not a directory of the user's own")]
     Home {
-        /// What is not.
+        /// The path that is not a directory.
         path: String,
     },
-    /// A directory is where a file should be.
+    /// A directory exists where the step writes a file.
     #[error("{path} is a directory")]
     Directory {
         /// The path, resolved.
         path: String,
     },
-    /// Something else is where a directory should be.
+    /// A parent of the file exists and is not a directory.
     #[error("{path} is not a directory")]
     NotDirectory {
         /// The path, resolved.
         path: String,
     },
-    /// A unit's file is below `/var`, where `systemctl` does not look on a deployment.
+    /// A unit's file is below `/var`, where `systemctl --root` does not search.
     #[error(
         "its file lies below /var, which no deployment has: it can be enabled on the running host only"
     )]
     Elsewhere,
-    /// Only a running system can do this.
+    /// The operation needs a running system.
     #[error("this can only be done on the running system")]
     NotRunning,
 }
@@ -152,79 +152,79 @@ pub trait Units {
     /// Changes the links of a unit.
     ///
     /// # Errors
-    /// As systemd says.
+    /// Those of systemd.
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError>;
 
-    /// What `is-enabled` says.
+    /// The state that `systemctl is-enabled` prints.
     ///
     /// # Errors
-    /// As systemd says.
+    /// Those of systemd.
     fn file_state(&mut self, unit: &str) -> Result<String, StepError>;
 
-    /// Reads the unit files again.
+    /// Reloads the unit files, as `systemctl daemon-reload`.
     ///
     /// # Errors
-    /// [`StepError::NotRunning`] for a root that no systemd runs on.
+    /// [`StepError::NotRunning`] for the root of a deployment.
     fn reload_manager(&mut self) -> Result<(), StepError>;
 
     /// Runs a job to its end.
     ///
     /// # Errors
-    /// [`StepError::NotRunning`] for a root that no systemd runs on.
+    /// [`StepError::NotRunning`] for the root of a deployment.
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError>;
 
-    /// Has a unit started after a while, by a timer of that name, unless the host goes down before.
+    /// Starts a unit after a delay, by a transient timer `name`, unless the host shuts down earlier.
     ///
     /// # Errors
-    /// [`StepError::NotRunning`] for a root that no systemd runs on.
+    /// [`StepError::NotRunning`] for the root of a deployment.
     fn start_later(&mut self, _unit: &str, _name: &str, _after: Duration) -> Result<(), StepError> {
         Err(StepError::NotRunning)
     }
 
-    /// `ActiveState` of a unit; none for one that its own conditions keep from running.
+    /// `ActiveState` of a unit; `None` for a unit whose own conditions are not met.
     ///
     /// # Errors
-    /// [`StepError::NotRunning`] for a root that no systemd runs on.
+    /// [`StepError::NotRunning`] for the root of a deployment.
     fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError>;
 }
 
-/// One root, as the executor acts on it; what a test makes fail at step *n*.
-pub trait Perform {
-    /// Does a step. A second time changes nothing.
+/// The steps of a plan on one root. Tests implement it to make step *n* fail.
+pub trait Steps {
+    /// Performs a step. A second run changes nothing.
     ///
     /// # Errors
     /// [`Error::Step`].
     fn perform(&mut self, action: &Action) -> Result<(), Error>;
 
-    /// What it takes to undo a step, from what the root holds now.
+    /// Reads the undo of a step from the current state of the root.
     ///
     /// # Errors
     /// [`Error::Step`].
     fn observe(&mut self, action: &Action) -> Result<Undo, Error>;
 
-    /// Puts a step's paths back.
+    /// Restores the paths of a step.
     ///
     /// # Errors
     /// [`Error::Undo`].
     fn restore(&mut self, action: &Action, undo: &Undo) -> Result<(), Error>;
 
-    /// Whether a step's effect lies in a deployment of its own, not in what all share.
+    /// Whether a step changes the deployment alone, and no path that deployments share.
     ///
     /// # Errors
     /// [`Error::Step`].
     fn is_of_deployment(&mut self, action: &Action) -> Result<bool, Error>;
 
-    /// The root.
+    /// The root that the steps change.
     fn root(&self) -> &Root;
 
-    /// Its units.
+    /// The units of that root.
     fn units(&mut self) -> &mut dyn Units;
 }
 
 /// A finished deployment that no boot entry names yet.
 #[derive(Debug)]
-pub struct Made {
-    /// Which one.
+pub struct NewDeployment {
+    /// Its checksum and serial.
     pub id: DeploymentId,
     /// Its root, with the state root's `/var`.
     pub root: Root,
@@ -234,51 +234,51 @@ pub struct Made {
 
 /// The host's deployments.
 pub trait Sysroot {
-    /// What runs.
+    /// The booted deployment.
     ///
     /// # Errors
     /// [`Error::Sysroot`].
     fn booted(&mut self) -> Result<DeploymentId, Error>;
 
-    /// What boots next.
+    /// The deployment that the boot loader boots next.
     ///
     /// # Errors
     /// [`Error::Sysroot`].
-    fn first(&mut self) -> Result<DeploymentId, Error>;
+    fn default_deployment(&mut self) -> Result<DeploymentId, Error>;
 
-    /// Why a deployment may not be made here now.
+    /// Reasons why a deployment cannot be made on this host now.
     ///
     /// # Errors
     /// [`Error::Sysroot`].
     fn refusals(&mut self, deploy: &Deploy) -> Result<Vec<String>, Error>;
 
-    /// Makes a deployment: checkout and merge of `/etc`. What an earlier run left is thrown away first.
+    /// Makes a deployment: checkout and merge of `/etc`. Removes leftovers of an earlier run first.
     ///
     /// # Errors
     /// [`Error::Sysroot`].
-    fn make(&mut self, deploy: &Deploy) -> Result<Made, Error>;
+    fn deploy(&mut self, deploy: &Deploy) -> Result<NewDeployment, Error>;
 
-    /// Has the boot loader boot a deployment, with the booted one behind it, which is booted once the
-    /// tries are used up; with no number, it is never.
+    /// Makes a deployment the default, with the booted one as fallback. The boot loader boots the
+    /// fallback after `tries` boots; with `None` it never does.
     ///
     /// # Errors
     /// [`Error::Sysroot`].
-    fn make_first(&mut self, id: &DeploymentId, tries: Option<u32>) -> Result<(), Error>;
+    fn set_default(&mut self, id: &DeploymentId, tries: Option<u32>) -> Result<(), Error>;
 
-    /// Has the boot loader count no longer: what it boots first is to stay.
+    /// Stops the boot loader's counting, so that the default deployment stays the default.
     ///
     /// # Errors
     /// [`Error::Sysroot`].
-    fn keep_first(&mut self) -> Result<(), Error>;
+    fn stop_boot_counting(&mut self) -> Result<(), Error>;
 
-    /// Throws away what no boot entry names.
+    /// Removes deployments that no boot entry names.
     ///
     /// # Errors
     /// [`Error::Sysroot`].
-    fn sweep(&mut self) -> Result<(), Error>;
+    fn cleanup(&mut self) -> Result<(), Error>;
 }
 
-/// An error with all its causes, in one line; a cause that the line says already is left out.
+/// An error with its causes, in one line. A cause whose text the line already has is left out.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

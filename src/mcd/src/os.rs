@@ -65,7 +65,7 @@ fn act(verb: &Verb) -> anyhow::Result<Report> {
         Verb::Fetch { image } => fetch::run(&context, image),
         Verb::Rehearse { plan } => rehearse::run(&context, plan),
         Verb::Apply { plan, stay } => apply::run(&context, plan, *stay),
-        Verb::Rollback => apply::roll_back(&context),
+        Verb::Rollback => apply::revert_or_roll_back(&context),
         Verb::Deployments { json } => listing::run(&context, *json),
         Verb::Guard(guard) if guard.install => install::run(&context),
         Verb::Guard(guard) if guard.prove => Ok(guard::prove(&context, guard.deadline())),

@@ -1,23 +1,23 @@
-//! What a boot leads to: the target is finished and proved, or the host goes back.
+//! The work of a boot: it finishes and verifies the target, or rolls the host back.
 
 use node_update::plan::{Route, Undo};
 use tracing::{info, warn};
 
 use super::reboot::boot_origin;
-use super::{End, Error, Perform, Sysroot, live};
+use super::{End, Error, Steps, Sysroot, live};
 use crate::journal::{
     AtBoot, DeploymentId, Held, Journal, Moment, Outcome, SCHEMA, Stage, Store, at_boot,
 };
 
-/// What the guard acts on.
+/// The booted host, as the guard changes it.
 pub struct Booted<'a> {
-    /// What is stored on the host.
+    /// The journal and the plans.
     pub store: &'a Store<'a>,
-    /// Its deployments.
+    /// The host's deployments.
     pub sysroot: &'a mut dyn Sysroot,
-    /// The running system.
-    pub hands: &'a mut dyn Perform,
-    /// Now.
+    /// Executes steps on the running system.
+    pub executor: &'a mut dyn Steps,
+    /// The current boot and time.
     pub moment: &'a Moment,
 }
 
@@ -29,10 +29,10 @@ impl std::fmt::Debug for Booted<'_> {
     }
 }
 
-/// Compares the booted deployment with the journal and does what follows.
+/// Compares the booted deployment with the journal and acts on the result.
 ///
 /// # Errors
-/// What was met; the journal stays open, and the next boot tries again.
+/// Any of [`Error`]; the journal stays open, and the next boot tries again.
 pub fn guard(host: &mut Booted<'_>) -> Result<End, Error> {
     let Some(journal) = host.store.settle()? else {
         return Ok(End::Done);
@@ -41,40 +41,41 @@ pub fn guard(host: &mut Booted<'_>) -> Result<End, Error> {
     match at_boot(&journal, &booted, host.moment) {
         AtBoot::Leave => Ok(End::Done),
         AtBoot::Finish => finish(host, journal).map(|()| End::Done),
-        AtBoot::GoBack { cause } => go_back(host, journal, &cause),
+        AtBoot::RollBack { cause } => roll_back(host, journal, &cause),
         AtBoot::Undo => undo(host, journal).map(|()| End::Done),
         AtBoot::Adopt => adopt(host, &journal, &booted).map(|()| End::Done),
     }
 }
 
-/// Ends an attempt whose checks hold.
+/// Ends an attempt whose target is verified.
 ///
 /// # Errors
 /// Those of storing.
-pub fn proved(host: &mut Booted<'_>, journal: &Journal) -> Result<End, Error> {
-    host.sysroot.keep_first()?;
+pub fn verified(host: &mut Booted<'_>, journal: &Journal) -> Result<End, Error> {
+    host.sysroot.stop_boot_counting()?;
     host.store.clear_held()?;
     host.store
         .close(&journal.end(Outcome::Proved, None, host.moment))?;
     info!(
         attempt = journal.plan.attempt.0,
         config = journal.plan.to.config,
-        "target is proved"
+        "target is verified"
     );
-    // What is left to do only frees room; the next attempt does it if this does not.
-    if let Err(error) = host.sysroot.sweep() {
+    // The cleanup only frees room; the next attempt repeats it.
+    if let Err(error) = host.sysroot.cleanup() {
         warn!(
             error = super::chain(&error),
-            "old deployments were not thrown away"
+            "old deployments were not removed"
         );
     }
     Ok(End::Done)
 }
 
-/// Ends an attempt whose checks do not hold: the host goes back, or stays where it was told to.
+/// Ends an attempt whose verification failed: rolls the host back, or keeps the target where the
+/// journal says `stay`.
 ///
 /// # Errors
-/// What keeps it from going back.
+/// Those of storing and of the roll-back.
 pub fn failed(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End, Error> {
     if journal.stay {
         hold(host, &journal, cause)?;
@@ -87,15 +88,15 @@ pub fn failed(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<En
         host.store.put_journal(&journal)?;
         return Ok(End::Done);
     }
-    go_back(host, journal, cause)
+    roll_back(host, journal, cause)
 }
 
-/// Ends an attempt whose booted target does not hold, or cannot even be finished or looked at, as [`failed`]
-/// does. None where no target is booted: in the origin there is nothing to go back from.
+/// Ends an attempt as [`failed`] does if its target is booted, also one that cannot be finished or
+/// checked. `None` if no target is booted: in the origin there is nothing to roll back.
 ///
 /// # Errors
-/// What keeps it from going back.
-pub fn give_up(host: &mut Booted<'_>, cause: &str) -> Result<Option<End>, Error> {
+/// Those of storing and of the roll-back.
+pub fn fail_if_booted(host: &mut Booted<'_>, cause: &str) -> Result<Option<End>, Error> {
     let Some(journal) = host.store.settle()? else {
         return Ok(None);
     };
@@ -107,7 +108,7 @@ pub fn give_up(host: &mut Booted<'_>, cause: &str) -> Result<Option<End>, Error>
         Stage::Failed { .. } => Ok(Some(End::Done)),
         Stage::RollingBack { cause } => {
             let cause = cause.clone();
-            go_back(host, journal, &cause).map(Some)
+            roll_back(host, journal, &cause).map(Some)
         }
         Stage::Applying | Stage::Switching | Stage::Switched | Stage::Booted => {
             failed(host, journal, cause).map(Some)
@@ -115,13 +116,14 @@ pub fn give_up(host: &mut Booted<'_>, cause: &str) -> Result<Option<End>, Error>
     }
 }
 
-/// Takes back whatever is under way, from wherever it is.
+/// Ends the attempt under way from any stage: `revert` undoes it before its target has booted, a
+/// roll-back after that.
 ///
 /// # Errors
-/// What keeps it from being taken back.
-pub fn roll_back(
+/// Those of the revert or of the roll-back.
+pub fn revert_or_roll_back(
     host: &mut Booted<'_>,
-    take_back: &mut dyn FnMut(&mut Booted<'_>, Journal, &str) -> Result<(), Error>,
+    revert: &mut dyn FnMut(&mut Booted<'_>, Journal, &str) -> Result<(), Error>,
     cause: &str,
 ) -> Result<End, Error> {
     let Some(journal) = host.store.settle()? else {
@@ -129,9 +131,9 @@ pub fn roll_back(
     };
     let booted = host.sysroot.booted()?;
     if journal.plan.route == Route::Live {
-        live::undo(
+        live::revert(
             host.store,
-            host.hands,
+            host.executor,
             &journal,
             cause,
             live::Services::Act,
@@ -141,44 +143,44 @@ pub fn roll_back(
     }
     if booted == journal.origin {
         if journal.boot_id == host.moment.boot_id {
-            take_back(host, journal, cause)?;
+            revert(host, journal, cause)?;
         } else {
             undo(host, journal)?;
         }
         return Ok(End::Done);
     }
     if journal.target.as_ref() == Some(&booted) {
-        return go_back(host, journal, cause);
+        return roll_back(host, journal, cause);
     }
     adopt(host, &journal, &booted)?;
     Ok(End::Done)
 }
 
-/// Counts the boot, and does what lies outside of the deployment.
+/// Counts the boot, and performs the steps outside of the deployment.
 fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
     if journal.stage != Stage::Booted || journal.boot_id != host.moment.boot_id {
         journal.boots += 1;
     }
     let mut outside = Vec::new();
     for (index, step) in journal.plan.steps.iter().enumerate() {
-        if !host.hands.is_of_deployment(&step.action)? {
+        if !host.executor.is_of_deployment(&step.action)? {
             outside.push(index);
         }
     }
-    // Observed once, before the first of them is done: on a second boot their own effect would be
-    // taken for what was there before.
+    // Observed once, before the first of these steps: on a second boot their own effect would be
+    // recorded as the prior state.
     for index in &outside {
         if let Some(step) = journal.plan.steps.get_mut(*index)
             && step.undo == Undo::Nothing
         {
-            step.undo = host.hands.observe(&step.action)?;
+            step.undo = host.executor.observe(&step.action)?;
         }
     }
     let journal = journal.at(Stage::Booted, host.moment);
     host.store.put_journal(&journal)?;
     for index in outside {
         if let Some(step) = journal.plan.steps.get(index) {
-            host.hands.perform(&step.action)?;
+            host.executor.perform(&step.action)?;
         }
     }
     info!(
@@ -189,8 +191,8 @@ fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
     Ok(())
 }
 
-/// Has the boot loader boot the origin again; what lies outside is undone when it does.
-fn go_back(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End, Error> {
+/// Makes the origin the default again. Its boot undoes the changes outside of deployments.
+fn roll_back(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End, Error> {
     hold(host, &journal, cause)?;
     let journal = journal.at(
         Stage::RollingBack {
@@ -203,15 +205,18 @@ fn go_back(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End, 
     warn!(
         attempt = journal.plan.attempt.0,
         reason = cause,
-        "target is given up, host goes back"
+        "target failed, host rolls back"
     );
     Ok(End::NeedsReboot)
 }
 
-/// The origin is booted: what the attempt did outside of deployments is undone.
+/// Undoes in the booted origin what the attempt changed outside of deployments.
 fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
-    if journal.stage == Stage::Switching && journal.target == Some(host.sysroot.first()?) {
-        // The switch was made and not written down: the boot loader tried the target, and left it.
+    if journal.stage == Stage::Switching
+        && journal.target == Some(host.sysroot.default_deployment()?)
+    {
+        // The switch happened and the journal does not say so: the boot loader tried the target, and
+        // fell back.
         journal.stage = Stage::Switched;
         host.store.put_journal(&journal)?;
     }
@@ -223,9 +228,9 @@ fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
     };
     if journal.plan.route == Route::Live {
         let services = live::Services::Leave;
-        return live::undo(
+        return live::revert(
             host.store,
-            host.hands,
+            host.executor,
             journal,
             &cause,
             services,
@@ -233,7 +238,7 @@ fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
         );
     }
     for step in journal.plan.steps.iter().rev() {
-        host.hands.restore(&step.action, &step.undo)?;
+        host.executor.restore(&step.action, &step.undo)?;
     }
     boot_origin(host.sysroot, journal)?;
     let outcome = if journal.could_boot_target() {
@@ -249,25 +254,25 @@ fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
         reason = cause,
         "host is in its origin"
     );
-    // What is left to do only frees room; the next attempt does it if this does not.
-    if let Err(error) = host.sysroot.sweep() {
+    // The cleanup only frees room; the next attempt repeats it.
+    if let Err(error) = host.sysroot.cleanup() {
         warn!(
             error = super::chain(&error),
-            "stray deployments were not thrown away"
+            "stray deployments were not removed"
         );
     }
     Ok(())
 }
 
-/// Something else is booted, by an administrator's hand: it is what the host is now.
+/// Adopts a deployment that is neither origin nor target: an administrator booted it.
 fn adopt(host: &mut Booted<'_>, journal: &Journal, booted: &DeploymentId) -> Result<(), Error> {
     let cause = format!("the host booted {booted}, which is neither origin nor target");
     warn!(
         attempt = journal.plan.attempt.0,
         reason = cause,
-        "host is taken as it is"
+        "host is adopted in its present state"
     );
-    host.sysroot.keep_first()?;
+    host.sysroot.stop_boot_counting()?;
     Ok(host
         .store
         .close(&journal.end(Outcome::Adopted, Some(cause), host.moment))?)

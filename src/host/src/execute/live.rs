@@ -1,27 +1,27 @@
-//! A change of the running system, file by file, with undo.
+//! Live updates: a plan executed on the running system, step by step, with undo.
 
 use std::collections::BTreeSet;
 
 use node_update::plan::{Action, Digest, Plan, Undo};
 use tracing::{info, warn};
 
-use super::{End, Error, Perform, chain, describe, record};
+use super::{End, Error, Steps, chain, describe, record};
 use crate::files::Root;
 use crate::journal::{DeploymentId, Journal, Moment, Outcome, Stage, Store};
 use crate::systemd::{Job, links};
 
-/// Carries a live plan through, or takes it back whole.
+/// Executes a live plan, or reverts all of it.
 ///
-/// `prove` judges the target's expectations once all steps are done.
+/// `verify` checks the target's expectations after the last step.
 ///
 /// # Errors
-/// What a step met; the host is as it was before, unless the error says that it cannot be undone.
+/// The error of the failed step. The host is in its previous state then, except for [`Error::Undo`].
 pub fn apply(
     store: &Store<'_>,
-    hands: &mut dyn Perform,
+    executor: &mut dyn Steps,
     plan: Plan,
     booted: DeploymentId,
-    prove: &mut dyn FnMut(&mut dyn Perform) -> Result<(), Error>,
+    verify: &mut dyn FnMut(&mut dyn Steps) -> Result<(), Error>,
     moment: &Moment,
 ) -> Result<End, Error> {
     let journal = match store.settle()? {
@@ -30,27 +30,27 @@ pub fn apply(
         }
         Some(journal) => journal,
         None => {
-            let journal = observe(store, hands, plan, booted, moment)?;
+            let journal = observe(store, executor, plan, booted, moment)?;
             store.put_journal(&journal)?;
             journal
         }
     };
     if let Stage::RollingBack { cause } = &journal.stage {
-        // A run before this one failed and was killed on its way back.
+        // An earlier run failed and was killed while it reverted.
         let cause = cause.clone();
-        undo(store, hands, &journal, &cause, Services::Act, moment)?;
-        return Err(Error::NotProved {
+        revert(store, executor, &journal, &cause, Services::Act, moment)?;
+        return Err(Error::NotVerified {
             reasons: vec![cause],
         });
     }
-    match carry_through(store, hands, &journal, prove) {
+    match perform_all(store, executor, &journal, verify) {
         Ok(()) => {
             store.clear_held()?;
             store.close(&journal.end(Outcome::Proved, None, moment))?;
             info!(
                 attempt = journal.plan.attempt.0,
                 config = journal.plan.to.config,
-                "change is in"
+                "live update is complete"
             );
             Ok(End::Done)
         }
@@ -63,28 +63,28 @@ pub fn apply(
                 moment,
             );
             store.put_journal(&journal)?;
-            undo(store, hands, &journal, &cause, Services::Act, moment)?;
+            revert(store, executor, &journal, &cause, Services::Act, moment)?;
             Err(error)
         }
     }
 }
 
-/// Whether services are restarted and reloaded when a change is taken back.
+/// Whether a revert restarts and reloads services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Services {
-    /// They run with the change.
+    /// It does: they run with the changed files.
     Act,
-    /// They are started after this.
+    /// It does not: they start afterwards.
     Leave,
 }
 
-/// Takes a live plan back: links, files in reverse, then the services that were told of it.
+/// Reverts a live plan: links, files in reverse order, then services.
 ///
 /// # Errors
-/// [`Error::Undo`]; the journal stays open then, so that it can be tried again.
-pub fn undo(
+/// [`Error::Undo`]; the journal stays open then, so that a later run can try again.
+pub fn revert(
     store: &Store<'_>,
-    hands: &mut dyn Perform,
+    executor: &mut dyn Steps,
     journal: &Journal,
     cause: &str,
     services: Services,
@@ -98,14 +98,15 @@ pub fn undo(
         }
         links::restore(root, &journal.unit_links, &touched)
     };
-    // What is enabled along with a unit is in its file: first by the one that the change brought, then by the one that was before.
-    restore_links(hands.root())?;
+    // A unit's file names the units that are enabled with it (`Also=`): first the file that the plan
+    // wrote, then the restored one.
+    restore_links(executor.root())?;
     for step in steps.iter().rev() {
-        hands.restore(&step.action, &step.undo)?;
+        executor.restore(&step.action, &step.undo)?;
     }
-    restore_links(hands.root())?;
+    restore_links(executor.root())?;
     let attempt = &journal.plan.attempt;
-    hands.root().restore(
+    executor.root().restore(
         &journal.records,
         &mut |digest: &Digest| -> Result<_, Error> { Ok(store.blob(attempt, digest)?) },
     )?;
@@ -116,47 +117,47 @@ pub fn undo(
         .collect();
     if services == Services::Act {
         for action in again {
-            act_again(hands, action);
+            act_again(executor, action);
         }
     } else if !again.is_empty() || !touched.is_empty() {
-        act_again(hands, &Action::DaemonReload);
+        act_again(executor, &Action::DaemonReload);
     }
     store.close(&journal.end(Outcome::Undone, Some(cause.to_owned()), moment))?;
-    info!(attempt = attempt.0, reason = cause, "change is undone");
+    info!(attempt = attempt.0, reason = cause, "change is reverted");
     Ok(())
 }
 
 fn observe(
     store: &Store<'_>,
-    hands: &mut dyn Perform,
+    executor: &mut dyn Steps,
     mut plan: Plan,
     booted: DeploymentId,
     moment: &Moment,
 ) -> Result<Journal, Error> {
     for step in &mut plan.steps {
-        step.undo = hands.observe(&step.action)?;
+        step.undo = executor.observe(&step.action)?;
     }
     let touches_links = !touched(&plan).is_empty();
     let attempt = plan.attempt.clone();
     let mut journal = Journal::open(plan, booted, true, moment);
     if touches_links {
-        journal.unit_links = links::snapshot(hands.root())?;
+        journal.unit_links = links::snapshot(executor.root())?;
     }
-    journal.records = record::observe(hands.root(), &mut |digest, bytes| {
+    journal.records = record::observe(executor.root(), &mut |digest, bytes| {
         store.put_blob(&attempt, digest, bytes).map_err(Error::from)
     })?;
     Ok(journal)
 }
 
-fn carry_through(
+fn perform_all(
     store: &Store<'_>,
-    hands: &mut dyn Perform,
+    executor: &mut dyn Steps,
     journal: &Journal,
-    prove: &mut dyn FnMut(&mut dyn Perform) -> Result<(), Error>,
+    verify: &mut dyn FnMut(&mut dyn Steps) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let plan = &journal.plan;
     for (step, number) in plan.steps.iter().zip(1_u32..) {
-        hands.perform(&step.action)?;
+        executor.perform(&step.action)?;
         info!(
             attempt = plan.attempt.0,
             step = number,
@@ -165,11 +166,11 @@ fn carry_through(
         );
     }
     let config = store.blob(&plan.attempt, &plan.record)?;
-    record::write(hands.root(), &config, plan.to.image.as_deref())?;
-    prove(hands)
+    record::write(executor.root(), &config, plan.to.image.as_deref())?;
+    verify(executor)
 }
 
-/// Units whose links the plan changes.
+/// The units whose links the plan changes.
 fn touched(plan: &Plan) -> BTreeSet<String> {
     let unit = |action: &Action| match action {
         Action::EnableUnit { unit }
@@ -192,28 +193,28 @@ fn touched(plan: &Plan) -> BTreeSet<String> {
         .collect()
 }
 
-/// Tells a service that its files are back. That it cannot be told is not what keeps them from
-/// being back, so it is only said.
-fn act_again(hands: &mut dyn Perform, action: &Action) {
-    let told = if let Action::RestartUnit { unit } | Action::ReloadUnit { unit } = action
-        && is_gone(hands, unit)
+/// Restarts or reloads a service whose files are restored. A failure is logged only: the files are
+/// restored in any case.
+fn act_again(executor: &mut dyn Steps, action: &Action) {
+    let done = if let Action::RestartUnit { unit } | Action::ReloadUnit { unit } = action
+        && is_gone(executor, unit)
     {
         let object = describe(action);
-        let stopped = hands.units().run(Job::Stop, unit);
+        let stopped = executor.units().run(Job::Stop, unit);
         stopped.map_err(|source| Error::Undo { object, source })
     } else {
-        hands.perform(action)
+        executor.perform(action)
     };
-    if let Err(error) = told {
+    if let Err(error) = done {
         warn!(
             error = chain(&error),
             object = describe(action),
-            "service was not told of the undo"
+            "service was not restarted or reloaded after the revert"
         );
     }
 }
 
-/// Whether a unit came with the change and has no file any more.
-fn is_gone(hands: &mut dyn Perform, unit: &str) -> bool {
-    links::exists(hands.root(), unit).is_ok_and(|exists| !exists)
+/// Whether a unit has no file any more, because the plan had written it.
+fn is_gone(executor: &mut dyn Steps, unit: &str) -> bool {
+    links::exists(executor.root(), unit).is_ok_and(|exists| !exists)
 }

@@ -1,4 +1,4 @@
-//! A change that needs a reboot: written into a deployment of its own, bootable only when complete.
+//! Updates that need a reboot: written into a new deployment, which is bootable only when complete.
 
 use std::time::Duration;
 
@@ -6,56 +6,57 @@ use node_update::plan::{Attempt, Plan};
 use tracing::{info, warn};
 
 use super::{
-    End, Error, Foreseen, Hands, Made, Perform as _, StepError, Sysroot, Units, chain, record,
+    End, Error, NewDeployment, Preflight, StepError, StepExecutor, Steps as _, Sysroot, Units,
+    chain, record,
 };
 use crate::journal::{DeploymentId, Journal, Moment, Outcome, Stage, Store, UNPROVEN_BOOTS_MAX};
 use crate::systemd::Job;
 
-/// The unit whose pods change files of `/etc` (static pods, CNI) while the deployment is made.
+/// The kubelet: its pods change files of `/etc` (static pods, CNI), so it is stopped for the merge.
 pub const KUBELET: &str = "kubelet.service";
 
-/// When the kubelet is started again where nobody went on: a daemon that died after the kubelet had been stopped is started by nobody
-/// else. Many times what an undisturbed change takes from there to its reboot.
-const KUBELET_BACK: Duration = Duration::from_mins(10);
+/// Delay after which a timer starts the kubelet again. Without a kubelet, no other program would
+/// restart a daemon that died. An undisturbed update needs a small part of it until its reboot.
+const KUBELET_RESTART_DELAY: Duration = Duration::from_mins(10);
 
-/// Tries that the target has left from when the host begins to go back: where it is cut off before the
-/// boot loader names the origin, the target is booted once more, and not for ever.
-const TRIES_BACK: u32 = 1;
+/// Boots that the target has left once a roll-back began: a roll-back interrupted before the boot
+/// loader names the origin boots the target at most once more.
+const ROLLBACK_TRIES: u32 = 1;
 
-/// What a change acts on.
-pub struct Host<'a> {
-    /// What is stored on the host.
+/// The running host that an update is applied to.
+pub struct RunningHost<'a> {
+    /// The journal and the plans.
     pub store: &'a Store<'a>,
-    /// Its deployments.
+    /// The host's deployments.
     pub sysroot: &'a mut dyn Sysroot,
     /// Units of the running system.
     pub running: &'a mut dyn Units,
-    /// Makes the hands on a new deployment's unit files.
-    pub units_of: &'a dyn Fn(&Made) -> Box<dyn Units>,
-    /// Now.
+    /// Opens the unit files of a new deployment.
+    pub units_of: &'a dyn Fn(&NewDeployment) -> Box<dyn Units>,
+    /// The current boot and time.
     pub moment: &'a Moment,
 }
 
-impl std::fmt::Debug for Host<'_> {
+impl std::fmt::Debug for RunningHost<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host")
+        f.debug_struct("RunningHost")
             .field("moment", self.moment)
             .finish_non_exhaustive()
     }
 }
 
-/// Makes the target and has the boot loader boot it, or leaves the host as it was.
+/// Makes the target's deployment and the default, or leaves the host in its previous state.
 ///
 /// # Errors
-/// What was met on the way; the host is as it was, unless the error says that it cannot be undone.
-pub fn apply(host: &mut Host<'_>, plan: Plan, stay: bool) -> Result<End, Error> {
+/// The error of the failed step. The host is in its previous state then, except for [`Error::Undo`].
+pub fn apply(host: &mut RunningHost<'_>, plan: Plan, stay: bool) -> Result<End, Error> {
     let journal = match host.store.settle()? {
         Some(journal) if journal.plan.attempt != plan.attempt => {
             return Ok(End::Refused(vec![busy(&journal)]));
         }
         Some(journal) => match journal.stage.clone() {
             Stage::Applying => journal,
-            Stage::Switching if is_first(host, &journal)? => {
+            Stage::Switching if is_target_default(host, &journal)? => {
                 return switched(host, journal).map(|()| End::NeedsReboot);
             }
             Stage::Switching => {
@@ -65,8 +66,8 @@ pub fn apply(host: &mut Host<'_>, plan: Plan, stay: bool) -> Result<End, Error> 
             }
             Stage::Switched => return Ok(End::NeedsReboot),
             Stage::RollingBack { cause } if host.sysroot.booted()? == journal.origin => {
-                take_back(host, journal, &cause)?;
-                return Err(Error::NotProved {
+                revert(host, journal, &cause)?;
+                return Err(Error::NotVerified {
                     reasons: vec![cause],
                 });
             }
@@ -89,19 +90,19 @@ pub fn apply(host: &mut Host<'_>, plan: Plan, stay: bool) -> Result<End, Error> 
         Err(error) => {
             let cause = chain(&error);
             if let Some(journal) = host.store.journal()? {
-                take_back(host, journal, &cause)?;
+                revert(host, journal, &cause)?;
             }
             Err(error)
         }
     }
 }
 
-/// Takes a change back that is not booted: the boot loader names the origin, the deployment is
-/// thrown away, the kubelet runs.
+/// Reverts an update whose target has not booted: makes the origin the default, removes the
+/// deployment, starts the kubelet.
 ///
 /// # Errors
-/// What keeps it from being taken back; the journal stays open then.
-pub fn take_back(host: &mut Host<'_>, journal: Journal, cause: &str) -> Result<(), Error> {
+/// Any of [`Error`]; the journal stays open then.
+pub fn revert(host: &mut RunningHost<'_>, journal: Journal, cause: &str) -> Result<(), Error> {
     let journal = journal.at(
         Stage::RollingBack {
             cause: cause.to_owned(),
@@ -110,7 +111,7 @@ pub fn take_back(host: &mut Host<'_>, journal: Journal, cause: &str) -> Result<(
     );
     host.store.put_journal(&journal)?;
     boot_origin(host.sysroot, &journal)?;
-    host.sysroot.sweep()?;
+    host.sysroot.cleanup()?;
     if journal.stopped_kubelet {
         host.running
             .run(Job::Start, KUBELET)
@@ -125,25 +126,25 @@ pub fn take_back(host: &mut Host<'_>, journal: Journal, cause: &str) -> Result<(
     info!(
         attempt = journal.plan.attempt.0,
         reason = cause,
-        "change is undone"
+        "change is reverted"
     );
     Ok(())
 }
 
-/// Has the boot loader boot the origin, and count no longer.
+/// Makes the origin the default, and stops the boot loader's counting.
 pub(super) fn boot_origin(sysroot: &mut dyn Sysroot, journal: &Journal) -> Result<(), Error> {
-    if sysroot.first()? != journal.origin {
-        sysroot.make_first(&journal.origin, Some(TRIES_BACK))?;
+    if sysroot.default_deployment()? != journal.origin {
+        sysroot.set_default(&journal.origin, Some(ROLLBACK_TRIES))?;
     }
-    sysroot.keep_first()
+    sysroot.stop_boot_counting()
 }
 
-/// Does to a made deployment what its plan says; also what a rehearsal does.
+/// Performs the plan's steps on a new deployment; a rehearsal does the same.
 ///
 /// # Errors
-/// What a step met.
+/// [`Error::Step`], [`Error::Accounts`], and those of reading the plan.
 pub fn write_into(
-    made: &Made,
+    made: &NewDeployment,
     units: &mut dyn Units,
     store: &Store<'_>,
     plan: &Plan,
@@ -153,14 +154,14 @@ pub fn write_into(
         warn!(accounts, "merge lost accounts of the OS, appending them");
         made.lost.append(&made.root).map_err(Error::Accounts)?;
     }
-    let mut hands = Hands::new(&made.root, units, store, plan.attempt.clone());
-    let mut foreseen = Foreseen::default();
+    let mut executor = StepExecutor::new(&made.root, units, store, plan.attempt.clone());
+    let mut preflight = Preflight::default();
     for step in &plan.steps {
-        if hands.is_of_deployment(&step.action)? {
-            hands.perform(&step.action)?;
+        if executor.is_of_deployment(&step.action)? {
+            executor.perform(&step.action)?;
         } else {
-            // Done at the first boot of the target; whether it could be is known now.
-            hands.check(&step.action, &mut foreseen)?;
+            // The target's first boot performs it; here is checked that it can.
+            executor.check(&step.action, &mut preflight)?;
         }
     }
     let config = store.blob(&plan.attempt, &plan.record)?;
@@ -168,7 +169,7 @@ pub fn write_into(
     Ok(())
 }
 
-/// Why nothing else can be begun while an attempt is under way.
+/// The reason that rejects another attempt while one is under way.
 pub(super) fn busy(journal: &Journal) -> String {
     let Attempt(attempt) = &journal.plan.attempt;
     format!(
@@ -177,19 +178,16 @@ pub(super) fn busy(journal: &Journal) -> String {
     )
 }
 
-/// Has the kubelet started again where nobody goes on.
+/// Sets the timer that starts the kubelet again if this run does not reach its end.
 fn arm(running: &mut dyn Units, journal: &Journal) {
-    // One of an earlier run would start it too soon.
+    // A timer of an earlier run would start it too soon.
     disarm(running, journal);
-    if let Err(error) = running.start_later(KUBELET, &timer_of(journal), KUBELET_BACK) {
-        warn!(
-            error = chain(&error),
-            "nothing starts the kubelet again but this change"
-        );
+    if let Err(error) = running.start_later(KUBELET, &timer_of(journal), KUBELET_RESTART_DELAY) {
+        warn!(error = chain(&error), "no timer starts the kubelet again");
     }
 }
 
-/// Stops that timer: it would start the kubelet in the middle of the merge of what comes next.
+/// Stops that timer: it would start the kubelet during the merge of the next update.
 fn disarm(running: &mut dyn Units, journal: &Journal) {
     let timer = timer_of(journal);
     let stopped = match is_armed(running, &timer) {
@@ -202,7 +200,7 @@ fn disarm(running: &mut dyn Units, journal: &Journal) {
     }
 }
 
-/// Its name, without the suffix.
+/// The timer's name, without the suffix.
 fn timer_of(journal: &Journal) -> String {
     let Attempt(attempt) = &journal.plan.attempt;
     format!("slipway-kubelet-{attempt}")
@@ -213,12 +211,12 @@ fn is_armed(running: &mut dyn Units, timer: &str) -> Result<bool, StepError> {
     Ok(state.as_deref() == Some("active"))
 }
 
-fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
+fn make(host: &mut RunningHost<'_>, mut journal: Journal) -> Result<(), Error> {
     let step = |source| Error::Step {
         object: format!("unit {KUBELET}"),
         source,
     };
-    // Without a drain it keeps running, whatever it does.
+    // Without a drain the kubelet keeps running.
     let state = if journal.plan.drain {
         host.running.active_state(KUBELET).map_err(step)?
     } else {
@@ -229,7 +227,8 @@ fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
         Some("active" | "activating" | "reloading" | "deactivating")
     );
     if is_up || journal.stopped_kubelet {
-        // Also where an earlier run stopped it, and died: its timer may be through, or would start the kubelet soon.
+        // Also where an earlier run stopped the kubelet and died: its timer may have elapsed, or would
+        // elapse soon.
         arm(host.running, &journal);
     }
     if is_up {
@@ -240,20 +239,20 @@ fn make(host: &mut Host<'_>, mut journal: Journal) -> Result<(), Error> {
         host.running.run(Job::Stop, KUBELET).map_err(step)?;
     }
     let deploy = journal.plan.deploy.as_ref().ok_or(Error::NoDeploy)?;
-    let made = host.sysroot.make(deploy)?;
+    let made = host.sysroot.deploy(deploy)?;
     let mut units = (host.units_of)(&made);
     write_into(&made, &mut *units, host.store, &journal.plan)?;
     made.root.sync()?;
     journal.target = Some(made.id.clone());
     let journal = journal.at(Stage::Switching, host.moment);
     host.store.put_journal(&journal)?;
-    // A target that is to stay whatever happens is not counted either.
+    // A target that stays despite a failure has no limit of boots.
     let tries = (!journal.stay).then_some(UNPROVEN_BOOTS_MAX);
-    host.sysroot.make_first(&made.id, tries)?;
+    host.sysroot.set_default(&made.id, tries)?;
     switched(host, journal)
 }
 
-fn switched(host: &mut Host<'_>, journal: Journal) -> Result<(), Error> {
+fn switched(host: &mut RunningHost<'_>, journal: Journal) -> Result<(), Error> {
     let journal = journal.at(Stage::Switched, host.moment);
     host.store.put_journal(&journal)?;
     let target = journal
@@ -269,6 +268,6 @@ fn switched(host: &mut Host<'_>, journal: Journal) -> Result<(), Error> {
     Ok(())
 }
 
-fn is_first(host: &mut Host<'_>, journal: &Journal) -> Result<bool, Error> {
-    Ok(Some(host.sysroot.first()?) == journal.target)
+fn is_target_default(host: &mut RunningHost<'_>, journal: &Journal) -> Result<bool, Error> {
+    Ok(Some(host.sysroot.default_deployment()?) == journal.target)
 }

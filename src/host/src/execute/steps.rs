@@ -1,43 +1,43 @@
-//! One step on one root: done, observed, put back.
+//! One step on one root: performed, observed, restored.
 
 mod check;
-mod taken;
+mod released;
 
 use std::collections::BTreeMap;
 
 use node_update::plan::{Action, Attempt, Digest, Mode, Owner, Prior, Undo};
 use tracing::warn;
 
-pub use self::check::Foreseen;
-use self::taken::Taken;
-use super::{Error, Perform, StepError, Units};
+pub use self::check::Preflight;
+use self::released::ReleasedUnits;
+use super::{Error, StepError, Steps, Units};
 use crate::accounts::{self, Accounts};
 use crate::files::{Content, Found, Location, Place, Root};
 use crate::journal::Store;
 use crate::systemd::links::{self, Installed};
 use crate::systemd::{Enablement, Job};
 
-/// Where a user's keys are, below the home directory: directories, then the file.
+/// Path of a user's keys below the home directory: directories, then the file.
 const KEYS: (&[&str], &str) = (&[".ssh", "authorized_keys.d"], "ignition");
 
-/// Acts on one root: the running one, or a deployment's.
-pub struct Hands<'a> {
+/// Executes steps on one root: the running one, or a deployment's.
+pub struct StepExecutor<'a> {
     root: &'a Root,
     units: &'a mut dyn Units,
     store: &'a Store<'a>,
     attempt: Attempt,
-    taken: Taken,
+    released: ReleasedUnits,
 }
 
-impl std::fmt::Debug for Hands<'_> {
+impl std::fmt::Debug for StepExecutor<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hands")
+        f.debug_struct("StepExecutor")
             .field("root", self.root)
             .finish_non_exhaustive()
     }
 }
 
-/// What a step is about, for people: `file /etc/hosts`, `unit kubelet.service`, `user core`.
+/// The object of a step, for messages: `file /etc/hosts`, `unit kubelet.service`, `user core`.
 pub fn describe(action: &Action) -> String {
     match action {
         Action::WriteFile { path, .. } | Action::ReleaseFile { path } => format!("file {path}"),
@@ -55,8 +55,8 @@ pub fn describe(action: &Action) -> String {
     }
 }
 
-impl<'a> Hands<'a> {
-    /// Acts on `root` and its units, with contents from the stored plan of `attempt`.
+impl<'a> StepExecutor<'a> {
+    /// Executes steps on `root` and its units, with blobs from the stored plan of `attempt`.
     pub fn new(
         root: &'a Root,
         units: &'a mut dyn Units,
@@ -68,7 +68,7 @@ impl<'a> Hands<'a> {
             units,
             store,
             attempt,
-            taken: Taken::default(),
+            released: ReleasedUnits::default(),
         }
     }
 
@@ -76,7 +76,7 @@ impl<'a> Hands<'a> {
         Ok(self.store.blob(&self.attempt, digest)?)
     }
 
-    fn act(&mut self, action: &Action) -> Result<(), StepError> {
+    fn try_perform(&mut self, action: &Action) -> Result<(), StepError> {
         match action {
             Action::WriteFile {
                 path,
@@ -86,7 +86,7 @@ impl<'a> Hands<'a> {
                 group,
             } => {
                 let at = self.writable(path)?;
-                self.taken.bring(path);
+                self.released.wrote(path);
                 let bytes = self.blob(blob)?;
                 let (uid, gid) = (self.uid(user)?, self.gid(group)?);
                 self.root.replace(
@@ -101,7 +101,7 @@ impl<'a> Hands<'a> {
             }
             Action::ReleaseFile { path } => {
                 self.root.release(&self.writable(path)?)?;
-                self.taken.add(path);
+                self.released.released(path);
             }
             Action::MaskUnit { unit } => {
                 self.root
@@ -129,13 +129,13 @@ impl<'a> Hands<'a> {
                 accounts::set_password(self.root, &accounts, user, &hash)?;
             }
             Action::DaemonReload => self.units.reload_manager()?,
-            Action::RestartUnit { unit } => self.tell(Job::Restart, unit)?,
-            Action::ReloadUnit { unit } => self.tell(Job::Reload, unit)?,
+            Action::RestartUnit { unit } => self.run_job(Job::Restart, unit)?,
+            Action::ReloadUnit { unit } => self.run_job(Job::Reload, unit)?,
         }
         Ok(())
     }
 
-    fn look(&self, action: &Action) -> Result<Undo, StepError> {
+    fn try_observe(&self, action: &Action) -> Result<Undo, StepError> {
         let paths = match action {
             Action::WriteFile { path, .. } | Action::ReleaseFile { path } => {
                 vec![self.writable(path)?]
@@ -145,7 +145,7 @@ impl<'a> Hands<'a> {
             }
             Action::WriteAuthorizedKeys { user, .. } => vec![self.keys_of(user)?.1],
             Action::SetPassword { .. } => vec![self.root.locate(accounts::SHADOW)?],
-            // All links of unit files are observed at once, before the first step.
+            // The live route observes all links of unit files at once, before the first step.
             Action::EnableUnit { .. }
             | Action::KeepUnitEnabled { .. }
             | Action::DisableUnit { .. }
@@ -173,7 +173,7 @@ impl<'a> Hands<'a> {
         Ok(Undo::Restore { paths: priors })
     }
 
-    fn put_back(&self, undo: &Undo) -> Result<(), StepError> {
+    fn restore_paths(&self, undo: &Undo) -> Result<(), StepError> {
         let Undo::Restore { paths } = undo else {
             return Ok(());
         };
@@ -223,34 +223,35 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Has a service take up the change. One that the change took away, or masked, is stopped. One that is not there for another reason,
-    /// as a container unit that its generator refused, is systemd's to say no to: the change is undone then.
-    fn tell(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
+    /// Restarts or reloads a service. A service that the plan removed or masked is stopped. For one
+    /// that is absent for another reason, such as a container unit that its generator refused, systemd
+    /// returns an error, and the plan is reverted.
+    fn run_job(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
         let at = links::unit_path(self.root, unit)?;
         let is_masked = self.root.look(&at)? == Found::Link(links::MASK.to_owned());
-        let is_taken = || -> Result<bool, StepError> {
-            Ok(self.taken.may_have_been(unit) && !links::exists(self.root, unit)?)
+        let is_released = || -> Result<bool, StepError> {
+            Ok(self.released.may_include(unit) && !links::exists(self.root, unit)?)
         };
-        if !is_masked && !is_taken()? {
+        if !is_masked && !is_released()? {
             return self.units.run(job, unit);
         }
         if self.units.active_state(unit)?.as_deref() == Some("active") {
             return self.units.run(Job::Stop, unit);
         }
-        // Stopped by a run before this one, or it never ran.
-        warn!(unit, "unit is not there to be told of the change");
+        // An earlier run stopped it, or it never ran.
+        warn!(unit, "unit is absent and not active: nothing to stop");
         Ok(())
     }
 
-    /// A unit that neither the OS nor the configuration has is not enabled, as with the original: a
-    /// configuration may name units of an OS that is yet to come. Its links go with the rest.
+    /// Changes a unit's links. A unit without a file is not enabled, as in OpenShift's MCO: a
+    /// configuration may name units of a later OS. Disabling it removes its links.
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
         let installed = links::installed(self.root, unit)?;
         if installed == Installed::Here {
             return self.units.set_enablement(change, unit);
         }
         if installed == Installed::Elsewhere && change == Enablement::Enable {
-            // As somebody enabled it on the running host.
+            // Its links may exist already: the running host can enable it.
             return if links::is_linked(self.root, unit)? {
                 Ok(())
             } else {
@@ -285,11 +286,11 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
-    /// The directories of a user's keys, outermost first (the home directory too, where it lacks),
-    /// and the file.
+    /// The directories of a user's keys, outermost first (with the home directory if it does not
+    /// exist), and the file.
     ///
-    /// Below the home directory no link is followed: the user could have put it there, and root
-    /// would write where the user may not.
+    /// Below the home directory links are not followed: a link of the user's could lead root to write
+    /// where the user may not.
     fn keys_of(&self, user: &str) -> Result<(Vec<Location>, Location), StepError> {
         let accounts = Accounts::read(self.root)?;
         let account = accounts.user(user)?;
@@ -320,23 +321,23 @@ impl<'a> Hands<'a> {
     }
 }
 
-impl Perform for Hands<'_> {
+impl Steps for StepExecutor<'_> {
     fn perform(&mut self, action: &Action) -> Result<(), Error> {
-        self.act(action).map_err(|source| Error::Step {
+        self.try_perform(action).map_err(|source| Error::Step {
             object: describe(action),
             source,
         })
     }
 
     fn observe(&mut self, action: &Action) -> Result<Undo, Error> {
-        self.look(action).map_err(|source| Error::Step {
+        self.try_observe(action).map_err(|source| Error::Step {
             object: describe(action),
             source,
         })
     }
 
     fn restore(&mut self, action: &Action, undo: &Undo) -> Result<(), Error> {
-        self.put_back(undo).map_err(|source| Error::Undo {
+        self.restore_paths(undo).map_err(|source| Error::Undo {
             object: describe(action),
             source,
         })

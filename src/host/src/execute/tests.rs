@@ -138,7 +138,7 @@ fn boot_to_the_end(host: &mut Host) {
         if host.guard().unwrap() == End::NeedsReboot {
             continue;
         }
-        if host.prove().unwrap() != End::NeedsReboot {
+        if host.verify().unwrap() != End::NeedsReboot {
             break;
         }
     }
@@ -235,7 +235,7 @@ fn a_live_undo_killed_anywhere_is_completed() {
     for_every_point(|n| {
         let mut host = Host::new(&plan(Route::Live));
         let before = host.snapshot();
-        host.refuse_proof();
+        host.refuse_verification();
         let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
         if met && host.is_under_way() {
             drop(host.apply());
@@ -259,8 +259,8 @@ fn a_reboot_change_that_fails_anywhere_before_the_reboot_leaves_the_old_state() 
         if !met {
             return false;
         }
-        if host.is_under_way() && !host.target_is_first() {
-            drop(host.roll_back());
+        if host.is_under_way() && !host.target_is_default() {
+            drop(host.revert_or_roll_back());
         }
         if !host.is_under_way() {
             assert_eq!(host.snapshot(), before, "point {n}");
@@ -319,7 +319,7 @@ fn a_first_boot_killed_anywhere_reaches_the_target_at_the_next() {
         host.reboot();
         let met = fails_at(&mut host, Fault::Crash, n, |host| {
             drop(host.guard());
-            drop(host.prove());
+            drop(host.verify());
         });
         if host.is_under_way() {
             boot_to_the_end(&mut host);
@@ -347,7 +347,7 @@ fn a_first_boot_that_fails_anywhere_reaches_the_target_when_tried_again_or_goes_
             assert!(is_failed || !met, "point {n}: the error was swallowed");
             if is_given_up && met {
                 assert_eq!(
-                    host.give_up("no room").unwrap(),
+                    host.fail_if_booted("no room").unwrap(),
                     Some(End::NeedsReboot),
                     "point {n}"
                 );
@@ -357,7 +357,7 @@ fn a_first_boot_that_fails_anywhere_reaches_the_target_when_tried_again_or_goes_
                 assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
             } else {
                 assert_eq!(host.guard().unwrap(), End::Done, "point {n}");
-                assert_eq!(host.prove().unwrap(), End::Done, "point {n}");
+                assert_eq!(host.verify().unwrap(), End::Done, "point {n}");
                 assert_eq!(host.last(), Some(Outcome::Proved), "point {n}");
                 assert_eq!(host.snapshot(), target, "point {n}");
             }
@@ -370,10 +370,10 @@ fn a_first_boot_that_fails_anywhere_reaches_the_target_when_tried_again_or_goes_
 #[test]
 fn giving_up_where_there_is_nothing_to_go_back_from_changes_nothing() {
     let mut host = Host::new(&plan(Route::Reboot));
-    assert_eq!(host.give_up("a fault").unwrap(), None);
+    assert_eq!(host.fail_if_booted("a fault").unwrap(), None);
     host.apply().unwrap();
-    assert_eq!(host.give_up("a fault").unwrap(), None);
-    assert!(host.target_is_first());
+    assert_eq!(host.fail_if_booted("a fault").unwrap(), None);
+    assert!(host.target_is_default());
     assert_eq!(host.held(), None);
 }
 
@@ -382,12 +382,12 @@ fn a_target_that_is_not_proved_goes_back_to_the_byte_wherever_it_is_killed() {
     let points = for_every_point(|n| {
         let mut host = Host::new(&plan(Route::Reboot));
         let before = host.snapshot();
-        host.refuse_proof();
+        host.refuse_verification();
         host.apply().unwrap();
         host.reboot();
         let met = fails_at(&mut host, Fault::Crash, n, |host| {
             drop(host.guard());
-            drop(host.prove());
+            drop(host.verify());
             host.reboot();
             drop(host.guard());
         });
@@ -416,7 +416,7 @@ fn a_target_that_does_not_boot_is_left_wherever_the_host_is_killed() {
         let is_told = host.held().is_some();
         boot_to_the_end(&mut host);
         assert_eq!(host.snapshot(), before, "point {n}");
-        assert!(!host.target_is_first(), "point {n}");
+        assert!(!host.target_is_default(), "point {n}");
         // The boot loader's tries, and one where the way back was cut off.
         assert!(host.deaths() <= 4, "point {n}: {}", host.deaths());
         if host.deaths() > 0 {
@@ -437,11 +437,13 @@ fn rolling_back_before_the_reboot_takes_the_switch_back() {
         let before = host.snapshot();
         host.apply().unwrap();
         assert!(host.is_timed());
-        let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.roll_back()));
+        let met = fails_at(&mut host, Fault::Crash, n, |host| {
+            drop(host.revert_or_roll_back())
+        });
         if host.is_under_way() {
-            assert_eq!(host.roll_back().unwrap(), End::Done, "point {n}");
+            assert_eq!(host.revert_or_roll_back().unwrap(), End::Done, "point {n}");
         }
-        assert!(!host.target_is_first(), "point {n}");
+        assert!(!host.target_is_default(), "point {n}");
         assert_eq!(host.snapshot(), before, "point {n}");
         assert!(host.kubelet_runs(), "point {n}");
         assert!(!host.is_timed(), "point {n}");

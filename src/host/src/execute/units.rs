@@ -17,14 +17,14 @@ const UNREACHED: Duration = Duration::from_secs(10);
 
 /// Units of the running system. The bus is reached for when it is first needed.
 #[derive(Debug)]
-pub struct Running<'a> {
+pub struct RunningUnits<'a> {
     runtime: &'a Runtime,
     systemd: Option<Systemd>,
     /// When the bus was out of reach: it is not waited for by each look at a unit.
     unreached: Option<Instant>,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningUnits<'a> {
     /// Waits on `runtime`.
     pub fn new(runtime: &'a Runtime) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl<'a> Running<'a> {
     }
 }
 
-impl Units for Running<'_> {
+impl Units for RunningUnits<'_> {
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
         Ok(self.wait(async |systemd: &Systemd| systemd.set_enablement(change, unit).await)?)
     }

@@ -16,7 +16,7 @@ pub enum AtBoot {
     /// The target is booted: finish it and have it proved.
     Finish,
     /// The target is booted and must not stay.
-    GoBack {
+    RollBack {
         /// Why.
         cause: String,
     },
@@ -36,7 +36,7 @@ pub fn at_boot(journal: &Journal, booted: &DeploymentId, moment: &Moment) -> AtB
         Stage::RollingBack { .. } if same_boot && !is_target => AtBoot::Leave,
         _ if *booted == journal.origin => AtBoot::Undo,
         _ if !is_target || journal.plan.route == Route::Live => AtBoot::Adopt,
-        Stage::RollingBack { cause } => AtBoot::GoBack {
+        Stage::RollingBack { cause } => AtBoot::RollBack {
             cause: cause.clone(),
         },
         Stage::Failed { .. } => AtBoot::Leave,
@@ -47,7 +47,7 @@ pub fn at_boot(journal: &Journal, booted: &DeploymentId, moment: &Moment) -> AtB
             } else if journal.stay {
                 AtBoot::Leave
             } else {
-                AtBoot::GoBack {
+                AtBoot::RollBack {
                     cause: format!("booted {} times without being proved", journal.boots),
                 }
             }
@@ -68,7 +68,7 @@ mod tests {
     fn every_stage_and_deployment_has_its_answer() {
         let failed = || Stage::Failed { cause: cause() };
         let back = || Stage::RollingBack { cause: cause() };
-        let go_back = || AtBoot::GoBack { cause: cause() };
+        let roll_back = || AtBoot::RollBack { cause: cause() };
         for (stage, booted, next_boot, answer) in [
             (Stage::Applying, "origin", false, AtBoot::Leave),
             (Stage::Switching, "origin", false, AtBoot::Leave),
@@ -84,8 +84,8 @@ mod tests {
             (Stage::Booted, "target", false, AtBoot::Finish),
             (Stage::Booted, "target", true, AtBoot::Finish),
             (back(), "origin", false, AtBoot::Leave),
-            (back(), "target", false, go_back()),
-            (back(), "target", true, go_back()),
+            (back(), "target", false, roll_back()),
+            (back(), "target", true, roll_back()),
             (failed(), "target", true, AtBoot::Leave),
             (Stage::Applying, "other", true, AtBoot::Adopt),
             (Stage::Switched, "other", true, AtBoot::Adopt),
@@ -108,7 +108,7 @@ mod tests {
         journal.boots = UNPROVEN_BOOTS_MAX;
         let moment = moment("next");
         let answer = at_boot(&journal, &id("target"), &moment);
-        assert!(matches!(answer, AtBoot::GoBack { .. }));
+        assert!(matches!(answer, AtBoot::RollBack { .. }));
         journal.stay = true;
         assert_eq!(at_boot(&journal, &id("target"), &moment), AtBoot::Leave);
     }

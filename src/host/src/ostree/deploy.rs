@@ -12,7 +12,7 @@ use tracing::warn;
 use super::bootable::{self, Kernel};
 use super::listing::{arguments_of, id_of};
 use super::{Deployments, Doing as _, Error, Result, origin, refs, room};
-use crate::execute::{self, Made, Sysroot};
+use crate::execute::{self, NewDeployment, Sysroot};
 use crate::journal::DeploymentId;
 use crate::{accounts, boot_loader};
 
@@ -51,7 +51,7 @@ impl Deployments {
         Ok(reasons)
     }
 
-    fn make_deployment(&mut self, deploy: &Deploy) -> Result<Made> {
+    fn make_deployment(&mut self, deploy: &Deploy) -> Result<NewDeployment> {
         self.throw_away_strays()?;
         let commit = self.commit_of(deploy)?;
         let image = deploy.image.as_deref().unwrap_or("the booted commit");
@@ -83,7 +83,7 @@ impl Deployments {
         let lost = accounts::find_lost(&self.root_of(&current)?, &root)?;
         let id = id_of(&made);
         self.made = Some(made);
-        Ok(Made { id, root, lost })
+        Ok(NewDeployment { id, root, lost })
     }
 
     /// The new order of boot entries: the one asked for, the booted one, then what nobody but its
@@ -308,7 +308,7 @@ impl Sysroot for Deployments {
         Ok(id_of(&self.current()?))
     }
 
-    fn first(&mut self) -> std::result::Result<DeploymentId, execute::Error> {
+    fn default_deployment(&mut self) -> std::result::Result<DeploymentId, execute::Error> {
         self.reload()?;
         let deployments = self.sysroot().deployments();
         let first = deployments
@@ -321,11 +321,11 @@ impl Sysroot for Deployments {
         Ok(self.find_refusals(deploy)?)
     }
 
-    fn make(&mut self, deploy: &Deploy) -> std::result::Result<Made, execute::Error> {
+    fn deploy(&mut self, deploy: &Deploy) -> std::result::Result<NewDeployment, execute::Error> {
         Ok(self.make_deployment(deploy)?)
     }
 
-    fn make_first(
+    fn set_default(
         &mut self,
         id: &DeploymentId,
         tries: Option<u32>,
@@ -335,12 +335,12 @@ impl Sysroot for Deployments {
         Ok(self.switch_to(id)?)
     }
 
-    fn keep_first(&mut self) -> std::result::Result<(), execute::Error> {
+    fn stop_boot_counting(&mut self) -> std::result::Result<(), execute::Error> {
         self.set_tries(None);
         Ok(())
     }
 
-    fn sweep(&mut self) -> std::result::Result<(), execute::Error> {
+    fn cleanup(&mut self) -> std::result::Result<(), execute::Error> {
         Ok(self.throw_away_strays()?)
     }
 }

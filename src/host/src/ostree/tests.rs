@@ -145,15 +145,15 @@ impl Drop for Host {
 }
 
 #[test]
-fn a_deployment_becomes_bootable_only_when_it_is_made_first() {
+fn a_deployment_is_bootable_only_once_it_is_the_default() {
     let host = Host::new();
     let mut deploy = host.image("r/os:2", |_| ());
     deploy.delete_arguments = vec!["quiet".to_owned()];
     deploy.append_arguments = vec!["nosmt".to_owned()];
     let mut deployments = host.open();
     let origin = deployments.booted().unwrap();
-    let made = deployments.make(&deploy).unwrap();
-    assert_eq!(deployments.first().unwrap(), origin);
+    let made = deployments.deploy(&deploy).unwrap();
+    assert_eq!(deployments.default_deployment().unwrap(), origin);
     assert_eq!(host.list().len(), 1, "nothing names it yet");
 
     let at = made.root.locate("/etc/ours").unwrap();
@@ -164,7 +164,7 @@ fn a_deployment_becomes_bootable_only_when_it_is_made_first() {
         gid: 0,
     };
     made.root.replace(&at, content).unwrap();
-    deployments.make_first(&made.id, None).unwrap();
+    deployments.set_default(&made.id, None).unwrap();
 
     let list = host.list();
     assert_eq!(list.len(), 2);
@@ -185,14 +185,14 @@ fn a_deployment_becomes_bootable_only_when_it_is_made_first() {
 }
 
 #[test]
-fn what_is_not_made_first_is_swept_and_leaves_nothing() {
+fn cleanup_removes_a_deployment_that_no_entry_names() {
     let host = Host::new();
     let deploy = host.image("r/os:2", |_| ());
     let mut deployments = host.open();
     let before = deployments.list().unwrap();
-    deployments.make(&deploy).unwrap();
+    deployments.deploy(&deploy).unwrap();
     assert_eq!(host.directories(), 2);
-    deployments.sweep().unwrap();
+    deployments.cleanup().unwrap();
     assert_eq!(host.directories(), 1);
     assert_eq!(deployments.list().unwrap(), before);
 }
@@ -203,7 +203,7 @@ fn an_origin_file_that_was_never_renamed_is_swept() {
     let mut deployments = host.open();
     let directory = host.sysroot().join("ostree/deploy/slipway/deploy");
     put(&directory, "tmp.OpZZn2", b"[origin]\n");
-    deployments.sweep().unwrap();
+    deployments.cleanup().unwrap();
     assert!(!directory.join("tmp.OpZZn2").exists());
     assert_eq!(deployments.list().unwrap().len(), 1);
 }
@@ -217,10 +217,10 @@ fn boots_of_a_switched_target_are_counted_until_it_is_kept() {
     put(&host.sysroot(), "boot/grub2/grubenv", &block);
     let grubenv = || fs::read_to_string(host.sysroot().join("boot/grub2/grubenv")).unwrap();
     let mut deployments = host.open();
-    let made = deployments.make(&deploy).unwrap();
-    deployments.make_first(&made.id, Some(3)).unwrap();
+    let made = deployments.deploy(&deploy).unwrap();
+    deployments.set_default(&made.id, Some(3)).unwrap();
     assert!(grubenv().contains("\nboot_counter=3\nboot_success=0\n"));
-    deployments.keep_first().unwrap();
+    deployments.stop_boot_counting().unwrap();
     assert!(grubenv().contains("\nboot_success=1\n##"));
 }
 
@@ -230,9 +230,9 @@ fn switching_back_boots_the_origin_with_the_other_behind() {
     let deploy = host.image("r/os:2", |_| ());
     let mut deployments = host.open();
     let origin = deployments.booted().unwrap();
-    let made = deployments.make(&deploy).unwrap();
-    deployments.make_first(&made.id, None).unwrap();
-    deployments.make_first(&origin, None).unwrap();
+    let made = deployments.deploy(&deploy).unwrap();
+    deployments.set_default(&made.id, None).unwrap();
+    deployments.set_default(&origin, None).unwrap();
     let order: Vec<_> = host.list().into_iter().map(|each| each.id).collect();
     // What is first counts as booted here, so the target was dropped only by name.
     assert_eq!(order.first(), Some(&origin));
@@ -243,10 +243,10 @@ fn the_same_commit_again_is_another_deployment_of_the_same_origin() {
     let host = Host::new();
     let mut deployments = host.open();
     let origin = deployments.booted().unwrap();
-    let made = deployments.make(&Deploy::default()).unwrap();
+    let made = deployments.deploy(&Deploy::default()).unwrap();
     assert_eq!(made.id.checksum, origin.checksum);
     assert_ne!(made.id.serial, origin.serial);
-    deployments.make_first(&made.id, None).unwrap();
+    deployments.set_default(&made.id, None).unwrap();
     let list = deployments.list().unwrap();
     assert_eq!(list[0].origin, list[1].origin);
 }
@@ -261,12 +261,12 @@ fn an_etc_that_cannot_be_merged_is_an_error_and_changes_nothing() {
     let mut deployments = host.open();
     let before = deployments.list().unwrap();
     put(&before[0].path, "etc/shipped.conf", b"edited");
-    let error = chain(&deployments.make(&deploy).unwrap_err());
+    let error = chain(&deployments.deploy(&deploy).unwrap_err());
     assert!(
         error.contains("shipped.conf") && error.contains("cannot merge"),
         "{error}"
     );
-    deployments.sweep().unwrap();
+    deployments.cleanup().unwrap();
     assert_eq!(deployments.list().unwrap(), before);
     assert_eq!(host.directories(), 1);
 }
@@ -353,7 +353,7 @@ fn an_account_new_in_the_os_is_found_when_the_hosts_own_stays() {
         "etc/passwd",
         b"root:x:0:0::/root:/bin/sh\nadmin:x:1000:1000::/:/bin/sh\n",
     );
-    let made = deployments.make(&deploy).unwrap();
+    let made = deployments.deploy(&deploy).unwrap();
     assert_eq!(made.lost.names(), ["newd"]);
     made.lost.append(&made.root).unwrap();
     let Found::File { bytes, .. } = made.root.look_at("/etc/passwd").unwrap() else {

@@ -1,10 +1,12 @@
-//! `apply` and `rollback`: a plan carried out, or taken back.
+//! `apply` and `rollback`: execute a plan, or undo the attempt under way.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use host::execute::boot::{self, Booted};
-use host::execute::{End, Error, Hands, Made, Perform, Running, Sysroot as _, Units, live, reboot};
+use host::execute::{
+    End, Error, NewDeployment, RunningUnits, StepExecutor, Steps, Sysroot as _, Units, live, reboot,
+};
 use host::journal::{Journal, Outcome, Store};
 use host::observe;
 use host::systemd::Offline;
@@ -43,34 +45,34 @@ pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Res
     Ok(end.into())
 }
 
-/// Takes back what is under way, from wherever it is.
-pub(super) fn roll_back(context: &Context) -> anyhow::Result<Report> {
+/// Undoes the attempt under way from any stage: reverts it, or rolls the host back.
+pub(super) fn revert_or_roll_back(context: &Context) -> anyhow::Result<Report> {
     let _lock = context.lock()?;
     let store = context.store();
     let Some(journal) = store.settle()? else {
         return Ok(Report::done());
     };
     let mut deployments = lock_deployments()?;
-    let mut units = Running::new(&context.runtime);
-    let mut hands = Hands::new(&context.root, &mut units, &store, journal.plan.attempt);
+    let mut units = RunningUnits::new(&context.runtime);
+    let mut executor = StepExecutor::new(&context.root, &mut units, &store, journal.plan.attempt);
     let mut host = Booted {
         store: &store,
         sysroot: &mut deployments,
-        hands: &mut hands,
+        executor: &mut executor,
         moment: &context.moment,
     };
-    let mut kubelet = Running::new(&context.runtime);
-    let mut take_back = |host: &mut Booted<'_>, journal: Journal, cause: &str| {
-        let mut host = reboot::Host {
+    let mut kubelet = RunningUnits::new(&context.runtime);
+    let mut revert = |host: &mut Booted<'_>, journal: Journal, cause: &str| {
+        let mut host = reboot::RunningHost {
             store: host.store,
             sysroot: host.sysroot,
             running: &mut kubelet,
             units_of: &units_of,
             moment: host.moment,
         };
-        reboot::take_back(&mut host, journal, cause)
+        reboot::revert(&mut host, journal, cause)
     };
-    Ok(boot::roll_back(&mut host, &mut take_back, "it was asked to be taken back")?.into())
+    Ok(boot::revert_or_roll_back(&mut host, &mut revert, "it was asked to be taken back")?.into())
 }
 
 /// How an attempt ended whose plan is gone: whoever asks again was killed before it could tell.
@@ -92,29 +94,29 @@ fn ended(store: &Store<'_>, directory: &str) -> anyhow::Result<Option<Report>> {
 
 fn apply_live(context: &Context, store: &Store<'_>, plan: Plan) -> anyhow::Result<End> {
     let booted = host::ostree::Deployments::open()?.booted()?;
-    let mut units = Running::new(&context.runtime);
-    let mut hands = Hands::new(&context.root, &mut units, store, plan.attempt.clone());
+    let mut units = RunningUnits::new(&context.runtime);
+    let mut executor = StepExecutor::new(&context.root, &mut units, store, plan.attempt.clone());
     let expectations = plan.expect.clone();
-    let mut prove = |hands: &mut dyn Perform| {
+    let mut verify = |executor: &mut dyn Steps| {
         let until = Instant::now() + LIVE_DEADLINE;
         loop {
-            let found = observe::mismatches(&context.root, hands.units(), &expectations);
+            let found = observe::mismatches(&context.root, executor.units(), &expectations);
             if found.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= until {
                 let reasons = found.iter().map(ToString::to_string).collect();
-                return Err(Error::NotProved { reasons });
+                return Err(Error::NotVerified { reasons });
             }
             thread::sleep(PAUSE);
         }
     };
     Ok(live::apply(
         store,
-        &mut hands,
+        &mut executor,
         plan,
         booted,
-        &mut prove,
+        &mut verify,
         &context.moment,
     )?)
 }
@@ -125,7 +127,7 @@ fn apply_reboot(
     plan: Plan,
     stay: bool,
 ) -> anyhow::Result<End> {
-    let mut running = Running::new(&context.runtime);
+    let mut running = RunningUnits::new(&context.runtime);
     if store.journal()?.is_none() {
         let reasons = updaters::found(&mut running)?;
         if !reasons.is_empty() {
@@ -133,7 +135,7 @@ fn apply_reboot(
         }
     }
     let mut deployments = lock_deployments()?;
-    let mut host = reboot::Host {
+    let mut host = reboot::RunningHost {
         store,
         sysroot: &mut deployments,
         running: &mut running,
@@ -143,7 +145,7 @@ fn apply_reboot(
     Ok(reboot::apply(&mut host, plan, stay)?)
 }
 
-fn units_of(made: &Made) -> Box<dyn Units> {
+fn units_of(made: &NewDeployment) -> Box<dyn Units> {
     Box::new(Offline::new(made.root.path().to_owned()))
 }
 

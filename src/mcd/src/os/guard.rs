@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use host::execute::boot::{self, Booted};
-use host::execute::{End, Hands, Running, chain, reboot};
+use host::execute::{End, RunningUnits, StepExecutor, chain, reboot};
 use host::journal::{DeploymentId, Stage};
 use host::ostree::Deployments;
 use host::{late, observe};
@@ -128,7 +128,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
         looked = now;
         // Who holds a lock says nothing of the target.
         if now - began >= deadline + waited && !is_busy {
-            match give_up(context, &cause) {
+            match fail_if_booted(context, &cause) {
                 // Nobody else asks, should the request be lost.
                 Ok(Some(End::NeedsReboot)) => thread::sleep(GOING_DOWN),
                 Ok(Some(End::Done | End::Refused(_))) => return Report::failed(reasons),
@@ -148,7 +148,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
 
 /// Whether the kubelet is to be started and something else is not through yet. Where systemd does not say, it does not.
 fn kubelet_waits(context: &Context) -> bool {
-    let waits = Running::new(&context.runtime).waits_to_start(reboot::KUBELET);
+    let waits = RunningUnits::new(&context.runtime).waits_to_start(reboot::KUBELET);
     waits.unwrap_or_else(|error| {
         debug!(
             error = chain(&error),
@@ -192,7 +192,7 @@ impl Proof {
             }
             Some(_) | None => return Ok(Word::Over(Report::done())),
         };
-        let mut units = Running::new(&context.runtime);
+        let mut units = RunningUnits::new(&context.runtime);
         let found = observe::mismatches(&context.root, &mut units, &journal.plan.expect);
         if !found.is_empty() {
             return Ok(Word::NotYet(
@@ -200,19 +200,20 @@ impl Proof {
             ));
         }
         let attempt = journal.plan.attempt.clone();
-        let end = as_booted(context, attempt, |host| boot::proved(host, &journal))?;
+        let end = as_booted(context, attempt, |host| boot::verified(host, &journal))?;
         prune();
         Ok(Word::Over(end.into()))
     }
 }
 
-/// Has the host leave a booted target, or hold it where it is to stay. None where none is booted.
-fn give_up(context: &Context, cause: &str) -> anyhow::Result<Option<End>> {
+/// Ends the attempt as failed if its target is booted: rolls the host back, or keeps the target
+/// where the journal says `stay`. `None` if no target is booted.
+fn fail_if_booted(context: &Context, cause: &str) -> anyhow::Result<Option<End>> {
     let _lock = context.lock()?;
     let Some(attempt) = attempt(context)? else {
         return Ok(None);
     };
-    let end = as_booted(context, attempt, |host| boot::give_up(host, cause))?;
+    let end = as_booted(context, attempt, |host| boot::fail_if_booted(host, cause))?;
     if let Some(end) = &end {
         reboot_if_asked(context, end)?;
     }
@@ -233,12 +234,12 @@ fn as_booted<T>(
 ) -> anyhow::Result<T> {
     let store = context.store();
     let mut deployments = lock_deployments()?;
-    let mut units = Running::new(&context.runtime);
-    let mut hands = Hands::new(&context.root, &mut units, &store, attempt);
+    let mut units = RunningUnits::new(&context.runtime);
+    let mut executor = StepExecutor::new(&context.root, &mut units, &store, attempt);
     let mut host = Booted {
         store: &store,
         sysroot: &mut deployments,
-        hands: &mut hands,
+        executor: &mut executor,
         moment: &context.moment,
     };
     Ok(act(&mut host)?)
@@ -247,7 +248,7 @@ fn as_booted<T>(
 fn reboot_if_asked(context: &Context, end: &End) -> anyhow::Result<()> {
     if *end == End::NeedsReboot {
         warn!("rebooting into the previous deployment");
-        Running::new(&context.runtime).reboot()?;
+        RunningUnits::new(&context.runtime).reboot()?;
     }
     Ok(())
 }
@@ -257,9 +258,6 @@ fn reboot_if_asked(context: &Context, end: &End) -> anyhow::Result<()> {
 fn prune() {
     let pruned = lock_deployments().and_then(|mut deployments| Ok(deployments.prune()?));
     if let Err(error) = pruned {
-        warn!(
-            error = chain(&*error),
-            "old deployments were not thrown away"
-        );
+        warn!(error = chain(&*error), "old deployments were not removed");
     }
 }

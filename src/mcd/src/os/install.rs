@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use host::execute::{Running, Units as _};
+use host::execute::{RunningUnits, Units as _};
 use host::files::{Content, Found, Root};
 use host::ostree::live_root;
 use host::systemd::{Enablement, links};
@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
     let _lock = context.lock()?;
     let root = &context.root;
     place_program(root)?;
-    let mut units = Running::new(&context.runtime);
+    let mut units = RunningUnits::new(&context.runtime);
     let mut is_changed = false;
     for (name, text) in UNITS {
         let at = links::unit_path(root, name)?;

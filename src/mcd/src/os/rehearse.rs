@@ -1,7 +1,7 @@
 //! `rehearse`: everything that can be known before the node is out of service.
 
 use anyhow::Context as _;
-use host::execute::{self, Foreseen, Hands, Running, Sysroot as _, describe, reboot};
+use host::execute::{self, Preflight, RunningUnits, StepExecutor, Sysroot as _, describe, reboot};
 use host::journal::Store;
 use host::systemd::{Offline, links};
 use node_update::plan::{Action, Bundle, Plan, QUADLETS, Route};
@@ -50,17 +50,18 @@ pub(super) fn take(store: &Store<'_>, directory: &str) -> anyhow::Result<Bundle>
 }
 
 fn rehearse_live(context: &Context, store: &Store<'_>, plan: &Plan) -> anyhow::Result<Vec<String>> {
-    let mut units = Running::new(&context.runtime);
+    let mut units = RunningUnits::new(&context.runtime);
     let mut reasons = Vec::new();
-    let mut foreseen = Foreseen::default();
+    let mut preflight = Preflight::default();
     let written: Vec<&str> = plan
         .steps
         .iter()
         .filter_map(|step| written(&step.action))
         .collect();
     for step in &plan.steps {
-        let mut hands = Hands::new(&context.root, &mut units, store, plan.attempt.clone());
-        if let Err(error) = hands.check(&step.action, &mut foreseen) {
+        let mut executor =
+            StepExecutor::new(&context.root, &mut units, store, plan.attempt.clone());
+        if let Err(error) = executor.check(&step.action, &mut preflight) {
             reasons.push(execute::chain(&error));
         }
         let is_written = |unit: &str| {
@@ -92,7 +93,7 @@ fn rehearse_reboot(
     let Some(deploy) = &plan.deploy else {
         return Ok(vec![execute::chain(&execute::Error::NoDeploy)]);
     };
-    let mut reasons = updaters::found(&mut Running::new(&context.runtime))?;
+    let mut reasons = updaters::found(&mut RunningUnits::new(&context.runtime))?;
     // Told to end, it comes to its end: stopped halfway, it would leave a deployment to the next one.
     let _told = {
         let _runtime = context.runtime.enter();
@@ -103,12 +104,12 @@ fn rehearse_reboot(
     if !reasons.is_empty() {
         return Ok(reasons);
     }
-    let rehearsed = deployments.make(deploy).and_then(|made| {
+    let rehearsed = deployments.deploy(deploy).and_then(|made| {
         let mut units = Offline::new(made.root.path().to_owned());
         reboot::write_into(&made, &mut units, store, plan)
     });
     // Thrown away in any case; what is left of one that could not be made, too.
-    deployments.sweep()?;
+    deployments.cleanup()?;
     // Whatever keeps this plan from being carried out on this host now does so after the drain too.
     Ok(rehearsed
         .err()

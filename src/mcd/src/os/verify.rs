@@ -1,7 +1,7 @@
 //! `verify`: the host against the configuration it is recorded to be in. Nothing is changed.
 
 use anyhow::Context as _;
-use host::execute::{Running, record};
+use host::execute::{RunningUnits, record};
 use host::observe;
 use host::ostree::Deployments;
 use machineconfig::spec::MachineConfig;
@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
         tracing::debug!(config = at.config, "{warning}");
     }
     let expected = expectations(&config, at.image.as_deref());
-    let mut units = Running::new(&context.runtime);
+    let mut units = RunningUnits::new(&context.runtime);
     let found = observe::mismatches(&context.root, &mut units, &expected);
     let wanted = at.image.as_deref().unwrap_or(&config.spec.os_image_url);
     let reasons: Vec<String> = other_os(wanted)?

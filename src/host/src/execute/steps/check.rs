@@ -1,37 +1,38 @@
-//! Whether steps could be done, without doing any.
+//! Checks whether steps can be performed, without performing them.
 
 use std::collections::BTreeSet;
 
 use node_update::plan::Action;
 
-use super::{Error, Hands, StepError, describe};
+use super::{Error, StepError, StepExecutor, describe};
 use crate::accounts::Accounts;
 use crate::files::{Found, Location};
 use crate::systemd::links;
 
-/// What the steps that were looked at leave: those after them are judged by it.
+/// The state that the checked steps would leave; the checks of later steps start from it.
 #[derive(Debug, Default)]
-pub struct Foreseen {
-    /// Paths that are given back.
-    gone: BTreeSet<String>,
-    /// Paths at which a file is then.
+pub struct Preflight {
+    /// Paths that were released.
+    released: BTreeSet<String>,
+    /// Paths at which a file was written.
     files: BTreeSet<String>,
 }
 
-impl Hands<'_> {
-    /// Looks whether a step could be done after those that were looked at before, without keeping anything.
+impl StepExecutor<'_> {
+    /// Checks whether a step can be performed after the steps in `preflight`, and adds it to them.
+    /// Changes nothing on the host.
     ///
     /// # Errors
     /// [`Error::Step`].
-    pub fn check(&mut self, action: &Action, foreseen: &mut Foreseen) -> Result<(), Error> {
-        self.look_ahead(action, foreseen)
+    pub fn check(&mut self, action: &Action, preflight: &mut Preflight) -> Result<(), Error> {
+        self.try_check(action, preflight)
             .map_err(|source| Error::Step {
                 object: describe(action),
                 source,
             })
     }
 
-    fn look_ahead(&self, action: &Action, foreseen: &mut Foreseen) -> Result<(), StepError> {
+    fn try_check(&self, action: &Action, preflight: &mut Preflight) -> Result<(), StepError> {
         match action {
             Action::WriteFile {
                 path, user, group, ..
@@ -44,14 +45,14 @@ impl Hands<'_> {
                         path: at.to_string(),
                     });
                 }
-                self.has_directory(&at, foreseen)?;
-                foreseen.files.insert(at.to_string());
+                self.has_directory(&at, preflight)?;
+                preflight.files.insert(at.to_string());
             }
             Action::ReleaseFile { path } => {
-                foreseen.gone.insert(self.writable(path)?.to_string());
+                preflight.released.insert(self.writable(path)?.to_string());
             }
             Action::WriteAuthorizedKeys { user, .. } => {
-                self.has_directory(&self.keys_of(user)?.1, foreseen)?;
+                self.has_directory(&self.keys_of(user)?.1, preflight)?;
             }
             Action::SetPassword { user, .. } => {
                 Accounts::read(self.root)?.user(user)?;
@@ -70,17 +71,19 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// The first parent that is there has to be a directory: those that lack are made in it.
-    fn has_directory(&self, at: &Location, foreseen: &Foreseen) -> Result<(), StepError> {
+    /// The nearest existing parent must be a directory: missing ones are made in it.
+    fn has_directory(&self, at: &Location, preflight: &Preflight) -> Result<(), StepError> {
         let mut parent = at.parent();
         while let Some(directory) = parent {
             let path = directory.as_str();
             let is_there = match self.root.look(&directory)? {
                 Found::Directory { .. } => return Ok(()),
                 Found::Nothing => false,
-                Found::File { .. } | Found::Link(_) | Found::Other => !foreseen.gone.contains(path),
+                Found::File { .. } | Found::Link(_) | Found::Other => {
+                    !preflight.released.contains(path)
+                }
             };
-            if is_there || foreseen.files.contains(path) {
+            if is_there || preflight.files.contains(path) {
                 return Err(StepError::NotDirectory {
                     path: directory.to_string(),
                 });
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_needs_a_directory_when_its_step_comes() {
+    fn a_file_needs_a_directory_at_its_step() {
         let host = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(host.path().join("var/there")).unwrap();
         std::fs::File::create(host.path().join("var/plain")).unwrap();
@@ -145,13 +148,14 @@ mod tests {
         ] {
             let root = Root::open(host.path(), None).unwrap();
             let store = Store::new(&root);
-            // A check asks no unit anything.
+            // A check reads no unit.
             let mut units = Offline::new(host.path().to_owned());
-            let mut hands = Hands::new(&root, &mut units, &store, Attempt("a".to_owned()));
-            let mut foreseen = Foreseen::default();
+            let mut executor =
+                StepExecutor::new(&root, &mut units, &store, Attempt("a".to_owned()));
+            let mut preflight = Preflight::default();
             let refused = actions
                 .iter()
-                .find_map(|action| hands.check(action, &mut foreseen).err());
+                .find_map(|action| executor.check(action, &mut preflight).err());
             assert_eq!(refused.map(|error| chain(&error)), refusal, "{actions:?}");
         }
     }

@@ -134,7 +134,7 @@ proptest! {
             host.reboot();
             let met = fails_at(&mut host, Fault::Crash, n, |host| {
                 drop(host.guard());
-                drop(host.prove());
+                drop(host.verify());
             });
             if host.is_under_way() {
                 boot_to_the_end(&mut host);
@@ -151,12 +151,12 @@ proptest! {
         let (before, _) = ends(&bundle);
         for_every_point(|n| {
             let mut host = Host::new(&bundle);
-            host.refuse_proof();
+            host.refuse_verification();
             host.apply().unwrap();
             host.reboot();
             let met = fails_at(&mut host, Fault::Crash, n, |host| {
                 drop(host.guard());
-                drop(host.prove());
+                drop(host.verify());
                 host.reboot();
                 drop(host.guard());
             });

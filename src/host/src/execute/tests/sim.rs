@@ -22,12 +22,14 @@ use node_update::plan::{Bundle, Deploy, Route};
 pub(super) use self::fault::{Crash, Fault};
 use self::fault::{Faulty, Point};
 use self::loader::BootLoader;
-use self::services::{Nothing, Running};
+use self::services::{NoUnits, SimulatedUnits};
 pub(super) use self::tree::Snapshot;
 use self::tree::{carry, copy, put, walk};
 use crate::accounts::Lost;
 use crate::execute::boot::{self, Booted};
-use crate::execute::{End, Error, Hands, Made, Perform, Sysroot, Units, live, reboot};
+use crate::execute::{
+    End, Error, NewDeployment, StepExecutor, Steps, Sysroot, Units, live, reboot,
+};
 use crate::files::Root;
 use crate::journal::{DeploymentId, Moment, Outcome, Stage, Store, tests as journal_tests};
 
@@ -40,7 +42,7 @@ pub(super) struct Host {
     booted: DeploymentId,
     boots: u32,
     running: Rc<RefCell<BTreeSet<String>>>,
-    refuse_proof: bool,
+    refuse_verification: bool,
 }
 
 impl Host {
@@ -106,7 +108,7 @@ impl Host {
             booted: origin,
             boots: 1,
             running: Rc::new(RefCell::new(BTreeSet::from(running))),
-            refuse_proof: false,
+            refuse_verification: false,
         };
         host.store_bundle();
         host
@@ -125,8 +127,8 @@ impl Host {
         self.point.disarm()
     }
 
-    pub(super) fn refuse_proof(&mut self) {
-        self.refuse_proof = true;
+    pub(super) fn refuse_verification(&mut self) {
+        self.refuse_verification = true;
     }
 
     /// As mcd-os does: what is asked is what is stored, and nothing else if nothing is.
@@ -139,37 +141,37 @@ impl Host {
         }
         let moment = self.moment();
         let booted = self.booted.clone();
-        let mut running = Running {
+        let mut running = SimulatedUnits {
             root: self.live_root(),
             of: self.parts(),
         };
         if plan.route == Route::Live {
-            let mut hands = Faulty {
-                hands: Hands::new(&live_root, &mut running, &store, plan.attempt.clone()),
+            let mut executor = Faulty {
+                executor: StepExecutor::new(&live_root, &mut running, &store, plan.attempt.clone()),
                 point: self.point.clone(),
             };
-            let refuse = self.refuse_proof;
-            let mut prove = |_: &mut dyn Perform| {
+            let refuse = self.refuse_verification;
+            let mut verify = |_: &mut dyn Steps| {
                 if refuse {
-                    return Err(Error::NotProved {
+                    return Err(Error::NotVerified {
                         reasons: vec!["refused".to_owned()],
                     });
                 }
                 Ok(())
             };
-            return live::apply(&store, &mut hands, plan, booted, &mut prove, &moment);
+            return live::apply(&store, &mut executor, plan, booted, &mut verify, &moment);
         }
         let point = self.point.clone();
         let var = self.dir.path().join("var");
-        let units_of = move |made: &Made| -> Box<dyn Units> {
+        let units_of = move |made: &NewDeployment| -> Box<dyn Units> {
             let root = Root::open(made.root.path(), Some(&var)).unwrap();
             let root = root.with_labels(Some(Box::new(point.clone())));
-            Box::new(Running {
+            Box::new(SimulatedUnits {
                 root,
                 of: (point.clone(), Rc::default()),
             })
         };
-        let mut host = reboot::Host {
+        let mut host = reboot::RunningHost {
             store: &store,
             sysroot: self,
             running: &mut running,
@@ -184,45 +186,45 @@ impl Host {
     }
 
     /// What ends a target that cannot be looked at.
-    pub(super) fn give_up(&mut self, cause: &str) -> Result<Option<End>, Error> {
-        self.as_booted(|host| boot::give_up(host, cause))
+    pub(super) fn fail_if_booted(&mut self, cause: &str) -> Result<Option<End>, Error> {
+        self.as_booted(|host| boot::fail_if_booted(host, cause))
     }
 
     /// The checks, as the verify unit runs them.
-    pub(super) fn prove(&mut self) -> Result<End, Error> {
-        let refuse = self.refuse_proof;
+    pub(super) fn verify(&mut self) -> Result<End, Error> {
+        let refuse = self.refuse_verification;
         self.as_booted(|host| match host.store.settle()? {
             Some(journal) if journal.stage == Stage::Booted => {
                 if refuse {
                     boot::failed(host, journal, "refused")
                 } else {
-                    boot::proved(host, &journal)
+                    boot::verified(host, &journal)
                 }
             }
             Some(_) | None => Ok(End::Done),
         })
     }
 
-    pub(super) fn roll_back(&mut self) -> Result<End, Error> {
+    pub(super) fn revert_or_roll_back(&mut self) -> Result<End, Error> {
         let parts = self.parts();
         let live = self.live_root();
         self.as_booted(|host| {
-            let mut running = Running {
+            let mut running = SimulatedUnits {
                 root: live,
                 of: parts,
             };
-            let units_of = |_: &Made| -> Box<dyn Units> { Box::new(Nothing) };
-            let mut take_back = |host: &mut Booted<'_>, journal, cause: &str| {
-                let mut host = reboot::Host {
+            let units_of = |_: &NewDeployment| -> Box<dyn Units> { Box::new(NoUnits) };
+            let mut revert = |host: &mut Booted<'_>, journal, cause: &str| {
+                let mut host = reboot::RunningHost {
                     store: host.store,
                     sysroot: host.sysroot,
                     running: &mut running,
                     units_of: &units_of,
                     moment: host.moment,
                 };
-                reboot::take_back(&mut host, journal, cause)
+                reboot::revert(&mut host, journal, cause)
             };
-            boot::roll_back(host, &mut take_back, "an administrator asked")
+            boot::revert_or_roll_back(host, &mut revert, "an administrator asked")
         })
     }
 
@@ -282,7 +284,7 @@ impl Host {
             .any(|unit| unit.starts_with("slipway-kubelet-"))
     }
 
-    pub(super) fn target_is_first(&self) -> bool {
+    pub(super) fn target_is_default(&self) -> bool {
         *self.loader.first() != self.booted
     }
 
@@ -312,18 +314,18 @@ impl Host {
         let store = Store::new(&live_root);
         let moment = self.moment();
         let attempt = self.bundle.plan.attempt.clone();
-        let mut running = Running {
+        let mut running = SimulatedUnits {
             root: self.live_root(),
             of: self.parts(),
         };
-        let mut hands = Faulty {
-            hands: Hands::new(&live_root, &mut running, &store, attempt),
+        let mut executor = Faulty {
+            executor: StepExecutor::new(&live_root, &mut running, &store, attempt),
             point: self.point.clone(),
         };
         act(&mut Booted {
             store: &store,
             sysroot: self,
-            hands: &mut hands,
+            executor: &mut executor,
             moment: &moment,
         })
     }
@@ -371,7 +373,7 @@ impl Sysroot for Host {
         Ok(self.booted.clone())
     }
 
-    fn first(&mut self) -> Result<DeploymentId, Error> {
+    fn default_deployment(&mut self) -> Result<DeploymentId, Error> {
         Ok(self.loader.first().clone())
     }
 
@@ -379,8 +381,8 @@ impl Sysroot for Host {
         Ok(Vec::new())
     }
 
-    fn make(&mut self, deploy: &Deploy) -> Result<Made, Error> {
-        self.sweep()?;
+    fn deploy(&mut self, deploy: &Deploy) -> Result<NewDeployment, Error> {
+        self.cleanup()?;
         let id = journal_tests::id(deploy.image.as_deref().unwrap_or("old"));
         let path = self.path_of(&id);
         copy(&self.dir.path().join("images").join(&id.checksum), &path);
@@ -397,14 +399,14 @@ impl Sysroot for Host {
         self.pass()?;
         let root = Root::open(&path, Some(&self.dir.path().join("var"))).unwrap();
         let root = root.with_labels(Some(Box::new(self.point.clone())));
-        Ok(Made {
+        Ok(NewDeployment {
             id,
             root,
             lost: Lost::default(),
         })
     }
 
-    fn make_first(&mut self, id: &DeploymentId, tries: Option<u32>) -> Result<(), Error> {
+    fn set_default(&mut self, id: &DeploymentId, tries: Option<u32>) -> Result<(), Error> {
         self.pass()?;
         self.loader.count(tries);
         self.pass()?;
@@ -412,13 +414,13 @@ impl Sysroot for Host {
         self.pass()
     }
 
-    fn keep_first(&mut self) -> Result<(), Error> {
+    fn stop_boot_counting(&mut self) -> Result<(), Error> {
         self.pass()?;
         self.loader.count(None);
         self.pass()
     }
 
-    fn sweep(&mut self) -> Result<(), Error> {
+    fn cleanup(&mut self) -> Result<(), Error> {
         self.pass()?;
         for name in self.deployments() {
             if !self.loader.names(&name) {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use node_update::plan::{Action, Undo};
 
-use crate::execute::{Error, Hands, Perform, StepError, Units};
+use crate::execute::{Error, StepError, StepExecutor, Steps, Units};
 use crate::files::{Labels, Root};
 
 /// What a killed program leaves behind: this, unwinding.
@@ -75,9 +75,9 @@ impl Labels for Point {
     }
 }
 
-/// Hands that may be struck before and after each step.
+/// Steps that may fail before and after each of them.
 pub(super) struct Faulty<'a> {
-    pub(super) hands: Hands<'a>,
+    pub(super) executor: StepExecutor<'a>,
     pub(super) point: Point,
 }
 
@@ -90,31 +90,31 @@ impl Faulty<'_> {
     }
 }
 
-impl Perform for Faulty<'_> {
+impl Steps for Faulty<'_> {
     fn perform(&mut self, action: &Action) -> Result<(), Error> {
         self.pass()?;
-        self.hands.perform(action)?;
+        self.executor.perform(action)?;
         self.pass()
     }
 
     fn observe(&mut self, action: &Action) -> Result<Undo, Error> {
-        self.hands.observe(action)
+        self.executor.observe(action)
     }
 
     fn restore(&mut self, action: &Action, undo: &Undo) -> Result<(), Error> {
         self.pass()?;
-        self.hands.restore(action, undo)
+        self.executor.restore(action, undo)
     }
 
     fn is_of_deployment(&mut self, action: &Action) -> Result<bool, Error> {
-        self.hands.is_of_deployment(action)
+        self.executor.is_of_deployment(action)
     }
 
     fn root(&self) -> &Root {
-        self.hands.root()
+        self.executor.root()
     }
 
     fn units(&mut self) -> &mut dyn Units {
-        self.hands.units()
+        self.executor.units()
     }
 }

@@ -11,12 +11,12 @@ use crate::files::{Found, Root};
 use crate::systemd::{Enablement, Job, links};
 
 /// Units of a root, wanted by one target.
-pub(super) struct Running {
+pub(super) struct SimulatedUnits {
     pub(super) root: Root,
     pub(super) of: (Point, Rc<RefCell<BTreeSet<String>>>),
 }
 
-impl Units for Running {
+impl Units for SimulatedUnits {
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
         self.of.0.pass()?;
         let wants = format!("{}/multi-user.target.wants", links::UNITS);
@@ -78,9 +78,9 @@ impl Units for Running {
 }
 
 /// A root without units.
-pub(super) struct Nothing;
+pub(super) struct NoUnits;
 
-impl Units for Nothing {
+impl Units for NoUnits {
     fn set_enablement(&mut self, _: Enablement, _: &str) -> Result<(), StepError> {
         Err(StepError::NotRunning)
     }

@@ -1,4 +1,5 @@
-//! What a change gives back, to tell a unit that it took away from one that is not there for another reason.
+//! Units whose files a plan releases. A unit that the plan removed is stopped; one that is absent
+//! for another reason is an error.
 
 use std::collections::BTreeSet;
 
@@ -6,27 +7,29 @@ use node_update::plan::QUADLETS;
 
 use crate::systemd::links;
 
-/// What the steps so far gave back and brought.
+/// The units whose files the steps so far released, and the container units that they wrote.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
-    /// Names of files given back, and of the units that systemd's generator makes of files of container units, as a rule.
+pub(super) struct ReleasedUnits {
+    /// Names of released files, and of the units that systemd's generator makes of the files of
+    /// container units, unless those files name their units themselves.
     names: BTreeSet<String>,
-    /// Whether files of container units were among them: they may name their units themselves.
+    /// Whether files of container units were released: they may name their units themselves.
     quadlets: bool,
-    /// Whether other such files were brought: a unit that is not there may be one that the generator refused.
-    brought_quadlets: bool,
+    /// Whether files of container units were written: the generator may have refused one, so an
+    /// absent unit need not be a released one.
+    wrote_quadlets: bool,
 }
 
-impl Taken {
-    /// A file came.
-    pub(super) fn bring(&mut self, path: &str) {
-        self.brought_quadlets |= path.starts_with(QUADLETS);
+impl ReleasedUnits {
+    /// Notes a file that a step wrote.
+    pub(super) fn wrote(&mut self, path: &str) {
+        self.wrote_quadlets |= path.starts_with(QUADLETS);
     }
 
-    /// A file was given back.
+    /// Notes a file that a step released.
     ///
     /// Source of the units' names: podman-systemd.unit(5).
-    pub(super) fn add(&mut self, path: &str) {
+    pub(super) fn released(&mut self, path: &str) {
         let name = path.rsplit('/').next().unwrap_or(path);
         if !path.starts_with(QUADLETS) {
             self.names.insert(name.to_owned());
@@ -41,10 +44,10 @@ impl Taken {
         }
     }
 
-    /// Whether a unit that is not there any more was among it.
-    pub(super) fn may_have_been(&self, unit: &str) -> bool {
+    /// Whether the released files may include the file of `unit`, which is absent now.
+    pub(super) fn may_include(&self, unit: &str) -> bool {
         let is_named = self.names.contains(unit) || self.names.contains(&links::template_of(unit));
-        is_named || self.quadlets && !self.brought_quadlets
+        is_named || self.quadlets && !self.wrote_quadlets
     }
 }
 
@@ -53,8 +56,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unit_that_a_change_took_away_is_told_from_one_that_is_refused() {
-        for (given_back, brought, unit, is_taken) in [
+    fn a_released_unit_is_distinguished_from_a_refused_one() {
+        for (path, written, unit, is_released) in [
             ("/etc/systemd/system/a.service", None, "a.service", true),
             ("/etc/systemd/system/a@.service", None, "a@1.service", true),
             (
@@ -90,12 +93,12 @@ mod tests {
                 true,
             ),
         ] {
-            let mut taken = Taken::default();
-            taken.add(given_back);
-            if let Some(brought) = brought {
-                taken.bring(&format!("{QUADLETS}{brought}.container"));
+            let mut released = ReleasedUnits::default();
+            released.released(path);
+            if let Some(written) = written {
+                released.wrote(&format!("{QUADLETS}{written}.container"));
             }
-            assert_eq!(taken.may_have_been(unit), is_taken, "{given_back}: {unit}");
+            assert_eq!(released.may_include(unit), is_released, "{path}: {unit}");
         }
     }
 }
