@@ -329,7 +329,7 @@ words! {
         /// Nodes are not ready, or cordoned.
         NodesNotReady = "NodesNotReady",
         /// The API server does not take what nodes are to be told.
-        NodesNotTold = "NodesNotTold",
+        NodesNotAssigned = "NodesNotAssigned",
     }
 }
 

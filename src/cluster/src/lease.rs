@@ -1,7 +1,7 @@
 //! Of several replicas one leads: the one that holds a Lease and renews it in time.
 //!
 //! A lease is no lock: a leader that was stopped for a while may act once more after another took over. Whoever acts under it guards its
-//! writes (see `pool::round`).
+//! writes (see `pool::claim`).
 
 use std::time::Duration;
 

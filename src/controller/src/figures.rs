@@ -9,7 +9,7 @@ use std::time::Duration;
 use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use chassis::probes::Probes;
 use pool::node::NodeView;
-use pool::rollout::{Decision, Stays};
+use pool::rollout::{NotAssigned, RolloutDecision};
 use pool::view::PoolView;
 use tokio::time::Instant;
 
@@ -36,7 +36,7 @@ impl PoolFigures {
     pub fn of(
         pool: &PoolView,
         members: &[&NodeView],
-        decision: &Decision,
+        decision: &RolloutDecision,
         is_image_overridden: bool,
     ) -> Self {
         let is_updated = |node: &&&NodeView| {
@@ -48,33 +48,39 @@ impl PoolFigures {
             nodes: members
                 .iter()
                 .map(|node| {
-                    let why = decision.stays.get(&node.name).map_or("Told", reason);
+                    let why = decision
+                        .not_assigned
+                        .get(&node.name)
+                        .map_or("Assigned", reason);
                     (node.name.clone(), node.state.as_str(), why)
                 })
                 .collect(),
             updated: members.iter().filter(is_updated).count(),
             degraded: members.iter().filter(|node| node.state.is_failed()).count(),
-            unavailable: members.iter().filter(|node| node.is_out()).count(),
+            unavailable: members
+                .iter()
+                .filter(|node| node.is_out_of_service())
+                .count(),
             is_image_overridden,
         }
     }
 }
 
 /// A word for why a node is not told anything: a closed set.
-const fn reason(stays: &Stays) -> &'static str {
-    match stays {
-        Stays::Updated => "Updated",
-        Stays::Updating => "Updating",
-        Stays::Failed => "Failed",
-        Stays::NoTarget => "NoTarget",
-        Stays::PoolDeleted => "PoolDeleted",
-        Stays::Paused => "Paused",
-        Stays::NoBudget => "InvalidMaxUnavailable",
-        Stays::NotReported => "NotReported",
-        Stays::Unready(_) => "NotReady",
-        Stays::Halted { .. } => "RolloutHalted",
-        Stays::Budget { .. } => "Budget",
-        Stays::Refused(_) => "NotTold",
+const fn reason(not_assigned: &NotAssigned) -> &'static str {
+    match not_assigned {
+        NotAssigned::Updated => "Updated",
+        NotAssigned::Updating => "Updating",
+        NotAssigned::Failed => "Failed",
+        NotAssigned::NoTarget => "NoTarget",
+        NotAssigned::PoolDeleted => "PoolDeleted",
+        NotAssigned::Paused => "Paused",
+        NotAssigned::NoBudget => "InvalidMaxUnavailable",
+        NotAssigned::NotReported => "NotReported",
+        NotAssigned::Unready(_) => "NotReady",
+        NotAssigned::Halted { .. } => "RolloutHalted",
+        NotAssigned::Budget { .. } => "Budget",
+        NotAssigned::WriteRejected(_) => "NotAssigned",
     }
 }
 

@@ -13,8 +13,8 @@ use cluster::wire;
 use jiff::Timestamp;
 use pool::membership::Conflict;
 use pool::node::NodeView;
-use pool::rollout::{Decision, decide};
-use pool::status::{Report, status};
+use pool::rollout::{RolloutDecision, decide};
+use pool::status::{StatusInput, status};
 use pool::view::PoolView;
 use pool::write::NodeWrite;
 use tokio::time::Instant;
@@ -198,7 +198,7 @@ impl Controller {
             let Some(pool) = snapshot.birthplace(node) else {
                 continue;
             };
-            let write = NodeWrite::of_birth(node, pool);
+            let write = NodeWrite::initial_labels(node, pool);
             let came = match self.requests.write_node(&write).await {
                 Ok(written) => {
                     tracing::info!(
@@ -317,13 +317,13 @@ impl Controller {
     ) -> Result<(), wire::Error> {
         let members: Vec<&NodeView> = nodes.iter().collect();
         let mut decision = decide(&pool.view, &members);
-        decision.refuse(refused);
+        decision.record_rejected(refused);
         let conflicts: Vec<&Conflict> = sight
             .conflicts
             .iter()
             .filter(|conflict| conflict.pools.contains(&pool.view.name))
             .collect();
-        let after = status(Report {
+        let after = status(StatusInput {
             pool: &pool.object,
             view: &pool.view,
             members: &members,
@@ -346,7 +346,7 @@ impl Controller {
         Ok(())
     }
 
-    fn count(&self, pool: &Pool, members: &[&NodeView], decision: &Decision) {
+    fn count(&self, pool: &Pool, members: &[&NodeView], decision: &RolloutDecision) {
         let is_image_overridden = self
             .pools
             .get(&pool.view.name)

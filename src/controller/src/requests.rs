@@ -9,8 +9,8 @@ use cluster::collection::{Scope, list};
 use cluster::wire::{Content, Error};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
+use pool::claim::RoundClaim;
 use pool::node::NodeView;
-use pool::round::Round;
 use pool::write::NodeWrite;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ impl Requests {
     ///
     /// # Errors
     /// All of [`Error`]; 409 where it has changed.
-    pub async fn claim(&self, pool: &Pool, round: &Round) -> Result<Pool, Error> {
+    pub async fn claim(&self, pool: &Pool, round: &RoundClaim) -> Result<Pool, Error> {
         let change = json!({ "metadata": {
             "resourceVersion": pool.view.resource_version,
             "annotations": { annotation::ROUND: round.to_annotation() }

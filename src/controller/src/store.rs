@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::{ControllerConfig, MachineConfigPool};
 use cluster::cache::{Kind, Table};
 use cluster::collection::News;
-use pool::membership::{Membership, born_in};
+use pool::membership::{Membership, initial_pool};
 use pool::node::NodeView;
 use pool::view::PoolView;
 use tokio::sync::Notify;
@@ -154,7 +154,7 @@ impl Snapshot {
     /// The custom pool that a node was born in and whose labels it was not given yet. Until it has them, no pool may tell it anything.
     pub fn birthplace(&self, node: &NodeView) -> Option<&PoolView> {
         let owner = |config: &str| self.configs.get(config)?.pool.clone();
-        born_in(node, self.pools.values().map(|pool| &pool.view), owner)
+        initial_pool(node, self.pools.values().map(|pool| &pool.view), owner)
     }
 
     /// Sorts `nodes` into `pools`, those left out that were not given the labels of their birth yet.

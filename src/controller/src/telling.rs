@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chassis::report::Chain;
 use cluster::wire;
 use pool::node::NodeView;
-use pool::rollout::{Decision, decide};
+use pool::rollout::{RolloutDecision, decide};
 use pool::selector::Selector;
 use pool::view::PoolView;
 use pool::write::NodeWrite;
@@ -34,7 +34,7 @@ pub struct Round {
 /// Decides from the cluster as it is *now*, claims the round, and tells the nodes.
 ///
 /// The order of the requests is what the budget rests on: the pool is read before the nodes, the claim carries the pool's version, and
-/// each node is written only in the version that was read (see `pool::round`).
+/// each node is written only in the version that was read (see `pool::claim`).
 ///
 /// Before each write the newest that is known of the pool is looked at: once it is paused, being deleted or gone, nobody else is told. Who
 /// was claimed and not told stays claimed: it counts as out, and is told first when the pool goes on.
@@ -86,7 +86,10 @@ pub async fn tell(
     };
     for write in writes {
         let known = store.pool(name);
-        if !known.as_ref().is_some_and(|pool| pool.view.may_tell()) {
+        if !known
+            .as_ref()
+            .is_some_and(|pool| pool.view.allows_assignments())
+        {
             tracing::info!(
                 node = write.node,
                 pool = name,
@@ -103,7 +106,7 @@ pub async fn tell(
 
 /// The writes that tell the assigned nodes, in the order of the assignments.
 fn writes(
-    decision: &Decision,
+    decision: &RolloutDecision,
     view: &PoolView,
     members: &[&NodeView],
     topology: Option<&str>,

@@ -1,4 +1,4 @@
-//! How many nodes of a pool may be out at once.
+//! How many nodes of a pool may be out of service at once.
 
 use std::num::NonZeroUsize;
 
@@ -7,20 +7,20 @@ use api::IntOrString;
 /// Name of the control plane's pool. Losing more than a minority of it loses etcd's quorum.
 const CONTROL_PLANE: &str = "master";
 
-/// Name of the pool of a control plane's tie breaker. Upstream never lets two of it be out.
+/// Name of the pool of a control plane's tie breaker. Upstream never lets two of its nodes be out of service.
 const ARBITER: &str = "arbiter";
 
 /// Why a pool has no budget, and so no rollout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("pool {pool}: spec.maxUnavailable: {why}")]
-pub struct Refusal {
+pub struct InvalidBudget {
     /// Name of the pool.
     pub pool: String,
     /// What is wrong with the value.
     pub why: String,
 }
 
-/// Works out how many nodes of `pool` may be out at once, of `size` nodes.
+/// Computes how many of the `size` nodes of `pool` may be out of service at once.
 ///
 /// Shape: absent is 1; a percentage is rounded down; 0 is 1, or nothing would ever be updated. The pool `arbiter` has 1. The pool
 /// `master` has at most the minority that etcd can lose, and at least 1.
@@ -35,17 +35,17 @@ pub fn budget(
     pool: &str,
     max_unavailable: Option<&IntOrString>,
     size: usize,
-) -> Result<NonZeroUsize, Refusal> {
-    let refuse = |why| Refusal {
+) -> Result<NonZeroUsize, InvalidBudget> {
+    let invalid = |why| InvalidBudget {
         pool: pool.to_owned(),
         why,
     };
     let asked = match max_unavailable {
         None => 1,
         Some(IntOrString::Int(number)) => usize::try_from(*number)
-            .map_err(|_| refuse(format!("{number} is not a number of nodes")))?,
+            .map_err(|_| invalid(format!("{number} is not a number of nodes")))?,
         Some(IntOrString::String(text)) => percentage(text, size).ok_or_else(|| {
-            refuse(format!(
+            invalid(format!(
                 "{text:?} is neither a number nor a percentage such as \"10%\""
             ))
         })?,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_pool_field_and_value() {
+    fn invalid_value_is_reported_with_pool_field_and_value() {
         assert_eq!(
             of(-1, 10).unwrap_err(),
             "pool worker: spec.maxUnavailable: -1 is not a number of nodes"

@@ -1,4 +1,4 @@
-//! Thinking about pools: which nodes belong to one, which of them may be given a new configuration now, and what the pool reports.
+//! Thinking about pools: which nodes belong to one, which of them get a new configuration now, and what the pool reports.
 //!
 //! It must not know: clients, clocks, async, and how configurations are made or applied. Values in, values out.
 //!
@@ -6,14 +6,15 @@
 //! - [`selector`]: what a pool selects by labels
 //! - [`view`]: a pool as this crate sees it, parsed once
 //! - [`membership`]: which pool a node belongs to
-//! - [`budget`]: how many nodes may be out at once
-//! - [`round`]: assignments that were claimed and may not be visible on their nodes yet
-//! - [`rollout`]: which nodes are told now, and why the others are not
+//! - [`budget`]: how many nodes may be out of service at once
+//! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
+//! - [`rollout`]: which nodes are assigned now, and why the others are not
 //! - [`mod@write`]: what to change on a Node
 //! - [`status`]: counters and conditions
 //! - [`conditions`]: conditions that keep their time of transition
 
 pub mod budget;
+pub mod claim;
 pub mod conditions;
 #[cfg(test)]
 mod fixture;
@@ -21,7 +22,6 @@ mod list;
 pub mod membership;
 pub mod node;
 pub mod rollout;
-pub mod round;
 pub mod selector;
 pub mod status;
 pub mod view;

@@ -12,9 +12,9 @@ const MASTER: &str = "master";
 /// Pool that custom pools take nodes from.
 const WORKER: &str = "worker";
 
-/// Where a node belongs.
+/// The pool of a node, or why it has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum Placement<'a> {
     /// To a pool.
     Pool(&'a str),
     /// To `master`, though a custom pool selects it too.
@@ -55,9 +55,9 @@ impl fmt::Display for Conflict {
 /// or cannot be read selects nothing.
 ///
 /// Source: upstream's node controller.
-pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>) -> Place<'a> {
+pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>) -> Placement<'a> {
     if node.is_windows() {
-        return Place::Unmanaged;
+        return Placement::Unmanaged;
     }
     let mut master = None;
     let mut worker = None;
@@ -71,29 +71,29 @@ pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>)
     }
     custom.sort_unstable();
     match (master, custom.as_slice(), worker) {
-        (_, [_, _, ..], _) => Place::Conflict(Conflict {
+        (_, [_, _, ..], _) => Placement::Conflict(Conflict {
             node: node.name.clone(),
             pools: custom.into_iter().map(ToOwned::to_owned).collect(),
         }),
-        (Some(_), [custom], _) => Place::MasterOverCustom { custom },
-        (None, [pool], _) => Place::Pool(pool),
-        (Some(pool), [], _) | (None, [], Some(pool)) => Place::Pool(pool),
-        (None, [], None) => Place::Unmanaged,
+        (Some(_), [custom], _) => Placement::MasterOverCustom { custom },
+        (None, [pool], _) => Placement::Pool(pool),
+        (Some(pool), [], _) | (None, [], Some(pool)) => Placement::Pool(pool),
+        (None, [], None) => Placement::Unmanaged,
     }
 }
 
-/// The custom pool that a node was born in and whose labels it was never given.
+/// The custom pool of a node's initial configuration, while the node lacks the pool's labels.
 ///
-/// A machine joins with the configuration of a custom pool before anybody can have labelled its Node. `owner` tells the uid of the pool
-/// that a rendered configuration was made for.
+/// A machine joins with the configuration of a custom pool before any program can label its Node.
+/// `owner` returns the uid of the pool that a rendered configuration was made for.
 ///
 /// Source: `docs/reference/controller.md`, "First labels".
-pub fn born_in<'a>(
+pub fn initial_pool<'a>(
     node: &NodeView,
     pools: impl IntoIterator<Item = &'a PoolView>,
     owner: impl Fn(&str) -> Option<String>,
 ) -> Option<&'a PoolView> {
-    let uid = owner(node.born_with.as_deref()?)?;
+    let uid = owner(node.initial_config.as_deref()?)?;
     pools
         .into_iter()
         .filter(|pool| pool.name != MASTER && pool.name != WORKER && !pool.is_deleted)
@@ -119,13 +119,13 @@ impl<'a> Membership<'a> {
         let mut sorted = Self::default();
         for node in nodes {
             match place(node, pools) {
-                Place::Pool(pool) => sorted.members.entry(pool).or_default().push(node),
-                Place::MasterOverCustom { custom } => {
+                Placement::Pool(pool) => sorted.members.entry(pool).or_default().push(node),
+                Placement::MasterOverCustom { custom } => {
                     sorted.members.entry(MASTER).or_default().push(node);
                     sorted.alerts.push((&node.name, custom));
                 }
-                Place::Conflict(conflict) => sorted.conflicts.push(conflict),
-                Place::Unmanaged => {
+                Placement::Conflict(conflict) => sorted.conflicts.push(conflict),
+                Placement::Unmanaged => {
                     if node.current_config.is_some() && !node.is_windows() {
                         sorted.orphans.push(&node.name);
                     }

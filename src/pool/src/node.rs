@@ -27,22 +27,22 @@ pub struct NodeView {
     pub taints: Vec<Taint>,
     /// Configuration in force.
     pub current_config: Option<String>,
-    /// Configuration the node was told to reach.
+    /// Configuration that the node was assigned.
     pub desired_config: Option<String>,
     /// Layered image in force.
     pub current_image: Option<String>,
-    /// Layered image the node was told to reach.
+    /// Layered image that the node was assigned.
     pub desired_image: Option<String>,
-    /// What its daemon says.
+    /// The state that its daemon reports.
     pub state: NodeState,
-    /// Why, as its daemon says.
+    /// The reason that its daemon reports.
     pub reason: String,
     /// What its daemon waits for.
     pub waits_for: Option<String>,
     /// Topology of the control plane as the daemon reads it.
     pub topology: Option<String>,
-    /// The configuration that it was born with, as long as it was not given the labels of a custom pool for that.
-    pub born_with: Option<String>,
+    /// The configuration that provisioning wrote, until the labels of its custom pool are set.
+    pub initial_config: Option<String>,
     /// Why it cannot take work; empty when it is ready.
     pub unready: Vec<Unready>,
 }
@@ -52,7 +52,7 @@ pub struct NodeView {
 /// Source: `status.conditions` and `spec.unschedulable` of the Node, as upstream's node controller reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unready {
-    /// `Ready` is not `True`, or the kubelet never said so.
+    /// `Ready` is not `True`, or the kubelet has not reported it.
     NotReady,
     /// `DiskPressure` is not `False`.
     DiskPressure,
@@ -90,7 +90,7 @@ impl NodeView {
             reason: take(annotation::REASON).unwrap_or_default(),
             waits_for: take(annotation::WAITS_FOR),
             topology: take(annotation::CONTROL_PLANE_TOPOLOGY),
-            born_with: take(annotation::FIRST_PIVOT_CONFIG).filter(|_| !is_labelled),
+            initial_config: take(annotation::FIRST_PIVOT_CONFIG).filter(|_| !is_labelled),
             unready: unready(node.spec.as_ref(), node.status.as_ref()),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
@@ -116,36 +116,37 @@ impl NodeView {
         self.unready.is_empty()
     }
 
-    /// Whether it is in force what it was told: configuration and image equal, and its daemon says so.
+    /// Whether its daemon reports Done in the assigned configuration and image.
     pub fn is_done(&self) -> bool {
-        self.current_config.is_some() && !self.is_on_the_way() && self.state == NodeState::Done
+        self.current_config.is_some() && !self.has_pending_target() && self.state == NodeState::Done
     }
 
-    /// Whether it was told something that is not in force.
-    pub fn is_on_the_way(&self) -> bool {
+    /// Whether it was assigned a configuration or image that is not in force.
+    pub fn has_pending_target(&self) -> bool {
         self.current_config != self.desired_config || self.current_image != self.desired_image
     }
 
-    /// Whether an update to what it was told failed on it. It still runs what it ran before and may be told something else.
+    /// Whether the update to its assignment failed. It runs its previous configuration and can get
+    /// another assignment.
     pub fn is_failing(&self) -> bool {
         self.current_config != self.desired_config && self.state.is_failed()
     }
 
     /// Whether it counts against the pool's budget: not ready, or an update is under way.
     ///
-    /// What it was *told* counts, not what its daemon has said about it: a node is out from the moment it was told.
-    pub fn is_out(&self) -> bool {
+    /// The assignment counts, not the daemon's report: a node is out of service from its assignment.
+    pub fn is_out_of_service(&self) -> bool {
         !self.is_ready() || (!self.is_done() && !self.is_failing())
     }
 
-    /// Whether it was told exactly `target`, and no layered image.
-    pub fn is_told(&self, target: &str) -> bool {
+    /// Whether it was assigned exactly `target`, and no layered image.
+    pub fn is_assigned_to(&self, target: &str) -> bool {
         self.desired_config.as_deref() == Some(target) && self.desired_image.is_none()
     }
 
     /// Whether it runs exactly `target`, verified.
     pub fn is_updated(&self, target: &str) -> bool {
-        self.is_done() && self.is_told(target)
+        self.is_done() && self.is_assigned_to(target)
     }
 }
 

@@ -1,62 +1,63 @@
-//! Which nodes are told a new configuration now, and why the others are not.
+//! Which nodes are assigned the pool's configuration now, and why the others are not.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::budget::{self, budget};
+use crate::claim::RoundClaim;
 use crate::list::list;
 use crate::node::{NodeView, Unready};
-use crate::round::Round;
 use crate::view::PoolView;
 
-/// What is decided for a pool.
+/// The decision for one pool in one reconciliation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// Nodes that may be out at once, or why nobody can say.
-    pub budget: Result<usize, budget::Refusal>,
-    /// Nodes that are out, sorted: not ready, being updated, or claimed.
+pub struct RolloutDecision {
+    /// Nodes that may be out of service at once, or why `spec.maxUnavailable` is invalid.
+    pub budget: Result<usize, budget::InvalidBudget>,
+    /// Nodes that are out of service, sorted: not ready, being updated, or claimed.
     pub out: Vec<String>,
     /// Nodes on which an update to the pool's configuration failed, sorted.
     pub failed: Vec<String>,
-    /// Nodes to tell now, in this order.
+    /// Nodes to assign now, in this order.
     pub assignments: Vec<Assignment>,
-    /// Why each other node is not told, by name.
-    pub stays: BTreeMap<String, Stays>,
+    /// Why each other node is not assigned, by name.
+    pub not_assigned: BTreeMap<String, NotAssigned>,
 }
 
-/// A node to be told.
+/// A node that gets the pool's configuration now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// Name of the node.
     pub node: String,
     /// Version of the object that was read.
     pub resource_version: String,
-    /// What it costs.
-    pub cost: Cost,
+    /// What it takes of the budget.
+    pub impact: BudgetImpact,
 }
 
-/// What telling a node costs the pool.
+/// What an assignment takes of the pool's budget.
 ///
-/// Shape: the order is the order of turns.
+/// Shape: assignments are made in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cost {
-    /// It is out already on the way to a target that nobody wants any more, or was claimed: nothing.
-    AlreadyOut,
-    /// It failed on an older target and is in service, but may try that again at any time: the one that is kept for it.
-    TakesReserved,
-    /// It is in service and goes out: one of the budget.
-    TakesOut,
+pub enum BudgetImpact {
+    /// Nothing: the node is out of service for an older target, or was claimed.
+    None,
+    /// The one that is reserved for the node: it failed on an older target and is in service, but
+    /// its daemon may try that target again at any time.
+    UsesReserved,
+    /// One that is free: the node is in service and will go out of service.
+    UsesFree,
 }
 
-/// Why a node is not told.
+/// Why a node gets no assignment now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stays {
+pub enum NotAssigned {
     /// It runs the pool's configuration.
     Updated,
-    /// It was told the pool's configuration and is on its way.
+    /// It was assigned the pool's configuration and is being updated.
     Updating,
-    /// It was told the pool's configuration and failed.
+    /// It was assigned the pool's configuration, and the update failed.
     Failed,
     /// The pool has no configuration yet.
     NoTarget,
@@ -66,30 +67,30 @@ pub enum Stays {
     Paused,
     /// The pool has no budget.
     NoBudget,
-    /// Its daemon has not said yet what it runs.
+    /// Its daemon has not reported a configuration yet.
     NotReported,
-    /// It cannot be updated as it is.
+    /// It cannot take work, for these reasons.
     Unready(Vec<Unready>),
-    /// As many nodes failed on the pool's configuration as may be out at once.
+    /// As many nodes failed on the pool's configuration as may be out of service at once.
     Halted {
-        /// These.
+        /// The nodes that failed.
         failed: Vec<String>,
     },
-    /// As many nodes are out, or failed and may try again, as the budget allows.
+    /// The budget is used up by nodes that are out of service, or failed and may try again.
     Budget {
-        /// How many may be.
+        /// How many nodes may be out of service at once.
         limit: usize,
-        /// These are out, or go now.
+        /// Nodes that are out of service, or are assigned now.
         out: Vec<String>,
-        /// These failed and are in service until they try again.
+        /// Nodes that failed and are in service until they try again.
         failed: Vec<String>,
     },
-    /// The API server does not take what the node is to be told.
-    Refused(String),
+    /// The API server rejected the assignment, with this message.
+    WriteRejected(String),
 }
 
-impl Stays {
-    /// Whether the node will have to be told sometime.
+impl NotAssigned {
+    /// Whether the node still needs an assignment.
     pub const fn is_waiting(&self) -> bool {
         !matches!(
             self,
@@ -98,7 +99,7 @@ impl Stays {
     }
 }
 
-impl fmt::Display for Stays {
+impl fmt::Display for NotAssigned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Updated => f.write_str("is updated"),
@@ -129,61 +130,66 @@ impl fmt::Display for Stays {
                 }
                 Ok(())
             }
-            Self::Refused(why) => write!(f, "cannot be told: {why}"),
+            Self::WriteRejected(why) => write!(f, "cannot be assigned: {why}"),
         }
     }
 }
 
-/// Decides which of a pool's nodes are told now.
+/// Decides which of a pool's nodes are assigned the pool's configuration now.
 ///
-/// The law: a node that is in service is told only while fewer nodes are out than the budget allows, counting those that are out, those
-/// that were claimed, and those told by this decision. A paused pool tells nobody. Once as many nodes failed on the pool's
-/// configuration as may be out at once, nobody else is told; before that, each of them takes one of the budget.
+/// The law: a node in service is assigned only while fewer nodes are out of service than the
+/// budget allows. Nodes out of service, claimed nodes and the assignments of this decision all
+/// count. A paused pool assigns no node. Once as many nodes failed on the pool's configuration as
+/// may be out of service at once, no further node is assigned; before that, each failed node uses
+/// one of the budget.
 ///
-/// Nodes that are out on the way to an older target are told at once: that takes nobody out, and may be what brings them back. For a
-/// node that failed one of the budget is kept, because its daemon may try again without asking; where the target has changed it goes
-/// first. The others go zone by zone, the oldest first; nodes without a zone go last.
+/// Nodes that are out of service for an older target are assigned at once: this takes no node out
+/// of service, and may return them to service. One of the budget stays reserved for a failed node,
+/// because its daemon may try again by itself; when the target has changed, this node is assigned
+/// first. The others follow zone by zone, oldest first; nodes without a zone are last.
 ///
-/// Source: upstream's node controller, which keeps no budget for nodes that failed on an older target and does not tell superseded
-/// ones that are not ready.
-pub fn decide(pool: &PoolView, members: &[&NodeView]) -> Decision {
+/// Source: upstream's node controller. It reserves no budget for nodes that failed on an older
+/// target, and does not assign nodes of an older target that are not ready.
+pub fn decide(pool: &PoolView, members: &[&NodeView]) -> RolloutDecision {
     let budget = budget(&pool.name, pool.max_unavailable.as_ref(), members.len()).map(usize::from);
-    let is_out = |node: &&&NodeView| node.is_out() || pool.round.is_outstanding(node);
+    let is_out_of_service =
+        |node: &&&NodeView| node.is_out_of_service() || pool.claim.is_outstanding(node);
     let names = |nodes: &mut dyn Iterator<Item = &&NodeView>| {
         let mut names: Vec<String> = nodes.map(|node| node.name.clone()).collect();
         names.sort_unstable();
         names
     };
     let target = pool.target.as_deref();
-    let has_failed =
-        |node: &&&NodeView| node.is_failing() && target.is_some_and(|target| node.is_told(target));
-    let mut decision = Decision {
-        out: names(&mut members.iter().filter(is_out)),
+    let has_failed = |node: &&&NodeView| {
+        node.is_failing() && target.is_some_and(|target| node.is_assigned_to(target))
+    };
+    let mut decision = RolloutDecision {
+        out: names(&mut members.iter().filter(is_out_of_service)),
         failed: names(&mut members.iter().filter(has_failed)),
         budget,
         assignments: Vec::new(),
-        stays: BTreeMap::new(),
+        not_assigned: BTreeMap::new(),
     };
     let blanket = match (target, &decision.budget) {
-        _ if pool.is_deleted => Err(Stays::PoolDeleted),
-        (None, _) => Err(Stays::NoTarget),
-        _ if pool.is_paused => Err(Stays::Paused),
-        (_, Err(_)) => Err(Stays::NoBudget),
+        _ if pool.is_deleted => Err(NotAssigned::PoolDeleted),
+        (None, _) => Err(NotAssigned::NoTarget),
+        _ if pool.is_paused => Err(NotAssigned::Paused),
+        (_, Err(_)) => Err(NotAssigned::NoBudget),
         (Some(_), Ok(limit)) => Ok(*limit),
     };
     let mut waiting = Vec::new();
     for node in members {
-        let reason = match verdict(node, target, &pool.round) {
-            Verdict::Stays(reason) => reason,
-            Verdict::Moves(cost) => match &blanket {
+        let reason = match verdict(node, target, &pool.claim) {
+            Verdict::NotAssigned(reason) => reason,
+            Verdict::Assigned(impact) => match &blanket {
                 Ok(_) => {
-                    waiting.push((*node, cost));
+                    waiting.push((*node, impact));
                     continue;
                 }
                 Err(reason) => reason.clone(),
             },
         };
-        decision.stays.insert(node.name.clone(), reason);
+        decision.not_assigned.insert(node.name.clone(), reason);
     }
     if let Ok(limit) = blanket {
         assign(&mut decision, waiting, limit);
@@ -192,55 +198,61 @@ pub fn decide(pool: &PoolView, members: &[&NodeView]) -> Decision {
 }
 
 enum Verdict {
-    Moves(Cost),
-    Stays(Stays),
+    Assigned(BudgetImpact),
+    NotAssigned(NotAssigned),
 }
 
-/// What a node's own state says, before the pool's is looked at.
-fn verdict(node: &NodeView, target: Option<&str>, round: &Round) -> Verdict {
+/// The verdict by the node's own state alone.
+fn verdict(node: &NodeView, target: Option<&str>, round: &RoundClaim) -> Verdict {
     if let Some(target) = target
-        && node.is_told(target)
+        && node.is_assigned_to(target)
     {
-        return Verdict::Stays(if node.is_done() {
-            Stays::Updated
+        return Verdict::NotAssigned(if node.is_done() {
+            NotAssigned::Updated
         } else if node.is_failing() {
-            Stays::Failed
+            NotAssigned::Failed
         } else {
-            Stays::Updating
+            NotAssigned::Updating
         });
     }
     if node.current_config.is_none() {
-        return Verdict::Stays(Stays::NotReported);
+        return Verdict::NotAssigned(NotAssigned::NotReported);
     }
-    if round.is_outstanding(node) || (node.is_on_the_way() && node.is_out()) {
-        return Verdict::Moves(Cost::AlreadyOut);
+    if round.is_outstanding(node) || (node.has_pending_target() && node.is_out_of_service()) {
+        return Verdict::Assigned(BudgetImpact::None);
     }
     if node.is_failing() {
-        return Verdict::Moves(Cost::TakesReserved);
+        return Verdict::Assigned(BudgetImpact::UsesReserved);
     }
     if !node.is_ready() {
-        return Verdict::Stays(Stays::Unready(node.unready.clone()));
+        return Verdict::NotAssigned(NotAssigned::Unready(node.unready.clone()));
     }
-    Verdict::Moves(if node.is_out() {
-        Cost::AlreadyOut
+    Verdict::Assigned(if node.is_out_of_service() {
+        BudgetImpact::None
     } else {
-        Cost::TakesOut
+        BudgetImpact::UsesFree
     })
 }
 
-/// Spends what the budget leaves.
-fn assign(decision: &mut Decision, mut waiting: Vec<(&NodeView, Cost)>, limit: usize) {
+/// Assigns waiting nodes as far as the budget allows.
+fn assign(
+    decision: &mut RolloutDecision,
+    mut waiting: Vec<(&NodeView, BudgetImpact)>,
+    limit: usize,
+) {
     if !decision.failed.is_empty() && decision.failed.len() >= limit {
         for (node, _) in waiting {
             let failed = decision.failed.clone();
-            let halted = Stays::Halted { failed };
-            decision.stays.insert(node.name.clone(), halted);
+            let halted = NotAssigned::Halted { failed };
+            decision.not_assigned.insert(node.name.clone(), halted);
         }
         return;
     }
-    waiting.sort_by(|(a, a_cost), (b, b_cost)| (a_cost, turn(a)).cmp(&(b_cost, turn(b))));
+    waiting.sort_by(|(a, a_impact), (b, b_impact)| {
+        (a_impact, update_order(a)).cmp(&(b_impact, update_order(b)))
+    });
     let mut out = decision.out.clone();
-    // Who is out already takes nothing more by trying again.
+    // A node that is out of service takes no more of the budget by another try.
     let is_in_service = |name: &&String| !decision.out.contains(name);
     let failed: Vec<String> = decision
         .failed
@@ -252,28 +264,28 @@ fn assign(decision: &mut Decision, mut waiting: Vec<(&NodeView, Cost)>, limit: u
     reserved.extend(
         waiting
             .iter()
-            .filter(|(_, cost)| *cost == Cost::TakesReserved)
+            .filter(|(_, impact)| *impact == BudgetImpact::UsesReserved)
             .map(|(node, _)| node.name.clone()),
     );
     let mut stay = Vec::new();
-    for (node, cost) in waiting {
-        let goes = match cost {
-            Cost::AlreadyOut => true,
-            Cost::TakesReserved => out.len() + failed.len() < limit,
-            Cost::TakesOut => out.len() + reserved.len() < limit,
+    for (node, impact) in waiting {
+        let goes = match impact {
+            BudgetImpact::None => true,
+            BudgetImpact::UsesReserved => out.len() + failed.len() < limit,
+            BudgetImpact::UsesFree => out.len() + reserved.len() < limit,
         };
         if !goes {
             stay.push(node.name.clone());
             continue;
         }
-        if cost != Cost::AlreadyOut {
+        if impact != BudgetImpact::None {
             reserved.retain(|name| *name != node.name);
             out.push(node.name.clone());
         }
         decision.assignments.push(Assignment {
             node: node.name.clone(),
             resource_version: node.resource_version.clone(),
-            cost,
+            impact,
         });
     }
     out.sort_unstable();
@@ -285,13 +297,13 @@ fn assign(decision: &mut Decision, mut waiting: Vec<(&NodeView, Cost)>, limit: u
             .cloned()
             .collect();
         decision
-            .stays
-            .insert(node, Stays::Budget { limit, out, failed });
+            .not_assigned
+            .insert(node, NotAssigned::Budget { limit, out, failed });
     }
 }
 
-/// Order of turns: zone, then age, then name, so that the order is the same for everyone who looks.
-fn turn(node: &NodeView) -> impl Ord {
+/// Update order: zone, then age, then name, so that every controller computes the same order.
+fn update_order(node: &NodeView) -> impl Ord {
     (
         Reverse(node.zone().is_some()),
         node.zone().map(ToOwned::to_owned),
@@ -300,32 +312,33 @@ fn turn(node: &NodeView) -> impl Ord {
     )
 }
 
-impl Decision {
-    /// The round to claim before the assignments are carried out: these, and what was claimed before and may still happen.
-    pub fn claim(&self, pool: &PoolView, members: &[&NodeView]) -> Round {
+impl RolloutDecision {
+    /// The claim to write before the assignments: these, and earlier claims that may still be written.
+    pub fn claim(&self, pool: &PoolView, members: &[&NodeView]) -> RoundClaim {
         let outstanding = members
             .iter()
-            .filter(|node| pool.round.is_outstanding(node))
+            .filter(|node| pool.claim.is_outstanding(node))
             .map(|node| (node.name.clone(), node.resource_version.clone()));
         let assigned = self
             .assignments
             .iter()
             .map(|assignment| (assignment.node.clone(), assignment.resource_version.clone()));
-        Round {
+        RoundClaim {
             target: pool.target.clone().unwrap_or_default(),
             nodes: outstanding.chain(assigned).collect(),
         }
     }
 
-    /// Takes in that nodes were to be told and could not be: each with why.
-    pub fn refuse(&mut self, refused: impl IntoIterator<Item = (String, String)>) {
-        let stays = |(node, why)| (node, Stays::Refused(why));
-        self.stays.extend(refused.into_iter().map(stays));
+    /// Records assignments that the API server rejected, each with its message.
+    pub fn record_rejected(&mut self, rejected: impl IntoIterator<Item = (String, String)>) {
+        let not_assigned = |(node, why)| (node, NotAssigned::WriteRejected(why));
+        self.not_assigned
+            .extend(rejected.into_iter().map(not_assigned));
     }
 
-    /// Nodes that will have to be told sometime, each with why not now.
-    pub fn waiting(&self) -> impl Iterator<Item = (&str, &Stays)> {
-        self.stays
+    /// Nodes that still need an assignment, each with why it gets none now.
+    pub fn waiting(&self) -> impl Iterator<Item = (&str, &NotAssigned)> {
+        self.not_assigned
             .iter()
             .filter(|(_, reason)| reason.is_waiting())
             .map(|(node, reason)| (node.as_str(), reason))
@@ -333,9 +346,9 @@ impl Decision {
 
     /// Whether failures stopped the rollout.
     pub fn is_halted(&self) -> bool {
-        self.stays
+        self.not_assigned
             .values()
-            .any(|reason| matches!(reason, Stays::Halted { .. }))
+            .any(|reason| matches!(reason, NotAssigned::Halted { .. }))
     }
 }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube::core::{ParseExpressionError, SelectorExt as _};
 
-/// A label selector as a pool means it.
+/// The label selector of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selector {
     /// Absent: selects nothing.
     Nothing,
-    /// `{}`: would select everything, which nobody wants of a pool. Selects nothing, and is reported.
+    /// `{}`: would select every node, which is a mistake in a pool. Selects nothing, and is reported.
     Everything,
     /// At least one requirement.
     Labels(kube::core::Selector),
@@ -19,7 +19,7 @@ pub enum Selector {
 /// Why a selector cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} cannot be read: {why}")]
-pub struct Refusal {
+pub struct InvalidSelector {
     /// Path of the field in the pool.
     pub field: &'static str,
     /// What is wrong.
@@ -32,15 +32,18 @@ impl Selector {
     /// # Errors
     /// For an operator that there is not, or values where there must be none, or none where there must be some: the API server
     /// accepts them in a custom resource.
-    pub fn parse(field: &'static str, selector: Option<&LabelSelector>) -> Result<Self, Refusal> {
+    pub fn parse(
+        field: &'static str,
+        selector: Option<&LabelSelector>,
+    ) -> Result<Self, InvalidSelector> {
         let Some(selector) = selector else {
             return Ok(Self::Nothing);
         };
         for requirement in selector.match_expressions.iter().flatten() {
-            check(requirement).map_err(|why| Refusal { field, why })?;
+            check(requirement).map_err(|why| InvalidSelector { field, why })?;
         }
         let selector = kube::core::Selector::try_from(selector.clone())
-            .map_err(|ParseExpressionError(why)| Refusal { field, why })?;
+            .map_err(|ParseExpressionError(why)| InvalidSelector { field, why })?;
         Ok(if selector.selects_all() {
             Self::Everything
         } else {
@@ -118,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_key() {
+    fn invalid_requirement_is_reported_with_its_key() {
         for (requirement, why) in [
             (
                 json!({ "key": "a", "operator": "Like", "values": ["b"] }),

@@ -10,16 +10,16 @@ use crate::conditions::{self, Finding};
 use crate::list::list;
 use crate::membership::Conflict;
 use crate::node::NodeView;
-use crate::rollout::{Decision, Stays};
+use crate::rollout::{NotAssigned, RolloutDecision};
 use crate::selector::Selector;
 use crate::view::PoolView;
 
-/// How many bytes of nodes' own words a condition repeats; the object has room for more, its readers have not.
+/// Bytes of nodes' reasons in one condition message, so that the message stays readable.
 const REPORTS: usize = 16 << 10;
 
-/// What a status is made of.
+/// The input of [`status`].
 #[derive(Debug)]
-pub struct Report<'a> {
+pub struct StatusInput<'a> {
     /// The pool as it was read.
     pub pool: &'a MachineConfigPool,
     /// The same, parsed.
@@ -27,7 +27,7 @@ pub struct Report<'a> {
     /// Its nodes.
     pub members: &'a [&'a NodeView],
     /// What was decided for them.
-    pub decision: &'a Decision,
+    pub decision: &'a RolloutDecision,
     /// Nodes that it and another pool select.
     pub conflicts: &'a [&'a Conflict],
     /// How the last rendering ended; `None` leaves `RenderDegraded` as it is.
@@ -41,10 +41,10 @@ pub struct Report<'a> {
 /// Makes the status of a pool.
 ///
 /// Shape: every counter and the types `Updated`, `Updating`, `NodeDegraded`, `RenderDegraded`, `RolloutDegraded`, `Degraded` and
-/// `Waiting`; what others put there stays.
+/// `Waiting`; other types are kept.
 /// Source: upstream's pool status and its texts; `RolloutDegraded` and `Waiting`, and the copied message of `Degraded`, are ours.
-pub fn status(report: Report<'_>) -> MachineConfigPoolStatus {
-    let Report {
+pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
+    let StatusInput {
         pool,
         view,
         members,
@@ -53,7 +53,7 @@ pub fn status(report: Report<'_>) -> MachineConfigPoolStatus {
         rendering,
         certificates,
         now,
-    } = report;
+    } = input;
     let mut status = pool.status.clone().unwrap_or_default();
     let target = view.target.as_deref();
     let is_updated = |node: &&&NodeView| target.is_some_and(|target| node.is_updated(target));
@@ -66,7 +66,12 @@ pub fn status(report: Report<'_>) -> MachineConfigPoolStatus {
             .filter(|node| is_updated(node) && node.is_ready())
             .count(),
     );
-    status.unavailable_machine_count = count(members.iter().filter(|node| node.is_out()).count());
+    status.unavailable_machine_count = count(
+        members
+            .iter()
+            .filter(|node| node.is_out_of_service())
+            .count(),
+    );
     status.degraded_machine_count =
         count(members.iter().filter(|node| node.state.is_failed()).count());
     if let Some(certificates) = certificates {
@@ -95,7 +100,7 @@ pub fn status(report: Report<'_>) -> MachineConfigPoolStatus {
     status
 }
 
-/// Whether this status, and not the one before, says that the pool is updated: the moment to say so once.
+/// Whether the pool became updated between these two statuses; the event is sent once, then.
 pub fn has_completed(
     before: Option<&MachineConfigPoolStatus>,
     after: &MachineConfigPoolStatus,
@@ -169,7 +174,11 @@ fn node_degraded(members: &[&NodeView]) -> Finding {
     )
 }
 
-fn rollout_degraded(view: &PoolView, decision: &Decision, conflicts: &[&Conflict]) -> Finding {
+fn rollout_degraded(
+    view: &PoolView,
+    decision: &RolloutDecision,
+    conflicts: &[&Conflict],
+) -> Finding {
     let mut found = Vec::new();
     for selector in [&view.node_selector, &view.config_selector] {
         if let Err(refusal) = selector {
@@ -206,7 +215,7 @@ fn rollout_degraded(view: &PoolView, decision: &Decision, conflicts: &[&Conflict
     }
 }
 
-/// Any of the others. The first of them gives the message: an administrator who sees `Degraded` must not have to look further.
+/// Any of the others. The first of them gives the message: `Degraded` alone shows the administrator the cause.
 fn degraded(status: &MachineConfigPoolStatus) -> Finding {
     [
         PoolConditionType::NodeDegraded,
@@ -236,9 +245,10 @@ fn degraded(status: &MachineConfigPoolStatus) -> Finding {
     )
 }
 
-/// Who waits, and for what, in the words of [`Stays`]; nodes with the same reason share a sentence.
-fn waiting(decision: &Decision) -> Finding {
-    let mut sentences: Vec<(&Stays, Vec<&str>)> = Vec::new();
+/// Which nodes wait, and for what, as [`NotAssigned`] prints it; nodes with one reason share a
+/// sentence.
+fn waiting(decision: &RolloutDecision) -> Finding {
+    let mut sentences: Vec<(&NotAssigned, Vec<&str>)> = Vec::new();
     for (node, reason) in decision.waiting() {
         match sentences.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, nodes)) => nodes.push(node),
@@ -256,17 +266,19 @@ fn waiting(decision: &Decision) -> Finding {
     Finding::yes(PoolConditionType::Waiting, reason, sentences.join("; "))
 }
 
-const fn waiting_reason(stays: &Stays) -> PoolConditionReason {
-    match stays {
-        Stays::Paused => PoolConditionReason::Paused,
-        Stays::NoBudget => PoolConditionReason::InvalidMaxUnavailable,
-        Stays::Halted { .. } => PoolConditionReason::RolloutHalted,
-        Stays::Budget { .. } => PoolConditionReason::Budget,
-        Stays::Refused(_) => PoolConditionReason::NodesNotTold,
-        Stays::NotReported | Stays::Unready(_) => PoolConditionReason::NodesNotReady,
-        Stays::Updated | Stays::Updating | Stays::Failed | Stays::NoTarget | Stays::PoolDeleted => {
-            PoolConditionReason::Unset
-        }
+const fn waiting_reason(not_assigned: &NotAssigned) -> PoolConditionReason {
+    match not_assigned {
+        NotAssigned::Paused => PoolConditionReason::Paused,
+        NotAssigned::NoBudget => PoolConditionReason::InvalidMaxUnavailable,
+        NotAssigned::Halted { .. } => PoolConditionReason::RolloutHalted,
+        NotAssigned::Budget { .. } => PoolConditionReason::Budget,
+        NotAssigned::WriteRejected(_) => PoolConditionReason::NodesNotAssigned,
+        NotAssigned::NotReported | NotAssigned::Unready(_) => PoolConditionReason::NodesNotReady,
+        NotAssigned::Updated
+        | NotAssigned::Updating
+        | NotAssigned::Failed
+        | NotAssigned::NoTarget
+        | NotAssigned::PoolDeleted => PoolConditionReason::Unset,
     }
 }
 

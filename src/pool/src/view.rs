@@ -6,8 +6,8 @@ use api::{IntOrString, MachineConfigPool};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::budget::budget;
-use crate::round::Round;
-use crate::selector::{Refusal, Selector};
+use crate::claim::RoundClaim;
+use crate::selector::{InvalidSelector, Selector};
 
 /// What is read of a MachineConfigPool.
 ///
@@ -24,24 +24,24 @@ pub struct PoolView {
     pub generation: Option<i64>,
     /// Whether the object is being deleted: it reports its status and nothing else.
     pub is_deleted: bool,
-    /// Whether no node is given a new configuration.
+    /// Whether no node may be assigned a new configuration.
     pub is_paused: bool,
     /// The rendered configuration that nodes are to reach; none before the first rendering.
     pub target: Option<String>,
     /// Budget as written.
     pub max_unavailable: Option<IntOrString>,
     /// Nodes of the pool.
-    pub node_selector: Result<Selector, Refusal>,
+    pub node_selector: Result<Selector, InvalidSelector>,
     /// Labels with which a node is of the pool, as far as its selector names them.
     pub node_labels: BTreeMap<String, String>,
     /// Configurations that are rendered for the pool.
-    pub config_selector: Result<Selector, Refusal>,
+    pub config_selector: Result<Selector, InvalidSelector>,
     /// Assignments that were claimed.
-    pub round: Round,
+    pub claim: RoundClaim,
 }
 
 impl PoolView {
-    /// Reads a pool. What is wrong with it is kept, to be reported where it matters.
+    /// Reads a pool. Invalid fields are kept as errors, to be reported by condition.
     pub fn parse(pool: &MachineConfigPool) -> Self {
         let metadata = &pool.metadata;
         let spec = &pool.spec;
@@ -60,18 +60,19 @@ impl PoolView {
                 "spec.machineConfigSelector",
                 spec.machine_config_selector.as_ref(),
             ),
-            round: Round::read(metadata.annotations.as_ref()),
+            claim: RoundClaim::read(metadata.annotations.as_ref()),
         }
     }
 
-    /// Whether nodes are being told, or would be if the budget allowed: there is a target and a budget, and nobody stopped it.
+    /// Whether nodes are assigned as the budget allows: the pool has a target and a valid budget, and
+    /// is neither paused nor deleted.
     pub fn is_rolling(&self) -> bool {
         let has_budget = budget(&self.name, self.max_unavailable.as_ref(), 1).is_ok();
-        self.target.is_some() && has_budget && self.may_tell()
+        self.target.is_some() && has_budget && self.allows_assignments()
     }
 
-    /// Whether a node may be told at all. A pause, or a deletion, stops a round between two of its writes.
-    pub const fn may_tell(&self) -> bool {
+    /// Whether any node may be assigned. A pause or a deletion stops a round between two writes.
+    pub const fn allows_assignments(&self) -> bool {
         !self.is_paused && !self.is_deleted
     }
 
@@ -83,7 +84,7 @@ impl PoolView {
     }
 }
 
-/// The labels that a selector asks for: those it names, those of which it takes one value, those that only have to be there.
+/// The labels that a selector requires: `matchLabels`, `In` with one value, and `Exists`.
 fn labels(selector: Option<&LabelSelector>) -> BTreeMap<String, String> {
     let Some(selector) = selector else {
         return BTreeMap::new();

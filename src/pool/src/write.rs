@@ -12,8 +12,8 @@ use crate::view::PoolView;
 /// Effect of the taint: pods rather go elsewhere, but none is refused or evicted.
 const EFFECT: &str = "PreferNoSchedule";
 
-/// A change of one Node. Guarded by the version that was read, because it replaces the list of taints, and because a write that comes
-/// late must fail (see [`crate::round`]).
+/// A change of one Node. The version that was read guards it: it replaces the list of taints, and
+/// a delayed write must fail (see [`crate::claim`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeWrite {
     /// Name of the node.
@@ -29,11 +29,11 @@ pub struct NodeWrite {
 }
 
 impl NodeWrite {
-    /// The change that a node needs: its new target if it is told one, the taint of nodes yet to be updated, and the topology that its
-    /// daemon asks for. Nothing if it is as it should be.
+    /// The change that a node needs: its new target if it is assigned one, the taint of nodes that
+    /// wait for an update, and the topology that its daemon reads. `None` when nothing differs.
     ///
-    /// The taint comes when a node has to wait and goes when the node is done, or nothing is to be rolled any more. A node that is told
-    /// at once does without: it is cordoned soon.
+    /// The taint is set while a node waits, and removed when the node is done or the pool rolls out
+    /// nothing. A node that is assigned at once gets no taint: its daemon cordons it soon.
     pub fn of(
         node: &NodeView,
         pool: &PoolView,
@@ -65,8 +65,8 @@ impl NodeWrite {
         })
     }
 
-    /// The labels of the pool that a node was born in, once.
-    pub fn of_birth(node: &NodeView, pool: &PoolView) -> Self {
+    /// Sets the labels of the node's initial pool, once.
+    pub fn initial_labels(node: &NodeView, pool: &PoolView) -> Self {
         let annotations =
             BTreeMap::from([(annotation::CUSTOM_POOL_LABELS_APPLIED, Some(String::new()))]);
         Self {
@@ -111,7 +111,7 @@ fn taints(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Option<Vec<Tai
     let needs = match &pool.target {
         Some(_) if !pool.is_rolling() => false,
         Some(_) if is_assigned => has,
-        Some(target) if node.is_told(target) => has && !node.is_done(),
+        Some(target) if node.is_assigned_to(target) => has && !node.is_done(),
         Some(_) => node.current_config.is_some(),
         None => false,
     };

@@ -13,23 +13,23 @@ fn pools() -> Vec<PoolView> {
 fn every_mix_of_roles() {
     let pools = pools();
     let conflict = |names: &[&str]| {
-        Place::Conflict(Conflict {
+        Placement::Conflict(Conflict {
             node: "a".to_owned(),
             pools: names.iter().map(ToString::to_string).collect(),
         })
     };
-    let table: [(&[&str], Place<'_>); 10] = [
-        (&[], Place::Unmanaged),
-        (&["worker"], Place::Pool("worker")),
-        (&["master"], Place::Pool("master")),
-        (&["master", "worker"], Place::Pool("master")),
-        (&["infra"], Place::Pool("infra")),
-        (&["infra", "worker"], Place::Pool("infra")),
+    let table: [(&[&str], Placement<'_>); 10] = [
+        (&[], Placement::Unmanaged),
+        (&["worker"], Placement::Pool("worker")),
+        (&["master"], Placement::Pool("master")),
+        (&["master", "worker"], Placement::Pool("master")),
+        (&["infra"], Placement::Pool("infra")),
+        (&["infra", "worker"], Placement::Pool("infra")),
         (
             &["master", "infra", "worker"],
-            Place::MasterOverCustom { custom: "infra" },
+            Placement::MasterOverCustom { custom: "infra" },
         ),
-        (&["arbiter", "worker"], Place::Pool("arbiter")),
+        (&["arbiter", "worker"], Placement::Pool("arbiter")),
         (&["infra", "gpu", "worker"], conflict(&["gpu", "infra"])),
         (&["master", "gpu", "infra"], conflict(&["gpu", "infra"])),
     ];
@@ -43,7 +43,7 @@ fn windows_is_never_managed() {
     let mut node = roles("a", &["worker"]);
     node.labels
         .insert("kubernetes.io/os".to_owned(), "windows".to_owned());
-    assert_eq!(place(&node, &pools()), Place::Unmanaged);
+    assert_eq!(place(&node, &pools()), Placement::Unmanaged);
 }
 
 #[test]
@@ -54,7 +54,10 @@ fn pools_without_a_usable_selector_take_nothing() {
         json!({ "matchExpressions": [{ "key": "a", "operator": "Near" }] }),
     ] {
         let pool = pool("worker", json!({ "nodeSelector": selector }));
-        assert_eq!(place(&roles("a", &["worker"]), [&pool]), Place::Unmanaged);
+        assert_eq!(
+            place(&roles("a", &["worker"]), [&pool]),
+            Placement::Unmanaged
+        );
     }
 }
 
@@ -90,7 +93,7 @@ fn node_that_lost_its_pool_is_reported() {
 }
 
 #[test]
-fn a_node_is_born_in_the_custom_pool_that_its_first_configuration_is_of() {
+fn a_node_is_initial_pool_the_custom_pool_that_its_first_configuration_is_of() {
     let pools = [pool("worker", json!({})), pool("edge", json!({}))];
     let born = |annotations: Value, of: &str| {
         let node = json!({ "metadata": { "name": "a", "annotations": annotations } });
@@ -99,7 +102,7 @@ fn a_node_is_born_in_the_custom_pool_that_its_first_configuration_is_of() {
             .find(|pool| pool.name == of)
             .map(|pool| pool.uid.clone());
         let owner = |config: &str| uid.clone().filter(|_| config == "rendered-1");
-        born_in(&parse_node(node), &pools, owner).map(|pool| pool.name.clone())
+        initial_pool(&parse_node(node), &pools, owner).map(|pool| pool.name.clone())
     };
     let first = "machineconfiguration.openshift.io/firstPivotConfig";
     let applied = "machineconfiguration.openshift.io/customPoolLabelsApplied";

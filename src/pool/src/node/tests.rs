@@ -100,7 +100,7 @@ fn out_is_unready_or_on_the_way_but_not_failed() {
         (
             NodeView {
                 desired_config: Some(NEW.to_owned()),
-                ..node("told, its daemon has not seen it")
+                ..node("assigned, its daemon has not seen it")
             },
             true,
         ),
@@ -114,7 +114,7 @@ fn out_is_unready_or_on_the_way_but_not_failed() {
         (node("degraded on what it runs").failing(OLD), true),
     ];
     for (node, out) in table {
-        assert_eq!(node.is_out(), out, "{}", node.name);
+        assert_eq!(node.is_out_of_service(), out, "{}", node.name);
     }
 }
 

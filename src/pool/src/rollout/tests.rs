@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fixture::{NEW, OLD, node, pool};
 
-fn decide_for(spec: Value, nodes: &[NodeView]) -> Decision {
+fn decide_for(spec: Value, nodes: &[NodeView]) -> RolloutDecision {
     let members: Vec<&NodeView> = nodes.iter().collect();
     decide(&pool("worker", spec), &members)
 }
 
-fn told(decision: &Decision) -> Vec<&str> {
+fn assigned(decision: &RolloutDecision) -> Vec<&str> {
     decision
         .assignments
         .iter()
@@ -17,18 +17,18 @@ fn told(decision: &Decision) -> Vec<&str> {
         .collect()
 }
 
-fn why(decision: &Decision, node: &str) -> String {
-    decision.stays[node].to_string()
+fn why(decision: &RolloutDecision, node: &str) -> String {
+    decision.not_assigned[node].to_string()
 }
 
 #[test]
 fn one_node_at_a_time_by_default() {
     let nodes = [node("a"), node("b"), node("c")];
     let decision = decide_for(json!({}), &nodes);
-    assert_eq!(told(&decision), ["a"]);
+    assert_eq!(assigned(&decision), ["a"]);
     assert_eq!(why(&decision, "b"), "1 may be out at once, out: a");
     assert_eq!(
-        decision.stays.len(),
+        decision.not_assigned.len(),
         2,
         "every node that stays has a reason"
     );
@@ -42,18 +42,18 @@ fn told_nodes_count_before_their_daemon_says_so() {
         json!({ "maxUnavailable": 2 }),
         &[first, node("b"), node("c")],
     );
-    assert_eq!(told(&decision), ["b"]);
-    assert_eq!(decision.stays["a"], Stays::Updating);
+    assert_eq!(assigned(&decision), ["b"]);
+    assert_eq!(decision.not_assigned["a"], NotAssigned::Updating);
 }
 
 #[test]
 fn claimed_nodes_count_until_their_object_changes() {
     let mut worker = pool("worker", json!({}));
-    worker.round.nodes.insert("b".to_owned(), "1".to_owned());
+    worker.claim.nodes.insert("b".to_owned(), "1".to_owned());
     let nodes = [node("a"), node("b")];
     let decision = decide(&worker, &[&nodes[0], &nodes[1]]);
-    assert_eq!(told(&decision), ["b"], "it is paid for already");
-    assert_eq!(decision.assignments[0].cost, Cost::AlreadyOut);
+    assert_eq!(assigned(&decision), ["b"], "it is paid for already");
+    assert_eq!(decision.assignments[0].impact, BudgetImpact::None);
     assert_eq!(decision.out, ["b"]);
 
     let changed = NodeView {
@@ -61,19 +61,19 @@ fn claimed_nodes_count_until_their_object_changes() {
         ..node("b")
     };
     let decision = decide(&worker, &[&nodes[0], &changed]);
-    assert_eq!(told(&decision), ["a"]);
+    assert_eq!(assigned(&decision), ["a"]);
 }
 
 #[test]
 fn a_round_keeps_what_may_still_happen() {
     let mut worker = pool("worker", json!({ "maxUnavailable": 2 }));
-    worker.round.nodes.insert("a".to_owned(), "1".to_owned());
-    worker.round.nodes.insert("gone".to_owned(), "1".to_owned());
+    worker.claim.nodes.insert("a".to_owned(), "1".to_owned());
+    worker.claim.nodes.insert("gone".to_owned(), "1".to_owned());
     let moved = NodeView {
         resource_version: "7".to_owned(),
         ..node("b")
     };
-    worker.round.nodes.insert("b".to_owned(), "6".to_owned());
+    worker.claim.nodes.insert("b".to_owned(), "6".to_owned());
     let first = node("a");
     let members = [&first, &moved];
     let claim = decide(&worker, &members).claim(&worker, &members);
@@ -94,12 +94,12 @@ fn nodes_that_cannot_be_updated_stay_and_count() {
         node("c"),
     ];
     let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
-    assert_eq!(told(&decision), [""; 0]);
+    assert_eq!(assigned(&decision), [""; 0]);
     assert_eq!(why(&decision, "a"), "the node is cordoned");
     assert_eq!(why(&decision, "b"), "the node is under disk pressure");
     assert_eq!(why(&decision, "c"), "2 may be out at once, out: a, b");
     let decision = decide_for(json!({ "maxUnavailable": 3 }), &nodes);
-    assert_eq!(told(&decision), ["c"]);
+    assert_eq!(assigned(&decision), ["c"]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn node_whose_daemon_never_reported_is_not_told() {
         ..node("a")
     };
     let decision = decide_for(json!({ "maxUnavailable": 3 }), &[silent]);
-    assert_eq!(told(&decision), [""; 0]);
+    assert_eq!(assigned(&decision), [""; 0]);
     assert_eq!(
         why(&decision, "a"),
         "its daemon has not reported a configuration (no currentConfig)"
@@ -118,7 +118,7 @@ fn node_whose_daemon_never_reported_is_not_told() {
 }
 
 #[test]
-fn paused_deleted_and_broken_pools_tell_nobody() {
+fn paused_deleted_and_broken_pools_assign_no_node() {
     let nodes = [
         node("a"),
         node("b").working("rendered-worker-older"),
@@ -140,17 +140,17 @@ fn paused_deleted_and_broken_pools_tell_nobody() {
         ),
     ] {
         let decision = decide_for(spec, &nodes);
-        assert_eq!(told(&decision), [""; 0]);
+        assert_eq!(assigned(&decision), [""; 0]);
         assert_eq!(why(&decision, "a"), reason);
         assert_eq!(why(&decision, "b"), reason);
     }
     let mut deleted = pool("worker", json!({}));
     deleted.is_deleted = true;
-    assert_eq!(told(&decide(&deleted, &[&nodes[0]])), [""; 0]);
+    assert_eq!(assigned(&decide(&deleted, &[&nodes[0]])), [""; 0]);
 }
 
 #[test]
-fn superseded_nodes_are_told_without_budget() {
+fn superseded_nodes_are_assigned_without_budget() {
     let nodes = [
         node("a")
             .working("rendered-worker-bad")
@@ -159,7 +159,7 @@ fn superseded_nodes_are_told_without_budget() {
         node("c"),
     ];
     let decision = decide_for(json!({}), &nodes);
-    assert_eq!(told(&decision), ["a", "b"]);
+    assert_eq!(assigned(&decision), ["a", "b"]);
     assert_eq!(why(&decision, "c"), "1 may be out at once, out: a, b");
 }
 
@@ -172,7 +172,7 @@ fn node_that_failed_on_an_older_target_goes_first_and_needs_budget() {
     ];
     let decision = decide_for(json!({}), &nodes);
     assert_eq!(
-        told(&decision),
+        assigned(&decision),
         [""; 0],
         "it is in service on what it ran before"
     );
@@ -181,26 +181,26 @@ fn node_that_failed_on_an_older_target_goes_first_and_needs_budget() {
         "1 may be out at once, out: c, failed: b"
     );
     let decision = decide_for(json!({}), &nodes[..2]);
-    assert_eq!(told(&decision), ["b"]);
-    assert_eq!(decision.assignments[0].cost, Cost::TakesReserved);
+    assert_eq!(assigned(&decision), ["b"]);
+    assert_eq!(decision.assignments[0].impact, BudgetImpact::UsesReserved);
     let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes[..2]);
-    assert_eq!(told(&decision), ["b", "a"]);
+    assert_eq!(assigned(&decision), ["b", "a"]);
 }
 
 #[test]
 fn failures_on_the_target_halt_the_rollout() {
     let nodes = [node("a").failing(NEW), node("b"), node("c")];
     let decision = decide_for(json!({}), &nodes);
-    assert_eq!(told(&decision), [""; 0]);
+    assert_eq!(assigned(&decision), [""; 0]);
     assert!(decision.is_halted());
     assert_eq!(
         why(&decision, "b"),
         "the rollout is halted after failures on a"
     );
-    assert_eq!(decision.stays["a"], Stays::Failed);
+    assert_eq!(decision.not_assigned["a"], NotAssigned::Failed);
 
     let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
-    assert_eq!(told(&decision), ["b"], "one of two is left");
+    assert_eq!(assigned(&decision), ["b"], "one of two is left");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn one_failure_of_two_is_no_halt() {
     ];
     let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
     assert_eq!(
-        told(&decision),
+        assigned(&decision),
         [""; 0],
         "a and d may try again at any time"
     );
@@ -225,7 +225,7 @@ fn one_failure_of_two_is_no_halt() {
     let mut nodes = nodes;
     nodes[1] = node("b").done(NEW);
     let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
-    assert_eq!(told(&decision), ["d"], "the one that is kept for it");
+    assert_eq!(assigned(&decision), ["d"], "the one that is kept for it");
 }
 
 #[test]
@@ -236,21 +236,21 @@ fn a_failed_node_that_is_out_takes_one_of_the_budget() {
     };
     let nodes = [down, node("b")];
     let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
-    assert_eq!(told(&decision), ["b"]);
+    assert_eq!(assigned(&decision), ["b"]);
 }
 
 #[test]
-fn leftover_image_is_taken_back() {
+fn leftover_image_is_removed() {
     let layered = NodeView {
         current_image: Some("image".to_owned()),
         desired_image: Some("image".to_owned()),
         ..node("a").done(NEW)
     };
-    assert_eq!(told(&decide_for(json!({}), &[layered])), ["a"]);
+    assert_eq!(assigned(&decide_for(json!({}), &[layered])), ["a"]);
 }
 
 #[test]
-fn turns_go_by_zone_then_age_then_name() {
+fn assignments_go_by_zone_then_age_then_name() {
     let nodes = [
         node("old-without-zone").zone_and_age(None, 1),
         node("b-young").zone_and_age(Some("b"), 9),
@@ -262,7 +262,7 @@ fn turns_go_by_zone_then_age_then_name() {
     ];
     let decision = decide_for(json!({ "maxUnavailable": "100%" }), &nodes);
     assert_eq!(
-        told(&decision),
+        assigned(&decision),
         [
             "a-twin-1",
             "a-twin-2",
@@ -277,10 +277,10 @@ fn turns_go_by_zone_then_age_then_name() {
 
 #[test]
 fn relabelled_node_counts_in_its_new_pool() {
-    // It was told by its former pool and is on the way there.
+    // Its former pool assigned it, and it is being updated.
     let nodes = [node("a").working("rendered-infra-1"), node("b")];
     let decision = decide_for(json!({}), &nodes);
-    assert_eq!(told(&decision), ["a"]);
+    assert_eq!(assigned(&decision), ["a"]);
 }
 
 fn any_node(name: String) -> impl Strategy<Value = NodeView> {
@@ -341,15 +341,15 @@ proptest! {
     fn the_budget_holds(nodes in any_nodes(), max in any_max(), claimed in prop::collection::vec(0..8_usize, 0..3)) {
         let mut worker = pool("worker", json!({ "maxUnavailable": max }));
         for index in claimed {
-            worker.round.nodes.insert(format!("node-{index}"), "1".to_owned());
+            worker.claim.nodes.insert(format!("node-{index}"), "1".to_owned());
         }
         let members: Vec<&NodeView> = nodes.iter().collect();
         let decision = decide(&worker, &members);
         let limit = decision.budget.clone().unwrap_or(0);
-        // Counted anew, in the order of the assignments, from what was read.
+        // Counted again, in the order of the assignments, from what was read.
         let mut out: Vec<&str> = members
             .iter()
-            .filter(|node| node.is_out() || worker.round.is_outstanding(node))
+            .filter(|node| node.is_out_of_service() || worker.claim.is_outstanding(node))
             .map(|node| node.name.as_str())
             .collect();
         for assignment in &decision.assignments {
@@ -361,13 +361,13 @@ proptest! {
     }
 
     #[test]
-    fn every_node_is_told_or_has_a_reason(nodes in any_nodes(), max in any_max(), paused in any::<bool>()) {
+    fn every_node_is_assigned_or_has_a_reason(nodes in any_nodes(), max in any_max(), paused in any::<bool>()) {
         let members: Vec<&NodeView> = nodes.iter().collect();
         let decision = decide(&pool("worker", json!({ "maxUnavailable": max, "paused": paused })), &members);
         for node in &members {
-            let is_told = decision.assignments.iter().any(|assignment| assignment.node == node.name);
-            prop_assert_ne!(is_told, decision.stays.contains_key(&node.name), "{}", node.name);
-            prop_assert!(!(is_told && node.is_told(NEW)), "{} was told before", node.name);
+            let is_assigned = decision.assignments.iter().any(|assignment| assignment.node == node.name);
+            prop_assert_ne!(is_assigned, decision.not_assigned.contains_key(&node.name), "{}", node.name);
+            prop_assert!(!(is_assigned && node.is_assigned_to(NEW)), "{} was assigned before", node.name);
         }
         prop_assert!(!paused || decision.assignments.is_empty());
     }

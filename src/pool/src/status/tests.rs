@@ -28,7 +28,7 @@ impl Case {
     fn status(&self) -> MachineConfigPoolStatus {
         let (pool, view) = parse_pool(self.pool.clone());
         let members: Vec<&NodeView> = self.nodes.iter().collect();
-        status(Report {
+        status(StatusInput {
             pool: &pool,
             view: &view,
             members: &members,
@@ -353,7 +353,7 @@ fn conditions_of_others_stay_and_count() {
 }
 
 #[test]
-fn completion_is_told_once() {
+fn completion_is_reported_once() {
     let done = Case::new(json!({}), vec![node("a").done(NEW)]).status();
     let rolling = Case::new(json!({}), vec![node("a")]).status();
     assert!(has_completed(Some(&rolling), &done));

@@ -30,7 +30,7 @@ fn told_node_gets_its_target_and_nothing_else() {
 }
 
 #[test]
-fn a_node_gets_the_labels_of_the_pool_it_was_born_in_once() {
+fn a_node_gets_the_labels_of_the_pool_it_was_initial_pool_once() {
     let selector = json!({ "nodeSelector": {
         "matchLabels": { "a": "1" },
         "matchExpressions": [
@@ -40,7 +40,7 @@ fn a_node_gets_the_labels_of_the_pool_it_was_born_in_once() {
             { "key": "e", "operator": "NotIn", "values": ["5"] },
         ]
     } });
-    let patch = NodeWrite::of_birth(&node("a"), &pool("edge", selector)).to_patch();
+    let patch = NodeWrite::initial_labels(&node("a"), &pool("edge", selector)).to_patch();
     assert_eq!(
         patch["metadata"],
         json!({

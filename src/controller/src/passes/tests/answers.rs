@@ -66,7 +66,7 @@ async fn a_node_that_cannot_be_told_is_named_and_keeps_nobody_else_waiting() {
         "n1: cannot be told: PATCH /api/v1/nodes/n1?{MANAGER}: 403 Forbidden: admission webhook says no; \
          n2: 1 may be out at once, out: n1"
     );
-    let waiting = condition("Waiting", true, "NodesNotTold", &why);
+    let waiting = condition("Waiting", true, "NodesNotAssigned", &why);
     let changes = status(&rolling(&target, &waiting), [2, 0, 0, 0, 0]);
     let calls = vec![
         list_sources(&sources),

@@ -37,7 +37,7 @@ fn born() -> (Cluster, Vec<Value>, Value, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_born_in_a_custom_pool_gets_its_labels_first() {
+async fn a_node_that_was_initial_pool_a_custom_pool_gets_its_labels_first() {
     let (cluster, _, mut born, body) = born();
     let calls = vec![patch("/api/v1/nodes/n1", &mut born, body, "6")];
     let (said, delay) = passes(&cluster, calls, 1).await;

@@ -6,10 +6,10 @@ use api::NodeState;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::Round;
+use super::RoundClaim;
 use crate::fixture::{OLD, node, pool};
 use crate::node::NodeView;
-use crate::rollout::{Cost, decide};
+use crate::rollout::{BudgetImpact, decide};
 use crate::view::PoolView;
 
 const NODES: usize = 5;
@@ -54,13 +54,13 @@ impl Server {
         self.nodes[index].resource_version = version;
     }
 
-    fn claim(&mut self, read: &PoolView, round: Round) -> bool {
+    fn claim(&mut self, read: &PoolView, round: RoundClaim) -> bool {
         let is_current = self.pool.resource_version == read.resource_version;
         if is_current {
             if self.pool.is_paused {
                 self.faulty.push(format!("claimed while paused: {round:?}"));
             }
-            self.change_pool(|pool| pool.round = round);
+            self.change_pool(|pool| pool.claim = round);
         }
         is_current
     }
@@ -77,7 +77,10 @@ impl Server {
     }
 
     fn out(&self) -> usize {
-        self.nodes.iter().filter(|node| node.is_out()).count()
+        self.nodes
+            .iter()
+            .filter(|node| node.is_out_of_service())
+            .count()
     }
 }
 
@@ -88,8 +91,8 @@ enum Controller {
     Idle,
     HasPool(PoolView),
     HasNodes(PoolView, Vec<NodeView>),
-    /// Nodes left to tell, each with the version that was read; the target; and the pool as the watch last told of it.
-    Tells(Vec<(String, String)>, String, PoolView),
+    /// Nodes left to tell, each with the version that was read; the target; and the pool as the watch last assigned of it.
+    Assigns(Vec<(String, String)>, String, PoolView),
 }
 
 impl Controller {
@@ -113,15 +116,15 @@ impl Controller {
                     Some(target)
                         if !decision.assignments.is_empty() && server.claim(&pool, claim) =>
                     {
-                        Self::Tells(tells, target, server.pool.clone())
+                        Self::Assigns(tells, target, server.pool.clone())
                     }
                     _ => Self::Idle,
                 }
             }
-            Self::Tells(mut left, target, known) => match left.pop() {
-                Some((node, version)) if known.may_tell() => {
+            Self::Assigns(mut left, target, known) => match left.pop() {
+                Some((node, version)) if known.allows_assignments() => {
                     server.tell(&node, &version, &target);
-                    Self::Tells(left, target, known)
+                    Self::Assigns(left, target, known)
                 }
                 Some(_) | None => Self::Idle,
             },
@@ -130,7 +133,7 @@ impl Controller {
 
     /// The watch tells of the pool as it is.
     fn see(&mut self, server: &Server) {
-        if let Self::Tells(_, _, known) = self {
+        if let Self::Assigns(_, _, known) = self {
             known.clone_from(&server.pool);
         }
     }
@@ -143,13 +146,13 @@ enum Event {
     Step(usize),
     /// A controller's watch catches up.
     Sees(usize),
-    /// A controller is killed and starts anew.
+    /// A controller is killed and restarted.
     Kill(usize),
-    /// A daemon sees what it was told.
+    /// A daemon sees its assignment.
     Begins(usize),
-    /// A node reaches what it was told.
+    /// A node reaches its assignment.
     Finishes(usize),
-    /// An update fails on a node, which goes back.
+    /// An update fails on a node and is rolled back.
     Fails(usize),
     /// A kubelet reports: the object changes, nothing else does.
     Reports(usize),
@@ -178,7 +181,7 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
         Event::Step(which) => controllers[which].step(server),
         Event::Sees(which) => controllers[which].see(server),
         Event::Kill(which) => controllers[which] = Controller::Idle,
-        Event::Begins(index) if server.nodes[index].is_on_the_way() => {
+        Event::Begins(index) if server.nodes[index].has_pending_target() => {
             server.change_node(index, |node| node.state = NodeState::Working);
         }
         Event::Finishes(index) if !server.nodes[index].is_done() => {
@@ -187,7 +190,7 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
                 node.state = NodeState::Done;
             });
         }
-        Event::Fails(index) if server.nodes[index].is_on_the_way() => {
+        Event::Fails(index) if server.nodes[index].has_pending_target() => {
             server.change_node(index, |node| node.state = NodeState::Degraded);
         }
         Event::Reports(index) => server.change_node(index, |_| {}),
@@ -199,10 +202,10 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
     }
 }
 
-/// What each node was told.
+/// The assignment of each node.
 fn desired(server: &Server) -> BTreeMap<String, Option<String>> {
-    let told = |node: &NodeView| (node.name.clone(), node.desired_config.clone());
-    server.nodes.iter().map(told).collect()
+    let assigned = |node: &NodeView| (node.name.clone(), node.desired_config.clone());
+    server.nodes.iter().map(assigned).collect()
 }
 
 proptest! {
@@ -235,26 +238,26 @@ proptest! {
             happen(event, &mut server, &mut controllers);
         }
         happen(&Event::Pauses(true), &mut server, &mut controllers);
-        let claimed: BTreeSet<String> = server.pool.round.nodes.keys().cloned().collect();
-        let told = desired(&server);
-        // Before the watch tells of it, only who was claimed before may still be told.
-        let stays = |event: &&Event| !matches!(event, Event::Pauses(_));
-        for event in unseen.iter().filter(stays) {
+        let claimed: BTreeSet<String> = server.pool.claim.nodes.keys().cloned().collect();
+        let assigned = desired(&server);
+        // Until the watch delivers the pause, only nodes claimed before it may be assigned.
+        let not_assigned = |event: &&Event| !matches!(event, Event::Pauses(_));
+        for event in unseen.iter().filter(not_assigned) {
             happen(event, &mut server, &mut controllers);
         }
         for (node, target) in desired(&server) {
-            prop_assert!(told.get(&node) == Some(&target) || claimed.contains(&node), "{node}: {target:?}");
+            prop_assert!(assigned.get(&node) == Some(&target) || claimed.contains(&node), "{node}: {target:?}");
         }
-        // From then on nobody is.
+        // After that, no node is assigned.
         for which in 0..2 {
             happen(&Event::Sees(which), &mut server, &mut controllers);
         }
-        let told = desired(&server);
-        for event in after.iter().filter(stays) {
+        let assigned = desired(&server);
+        for event in after.iter().filter(not_assigned) {
             happen(event, &mut server, &mut controllers);
         }
-        prop_assert_eq!(desired(&server), told);
-        prop_assert!(server.pool.round.nodes.keys().all(|node| claimed.contains(node)));
+        prop_assert_eq!(desired(&server), assigned);
+        prop_assert!(server.pool.claim.nodes.keys().all(|node| claimed.contains(node)));
         prop_assert!(server.faulty.is_empty(), "{:?}", server.faulty);
     }
 
@@ -280,15 +283,16 @@ proptest! {
 }
 
 #[test]
-fn a_late_write_fails_once_its_node_has_changed() {
+fn a_delayed_write_fails_once_its_node_has_changed() {
     let mut server = Server::new(1);
     server.change_pool(|pool| pool.target = Some("rendered-worker-9".to_owned()));
     let mut late = Controller::Idle;
     for _ in 0..3 {
         late.step(&mut server);
     }
-    assert!(matches!(&late, Controller::Tells(left, ..) if left.len() == 1));
-    // The claimed node changes before it is told: another may go now, and the late write must not succeed.
+    assert!(matches!(&late, Controller::Assigns(left, ..) if left.len() == 1));
+    // The claimed node changes before its assignment: another node may be assigned, and the delayed
+    // write must fail.
     server.change_node(0, |_| {});
     let mut other = Controller::Idle;
     for _ in 0..4 {
@@ -304,7 +308,7 @@ fn a_late_write_fails_once_its_node_has_changed() {
         decide(&server.pool, &server.nodes.iter().collect::<Vec<_>>())
             .assignments
             .iter()
-            .filter(|assignment| assignment.cost == Cost::TakesOut)
+            .filter(|assignment| assignment.impact == BudgetImpact::UsesFree)
             .count(),
         0
     );

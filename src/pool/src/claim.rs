@@ -14,15 +14,15 @@ use crate::node::NodeView;
 ///
 /// Shape: JSON, `{"target": "rendered-…", "nodes": {"<name>": "<resourceVersion>"}}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Round {
-    /// Configuration that the nodes are told.
+pub struct RoundClaim {
+    /// Configuration that the nodes are assigned.
     pub target: String,
     /// The nodes, each with the version of the object that the decision read.
     pub nodes: BTreeMap<String, String>,
 }
 
-impl Round {
-    /// Reads the annotation of a pool. Nothing claimed, or nothing that we wrote: an empty round.
+impl RoundClaim {
+    /// Reads the annotation of a pool. Absent or in another format: an empty claim.
     pub fn read(annotations: Option<&BTreeMap<String, String>>) -> Self {
         annotations
             .and_then(|annotations| annotations.get(annotation::ROUND))
@@ -30,7 +30,7 @@ impl Round {
             .unwrap_or_default()
     }
 
-    /// Whether somebody who claimed this node may still tell it.
+    /// Whether a controller that claimed this node may still assign it.
     pub fn is_outstanding(&self, node: &NodeView) -> bool {
         self.nodes
             .get(&node.name)
@@ -49,22 +49,26 @@ mod annotation_tests {
     use super::*;
 
     #[test]
-    fn printing_and_reading_give_back_the_same() {
-        let round = Round {
+    fn a_printed_claim_reads_as_the_same() {
+        let claim = RoundClaim {
             target: "rendered-worker-2".to_owned(),
             nodes: BTreeMap::from([("a".to_owned(), "17".to_owned())]),
         };
-        let annotations = BTreeMap::from([(annotation::ROUND.to_owned(), round.to_annotation())]);
-        assert_eq!(Round::read(Some(&annotations)), round);
+        let annotations = BTreeMap::from([(annotation::ROUND.to_owned(), claim.to_annotation())]);
+        assert_eq!(RoundClaim::read(Some(&annotations)), claim);
     }
 
     #[test]
-    fn what_others_wrote_claims_nothing() {
+    fn annotations_in_another_format_claim_nothing() {
         for text in ["", "7", "{}", "[1]"] {
             let annotations = BTreeMap::from([(annotation::ROUND.to_owned(), text.to_owned())]);
-            assert_eq!(Round::read(Some(&annotations)), Round::default(), "{text}");
+            assert_eq!(
+                RoundClaim::read(Some(&annotations)),
+                RoundClaim::default(),
+                "{text}"
+            );
         }
-        assert_eq!(Round::read(None), Round::default());
+        assert_eq!(RoundClaim::read(None), RoundClaim::default());
     }
 }
 
