@@ -54,7 +54,7 @@ async fn a_pool_that_goes_in_the_middle_of_a_round_tells_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_cannot_be_told_is_named_and_keeps_nobody_else_waiting() {
+async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD), node("n2", OLD)];
     let mut known = cluster.pools[0].clone();
@@ -63,7 +63,7 @@ async fn a_node_that_cannot_be_told_is_named_and_keeps_nobody_else_waiting() {
     let claim = claim_body("10", &target, &json!({ "n1": "5" }));
     let tell = |body| Call::patch(&format!("/api/v1/nodes/n1?{MANAGER}"), body, refused());
     let why = format!(
-        "n1: cannot be told: PATCH /api/v1/nodes/n1?{MANAGER}: 403 Forbidden: admission webhook says no; \
+        "n1: cannot be assigned: PATCH /api/v1/nodes/n1?{MANAGER}: 403 Forbidden: admission webhook says no; \
          n2: 1 may be out at once, out: n1"
     );
     let waiting = condition("Waiting", true, "NodesNotAssigned", &why);
