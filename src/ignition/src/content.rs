@@ -222,9 +222,9 @@ mod tests {
         format!("data:;base64,{data}")
     }
 
-    /// The answers are those of `vincent-petithory/dataurl`, which the original uses.
+    /// The answers are those of `vincent-petithory/dataurl`, which OpenShift's MCO uses.
     #[test]
-    fn data_urls_are_read_as_the_original_reads_them() {
+    fn data_urls_are_read_as_the_mco_reads_them() {
         for line in include_str!("../tests/fixtures/dataurl.jsonl").lines() {
             let case: Value = serde_json::from_str(line).unwrap();
             let url = case["url"].as_str().unwrap();

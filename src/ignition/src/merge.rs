@@ -1,15 +1,18 @@
 //! Merging Ignition configurations: a child over a parent.
 //!
-//! What both leave open stays open; what the child says wins; lists are merged by key, the parent's items in place and the child's new
-//! ones after them. The rules are those of `coreos/ignition`'s `config/merge` (`docs/reference/controller.md`, "Ignition merge") with one
-//! exception: bytes, compression and hash of a file belong together. A child that brings bytes inherits neither the parent's compression
-//! nor its hash: a plain file over a compressed one would be unpacked, and fail (OCPBUGS-55327). What it leaves unset counts as `""` while
-//! it is merged, and is unset in the result, as the original has it: the name of a rendered configuration is a hash of it. A child that
-//! brings no bytes, such as a mode alone, leaves the parent's packed as they are; the original forgets that they are packed.
+//! A member that both leave unset stays unset; a member of the child replaces the parent's; lists
+//! are merged by key, with the parent's items in place and the child's new items after them. The
+//! rules are those of `coreos/ignition`'s `config/merge` (`docs/reference/controller.md`, "Ignition
+//! merge"), with one exception: content, compression and hash of a file belong together. A child
+//! with content inherits neither the parent's compression nor its hash: a plain file over a
+//! compressed one would otherwise be decompressed, and fail (OCPBUGS-55327). A compression that the
+//! child leaves unset is merged as `""` and is unset in the result, as in OpenShift's MCO: the
+//! rendered name is a hash of the result. A child without content, such as one with a mode only,
+//! keeps the parent's compression; the MCO loses it.
 //!
-//! Laws: `merge(a, nothing)` is `a`; `merge(nothing, a)` is `a`; and `merge(merge(a, b), c)` is `merge(a, merge(b, c))`, unless a path
-//! changes its kind or a kernel argument its list on the way, or a header is removed: what is removed is forgotten by one grouping and
-//! inherited by the other.
+//! Laws: `merge(a, nothing)` is `a`; `merge(nothing, a)` is `a`; and `merge(merge(a, b), c)` is
+//! `merge(a, merge(b, c))`, unless a path changes its kind, a kernel argument changes its list, or a
+//! header is removed: one grouping forgets the removed header, the other inherits it.
 
 mod keyed;
 

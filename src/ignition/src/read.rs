@@ -60,7 +60,7 @@ fn unreadable(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
     }])
 }
 
-/// Takes out members that are `null`: as in the original, they are absent.
+/// Removes members that are `null`: they count as absent, as in OpenShift's MCO.
 pub(super) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => {

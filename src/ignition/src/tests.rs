@@ -17,7 +17,7 @@ fn with_file(file: &Value) -> Value {
     json!({"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}})
 }
 
-/// Where this crate and the library of the original differ on purpose, and why.
+/// Why this crate differs on purpose from the library of OpenShift's MCO; `None` where it agrees.
 fn differs(config: &Value) -> Option<&'static str> {
     let file = &config["storage"]["files"][0];
     let unit = &config["systemd"]["units"][0];
@@ -121,7 +121,7 @@ fn each_refusal_names_field_and_value() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let config = json!({"ignition": {"version": "3.5.0"}, "storage": {"files": [
         {"path": "/a", "mode": 4096}, {"path": "b"}, {"path": "/a"},
     ]}});

@@ -36,7 +36,7 @@ pub(super) fn of(value: &Value) -> Result<Version, Error> {
     }
 }
 
-/// The three numbers of a semantic version; a pre-release counts as a version nobody knows.
+/// The three numbers of a semantic version; a pre-release counts as an unknown version.
 fn numbers(text: &str) -> Option<[u8; 3]> {
     let (release, suffix) = text
         .split_once(['-', '+'])

@@ -1,9 +1,10 @@
-//! The name of a rendered configuration: what it says, hashed.
+//! The name of a rendered configuration: a hash of its spec.
 //!
-//! `rendered-<pool>-<hash>`, where the hash is the MD5 of a constant salt and the spec as YAML, so that equal specs have equal names and a
-//! changed one gets a new name (`docs/reference/controller.md`, "Rendered name"). The YAML is, byte for byte, what the original prints: a
-//! cluster that is adopted keeps its names, and no node is told to update for nothing. MD5 guards nothing here; it is part of the name's
-//! form.
+//! The name is `rendered-<pool>-<hash>`. The hash is the MD5 of a constant salt and the spec as YAML,
+//! so equal specs have equal names and a changed spec gets a new name
+//! (`docs/reference/controller.md`, "Rendered name"). The YAML equals, byte for byte, that of
+//! OpenShift's MCO: an adopted cluster keeps its names, and no node is updated without a change. MD5
+//! protects nothing here; it is part of the name's format.
 
 mod scalar;
 mod yaml;
@@ -46,7 +47,7 @@ mod tests {
 
     /// The answers are those of `ghodss/yaml` 1.0.0 over `go-yaml` 2.4.0.
     #[test]
-    fn names_are_those_that_the_original_gives() {
+    fn names_equal_those_of_the_mco() {
         for line in include_str!("../tests/fixtures/name.jsonl").lines() {
             let case: Value = serde_json::from_str(line).unwrap();
             assert_eq!(

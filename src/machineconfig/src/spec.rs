@@ -222,8 +222,9 @@ impl MachineConfig {
         Self::read_with(object, Spec::parse)
     }
 
-    /// Reads a MachineConfig that is in force on a node, from the API or from the node's record: one that would not be gone to may be there
-    /// all the same, brought by somebody who checks less, and has to be left.
+    /// Reads a MachineConfig that is in force on a node, from the API or from the node's record. It may
+    /// be one that Slipway would reject as a target, applied by a program that checks less; an update
+    /// must be able to leave it.
     ///
     /// # Errors
     /// [`Error`], naming the field, where it cannot be read at all.

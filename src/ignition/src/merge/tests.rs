@@ -1,4 +1,4 @@
-//! The answers of the library that the original uses, and the laws.
+//! The answers of the library that OpenShift's MCO uses, and the laws.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -6,9 +6,9 @@ use super::schema::{Config, Unit, User};
 
 /// Makes files, units and users unique.
 ///
-/// Files and units come out in reverse, last first, and keys of later users before those of earlier ones: the order is part of what a
-/// rendered configuration is named after, so it is the original's. A unit keeps the drop-ins of its earlier entries where it has none
-/// of that name.
+/// Files and units come out in reverse order, and keys of later users before those of earlier
+/// ones: the rendered name depends on the order, so it is that of OpenShift's MCO. A unit keeps the
+/// drop-ins of its earlier entries unless it has one of that name.
 pub(super) fn dedupe(mut config: Config) -> Config {
     let mut paths = HashSet::new();
     config.storage.files.reverse();

@@ -8,7 +8,7 @@ pub(super) fn validate(passwd: &Passwd, verdict: &mut Verdict) {
         let at = format!("passwd.users[{index}]");
         check_name(&user.name, &at, verdict);
         for (line, key) in user.ssh_authorized_keys.iter().enumerate() {
-            // A key on two lines would be two keys, the second of which nobody has read.
+            // A key on two lines would be two keys, and the second may be unintended.
             if key.trim_end().contains(['\n', '\r']) {
                 let field = format!("{at}.sshAuthorizedKeys[{line}]");
                 verdict.warn(field, "holds more than one line");

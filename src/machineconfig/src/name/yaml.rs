@@ -1,8 +1,10 @@
-//! YAML as `go-yaml` 2.4.0 prints it: block style, keys sorted, lists not indented, lines folded at column 80.
+//! YAML as `go-yaml` 2.4.0 prints it: block style, sorted keys, lists not indented, lines folded at
+//! column 80.
 //!
-//! Matched: which texts are plain, quoted once, quoted twice or literal; escapes; folding; indentation and chomping hints of literal
-//! texts; empty lists and maps. Not matched, as no MachineConfig has it: fractions, keys longer than 128 characters or that are no plain
-//! text, and keys that differ only in numbers, which the original sorts by their value.
+//! Equal: which strings are plain, single-quoted, double-quoted or literal; escapes; folding;
+//! indentation and chomping hints of literal strings; empty lists and maps. Not equal, because no
+//! MachineConfig has them: fractions, keys longer than 128 characters or that are not plain strings,
+//! and keys that differ only in numbers, which `go-yaml` sorts by value.
 
 use serde_json::Value;
 
@@ -192,7 +194,7 @@ impl Printer {
 
     fn double_quoted(&mut self, text: &str, indent: usize) {
         self.indicator("\"", true, false);
-        // The original looks for a byte order mark at the start of the text, at each of its characters.
+        // At each character, go-yaml tests the start of the text for a byte order mark.
         let escape_all = text.starts_with('\u{feff}');
         let mut after_space = false;
         for (at, c) in text.char_indices() {
@@ -253,7 +255,7 @@ impl Printer {
     }
 }
 
-/// How a text is written, as the original decides it.
+/// The style of a text, decided as go-yaml decides it.
 fn style(text: &str) -> Style {
     if text.contains('\n') {
         return if may_be_literal(text) {
@@ -352,7 +354,7 @@ mod tests {
 
     /// The answers are those of `ghodss/yaml` 1.0.0 over `go-yaml` 2.4.0.
     #[test]
-    fn texts_are_printed_as_the_original_prints_them() {
+    fn texts_are_printed_as_go_yaml_prints_them() {
         for line in include_str!("../../tests/fixtures/yaml.jsonl").lines() {
             let case: Value = serde_json::from_str(line).unwrap();
             let theirs = case["answer"].as_str().unwrap_or_else(|| panic!("{line}"));

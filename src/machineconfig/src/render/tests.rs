@@ -263,7 +263,7 @@ fn what_the_store_cannot_take_is_refused_and_blamed_on_the_largest() {
 }
 
 #[test]
-fn what_is_lost_is_told_by_source() {
+fn lost_members_are_reported_by_source() {
     let spec = json!({"config": {"ignition": {"version": "3.5.0"}, "later": [1]}});
     let warnings = rendered(&[source("a", WORKER, spec)]).warnings;
     let said: Vec<String> = warnings
