@@ -438,7 +438,7 @@ fn rolling_back_before_the_reboot_takes_the_switch_back() {
         host.apply().unwrap();
         assert!(host.is_timed());
         let met = fails_at(&mut host, Fault::Crash, n, |host| {
-            drop(host.revert_or_roll_back())
+            drop(host.revert_or_roll_back());
         });
         if host.is_under_way() {
             assert_eq!(host.revert_or_roll_back().unwrap(), End::Done, "point {n}");

@@ -53,7 +53,9 @@ fn field(unused_key: &str) -> String {
     let mut field = String::new();
     for part in unused_key.split('.').skip(1) {
         if part.bytes().all(|byte| byte.is_ascii_digit()) {
-            field += &format!("[{part}]");
+            field.push('[');
+            field.push_str(part);
+            field.push(']');
         } else {
             if !field.is_empty() {
                 field.push('.');
