@@ -2,13 +2,13 @@
 //!
 //! A member that both leave unset stays unset; a member of the child replaces the parent's; lists
 //! are merged by key, with the parent's items in place and the child's new items after them. The
-//! rules are those of `coreos/ignition`'s `config/merge` (`docs/reference/controller.md`, "Ignition
-//! merge"), with one exception: content, compression and hash of a file belong together. A child
-//! with content inherits neither the parent's compression nor its hash: a plain file over a
-//! compressed one would otherwise be decompressed, and fail (OCPBUGS-55327). A compression that the
-//! child leaves unset is merged as `""` and is unset in the result, as in OpenShift's MCO: the
-//! rendered name is a hash of the result. A child without content, such as one with a mode only,
-//! keeps the parent's compression; the MCO loses it.
+//! rules are those of `coreos/ignition`'s `config/merge`, with one exception
+//! (`docs/reference/controller.md`, "Ignition merge"): content, compression and hash of a file belong
+//! together. A child with content inherits neither the parent's compression nor its hash: a plain
+//! file over a compressed one would otherwise be decompressed, and fail (OCPBUGS-55327). A
+//! compression that the child leaves unset is merged as `""` and is unset in the result, as in
+//! OpenShift's MCO: the rendered name is a hash of the result. A child without content, such as one
+//! with a mode only, keeps the parent's compression; the MCO loses it.
 //!
 //! Laws: `merge(a, nothing)` is `a`; `merge(nothing, a)` is `a`; and `merge(merge(a, b), c)` is
 //! `merge(a, merge(b, c))`, unless a path changes its kind, a kernel argument changes its list, or a
