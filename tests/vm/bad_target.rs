@@ -10,7 +10,7 @@ use super::machine::{Machine, differences};
 fn goes_back_from(overlay: &Overlay) -> (Value, String) {
     let mut machine = Machine::new().unwrap();
     let before = machine.snapshot().unwrap();
-    let origin = machine.settle().unwrap();
+    let origin = machine.journal_under_way().unwrap();
     let image = machine.push(overlay).unwrap();
     let to = configs::full(&image).unwrap();
     let bundle = configs::plan("a1", &configs::none().unwrap(), &to).unwrap();
@@ -18,7 +18,7 @@ fn goes_back_from(overlay: &Overlay) -> (Value, String) {
     drop(machine.vm.shell("systemctl reboot"));
 
     let boot = loop {
-        let boot = machine.settle().unwrap();
+        let boot = machine.journal_under_way().unwrap();
         if boot.id != origin.id {
             break boot;
         }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use host::files::Root;
-use host::journal::Store;
+use host::journal::JournalStore;
 use lab::host::HostSpec;
 use lab::tree::Overlay;
 use lab::vm::{MACHINE_BOOTED_WITHIN, Vm, VmBoot};
@@ -85,8 +85,8 @@ impl Machine {
     pub(crate) fn put(&self, bundle: &Bundle) -> Result<String> {
         let dir = tempfile::tempdir()?;
         let root = Root::open(dir.path(), None)?;
-        Store::new(&root).put_plan(bundle)?;
-        let directory = Store::plan_directory(&bundle.plan.attempt)?;
+        JournalStore::new(&root).put_plan(bundle)?;
+        let directory = JournalStore::plan_directory(&bundle.plan.attempt)?;
         let mut script = "set -e; umask 077\n".to_owned();
         write_into(
             &mut script,
@@ -121,7 +121,7 @@ impl Machine {
     }
 
     /// Waits until the machine is up, nothing is under way, and the guard is done.
-    pub(crate) fn settle(&mut self) -> Result<VmBoot> {
+    pub(crate) fn journal_under_way(&mut self) -> Result<VmBoot> {
         let pause = Duration::from_millis(500);
         let vm = &mut self.vm;
         let settled = until_blocking(

@@ -268,7 +268,7 @@ impl Updates {
     /// The machine comes to rest where it should be, is that by its bytes, and says so.
     fn check(&mut self, name: &str) {
         let end = &self.ends[self.at];
-        self.machine.settle().unwrap();
+        self.machine.journal_under_way().unwrap();
         let is = self.machine.snapshot().unwrap();
         assert!(is.contains(end.version), "{name}: {is:?}");
         let known = self.known.entry(self.at).or_insert_with(|| is.clone());

@@ -1,22 +1,22 @@
-//! Users and groups of a root: who an owner is, where somebody lives, which password they have.
+//! Users and groups of a root: ids of owners, home directories, password hashes.
 //!
-//! Accounts of a deployment are its merged `/etc/passwd` and `/etc/group`, then what the OS keeps in
-//! `/usr/lib`, as its name service reads them. The libc's own functions know only the running root.
+//! Accounts of a deployment are its merged `/etc/passwd` and `/etc/group`, then those of the OS in
+//! `/usr/lib`, as its name service reads them. The libc's functions read the running root only.
 
 mod database;
-mod lost;
+mod missing;
 
 pub use database::{Accounts, User};
-pub use lost::{Lost, find_lost};
+pub use missing::{MissingAccounts, find_missing};
 
 use node_update::plan::Owner;
 
 use crate::files::{self, Content, Found, Root};
 
-/// What went wrong with accounts.
+/// Why accounts cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A name that no database of the root has.
+    /// No database of the root has the name.
     #[error("{kind} {name:?} is not known to the OS")]
     Unknown {
         /// `user` or `group`.
@@ -24,24 +24,24 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A database is not what it should be.
+    /// A database is no regular file or no text.
     #[error("{path} {why}")]
     Database {
         /// Its path.
         path: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         why: &'static str,
     },
-    /// An account of the OS cannot be appended: somebody else has its number.
+    /// An account of the OS cannot be appended: another account has its id.
     #[error("{kind} {name:?} is new in the OS, but its id {id} belongs to {other:?}")]
     Taken {
         /// `user` or `group`.
         kind: &'static str,
         /// The account of the OS.
         name: String,
-        /// Its number.
+        /// Its id.
         id: u32,
-        /// Who has it.
+        /// The account that has the id.
         other: String,
     },
     /// A database cannot be read or written.
@@ -58,7 +58,7 @@ impl Accounts {
     /// Reads the accounts of a root.
     ///
     /// # Errors
-    /// [`Error::Files`]; a database that is not there counts as empty.
+    /// [`Error::Files`]; a missing database counts as empty.
     pub fn read(root: &Root) -> Result<Self, Error> {
         let text = |path| -> Result<String, Error> {
             let bytes = root.read(path)?.unwrap_or_default();
@@ -70,7 +70,7 @@ impl Accounts {
         ))
     }
 
-    /// The number of a user.
+    /// The id of a user.
     ///
     /// # Errors
     /// [`Error::Unknown`].
@@ -81,7 +81,7 @@ impl Accounts {
         }
     }
 
-    /// The number of a group.
+    /// The id of a group.
     ///
     /// # Errors
     /// [`Error::Unknown`].
@@ -107,11 +107,11 @@ impl Accounts {
     }
 }
 
-/// Sets a user's password hash in a root's `/etc/shadow`; nothing is written where it is set already.
+/// Sets a user's password hash in a root's `/etc/shadow`, unless it is set already.
 ///
 /// # Errors
-/// [`Error::Unknown`] for a user that no database has, [`Error::Database`] for a shadow file that is
-/// missing or not text, [`Error::Files`].
+/// [`Error::Unknown`] for a user that no database has, [`Error::Database`] for a shadow file that
+/// is missing or not text, [`Error::Files`].
 pub fn set_password(root: &Root, accounts: &Accounts, user: &str, hash: &str) -> Result<(), Error> {
     accounts.user(user)?;
     edit(root, SHADOW, |text| {
@@ -119,7 +119,7 @@ pub fn set_password(root: &Root, accounts: &Accounts, user: &str, hash: &str) ->
     })
 }
 
-/// Writes a changed account database back with its mode and owner; `edit` returns none for no change.
+/// Writes a changed account database with its mode and owner; `edit` returns `None` for no change.
 pub(crate) fn edit(
     root: &Root,
     path: &'static str,

@@ -1,8 +1,8 @@
-//! How often the boot loader tries what it boots first: GRUB's environment block.
+//! How often the boot loader tries the default deployment: GRUB's environment block.
 //!
-//! While `boot_success` is 0, each boot takes one from `boot_counter`; at 0 the entry below the first is
-//! booted. It is what helps where a target dies before anything of ours runs. A host without the block
-//! has a boot loader that does not count, and nothing is written there.
+//! While `boot_success` is 0, each boot decrements `boot_counter`; at 0 the second entry is booted.
+//! This covers a target that fails before the guard runs. On a host without the block the boot
+//! loader does not count, and nothing is written.
 //!
 //! Source: GRUB's manual, "Environment block"; Fedora's `08_fallback_counting`.
 
@@ -14,51 +14,51 @@ use std::path::{Path, PathBuf};
 /// The block, below a sysroot.
 const PATH: &str = "boot/grub2/grubenv";
 
-/// How a block begins.
+/// The first line of a block.
 const SIGNATURE: &[u8] = b"# GRUB Environment Block\n";
 
-/// What a block is filled up with.
+/// The byte that fills the rest of a block.
 const FILL: u8 = b'#';
 
 const COUNTER: &str = "boot_counter";
 const SUCCESS: &str = "boot_success";
 
-/// What keeps a boot loader from counting.
+/// Why the number of tries cannot be set.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The block cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// Where.
+        /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// The block cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
-        /// Where.
+        /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The file is no block, or has no room.
+    /// The file is no environment block, or has no room for a variable.
     #[error("{} {why}", path.display())]
     Block {
-        /// Where.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: &'static str,
     },
 }
 
-/// Has the boot loader of the sysroot at `base` try what it boots first so many times, and the entry
-/// below it from then on; with none, it does not count any more.
+/// Sets how often the boot loader of the sysroot at `base` boots the first entry before it boots
+/// the second one. With `None` it stops counting.
 ///
 /// # Errors
-/// [`Error`], by variant; nothing was written then.
+/// [`Error`], by variant; the block is unchanged then.
 pub fn set_tries(base: &Path, tries: Option<u32>) -> Result<(), Error> {
     let path = base.join(PATH);
     let read = |source| Error::Read {
@@ -79,8 +79,8 @@ pub fn set_tries(base: &Path, tries: Option<u32>) -> Result<(), Error> {
     if edited == block {
         return Ok(());
     }
-    // In place, as GRUB itself and its tools do: the file may be a link to another file system, and one
-    // write of a kilobyte does not tear.
+    // Written in place, as GRUB and its tools do: the file may be a link to another file system,
+    // and a single write of one KiB is not torn.
     let write = || -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(&path)?;
         file.write_all_at(&edited, 0)?;
@@ -89,7 +89,7 @@ pub fn set_tries(base: &Path, tries: Option<u32>) -> Result<(), Error> {
     write().map_err(|source| Error::Write { path, source })
 }
 
-/// The block with another counter, as long as before, and all else in it as it was.
+/// The block with another counter: same length, other variables unchanged.
 fn edit(block: &[u8], tries: Option<u32>) -> Result<Vec<u8>, &'static str> {
     let variables = block
         .strip_prefix(SIGNATURE)
@@ -119,7 +119,7 @@ fn edit(block: &[u8], tries: Option<u32>) -> Result<Vec<u8>, &'static str> {
     Ok(edited)
 }
 
-/// The lines before the fill. A value may hold a line's end, behind a backslash.
+/// The lines before the fill. A value may contain a newline after a backslash.
 fn lines(mut rest: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     loop {
@@ -153,18 +153,18 @@ mod tests {
     fn a_counter_is_set_and_taken_away_beside_what_else_is_there() {
         let others = "# WARNING: not by hand\nsaved_entry=a\\\nboot_counter=9\nkernelopts=quiet\n";
         let counting = block(&format!("{others}boot_counter=3\nboot_success=0\n"));
-        let proved = block(&format!("{others}boot_success=1\n"));
+        let stopped = block(&format!("{others}boot_success=1\n"));
         let before = block(&format!("{others}boot_success=1\nboot_counter=-1\n"));
         assert_eq!(edit(&before, Some(3)).unwrap(), counting);
         assert_eq!(edit(&counting, Some(3)).unwrap(), counting);
-        assert_eq!(edit(&counting, None).unwrap(), proved);
-        // What somebody else says of success is theirs where nothing is counted.
+        assert_eq!(edit(&counting, None).unwrap(), stopped);
+        // Without a counter, `boot_success` belongs to other programs.
         let theirs = block("boot_success=0\n");
         assert_eq!(edit(&theirs, None).unwrap(), theirs);
     }
 
     #[test]
-    fn what_is_no_block_or_full_is_not_written() {
+    fn a_file_that_is_no_block_or_full_is_not_written() {
         assert_eq!(
             edit(b"saved_entry=a\n", Some(3)),
             Err("is no environment block of GRUB")

@@ -28,7 +28,7 @@ mod tests;
 pub use steps::{Preflight, StepExecutor, describe};
 pub use units::RunningUnits;
 
-use crate::accounts::Lost;
+use crate::accounts::MissingAccounts;
 use crate::files::Root;
 use crate::journal::{self, DeploymentId};
 use crate::systemd::{self, Enablement, Job};
@@ -173,7 +173,8 @@ pub trait Units {
     /// [`StepError::NotRunning`] for the root of a deployment.
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError>;
 
-    /// Starts a unit after a delay, by a transient timer `name`, unless the host shuts down earlier.
+    /// Starts a unit after a delay, by a transient timer `name`, unless the host shuts down
+    /// earlier.
     ///
     /// # Errors
     /// [`StepError::NotRunning`] for the root of a deployment.
@@ -229,7 +230,7 @@ pub struct NewDeployment {
     /// Its root, with the state root's `/var`.
     pub root: Root,
     /// Accounts of its OS that the merge lost.
-    pub lost: Lost,
+    pub missing_accounts: MissingAccounts,
 }
 
 /// The host's deployments.

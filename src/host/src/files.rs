@@ -1,7 +1,8 @@
-//! Files below a root: looked at, put in place and taken away, never following a link out of it.
+//! Files below a root: read, replaced and removed, without following a link out of it.
 //!
-//! Every write is beside the target, synced, renamed and its directory synced, with owner, mode and
-//! label set before the rename: at any point the path holds its old content or its new one, whole.
+//! Every write goes to a temporary file beside the target, with owner, mode and label; it is
+//! synced, renamed, and its directory synced. At any moment the path has its old or its new
+//! content.
 
 mod labels;
 mod path;
@@ -14,56 +15,56 @@ mod write;
 mod tests;
 
 pub use labels::Labels;
-pub use path::{Location, Place};
+pub use path::{Location, PathScope};
 pub use root::{Found, Root};
 pub use write::Content;
 
 use std::io;
 
-/// What went wrong with a path.
+/// Why a path cannot be used, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The path is not one that may be used: relative, with `..`, empty, or through too many links.
+    /// The path is not allowed: relative, with `..`, empty, or with too many links.
     #[error("path {path:?} {why}")]
     Path {
-        /// As it was given.
+        /// The path as given.
         path: String,
-        /// What is wrong with it.
+        /// The fault.
         why: &'static str,
     },
-    /// Something could not be opened or read.
+    /// An entry could not be opened or read.
     #[error("cannot read {path}")]
     Read {
         /// Path below the root.
         path: String,
-        /// The system's word.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Something could not be put in place.
+    /// An entry could not be written.
     #[error("cannot write {path}")]
     Write {
         /// Path below the root.
         path: String,
-        /// The system's word.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Something could not be taken away.
+    /// An entry could not be removed.
     #[error("cannot remove {path}")]
     Remove {
         /// Path below the root.
         path: String,
-        /// The system's word.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The SELinux label of a path is not to be had.
+    /// The policy has failed to give the SELinux label of a path.
     #[error("cannot find the label of {path}: {message}")]
     Label {
         /// Path below the root.
         path: String,
-        /// The policy's word.
+        /// The policy's message.
         message: String,
     },
 }

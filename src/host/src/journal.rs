@@ -1,7 +1,7 @@
-//! What is under way on a host, and what became of it: intent, stored before the first effect.
+//! The attempt under way on a host, stored before its first effect, and how the last one ended.
 //!
-//! The journal holds the whole plan, so that a restart executes what was stored and nothing
-//! recomputed. What a deployment is configured to be is not here but inside the deployment.
+//! The journal holds the whole plan, so that a restart executes the stored plan and recomputes
+//! nothing. The record of a deployment's configuration is inside the deployment.
 
 mod boot;
 mod store;
@@ -15,8 +15,8 @@ use jiff::Timestamp;
 use node_update::plan::{Attempt, Plan, Prior, Route, Target};
 use serde::{Deserialize, Serialize};
 
-pub use boot::{AtBoot, UNPROVEN_BOOTS_MAX, at_boot};
-pub use store::{Error, Lock, Store};
+pub use boot::{AtBoot, UNVERIFIED_BOOTS_MAX, at_boot};
+pub use store::{Error, JournalStore, Lock};
 
 /// Version of the stored forms. A reader refuses any other.
 pub const SCHEMA: u32 = 1;
@@ -36,33 +36,33 @@ impl fmt::Display for DeploymentId {
     }
 }
 
-/// Now, as the one who acts knows it.
+/// The current boot and time, as the running program read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {
     /// This boot, from `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// How far an attempt came.
+/// How far an attempt is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "stage")]
-pub enum Stage {
-    /// Effects may have begun. On the reboot route none of them can be booted yet.
+pub enum JournalStage {
+    /// The first effects may exist. On the reboot route none of them can be booted yet.
     Applying,
     /// The target is complete; the boot loader names the origin or already the target.
     Switching,
     /// The boot loader names the target.
     Switched,
-    /// The target is booted and not proved yet.
+    /// The target is booted and not verified yet.
     Booted,
-    /// The way back has begun.
+    /// The revert or the roll-back has begun.
     RollingBack {
         /// Why.
         cause: String,
     },
-    /// The target was not proved and stays all the same, as it was told to.
+    /// Verification failed, and the target stays booted, because the attempt has `stay` set.
     Failed {
         /// Why.
         cause: String,
@@ -74,43 +74,43 @@ pub enum Stage {
 pub struct Journal {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// How far it came.
+    /// How far the attempt is.
     #[serde(flatten)]
-    pub stage: Stage,
-    /// The boot in which it came there.
+    pub stage: JournalStage,
+    /// The boot in which it reached this stage.
     pub boot_id: String,
-    /// When it came there.
+    /// When it reached this stage.
     pub since: Timestamp,
-    /// The deployment that was booted when it began.
+    /// The deployment that was booted when the attempt began.
     pub origin: DeploymentId,
-    /// The deployment that was made, once it is complete.
+    /// The new deployment, once it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<DeploymentId>,
-    /// How often the target booted without having been proved.
+    /// How often the target booted without being verified.
     #[serde(default)]
     pub boots: u32,
-    /// Whether the kubelet was running and is stopped for this.
+    /// Whether the kubelet was running and is stopped for the attempt.
     #[serde(default)]
     pub stopped_kubelet: bool,
-    /// Whether a target that cannot be proved stays booted and waits for people.
+    /// Whether a target whose verification fails stays booted and waits for an administrator.
     #[serde(default)]
     pub stay: bool,
-    /// Links of unit files as they were; only on the live route.
+    /// Links of unit files before the attempt; only on the live route.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unit_links: BTreeMap<String, Prior>,
-    /// The records in `/etc` as they were; only on the live route.
+    /// The records in `/etc` before the attempt; only on the live route.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub records: BTreeMap<String, Prior>,
-    /// The plan, with what it takes to undo each step that was begun.
+    /// The plan, with the undo of each step that was begun.
     pub plan: Plan,
 }
 
 impl Journal {
-    /// Opens the journal of a plan that begins now.
+    /// The journal of a plan that begins now.
     pub fn open(plan: Plan, origin: DeploymentId, stay: bool, moment: &Moment) -> Self {
         Self {
             schema: SCHEMA,
-            stage: Stage::Applying,
+            stage: JournalStage::Applying,
             boot_id: moment.boot_id.clone(),
             since: moment.now,
             origin,
@@ -126,16 +126,21 @@ impl Journal {
 
     /// The same attempt, at another stage.
     #[must_use]
-    pub fn at(mut self, stage: Stage, moment: &Moment) -> Self {
+    pub fn at(mut self, stage: JournalStage, moment: &Moment) -> Self {
         self.stage = stage;
         self.boot_id.clone_from(&moment.boot_id);
         self.since = moment.now;
         self
     }
 
-    /// What became of this attempt.
-    pub fn end(&self, outcome: Outcome, cause: Option<String>, moment: &Moment) -> Last {
-        Last {
+    /// The end of this attempt.
+    pub fn end(
+        &self,
+        outcome: AttemptOutcome,
+        cause: Option<String>,
+        moment: &Moment,
+    ) -> LastAttempt {
+        LastAttempt {
             schema: SCHEMA,
             attempt: self.plan.attempt.clone(),
             outcome,
@@ -147,60 +152,61 @@ impl Journal {
         }
     }
 
-    /// Whether the boot loader may have been told to boot the target.
+    /// Whether the boot loader may name the target.
     pub fn could_boot_target(&self) -> bool {
         self.plan.route == Route::Reboot
             && self.target.is_some()
-            && !matches!(self.stage, Stage::Applying | Stage::Switching)
+            && !matches!(self.stage, JournalStage::Applying | JournalStage::Switching)
     }
 }
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// The host is in the target, and its checks hold.
-    Proved,
-    /// The target was bootable; the host is in its origin again.
+pub enum AttemptOutcome {
+    /// The host is in the target and meets its expectations.
+    #[serde(rename = "proved")]
+    Verified,
+    /// The target was bootable; the host is in the origin again.
     RolledBack,
-    /// The target was never bootable, or a live change was taken back.
+    /// The target was never bootable, or a live update was reverted.
     Undone,
-    /// The host was found in neither origin nor target, and is taken as it is.
+    /// The host booted neither origin nor target, and was adopted in that state.
     Adopted,
 }
 
 /// How the last attempt on this host ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Last {
+pub struct LastAttempt {
     /// [`SCHEMA`].
     pub schema: u32,
     /// The attempt.
     pub attempt: Attempt,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// Where the host was.
+    /// The outcome.
+    pub outcome: AttemptOutcome,
+    /// The configuration that the attempt started from.
     pub from: Target,
-    /// Where it was to go.
+    /// The configuration that it aimed at.
     pub to: Target,
-    /// The boot in which it ended.
+    /// The boot in which the attempt ended.
     pub boot_id: String,
-    /// When it ended.
+    /// When the attempt ended.
     pub at: Timestamp,
-    /// Why it ended so, unless it was proved.
+    /// Why it ended so; `None` for a verified target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }
 
-/// A target that failed on this host and is not to be tried again by itself.
+/// A target that failed on this host. It is not tried again until it is released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldTarget {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// What failed.
+    /// The target.
     #[serde(flatten)]
     pub target: Target,
     /// Why.
     pub cause: String,
-    /// Since when.
+    /// When it failed.
     pub since: Timestamp,
 }

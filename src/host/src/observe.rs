@@ -1,4 +1,4 @@
-//! What is seen on a host for the expectations of its configuration. All is local.
+//! Observes a host for the expectations of its configuration. All reads are local.
 
 use node_update::kargs;
 use node_update::plan::{Digest, Owner};
@@ -12,7 +12,7 @@ use crate::systemd::links;
 /// The running kernel's command line.
 const COMMAND_LINE: &str = "/proc/cmdline";
 
-/// Looks at the host and says what does not hold.
+/// Checks the host against `expectations` and returns the mismatches.
 pub fn mismatches(
     root: &Root,
     units: &mut dyn Units,
@@ -20,17 +20,17 @@ pub fn mismatches(
 ) -> Vec<Mismatch> {
     let seen: Vec<Seen> = expectations
         .iter()
-        .map(|each| look(root, units, each))
+        .map(|each| observe(root, units, each))
         .collect();
     judge(expectations.iter().zip(&seen))
 }
 
-/// Looks at the host for one expectation. What cannot be looked at is seen as that.
-fn look(root: &Root, units: &mut dyn Units, expectation: &Expectation) -> Seen {
-    try_look(root, units, expectation).unwrap_or_else(|error| Seen::Unreadable(chain(&error)))
+/// Observes the host for one expectation. A failed read becomes [`Seen::Unreadable`].
+fn observe(root: &Root, units: &mut dyn Units, expectation: &Expectation) -> Seen {
+    try_observe(root, units, expectation).unwrap_or_else(|error| Seen::Unreadable(chain(&error)))
 }
 
-fn try_look(
+fn try_observe(
     root: &Root,
     units: &mut dyn Units,
     expectation: &Expectation,
@@ -52,7 +52,7 @@ fn try_look(
         }
         Expectation::File {
             path, user, group, ..
-        } => look_at_file(root, path, user, group)?,
+        } => observe_file(root, path, user, group)?,
         Expectation::Masked { unit } => {
             seen(root.look(&links::unit_path(root, unit)?)?, |_, _| {
                 Ok((Owner::ROOT, Owner::ROOT))
@@ -75,11 +75,11 @@ fn try_look(
     })
 }
 
-fn look_at_file(root: &Root, path: &str, user: &Owner, group: &Owner) -> Result<Seen, StepError> {
+fn observe_file(root: &Root, path: &str, user: &Owner, group: &Owner) -> Result<Seen, StepError> {
     let found = root.look_at(path)?;
     seen(found, |uid, gid| {
         let accounts = Accounts::read(root)?;
-        // An account that is not there owns nothing.
+        // An account that does not exist owns nothing.
         let is_user = accounts.uid(user).is_ok_and(|id| id == uid);
         let is_group = accounts.gid(group).is_ok_and(|id| id == gid);
         let user = if is_user {
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::systemd::{Enablement, Job};
 
-    /// Units that all are as they say.
+    /// Units that all have the given state.
     struct Are(&'static str);
 
     impl Units for Are {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_in_its_configuration_has_no_mismatch_and_one_that_is_not_has_all() {
+    fn a_host_in_its_configuration_has_no_mismatch_and_another_has_all() {
         let dir = tempfile::tempdir().unwrap();
         put(dir.path(), "etc/passwd", "core:x:0:0::/:/bin/sh\n");
         put(dir.path(), "etc/file", "bytes");
@@ -189,7 +189,7 @@ mod tests {
                 argument: "quiet".to_owned(),
                 times: 2,
             },
-            // As the entry names it, and as GRUB hands it on.
+            // As the boot entry has it; GRUB passes it with other quotes.
             Expectation::KernelArgument {
                 argument: r#"dyndbg="file a +p""#.to_owned(),
                 times: 1,

@@ -1,8 +1,8 @@
 //! Deployments and images, by libostree: the only module that links it.
 //!
-//! Images come by `ostree-ext` at the last version on the registry, with the `ostree` that it
-//! re-exports. Nothing is ever staged: `ostree-finalize-staged` switches the boot loader before anyone
-//! can write into the merged `/etc`.
+//! Images are fetched with the last published version of `ostree-ext`, and the `ostree` that it
+//! re-exports. Deployments are never staged: `ostree-finalize-staged` would switch the boot loader
+//! before Slipway can write into the merged `/etc`.
 
 mod bootable;
 mod deploy;
@@ -23,37 +23,37 @@ use std::error::Error as StdError;
 use std::io;
 
 pub use fetch::{Fetched, Fetcher};
-pub use listing::Deployment;
+pub use listing::ListedDeployment;
 pub use namespace::enter_namespace;
 pub use sysroot::{Deployments, live_root};
 
 use ostree_ext::glib;
 
-/// What went wrong with deployments or images.
+/// Why an operation on deployments or images failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No mount namespace of our own is to be had.
+    /// The program cannot enter a mount namespace of its own.
     #[error("cannot enter a mount namespace of its own")]
     Namespace(#[source] io::Error),
-    /// libostree could not do it.
+    /// An operation of libostree failed.
     #[error("cannot {operation}")]
     Ostree {
-        /// What was tried: `load the deployments`, `deploy <commit>`.
+        /// The operation: `load the deployments`, `deploy <commit>`.
         operation: String,
-        /// libostree's word.
+        /// libostree's error.
         #[source]
         source: glib::Error,
     },
-    /// The host does not run on a deployment.
+    /// The host has not booted a deployment.
     #[error("this host has not booted an ostree deployment")]
     NotBooted,
-    /// A deployment that is named is not there.
+    /// A named deployment does not exist.
     #[error("there is no deployment {deployment}")]
     NoDeployment {
         /// Its checksum and serial.
         deployment: String,
     },
-    /// Somebody else writes deployments.
+    /// Another program holds the lock of the deployments.
     #[error("another program holds the lock of the deployments")]
     Locked,
     /// An image cannot be fetched.
@@ -61,14 +61,14 @@ pub enum Error {
     Fetch {
         /// Its pull spec.
         image: String,
-        /// What the registry or the library said.
+        /// The error of the registry or the library.
         #[source]
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// A pull spec is none.
+    /// A string is no pull spec.
     #[error("{image:?} is no pull spec of an image")]
     PullSpec {
-        /// What was given.
+        /// The string.
         image: String,
     },
     /// An image's commit cannot be booted.
@@ -76,22 +76,22 @@ pub enum Error {
     NotBootable {
         /// Its pull spec, or the commit.
         image: String,
-        /// What it lacks.
+        /// The missing part.
         why: String,
     },
-    /// There is not enough room.
+    /// A file system has too little free space.
     #[error("{what} needs {needed} bytes in {place}, where {free} are free")]
     NoRoom {
-        /// What needs it.
+        /// What needs the space.
         what: String,
-        /// Where.
+        /// The file system's directory.
         place: &'static str,
-        /// How much it needs.
+        /// Needed space, in bytes.
         needed: u64,
-        /// How much there is.
+        /// Free space, in bytes.
         free: u64,
     },
-    /// An image was not fetched before it was to be deployed.
+    /// An image to deploy was not fetched.
     #[error("{image} is not on this host: it has not been fetched")]
     NotFetched {
         /// Its pull spec.
@@ -100,21 +100,21 @@ pub enum Error {
     /// A directory cannot be read or written.
     #[error(transparent)]
     Files(#[from] crate::files::Error),
-    /// Something of the file system could not be read or written.
+    /// A path could not be read or written.
     #[error("cannot use {path}")]
     Io {
-        /// Where.
+        /// The path.
         path: String,
-        /// The system's word.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Accounts of the new OS cannot be carried into the merged ones.
+    /// Accounts of the new OS cannot be added to the merged databases.
     #[error(transparent)]
     Accounts(#[from] crate::accounts::Error),
 }
 
-/// What a registry says of an image that will be no different a minute later.
+/// Phrases of registry and library errors that a retry does not change.
 const FINAL: &[&str] = &[
     "manifest unknown",
     "name unknown",
@@ -132,7 +132,7 @@ const FINAL: &[&str] = &[
 ];
 
 impl Error {
-    /// Whether trying again is of no use: the image, the plan or the host has to change first.
+    /// Whether a retry is useless until the image, the plan or the host changes.
     pub fn is_final(&self) -> bool {
         match self {
             Self::PullSpec { .. }
@@ -157,13 +157,13 @@ impl Error {
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// Names what libostree was to do, for its errors.
-trait Doing<T> {
-    fn doing(self, operation: impl FnOnce() -> String) -> Result<T>;
+/// Adds the attempted operation to libostree's errors.
+trait ErrorContext<T> {
+    fn during(self, operation: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T> Doing<T> for std::result::Result<T, glib::Error> {
-    fn doing(self, operation: impl FnOnce() -> String) -> Result<T> {
+impl<T> ErrorContext<T> for std::result::Result<T, glib::Error> {
+    fn during(self, operation: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| Error::Ostree {
             operation: operation(),
             source,

@@ -1,4 +1,5 @@
-//! The one place that spawns: a fixed program, a list of arguments, a clean environment, a deadline.
+//! Runs other programs: a fixed program, a list of arguments, a clean environment, a deadline. No
+//! other module spawns processes.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -10,27 +11,27 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Standard error that is kept of a program: its end.
+/// Bytes kept of a program's standard error: the last ones.
 const KEPT_BYTES: usize = 4096;
 
-/// Standard output that is taken; more is an error of the program.
+/// Bytes read of a program's standard output; more is a fault of the program.
 const OUTPUT_MAX_BYTES: u64 = 16 << 20;
 
-/// Programs that are run at all.
+/// The programs that may be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program<'a> {
     /// `systemctl`, for the unit files of a deployment that is not running.
     Systemctl,
-    /// `systemd-run`, for what systemd is to do later.
+    /// `systemd-run`, for transient timers.
     SystemdRun,
-    /// Our own helper, wherever it lies.
+    /// The helper `mcd-os`, at its path.
     Helper(&'a Path),
 }
 
-/// Names of a proxy's settings, in lower case.
+/// Environment variables of proxy settings, in lower case.
 const PROXY: &[&str] = &["http_proxy", "https_proxy", "no_proxy", "all_proxy"];
 
-/// Settings of a proxy in this program's environment: what pulls images has to have them too.
+/// Proxy settings in this program's environment, for programs that pull images.
 pub fn proxy_environment() -> Vec<(String, String)> {
     proxy_settings(std::env::vars_os())
 }
@@ -45,7 +46,7 @@ fn proxy_settings(
 }
 
 impl Program<'_> {
-    /// What it is given of this program's environment: the helper may pull an image.
+    /// Variables passed on from this program's environment: the helper may pull an image.
     fn environment(self) -> Vec<(String, String)> {
         match self {
             Self::Systemctl | Self::SystemdRun => Vec::new(),
@@ -62,7 +63,7 @@ impl Program<'_> {
     }
 }
 
-/// What went wrong with a program.
+/// Why a run of a program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It could not be started or waited for.
@@ -70,20 +71,20 @@ pub enum Error {
     Start {
         /// Its path.
         program: PathBuf,
-        /// The system's word.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// It ended badly.
+    /// It ended with another status than 0.
     #[error("{} {} failed ({status}): {stderr}", program.display(), arguments.join(" "))]
     Failed {
         /// Its path.
         program: PathBuf,
-        /// What it was given.
+        /// Its arguments.
         arguments: Vec<String>,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// The last of what it said.
+        /// The end of its standard error.
         stderr: String,
     },
     /// It did not end in time and was killed.
@@ -91,11 +92,11 @@ pub enum Error {
     Late {
         /// Its path.
         program: PathBuf,
-        /// What it was given.
+        /// Its arguments.
         arguments: Vec<String>,
-        /// What it was allowed.
+        /// The deadline.
         deadline: Duration,
-        /// The last of what it said.
+        /// The end of its standard error.
         stderr: String,
     },
 }
@@ -121,7 +122,7 @@ pub fn run(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Resu
     let stderr = child.stderr.take();
     let stdout = thread::spawn(move || {
         let mut output = Vec::new();
-        // An output cut short by a read error shows in what the caller parses.
+        // A read error truncates the output; the caller's parser reports that.
         if let Some(pipe) = stdout
             && let Err(error) = pipe.take(OUTPUT_MAX_BYTES).read_to_end(&mut output)
         {
@@ -166,18 +167,22 @@ pub fn run(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Resu
     Ok(stdout)
 }
 
-/// How a program that was shown ended: its exit code, none where a signal ended it.
+/// How a program ended that [`show`] ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
-    /// The exit code.
+pub struct ProcessExit {
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
 }
 
-/// Runs a program to its end, with what it says going where this program's own words go.
+/// Runs a program to its end, with this program's standard output and standard error.
 ///
 /// # Errors
-/// [`Error::Start`], [`Error::Late`] past the deadline; any exit code is none.
-pub fn show(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Result<Ended, Error> {
+/// [`Error::Start`], [`Error::Late`] past the deadline; no exit code is an error.
+pub fn show(
+    program: Program<'_>,
+    arguments: &[&str],
+    deadline: Duration,
+) -> Result<ProcessExit, Error> {
     let start = |source| Error::Start {
         program: program.path(),
         source,
@@ -190,7 +195,7 @@ pub fn show(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Res
         .map_err(start)?;
     if wait(&mut child, deadline).map_err(start)? {
         let status = child.wait().map_err(start)?;
-        return Ok(Ended {
+        return Ok(ProcessExit {
             code: status.code(),
         });
     }
@@ -207,7 +212,7 @@ pub fn show(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Res
     })
 }
 
-/// The command of skopeo, for the image library that drives it through a socket of its own.
+/// The command of skopeo, for the image library, which talks to it through a socket.
 #[cfg(feature = "ostree")]
 pub(crate) fn skopeo() -> Command {
     command(Path::new("/usr/bin/skopeo"))
@@ -215,7 +220,7 @@ pub(crate) fn skopeo() -> Command {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the one place that spawns"
+    reason = "the only function that spawns processes"
 )]
 pub(crate) fn command(path: &Path) -> Command {
     let mut command = Command::new(path);
@@ -244,7 +249,7 @@ fn keep_end(mut pipe: impl std::io::Read) -> String {
     let mut buffer = [0; KEPT_BYTES];
     loop {
         match pipe.read(&mut buffer) {
-            // A broken pipe ends what can be kept; the exit status tells the rest.
+            // A broken pipe ends the output; the exit status has the result.
             Ok(0) | Err(_) => break,
             Ok(length) => kept.extend_from_slice(buffer.get(..length).unwrap_or_default()),
         }
@@ -260,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_proxys_settings_are_passed_on() {
+    fn only_proxy_settings_are_passed_on() {
         let environment = [
             ("HTTPS_PROXY", "http://p:3128"),
             ("no_proxy", ".local"),
@@ -274,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_program_says_what_it_was_given_and_what_it_said() {
+    fn an_error_has_the_arguments_and_standard_error() {
         let error = run(
             Program::Systemctl,
             &["no-such-verb"],
@@ -296,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_past_its_deadline_is_told_from_one_that_ended() {
+    fn a_child_past_its_deadline_is_distinguished_from_an_ended_one() {
         let mut child = command(Path::new("/usr/bin/sleep"))
             .arg("60")
             .spawn()

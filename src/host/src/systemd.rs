@@ -1,4 +1,4 @@
-//! The host's systemd: units of the running system over D-Bus, unit files of one that is not.
+//! The host's systemd: units of the running system over D-Bus, unit files of a deployment.
 
 mod bus;
 pub mod links;
@@ -8,14 +8,14 @@ mod offline;
 use std::io;
 
 pub use bus::{Job, Property};
-pub use manager::Systemd;
+pub use manager::SystemdClient;
 pub use offline::Offline;
 pub use zbus::Variant;
 
-/// Active states of a unit that runs, or is about to start or stop.
+/// Active states of a unit that runs, starts or stops.
 pub const RUNNING: &[&str] = &["active", "activating", "deactivating", "reloading"];
 
-/// What is done to a unit's links in `/etc/systemd/system`.
+/// A change of a unit's links in `/etc/systemd/system`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enablement {
     /// `systemctl enable`.
@@ -37,34 +37,34 @@ impl Enablement {
     }
 }
 
-/// What went wrong with systemd.
+/// Why an operation of systemd failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system bus is not to be had.
+    /// The system bus cannot be reached.
     #[error("cannot reach systemd on the system bus")]
     Connect(#[source] Box<zbus::Error>),
-    /// It was not to be had a moment ago.
+    /// The system bus could not be reached a moment ago, and is not tried again yet.
     #[error("the system bus was not to be reached a moment ago")]
     Unreached,
-    /// A call was refused or broke.
+    /// A call was refused or failed.
     #[error("cannot {operation} {unit}")]
     Call {
-        /// What was tried: `restart`, `enable`, `read the state of`.
+        /// The operation: `restart`, `enable`, `read the state of`.
         operation: &'static str,
-        /// The unit, or what else it was about.
+        /// The unit, or another object of the call.
         unit: String,
-        /// The bus's word.
+        /// The bus's error.
         #[source]
         source: Box<zbus::Error>,
     },
-    /// A job of a unit did not end well.
+    /// A job of a unit failed.
     #[error("{operation} of {unit} ended as {result:?}")]
     Job {
         /// `start`, `stop`, `restart` or `reload`.
         operation: &'static str,
         /// The unit.
         unit: String,
-        /// systemd's word: `failed`, `canceled`, `timeout`, `dependency`, …
+        /// systemd's result: `failed`, `canceled`, `timeout`, `dependency`, …
         result: String,
     },
     /// A job did not end in time.
@@ -74,7 +74,7 @@ pub enum Error {
         operation: &'static str,
         /// The unit.
         unit: String,
-        /// What it was allowed.
+        /// The deadline.
         seconds: u64,
     },
     /// `systemctl --root` failed.
@@ -83,16 +83,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the bus went away after it was asked: what was asked for may have been done.
+    /// Whether the connection broke after the call was sent: the operation may have been done.
     pub fn is_answer_lost(&self) -> bool {
         let Self::Call { source, .. } = self else {
             return false;
         };
-        // Not one that took too long: who did not answer in that time does not do it either.
+        // Not a call that timed out: a server that did not answer in that time does not do it
+        // either.
         matches!(&**source, zbus::Error::InputOutput(error) if error.kind() != io::ErrorKind::TimedOut)
     }
 
-    /// Whether the host goes down already, as somebody asked for.
+    /// Whether the host is already shutting down, at the request of another program.
     pub fn is_in_progress(&self) -> bool {
         matches!(self, Self::Call { source, .. } if manager::is_in_progress(source))
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use host::process::{self, Ended, Program};
+use host::process::{self, ProcessExit, Program};
 
 /// Where the daemon puts it, if it is not beside this program.
 const INSTALLED: &str = "/var/lib/slipway/bin/mcd-os";
@@ -47,7 +47,7 @@ impl Helper {
     }
 
     /// Has it act, with its messages shown as they come.
-    pub(crate) fn act(&self, arguments: &[&str]) -> anyhow::Result<Ended> {
+    pub(crate) fn act(&self, arguments: &[&str]) -> anyhow::Result<ProcessExit> {
         Ok(process::show(
             Program::Helper(&self.path),
             arguments,

@@ -8,8 +8,8 @@ use anyhow::{Context as _, bail};
 use clap::Args as ClapArgs;
 use host::execute::record;
 use host::files::Root;
-use host::journal::Store;
-use host::systemd::Systemd;
+use host::journal::JournalStore;
+use host::systemd::SystemdClient;
 use jiff::Timestamp;
 use machineconfig::spec::MachineConfig;
 use node_update::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Target};
@@ -51,8 +51,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let helper = Helper::find()?;
     let root = Root::open(Path::new("/"), None)?;
     let bundle = plan(&root, &args.image, Timestamp::now())?;
-    let directory = Store::plan_directory(&bundle.plan.attempt)?;
-    let store = Store::new(&root);
+    let directory = JournalStore::plan_directory(&bundle.plan.attempt)?;
+    let store = JournalStore::new(&root);
     // What may be refused comes first, and leaves nothing behind then.
     for step in [
         ["fetch", args.image.as_str()],
@@ -157,7 +157,7 @@ fn reboot() -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let reboot = async { Systemd::connect(None).await?.reboot().await };
+    let reboot = async { SystemdClient::connect(None).await?.reboot().await };
     match runtime.block_on(reboot) {
         // The host may go down before the answer is through.
         Err(error) if !error.is_answer_lost() => {

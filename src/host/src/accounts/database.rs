@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Users and groups by name; where two databases name one, the first has the word.
+/// Users and groups by name. The first database that has a name decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accounts {
     users: BTreeMap<String, User>,
@@ -21,8 +21,8 @@ pub struct User {
 }
 
 impl Accounts {
-    /// Reads texts of `passwd` and `group` databases, in order of precedence. Lines that are none of
-    /// their kind (comments, compat entries) are skipped, as the C library skips them.
+    /// Reads texts of `passwd` and `group` databases, in order of precedence. Other lines
+    /// (comments, compat entries) are skipped, as the C library skips them.
     pub fn parse(passwd: &[&str], group: &[&str]) -> Self {
         let mut accounts = Self::default();
         for line in passwd.iter().flat_map(|text| text.lines()) {
@@ -38,17 +38,17 @@ impl Accounts {
         accounts
     }
 
-    /// A user, if there.
+    /// A user; `None` if no database has it.
     pub fn find_user(&self, name: &str) -> Option<&User> {
         self.users.get(name)
     }
 
-    /// A group's number, if there.
+    /// A group's id; `None` if no database has it.
     pub fn group(&self, name: &str) -> Option<u32> {
         self.groups.get(name).copied()
     }
 
-    /// Who has a user number.
+    /// The name of the user with an id.
     pub(super) fn user_of(&self, uid: u32) -> Option<&str> {
         self.users
             .iter()
@@ -56,7 +56,7 @@ impl Accounts {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Who has a group number.
+    /// The name of the group with an id.
     pub(super) fn group_of(&self, gid: u32) -> Option<&str> {
         self.groups
             .iter()
@@ -65,7 +65,7 @@ impl Accounts {
     }
 }
 
-/// The name a line of any of these databases is for.
+/// The name in a line of any of these databases.
 pub(super) fn name_of(line: &str) -> Option<&str> {
     line.split_once(':')
         .map(|(name, _)| name)
@@ -95,7 +95,7 @@ fn parse_group(line: &str) -> Option<(String, u32)> {
     Some((name.to_owned(), gid))
 }
 
-/// A `shadow` text with the user's hash set; none where it is so already.
+/// A `shadow` text with the user's hash set; `None` if it is set already.
 pub(super) fn with_password(text: &str, user: &str, hash: &str) -> Option<String> {
     let mut edited = String::with_capacity(text.len() + hash.len());
     let mut found = false;
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_database_has_the_word() {
+    fn the_first_database_decides() {
         let accounts = Accounts::parse(
             &[
                 "core:x:1000:1001:CoreOS:/var/home/core:/bin/bash\n+:::\n",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_set_once_and_only_where_it_differs() {
+    fn a_password_is_set_only_where_it_differs() {
         let shadow = "root:!locked::0:99999:7:::\ncore:*:18000:0:99999:7:::\n";
         let set = with_password(shadow, "core", "$6$abc").unwrap();
         assert_eq!(

@@ -6,13 +6,14 @@ use tracing::{info, warn};
 use super::reboot::boot_origin;
 use super::{End, Error, Steps, Sysroot, live};
 use crate::journal::{
-    AtBoot, DeploymentId, Held, Journal, Moment, Outcome, SCHEMA, Stage, Store, at_boot,
+    AtBoot, AttemptOutcome, DeploymentId, HeldTarget, Journal, JournalStage, JournalStore, Moment,
+    SCHEMA, at_boot,
 };
 
 /// The booted host, as the guard changes it.
 pub struct Booted<'a> {
     /// The journal and the plans.
-    pub store: &'a Store<'a>,
+    pub store: &'a JournalStore<'a>,
     /// The host's deployments.
     pub sysroot: &'a mut dyn Sysroot,
     /// Executes steps on the running system.
@@ -34,7 +35,7 @@ impl std::fmt::Debug for Booted<'_> {
 /// # Errors
 /// Any of [`Error`]; the journal stays open, and the next boot tries again.
 pub fn guard(host: &mut Booted<'_>) -> Result<End, Error> {
-    let Some(journal) = host.store.settle()? else {
+    let Some(journal) = host.store.journal_under_way()? else {
         return Ok(End::Done);
     };
     let booted = host.sysroot.booted()?;
@@ -55,7 +56,7 @@ pub fn verified(host: &mut Booted<'_>, journal: &Journal) -> Result<End, Error> 
     host.sysroot.stop_boot_counting()?;
     host.store.clear_held()?;
     host.store
-        .close(&journal.end(Outcome::Proved, None, host.moment))?;
+        .close(&journal.end(AttemptOutcome::Verified, None, host.moment))?;
     info!(
         attempt = journal.plan.attempt.0,
         config = journal.plan.to.config,
@@ -80,7 +81,7 @@ pub fn failed(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<En
     if journal.stay {
         hold(host, &journal, cause)?;
         let journal = journal.at(
-            Stage::Failed {
+            JournalStage::Failed {
                 cause: cause.to_owned(),
             },
             host.moment,
@@ -97,7 +98,7 @@ pub fn failed(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<En
 /// # Errors
 /// Those of storing and of the roll-back.
 pub fn fail_if_booted(host: &mut Booted<'_>, cause: &str) -> Result<Option<End>, Error> {
-    let Some(journal) = host.store.settle()? else {
+    let Some(journal) = host.store.journal_under_way()? else {
         return Ok(None);
     };
     let booted = host.sysroot.booted()?;
@@ -105,14 +106,15 @@ pub fn fail_if_booted(host: &mut Booted<'_>, cause: &str) -> Result<Option<End>,
         return Ok(None);
     }
     match &journal.stage {
-        Stage::Failed { .. } => Ok(Some(End::Done)),
-        Stage::RollingBack { cause } => {
+        JournalStage::Failed { .. } => Ok(Some(End::Done)),
+        JournalStage::RollingBack { cause } => {
             let cause = cause.clone();
             roll_back(host, journal, &cause).map(Some)
         }
-        Stage::Applying | Stage::Switching | Stage::Switched | Stage::Booted => {
-            failed(host, journal, cause).map(Some)
-        }
+        JournalStage::Applying
+        | JournalStage::Switching
+        | JournalStage::Switched
+        | JournalStage::Booted => failed(host, journal, cause).map(Some),
     }
 }
 
@@ -126,7 +128,7 @@ pub fn revert_or_roll_back(
     revert: &mut dyn FnMut(&mut Booted<'_>, Journal, &str) -> Result<(), Error>,
     cause: &str,
 ) -> Result<End, Error> {
-    let Some(journal) = host.store.settle()? else {
+    let Some(journal) = host.store.journal_under_way()? else {
         return Ok(End::Done);
     };
     let booted = host.sysroot.booted()?;
@@ -158,7 +160,7 @@ pub fn revert_or_roll_back(
 
 /// Counts the boot, and performs the steps outside of the deployment.
 fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
-    if journal.stage != Stage::Booted || journal.boot_id != host.moment.boot_id {
+    if journal.stage != JournalStage::Booted || journal.boot_id != host.moment.boot_id {
         journal.boots += 1;
     }
     let mut outside = Vec::new();
@@ -176,7 +178,7 @@ fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
             step.undo = host.executor.observe(&step.action)?;
         }
     }
-    let journal = journal.at(Stage::Booted, host.moment);
+    let journal = journal.at(JournalStage::Booted, host.moment);
     host.store.put_journal(&journal)?;
     for index in outside {
         if let Some(step) = journal.plan.steps.get(index) {
@@ -195,7 +197,7 @@ fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
 fn roll_back(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End, Error> {
     hold(host, &journal, cause)?;
     let journal = journal.at(
-        Stage::RollingBack {
+        JournalStage::RollingBack {
             cause: cause.to_owned(),
         },
         host.moment,
@@ -212,19 +214,23 @@ fn roll_back(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End
 
 /// Undoes in the booted origin what the attempt changed outside of deployments.
 fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
-    if journal.stage == Stage::Switching
+    if journal.stage == JournalStage::Switching
         && journal.target == Some(host.sysroot.default_deployment()?)
     {
-        // The switch happened and the journal does not say so: the boot loader tried the target, and
-        // fell back.
-        journal.stage = Stage::Switched;
+        // The switch happened and the journal does not say so: the boot loader tried the target,
+        // and fell back.
+        journal.stage = JournalStage::Switched;
         host.store.put_journal(&journal)?;
     }
     let journal = &journal;
     let cause = match &journal.stage {
-        Stage::RollingBack { cause } | Stage::Failed { cause } => cause.clone(),
-        Stage::Switched | Stage::Booted => "the host booted its previous deployment".to_owned(),
-        Stage::Applying | Stage::Switching => "the host was rebooted meanwhile".to_owned(),
+        JournalStage::RollingBack { cause } | JournalStage::Failed { cause } => cause.clone(),
+        JournalStage::Switched | JournalStage::Booted => {
+            "the host booted its previous deployment".to_owned()
+        }
+        JournalStage::Applying | JournalStage::Switching => {
+            "the host was rebooted meanwhile".to_owned()
+        }
     };
     if journal.plan.route == Route::Live {
         let services = live::Services::Leave;
@@ -243,9 +249,9 @@ fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
     boot_origin(host.sysroot, journal)?;
     let outcome = if journal.could_boot_target() {
         hold(host, journal, &cause)?;
-        Outcome::RolledBack
+        AttemptOutcome::RolledBack
     } else {
-        Outcome::Undone
+        AttemptOutcome::Undone
     };
     host.store
         .close(&journal.end(outcome, Some(cause.clone()), host.moment))?;
@@ -275,12 +281,12 @@ fn adopt(host: &mut Booted<'_>, journal: &Journal, booted: &DeploymentId) -> Res
     host.sysroot.stop_boot_counting()?;
     Ok(host
         .store
-        .close(&journal.end(Outcome::Adopted, Some(cause), host.moment))?)
+        .close(&journal.end(AttemptOutcome::Adopted, Some(cause), host.moment))?)
 }
 
 fn hold(host: &mut Booted<'_>, journal: &Journal, cause: &str) -> Result<(), Error> {
     let target = journal.plan.to.clone();
-    let held = Held {
+    let held = HeldTarget {
         schema: SCHEMA,
         target,
         cause: cause.to_owned(),

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::{End, Error, Steps, chain, describe, record};
 use crate::files::Root;
-use crate::journal::{DeploymentId, Journal, Moment, Outcome, Stage, Store};
+use crate::journal::{AttemptOutcome, DeploymentId, Journal, JournalStage, JournalStore, Moment};
 use crate::systemd::{Job, links};
 
 /// Executes a live plan, or reverts all of it.
@@ -15,16 +15,17 @@ use crate::systemd::{Job, links};
 /// `verify` checks the target's expectations after the last step.
 ///
 /// # Errors
-/// The error of the failed step. The host is in its previous state then, except for [`Error::Undo`].
+/// The error of the failed step. The host is in its previous state then, except for
+/// [`Error::Undo`].
 pub fn apply(
-    store: &Store<'_>,
+    store: &JournalStore<'_>,
     executor: &mut dyn Steps,
     plan: Plan,
     booted: DeploymentId,
     verify: &mut dyn FnMut(&mut dyn Steps) -> Result<(), Error>,
     moment: &Moment,
 ) -> Result<End, Error> {
-    let journal = match store.settle()? {
+    let journal = match store.journal_under_way()? {
         Some(journal) if journal.plan.attempt != plan.attempt => {
             return Ok(End::Refused(vec![super::reboot::busy(&journal)]));
         }
@@ -35,7 +36,7 @@ pub fn apply(
             journal
         }
     };
-    if let Stage::RollingBack { cause } = &journal.stage {
+    if let JournalStage::RollingBack { cause } = &journal.stage {
         // An earlier run failed and was killed while it reverted.
         let cause = cause.clone();
         revert(store, executor, &journal, &cause, Services::Act, moment)?;
@@ -46,7 +47,7 @@ pub fn apply(
     match perform_all(store, executor, &journal, verify) {
         Ok(()) => {
             store.clear_held()?;
-            store.close(&journal.end(Outcome::Proved, None, moment))?;
+            store.close(&journal.end(AttemptOutcome::Verified, None, moment))?;
             info!(
                 attempt = journal.plan.attempt.0,
                 config = journal.plan.to.config,
@@ -57,7 +58,7 @@ pub fn apply(
         Err(error) => {
             let cause = chain(&error);
             let journal = journal.at(
-                Stage::RollingBack {
+                JournalStage::RollingBack {
                     cause: cause.clone(),
                 },
                 moment,
@@ -83,7 +84,7 @@ pub enum Services {
 /// # Errors
 /// [`Error::Undo`]; the journal stays open then, so that a later run can try again.
 pub fn revert(
-    store: &Store<'_>,
+    store: &JournalStore<'_>,
     executor: &mut dyn Steps,
     journal: &Journal,
     cause: &str,
@@ -98,8 +99,8 @@ pub fn revert(
         }
         links::restore(root, &journal.unit_links, &touched)
     };
-    // A unit's file names the units that are enabled with it (`Also=`): first the file that the plan
-    // wrote, then the restored one.
+    // A unit's file names the units that are enabled with it (`Also=`): first the file that the
+    // plan wrote, then the restored one.
     restore_links(executor.root())?;
     for step in steps.iter().rev() {
         executor.restore(&step.action, &step.undo)?;
@@ -122,13 +123,13 @@ pub fn revert(
     } else if !again.is_empty() || !touched.is_empty() {
         act_again(executor, &Action::DaemonReload);
     }
-    store.close(&journal.end(Outcome::Undone, Some(cause.to_owned()), moment))?;
+    store.close(&journal.end(AttemptOutcome::Undone, Some(cause.to_owned()), moment))?;
     info!(attempt = attempt.0, reason = cause, "change is reverted");
     Ok(())
 }
 
 fn observe(
-    store: &Store<'_>,
+    store: &JournalStore<'_>,
     executor: &mut dyn Steps,
     mut plan: Plan,
     booted: DeploymentId,
@@ -150,7 +151,7 @@ fn observe(
 }
 
 fn perform_all(
-    store: &Store<'_>,
+    store: &JournalStore<'_>,
     executor: &mut dyn Steps,
     journal: &Journal,
     verify: &mut dyn FnMut(&mut dyn Steps) -> Result<(), Error>,

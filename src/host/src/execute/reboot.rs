@@ -9,7 +9,9 @@ use super::{
     End, Error, NewDeployment, Preflight, StepError, StepExecutor, Steps as _, Sysroot, Units,
     chain, record,
 };
-use crate::journal::{DeploymentId, Journal, Moment, Outcome, Stage, Store, UNPROVEN_BOOTS_MAX};
+use crate::journal::{
+    AttemptOutcome, DeploymentId, Journal, JournalStage, JournalStore, Moment, UNVERIFIED_BOOTS_MAX,
+};
 use crate::systemd::Job;
 
 /// The kubelet: its pods change files of `/etc` (static pods, CNI), so it is stopped for the merge.
@@ -26,7 +28,7 @@ const ROLLBACK_TRIES: u32 = 1;
 /// The running host that an update is applied to.
 pub struct RunningHost<'a> {
     /// The journal and the plans.
-    pub store: &'a Store<'a>,
+    pub store: &'a JournalStore<'a>,
     /// The host's deployments.
     pub sysroot: &'a mut dyn Sysroot,
     /// Units of the running system.
@@ -48,30 +50,33 @@ impl std::fmt::Debug for RunningHost<'_> {
 /// Makes the target's deployment and the default, or leaves the host in its previous state.
 ///
 /// # Errors
-/// The error of the failed step. The host is in its previous state then, except for [`Error::Undo`].
+/// The error of the failed step. The host is in its previous state then, except for
+/// [`Error::Undo`].
 pub fn apply(host: &mut RunningHost<'_>, plan: Plan, stay: bool) -> Result<End, Error> {
-    let journal = match host.store.settle()? {
+    let journal = match host.store.journal_under_way()? {
         Some(journal) if journal.plan.attempt != plan.attempt => {
             return Ok(End::Refused(vec![busy(&journal)]));
         }
         Some(journal) => match journal.stage.clone() {
-            Stage::Applying => journal,
-            Stage::Switching if is_target_default(host, &journal)? => {
+            JournalStage::Applying => journal,
+            JournalStage::Switching if is_target_default(host, &journal)? => {
                 return switched(host, journal).map(|()| End::NeedsReboot);
             }
-            Stage::Switching => {
-                let mut journal = journal.at(Stage::Applying, host.moment);
+            JournalStage::Switching => {
+                let mut journal = journal.at(JournalStage::Applying, host.moment);
                 journal.target = None;
                 journal
             }
-            Stage::Switched => return Ok(End::NeedsReboot),
-            Stage::RollingBack { cause } if host.sysroot.booted()? == journal.origin => {
+            JournalStage::Switched => return Ok(End::NeedsReboot),
+            JournalStage::RollingBack { cause } if host.sysroot.booted()? == journal.origin => {
                 revert(host, journal, &cause)?;
                 return Err(Error::NotVerified {
                     reasons: vec![cause],
                 });
             }
-            Stage::Booted | Stage::RollingBack { .. } | Stage::Failed { .. } => {
+            JournalStage::Booted
+            | JournalStage::RollingBack { .. }
+            | JournalStage::Failed { .. } => {
                 return Ok(End::Refused(vec![busy(&journal)]));
             }
         },
@@ -104,7 +109,7 @@ pub fn apply(host: &mut RunningHost<'_>, plan: Plan, stay: bool) -> Result<End, 
 /// Any of [`Error`]; the journal stays open then.
 pub fn revert(host: &mut RunningHost<'_>, journal: Journal, cause: &str) -> Result<(), Error> {
     let journal = journal.at(
-        Stage::RollingBack {
+        JournalStage::RollingBack {
             cause: cause.to_owned(),
         },
         host.moment,
@@ -122,7 +127,7 @@ pub fn revert(host: &mut RunningHost<'_>, journal: Journal, cause: &str) -> Resu
     }
     disarm(host.running, &journal);
     host.store
-        .close(&journal.end(Outcome::Undone, Some(cause.to_owned()), host.moment))?;
+        .close(&journal.end(AttemptOutcome::Undone, Some(cause.to_owned()), host.moment))?;
     info!(
         attempt = journal.plan.attempt.0,
         reason = cause,
@@ -146,13 +151,15 @@ pub(super) fn boot_origin(sysroot: &mut dyn Sysroot, journal: &Journal) -> Resul
 pub fn write_into(
     made: &NewDeployment,
     units: &mut dyn Units,
-    store: &Store<'_>,
+    store: &JournalStore<'_>,
     plan: &Plan,
 ) -> Result<(), Error> {
-    if !made.lost.is_empty() {
-        let accounts = made.lost.names().join(" ");
+    if !made.missing_accounts.is_empty() {
+        let accounts = made.missing_accounts.names().join(" ");
         warn!(accounts, "merge lost accounts of the OS, appending them");
-        made.lost.append(&made.root).map_err(Error::Accounts)?;
+        made.missing_accounts
+            .append(&made.root)
+            .map_err(Error::Accounts)?;
     }
     let mut executor = StepExecutor::new(&made.root, units, store, plan.attempt.clone());
     let mut preflight = Preflight::default();
@@ -227,8 +234,8 @@ fn make(host: &mut RunningHost<'_>, mut journal: Journal) -> Result<(), Error> {
         Some("active" | "activating" | "reloading" | "deactivating")
     );
     if is_up || journal.stopped_kubelet {
-        // Also where an earlier run stopped the kubelet and died: its timer may have elapsed, or would
-        // elapse soon.
+        // Also where an earlier run stopped the kubelet and died: its timer may have elapsed, or
+        // would elapse soon.
         arm(host.running, &journal);
     }
     if is_up {
@@ -244,16 +251,16 @@ fn make(host: &mut RunningHost<'_>, mut journal: Journal) -> Result<(), Error> {
     write_into(&made, &mut *units, host.store, &journal.plan)?;
     made.root.sync()?;
     journal.target = Some(made.id.clone());
-    let journal = journal.at(Stage::Switching, host.moment);
+    let journal = journal.at(JournalStage::Switching, host.moment);
     host.store.put_journal(&journal)?;
     // A target that stays despite a failure has no limit of boots.
-    let tries = (!journal.stay).then_some(UNPROVEN_BOOTS_MAX);
+    let tries = (!journal.stay).then_some(UNVERIFIED_BOOTS_MAX);
     host.sysroot.set_default(&made.id, tries)?;
     switched(host, journal)
 }
 
 fn switched(host: &mut RunningHost<'_>, journal: Journal) -> Result<(), Error> {
-    let journal = journal.at(Stage::Switched, host.moment);
+    let journal = journal.at(JournalStage::Switched, host.moment);
     host.store.put_journal(&journal)?;
     let target = journal
         .target

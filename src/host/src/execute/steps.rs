@@ -12,8 +12,8 @@ pub use self::check::Preflight;
 use self::released::ReleasedUnits;
 use super::{Error, StepError, Steps, Units};
 use crate::accounts::{self, Accounts};
-use crate::files::{Content, Found, Location, Place, Root};
-use crate::journal::Store;
+use crate::files::{Content, Found, Location, PathScope, Root};
+use crate::journal::JournalStore;
 use crate::systemd::links::{self, Installed};
 use crate::systemd::{Enablement, Job};
 
@@ -24,7 +24,7 @@ const KEYS: (&[&str], &str) = (&[".ssh", "authorized_keys.d"], "ignition");
 pub struct StepExecutor<'a> {
     root: &'a Root,
     units: &'a mut dyn Units,
-    store: &'a Store<'a>,
+    store: &'a JournalStore<'a>,
     attempt: Attempt,
     released: ReleasedUnits,
 }
@@ -60,7 +60,7 @@ impl<'a> StepExecutor<'a> {
     pub fn new(
         root: &'a Root,
         units: &'a mut dyn Units,
-        store: &'a Store<'a>,
+        store: &'a JournalStore<'a>,
         attempt: Attempt,
     ) -> Self {
         Self {
@@ -180,19 +180,19 @@ impl<'a> StepExecutor<'a> {
         self.root.restore(paths, &mut |digest| self.blob(digest))
     }
 
-    fn place(&self, action: &Action) -> Result<Place, StepError> {
+    fn scope_of(&self, action: &Action) -> Result<PathScope, StepError> {
         Ok(match action {
             Action::WriteFile { path, .. } | Action::ReleaseFile { path } => {
-                self.writable(path)?.place()
+                self.writable(path)?.scope()
             }
-            Action::WriteAuthorizedKeys { user, .. } => self.keys_of(user)?.1.place(),
+            Action::WriteAuthorizedKeys { user, .. } => self.keys_of(user)?.1.scope(),
             Action::MaskUnit { .. }
             | Action::UnmaskUnit { .. }
             | Action::EnableUnit { .. }
             | Action::KeepUnitEnabled { .. }
             | Action::DisableUnit { .. }
             | Action::PresetUnit { .. }
-            | Action::SetPassword { .. } => Place::Deployment,
+            | Action::SetPassword { .. } => PathScope::Deployment,
             Action::DaemonReload | Action::RestartUnit { .. } | Action::ReloadUnit { .. } => {
                 return Err(StepError::NotRunning);
             }
@@ -201,9 +201,9 @@ impl<'a> StepExecutor<'a> {
 
     fn writable(&self, path: &str) -> Result<Location, StepError> {
         let at = self.root.locate(path)?;
-        match at.place() {
-            Place::Deployment | Place::Shared | Place::Volatile => Ok(at),
-            Place::ReadOnly => Err(StepError::ReadOnly {
+        match at.scope() {
+            PathScope::Deployment | PathScope::Shared | PathScope::Volatile => Ok(at),
+            PathScope::ReadOnly => Err(StepError::ReadOnly {
                 path: at.to_string(),
             }),
         }
@@ -224,8 +224,8 @@ impl<'a> StepExecutor<'a> {
     }
 
     /// Restarts or reloads a service. A service that the plan removed or masked is stopped. For one
-    /// that is absent for another reason, such as a container unit that its generator refused, systemd
-    /// returns an error, and the plan is reverted.
+    /// that is absent for another reason, such as a container unit that its generator refused,
+    /// systemd returns an error, and the plan is reverted.
     fn run_job(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
         let at = links::unit_path(self.root, unit)?;
         let is_masked = self.root.look(&at)? == Found::Link(links::MASK.to_owned());
@@ -289,14 +289,14 @@ impl<'a> StepExecutor<'a> {
     /// The directories of a user's keys, outermost first (with the home directory if it does not
     /// exist), and the file.
     ///
-    /// Below the home directory links are not followed: a link of the user's could lead root to write
-    /// where the user may not.
+    /// Below the home directory links are not followed: a link of the user's could lead root to
+    /// write where the user may not.
     fn keys_of(&self, user: &str) -> Result<(Vec<Location>, Location), StepError> {
         let accounts = Accounts::read(self.root)?;
         let account = accounts.user(user)?;
         let (names, file) = KEYS;
         let home = self.root.follow(account.home.trim_end_matches('/'))?;
-        if home.place() == Place::ReadOnly {
+        if home.scope() == PathScope::ReadOnly {
             return Err(StepError::ReadOnly {
                 path: home.to_string(),
             });
@@ -344,8 +344,8 @@ impl Steps for StepExecutor<'_> {
     }
 
     fn is_of_deployment(&mut self, action: &Action) -> Result<bool, Error> {
-        self.place(action)
-            .map(|place| place == Place::Deployment)
+        self.scope_of(action)
+            .map(|scope| scope == PathScope::Deployment)
             .map_err(|source| Error::Step {
                 object: describe(action),
                 source,

@@ -1,4 +1,4 @@
-//! Stop after step *n*, start again, reach the same end: for every *n*.
+//! Stops after step *n*, starts again, reaches the same end: for every *n*.
 
 mod arbitrary;
 mod sim;
@@ -9,7 +9,7 @@ use node_update::plan::{Action, Bundle, Deploy, Digest, Mode, Owner, Route};
 
 use self::sim::{Crash, Fault, Host};
 use crate::execute::End;
-use crate::journal::{Outcome, tests as journal_tests};
+use crate::journal::{AttemptOutcome, tests as journal_tests};
 
 fn write_file(path: &str, bytes: &[u8], mode: u32) -> Action {
     Action::WriteFile {
@@ -21,7 +21,7 @@ fn write_file(path: &str, bytes: &[u8], mode: u32) -> Action {
     }
 }
 
-/// One of everything; `live` adds what only a running system can do.
+/// One step of every kind; the live route adds those that need a running system.
 fn plan(route: Route) -> Bundle {
     let unit = |name: &str| name.to_owned();
     let release = |path: &str| {
@@ -116,22 +116,22 @@ fn plan(route: Route) -> Bundle {
     bundle
 }
 
-/// The target by bytes, as an undisturbed run makes it.
+/// The target's files after an undisturbed run.
 fn undisturbed(route: Route) -> sim::Snapshot {
     let mut host = Host::new(&plan(route));
     run_to_the_end(&mut host);
-    assert_eq!(host.last(), Some(Outcome::Proved));
+    assert_eq!(host.last(), Some(AttemptOutcome::Verified));
     host.snapshot()
 }
 
-/// What mcd and the boot do together: apply, reboot where that is asked for, guard, prove.
+/// Runs mcd and the boot: apply, reboot if needed, guard, verify.
 fn run_to_the_end(host: &mut Host) {
     if let Ok(End::NeedsReboot) = host.apply() {
         boot_to_the_end(host);
     }
 }
 
-/// Reboots, guards and proves until nothing is under way.
+/// Reboots, guards and verifies until no attempt is under way.
 fn boot_to_the_end(host: &mut Host) {
     for _ in 0..4 {
         host.reboot();
@@ -145,7 +145,7 @@ fn boot_to_the_end(host: &mut Host) {
     assert!(!host.is_under_way(), "still under way after four boots");
 }
 
-/// Runs `act` with its point `n` as `fault`; false once there is no such point.
+/// Runs `act` with a fault at its point `n`; false if there is no such point.
 fn fails_at(host: &mut Host, fault: Fault, n: u32, act: impl FnOnce(&mut Host)) -> bool {
     host.arm(fault, n);
     let run = panic::catch_unwind(AssertUnwindSafe(|| act(host)));
@@ -158,7 +158,7 @@ fn fails_at(host: &mut Host, fault: Fault, n: u32, act: impl FnOnce(&mut Host)) 
     met
 }
 
-/// Calls `case` with 0, 1, 2, … until it says that there is no such point, and returns how many.
+/// Calls `case` with 0, 1, 2, … until it returns false, and returns the number of points.
 fn for_every_point(mut case: impl FnMut(u32) -> bool) -> u32 {
     // Crashes are panics here; their traces would be thousands of lines.
     panic::set_hook(Box::new(|info| {
@@ -180,10 +180,10 @@ fn a_live_change_that_fails_anywhere_is_undone_to_the_byte() {
         let before = host.snapshot();
         let met = fails_at(&mut host, Fault::Error, n, |host| drop(host.apply()));
         if met && host.is_under_way() {
-            // The fault hit the undo or the closing itself: the next run ends it.
+            // The fault hit the revert or the end of the attempt: the next run completes it.
             drop(host.apply());
         }
-        if met && host.last() == Some(Outcome::Undone) {
+        if met && host.last() == Some(AttemptOutcome::Undone) {
             assert_eq!(host.snapshot(), before, "point {n}");
         }
         assert!(!host.is_under_way(), "point {n}");
@@ -217,10 +217,10 @@ fn a_live_change_killed_with_its_host_is_undone_or_done() {
         host.reboot();
         assert_eq!(host.guard().unwrap(), End::Done);
         assert!(!host.is_under_way(), "point {n}");
-        let is_proved = host.last() == Some(Outcome::Proved);
+        let is_verified = host.last() == Some(AttemptOutcome::Verified);
         assert_eq!(
             host.snapshot(),
-            if is_proved { target.clone() } else { before },
+            if is_verified { target.clone() } else { before },
             "point {n}"
         );
         met
@@ -229,9 +229,9 @@ fn a_live_change_killed_with_its_host_is_undone_or_done() {
 }
 
 #[test]
-fn a_live_undo_killed_anywhere_is_completed() {
+fn a_live_revert_killed_anywhere_is_completed() {
     let mut count = 0;
-    // Fails at the last step first, then is killed on the way back.
+    // Verification fails first, then the revert is killed.
     for_every_point(|n| {
         let mut host = Host::new(&plan(Route::Live));
         let before = host.snapshot();
@@ -240,7 +240,7 @@ fn a_live_undo_killed_anywhere_is_completed() {
         if met && host.is_under_way() {
             drop(host.apply());
         }
-        if host.last() == Some(Outcome::Undone) {
+        if host.last() == Some(AttemptOutcome::Undone) {
             assert_eq!(host.snapshot(), before, "point {n}");
         }
         assert!(!host.is_under_way(), "point {n}");
@@ -282,7 +282,7 @@ fn a_reboot_change_killed_anywhere_and_run_again_reaches_the_target() {
             assert_eq!(host.apply().unwrap(), End::NeedsReboot, "point {n}");
         }
         boot_to_the_end(&mut host);
-        assert_eq!(host.last(), Some(Outcome::Proved), "point {n}");
+        assert_eq!(host.last(), Some(AttemptOutcome::Verified), "point {n}");
         assert_eq!(host.snapshot(), target, "point {n}");
         met
     });
@@ -298,8 +298,8 @@ fn a_reboot_change_killed_with_its_host_boots_old_or_target_and_never_half() {
         let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
         boot_to_the_end(&mut host);
         match host.last() {
-            Some(Outcome::Proved) => assert_eq!(host.snapshot(), target, "point {n}"),
-            Some(Outcome::Undone) | None => {
+            Some(AttemptOutcome::Verified) => assert_eq!(host.snapshot(), target, "point {n}"),
+            Some(AttemptOutcome::Undone) | None => {
                 assert_eq!(host.snapshot(), before, "point {n}");
                 assert_eq!(host.deployments().len(), 1, "point {n}");
             }
@@ -324,7 +324,7 @@ fn a_first_boot_killed_anywhere_reaches_the_target_at_the_next() {
         if host.is_under_way() {
             boot_to_the_end(&mut host);
         }
-        assert_eq!(host.last(), Some(Outcome::Proved), "point {n}");
+        assert_eq!(host.last(), Some(AttemptOutcome::Verified), "point {n}");
         assert_eq!(host.snapshot(), target, "point {n}");
         met
     });
@@ -332,9 +332,9 @@ fn a_first_boot_killed_anywhere_reaches_the_target_at_the_next() {
 }
 
 #[test]
-fn a_first_boot_that_fails_anywhere_reaches_the_target_when_tried_again_or_goes_back_to_the_byte() {
+fn a_first_boot_that_fails_anywhere_reaches_the_target_on_retry_or_is_rolled_back_to_the_byte() {
     let target = undisturbed(Route::Reboot);
-    for is_given_up in [false, true] {
+    for is_failed_for_good in [false, true] {
         let points = for_every_point(|n| {
             let mut host = Host::new(&plan(Route::Reboot));
             let before = host.snapshot();
@@ -345,20 +345,20 @@ fn a_first_boot_that_fails_anywhere_reaches_the_target_when_tried_again_or_goes_
                 is_failed = host.guard().is_err();
             });
             assert!(is_failed || !met, "point {n}: the error was swallowed");
-            if is_given_up && met {
+            if is_failed_for_good && met {
                 assert_eq!(
                     host.fail_if_booted("no room").unwrap(),
                     Some(End::NeedsReboot),
                     "point {n}"
                 );
                 boot_to_the_end(&mut host);
-                assert_eq!(host.last(), Some(Outcome::RolledBack), "point {n}");
+                assert_eq!(host.last(), Some(AttemptOutcome::RolledBack), "point {n}");
                 assert_eq!(host.snapshot(), before, "point {n}");
                 assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
             } else {
                 assert_eq!(host.guard().unwrap(), End::Done, "point {n}");
                 assert_eq!(host.verify().unwrap(), End::Done, "point {n}");
-                assert_eq!(host.last(), Some(Outcome::Proved), "point {n}");
+                assert_eq!(host.last(), Some(AttemptOutcome::Verified), "point {n}");
                 assert_eq!(host.snapshot(), target, "point {n}");
             }
             met
@@ -368,7 +368,7 @@ fn a_first_boot_that_fails_anywhere_reaches_the_target_when_tried_again_or_goes_
 }
 
 #[test]
-fn giving_up_where_there_is_nothing_to_go_back_from_changes_nothing() {
+fn a_failure_without_a_booted_target_changes_nothing() {
     let mut host = Host::new(&plan(Route::Reboot));
     assert_eq!(host.fail_if_booted("a fault").unwrap(), None);
     host.apply().unwrap();
@@ -378,7 +378,7 @@ fn giving_up_where_there_is_nothing_to_go_back_from_changes_nothing() {
 }
 
 #[test]
-fn a_target_that_is_not_proved_goes_back_to_the_byte_wherever_it_is_killed() {
+fn a_target_that_fails_verification_is_rolled_back_to_the_byte_wherever_it_is_killed() {
     let points = for_every_point(|n| {
         let mut host = Host::new(&plan(Route::Reboot));
         let before = host.snapshot();
@@ -394,7 +394,7 @@ fn a_target_that_is_not_proved_goes_back_to_the_byte_wherever_it_is_killed() {
         if host.is_under_way() {
             boot_to_the_end(&mut host);
         }
-        assert_eq!(host.last(), Some(Outcome::RolledBack), "point {n}");
+        assert_eq!(host.last(), Some(AttemptOutcome::RolledBack), "point {n}");
         assert_eq!(host.snapshot(), before, "point {n}");
         assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
         met
@@ -403,7 +403,7 @@ fn a_target_that_is_not_proved_goes_back_to_the_byte_wherever_it_is_killed() {
 }
 
 #[test]
-fn a_target_that_does_not_boot_is_left_wherever_the_host_is_killed() {
+fn a_target_that_does_not_boot_is_rolled_back_wherever_the_host_is_killed() {
     let points = for_every_point(|n| {
         let mut host = Host::new(&plan(Route::Reboot));
         let before = host.snapshot();
@@ -413,17 +413,17 @@ fn a_target_that_does_not_boot_is_left_wherever_the_host_is_killed() {
             host.reboot();
             drop(host.guard());
         });
-        let is_told = host.held().is_some();
+        let is_held = host.held().is_some();
         boot_to_the_end(&mut host);
         assert_eq!(host.snapshot(), before, "point {n}");
         assert!(!host.target_is_default(), "point {n}");
-        // The boot loader's tries, and one where the way back was cut off.
+        // The boot loader's tries, and one more if the roll-back was interrupted.
         assert!(host.deaths() <= 4, "point {n}: {}", host.deaths());
         if host.deaths() > 0 {
-            assert_eq!(host.last(), Some(Outcome::RolledBack), "point {n}");
+            assert_eq!(host.last(), Some(AttemptOutcome::RolledBack), "point {n}");
             assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
         } else {
-            assert!(!is_told, "point {n}");
+            assert!(!is_held, "point {n}");
         }
         met
     });
@@ -431,7 +431,7 @@ fn a_target_that_does_not_boot_is_left_wherever_the_host_is_killed() {
 }
 
 #[test]
-fn rolling_back_before_the_reboot_takes_the_switch_back() {
+fn a_revert_before_the_reboot_switches_the_boot_loader_to_the_origin() {
     let points = for_every_point(|n| {
         let mut host = Host::new(&plan(Route::Reboot));
         let before = host.snapshot();
@@ -447,7 +447,7 @@ fn rolling_back_before_the_reboot_takes_the_switch_back() {
         assert_eq!(host.snapshot(), before, "point {n}");
         assert!(host.kubelet_runs(), "point {n}");
         assert!(!host.is_timed(), "point {n}");
-        assert_eq!(host.last(), Some(Outcome::Undone));
+        assert_eq!(host.last(), Some(AttemptOutcome::Undone));
         met
     });
     assert!(points > 5, "{points}");
@@ -469,14 +469,14 @@ fn an_owner_that_does_not_exist_changes_nothing() {
     for route in [Route::Live, Route::Reboot] {
         let mut bundle = plan(route);
         if let Action::WriteFile { user, .. } = &mut bundle.plan.steps[1].action {
-            *user = Owner::Name("nobody-here".to_owned());
+            *user = Owner::Name("no-such-user".to_owned());
         }
         let mut host = Host::new(&bundle);
         let before = host.snapshot();
         let error = crate::execute::chain(&host.apply().unwrap_err());
         assert_eq!(
             error,
-            "cannot apply file /etc/shipped.conf: user \"nobody-here\" is not known to the OS"
+            "cannot apply file /etc/shipped.conf: user \"no-such-user\" is not known to the OS"
         );
         assert_eq!(host.snapshot(), before);
         assert!(!host.is_under_way());
@@ -484,7 +484,7 @@ fn an_owner_that_does_not_exist_changes_nothing() {
 }
 
 #[test]
-fn a_target_that_never_gets_proved_is_given_up_after_three_boots() {
+fn a_target_that_is_never_verified_is_rolled_back_after_three_boots() {
     let mut host = Host::new(&plan(Route::Reboot));
     host.never_count();
     let before = host.snapshot();
@@ -496,6 +496,6 @@ fn a_target_that_never_gets_proved_is_given_up_after_three_boots() {
     host.reboot();
     assert_eq!(host.guard().unwrap(), End::NeedsReboot);
     boot_to_the_end(&mut host);
-    assert_eq!(host.last(), Some(Outcome::RolledBack));
+    assert_eq!(host.last(), Some(AttemptOutcome::RolledBack));
     assert_eq!(host.snapshot(), before);
 }

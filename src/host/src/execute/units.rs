@@ -1,4 +1,4 @@
-//! Units of the running system for a program that waits, and unit files of a deployment.
+//! Units of the running system for synchronous code, and unit files of a deployment.
 
 use std::time::{Duration, Instant};
 
@@ -7,25 +7,25 @@ use tracing::warn;
 
 use super::{StepError, Units, chain};
 use crate::process::{self, Program};
-use crate::systemd::{Enablement, Error, Job, Offline, Systemd};
+use crate::systemd::{Enablement, Error, Job, Offline, SystemdClient};
 
-/// How long systemd's programs may take to hand on what is asked.
+/// Deadline of systemd's programs, which only pass a request on.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long a bus that was out of reach is not tried again.
+/// How long an unreachable bus is not tried again.
 const UNREACHED: Duration = Duration::from_secs(10);
 
-/// Units of the running system. The bus is reached for when it is first needed.
+/// Units of the running system. The first operation connects to the bus.
 #[derive(Debug)]
 pub struct RunningUnits<'a> {
     runtime: &'a Runtime,
-    systemd: Option<Systemd>,
-    /// When the bus was out of reach: it is not waited for by each look at a unit.
+    systemd: Option<SystemdClient>,
+    /// When the bus was unreachable: not every read of a unit waits for it.
     unreached: Option<Instant>,
 }
 
 impl<'a> RunningUnits<'a> {
-    /// Waits on `runtime`.
+    /// Runs the calls on `runtime`.
     pub fn new(runtime: &'a Runtime) -> Self {
         Self {
             runtime,
@@ -34,19 +34,21 @@ impl<'a> RunningUnits<'a> {
         }
     }
 
-    /// Reboots the host through logind, or without it: a target whose bus does not work has to be left, too.
+    /// Reboots the host through logind, or without it: a target whose bus does not work must be
+    /// left, too.
     ///
     /// # Errors
-    /// Those of the last way.
+    /// Those of the last method tried.
     pub fn reboot(&mut self) -> Result<(), process::Error> {
-        let error = match self.wait(async |systemd: &Systemd| systemd.reboot().await) {
+        let error = match self.wait(async |systemd: &SystemdClient| systemd.reboot().await) {
             Ok(()) => return Ok(()),
-            // By force it would not go down in order.
+            // Another request by force would not stop units in order.
             Err(error) if error.is_answer_lost() || error.is_in_progress() => return Ok(()),
             Err(error) => error,
         };
         warn!(error = chain(&error), "logind does not reboot");
-        // These reach systemd over a socket of its own; the second ends processes without stopping units in order.
+        // Both reach systemd over its own socket; the second kills processes without stopping
+        // units.
         match process::run(Program::Systemctl, &["reboot"], DEADLINE) {
             Ok(_) => return Ok(()),
             Err(error) => warn!(error = chain(&error), "systemctl does not reboot"),
@@ -54,15 +56,18 @@ impl<'a> RunningUnits<'a> {
         process::run(Program::Systemctl, &["reboot", "--force"], DEADLINE).map(drop)
     }
 
-    /// Whether a unit is to be started and waits for others.
+    /// Whether a unit has a start job that waits for other units.
     ///
     /// # Errors
-    /// Those of asking.
+    /// Those of [`SystemdClient::waits_to_start`].
     pub fn waits_to_start(&mut self, unit: &str) -> Result<bool, Error> {
-        self.wait(async |systemd: &Systemd| systemd.waits_to_start(unit).await)
+        self.wait(async |systemd: &SystemdClient| systemd.waits_to_start(unit).await)
     }
 
-    fn wait<T>(&mut self, act: impl AsyncFnOnce(&Systemd) -> Result<T, Error>) -> Result<T, Error> {
+    fn wait<T>(
+        &mut self,
+        act: impl AsyncFnOnce(&SystemdClient) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         if self.unreached.is_some_and(|at| at.elapsed() < UNREACHED) {
             return Err(Error::Unreached);
         }
@@ -70,7 +75,7 @@ impl<'a> RunningUnits<'a> {
             let connected = match &mut self.systemd {
                 Some(connected) => connected,
                 none => {
-                    let connecting = Systemd::connect(None).await;
+                    let connecting = SystemdClient::connect(None).await;
                     self.unreached = connecting.is_err().then(Instant::now);
                     none.insert(connecting?)
                 }
@@ -82,21 +87,21 @@ impl<'a> RunningUnits<'a> {
 
 impl Units for RunningUnits<'_> {
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
-        Ok(self.wait(async |systemd: &Systemd| systemd.set_enablement(change, unit).await)?)
+        Ok(self.wait(async |systemd: &SystemdClient| systemd.set_enablement(change, unit).await)?)
     }
 
     fn file_state(&mut self, unit: &str) -> Result<String, StepError> {
-        Ok(self.wait(async |systemd: &Systemd| systemd.file_state(unit).await)?)
+        Ok(self.wait(async |systemd: &SystemdClient| systemd.file_state(unit).await)?)
     }
 
     fn reload_manager(&mut self) -> Result<(), StepError> {
-        Ok(self.wait(async |systemd: &Systemd| systemd.reload().await)?)
+        Ok(self.wait(async |systemd: &SystemdClient| systemd.reload().await)?)
     }
 
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
-        Ok(self.wait(async |systemd: &Systemd| {
+        Ok(self.wait(async |systemd: &SystemdClient| {
             if matches!(job, Job::Start | Job::Restart) {
-                // Else systemd refuses one that was started often lately, whoever did that.
+                // Otherwise systemd refuses a unit that was started too often recently.
                 systemd.reset_failed(unit).await?;
             }
             systemd.run(job, unit).await
@@ -120,7 +125,7 @@ impl Units for RunningUnits<'_> {
 
     fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {
         const UNIT: &str = "org.freedesktop.systemd1.Unit";
-        let state = self.wait(async |systemd: &Systemd| {
+        let state = self.wait(async |systemd: &SystemdClient| {
             let state: String = systemd.property(unit, UNIT, "ActiveState").await?;
             if state != "inactive" {
                 return Ok(Some(state));

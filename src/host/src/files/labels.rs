@@ -1,4 +1,4 @@
-//! SELinux labels of what is written.
+//! SELinux labels of written files.
 
 use std::fmt;
 use std::os::fd::AsRawFd as _;
@@ -11,27 +11,28 @@ use super::root::Root;
 use super::shipped::read_error;
 use super::write::{FILE_TYPE, KIND, LABEL};
 
-/// The longest label. Source: Linux 6.1, `XATTR_SIZE_MAX` is larger; a label with all its categories is not.
+/// Buffer for a label, in bytes: more than a label with all its categories needs.
 const LABEL_MAX: usize = 4096;
 
-/// Tells the SELinux label of a path, by the policy of the root that is written to.
+/// Finds the SELinux label of a path by the policy of the written root.
 ///
-/// Without one (a host that has no policy) files get no label of ours: the kernel's default stands.
+/// On a host without a policy, files keep the kernel's default label.
 pub trait Labels: fmt::Debug {
-    /// The label of `path` (absolute, as the booted system sees it), for `st_mode`; none where the
-    /// policy has no word on it.
+    /// The label of `path` (absolute, as the booted system sees it), for `st_mode`; `None` if
+    /// the policy does not name one.
     ///
     /// # Errors
     /// The policy's own message.
     fn label(&self, path: &str, st_mode: u32) -> std::result::Result<Option<String>, String>;
 }
 
-/// Labels regular files as something else is labelled.
+/// Labels regular files as another file is labelled.
 #[derive(Debug)]
 pub(super) struct Like(String);
 
 impl Like {
-    /// The label of what is at `path`, a link's its own; none where nothing is there, or has none.
+    /// The label of the entry at `path`, of a link its own; `None` for a missing or unlabelled
+    /// entry.
     pub(super) fn of(root: &Root, path: &str) -> Result<Option<Self>> {
         let at = root.locate(path)?;
         match label_of(root, &at) {

@@ -1,11 +1,11 @@
-//! Where a path of a configuration really lies, below a root.
+//! Resolves a configuration's path below a root.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use super::{Error, Result};
 
-/// Links followed before a path counts as a loop; the kernel's own number.
+/// Links followed before a path counts as a loop; the kernel's limit.
 const LINKS_MAX: u32 = 40;
 
 /// A path with every link of its parents resolved below the root: absolute, clean, without `..`.
@@ -14,16 +14,16 @@ const LINKS_MAX: u32 = 40;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location(String);
 
-/// To whom a location belongs.
+/// What shares a location: one deployment, all of them, or the OS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum PathScope {
     /// Below `/etc`: each deployment has its own.
     Deployment,
     /// Below `/var`: all deployments share it.
     Shared,
-    /// Below `/run` or `/tmp`: gone with the next boot.
+    /// Below `/run` or `/tmp`: removed at the next boot.
     Volatile,
-    /// All else is the OS's and read-only.
+    /// Any other path: it belongs to the OS and is read-only.
     ReadOnly,
 }
 
@@ -33,17 +33,17 @@ impl Location {
         &self.0
     }
 
-    /// To whom it belongs.
-    pub fn place(&self) -> Place {
+    /// What shares it.
+    pub fn scope(&self) -> PathScope {
         match self.0.split('/').nth(1) {
-            Some("etc") => Place::Deployment,
-            Some("var") => Place::Shared,
-            Some("run" | "tmp") => Place::Volatile,
-            Some(_) | None => Place::ReadOnly,
+            Some("etc") => PathScope::Deployment,
+            Some("var") => PathScope::Shared,
+            Some("run" | "tmp") => PathScope::Volatile,
+            Some(_) | None => PathScope::ReadOnly,
         }
     }
 
-    /// The directory it is in, and its name there.
+    /// Its directory, and its name there.
     pub(super) fn split(&self) -> (&str, &str) {
         self.0.rsplit_once('/').unwrap_or(("", &self.0))
     }
@@ -58,13 +58,13 @@ impl Location {
         Self(format!("{}/{name}", self.0.trim_end_matches('/')))
     }
 
-    /// The directory it is in; none for something directly below the root.
+    /// Its directory; `None` for an entry of the root directory.
     pub(crate) fn parent(&self) -> Option<Self> {
         let parent = self.split().0;
         (!parent.is_empty()).then(|| Self(parent.to_owned()))
     }
 
-    /// The path without its leading `/`, as system calls relative to a root want it.
+    /// The path without its leading `/`, for system calls relative to a root.
     pub(super) fn relative(&self) -> &str {
         self.0.get(1..).unwrap_or("")
     }
@@ -101,21 +101,21 @@ pub(super) fn components(path: &str) -> Result<Vec<&str>> {
     Ok(parts)
 }
 
-/// What becomes of a link at the path itself; links of its parents are always followed.
+/// Whether a link at the path itself is followed; links of its parents always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
-    /// It is what is meant.
+pub(super) enum LastComponent {
+    /// The path names the link.
     Kept,
-    /// What it leads to is meant.
+    /// The path names the link's target.
     Followed,
 }
 
 /// Resolves the links of a path.
 ///
-/// `link` tells what a location's link holds, or `None` where it is no link or not there.
+/// `link` returns the target of a link; `None` for another kind of entry or a missing one.
 pub(super) fn resolve(
     path: &str,
-    last: Last,
+    last: LastComponent,
     link: impl Fn(&Location) -> Result<Option<String>>,
 ) -> Result<Location> {
     let mut pending: VecDeque<String> = components(path)?.into_iter().map(str::to_owned).collect();
@@ -130,7 +130,7 @@ pub(super) fn resolve(
             }
             _ => resolved.push(part),
         }
-        if pending.is_empty() && last == Last::Kept {
+        if pending.is_empty() && last == LastComponent::Kept {
             break;
         }
         let Some(target) = link(&join(&resolved))? else {
@@ -171,7 +171,7 @@ mod tests {
 
     #[expect(
         clippy::unnecessary_wraps,
-        reason = "stands in for a look at a file system"
+        reason = "stands in for a read of a file system"
     )]
     fn os(location: &Location) -> Result<Option<String>> {
         Ok(match location.as_str() {
@@ -186,36 +186,40 @@ mod tests {
 
     #[test]
     fn links_of_parents_are_followed_below_the_root() {
-        for (path, real, place) in [
-            ("/etc/hosts", "/etc/hosts", Place::Deployment),
-            ("/home/core/.ssh/x", "/var/home/core/.ssh/x", Place::Shared),
+        for (path, real, scope) in [
+            ("/etc/hosts", "/etc/hosts", PathScope::Deployment),
+            (
+                "/home/core/.ssh/x",
+                "/var/home/core/.ssh/x",
+                PathScope::Shared,
+            ),
             (
                 "/usr/local/bin/tool",
                 "/var/usrlocal/bin/tool",
-                Place::Shared,
+                PathScope::Shared,
             ),
-            ("/etc/out/x", "/var/out/x", Place::Shared),
-            ("/usr/bin/tool", "/usr/bin/tool", Place::ReadOnly),
-            ("/run/x", "/run/x", Place::Volatile),
-            ("/etcetera", "/etcetera", Place::ReadOnly),
-            ("/etc/last", "/etc/last", Place::Deployment),
+            ("/etc/out/x", "/var/out/x", PathScope::Shared),
+            ("/usr/bin/tool", "/usr/bin/tool", PathScope::ReadOnly),
+            ("/run/x", "/run/x", PathScope::Volatile),
+            ("/etcetera", "/etcetera", PathScope::ReadOnly),
+            ("/etc/last", "/etc/last", PathScope::Deployment),
         ] {
-            let location = resolve(path, Last::Kept, os).unwrap();
+            let location = resolve(path, LastComponent::Kept, os).unwrap();
             assert_eq!(location.as_str(), real);
-            assert_eq!(location.place(), place, "{path}");
+            assert_eq!(location.scope(), scope, "{path}");
         }
     }
 
     #[test]
     fn a_link_at_the_path_itself_is_followed_only_when_asked() {
-        let follow = |path| resolve(path, Last::Followed, os).unwrap();
+        let follow = |path| resolve(path, LastComponent::Followed, os).unwrap();
         assert_eq!(follow("/etc/last").as_str(), "/etc/elsewhere");
         assert_eq!(follow("/home").as_str(), "/var/home");
-        assert!(resolve("/etc/loop", Last::Followed, os).is_err());
+        assert!(resolve("/etc/loop", LastComponent::Followed, os).is_err());
     }
 
     #[test]
-    fn paths_that_could_lead_elsewhere_are_refused() {
+    fn paths_that_could_leave_the_root_are_refused() {
         for path in [
             "",
             "/",
@@ -227,7 +231,7 @@ mod tests {
             "/e\0",
             "/etc/loop/x",
         ] {
-            assert!(resolve(path, Last::Kept, os).is_err(), "{path:?}");
+            assert!(resolve(path, LastComponent::Kept, os).is_err(), "{path:?}");
         }
     }
 }

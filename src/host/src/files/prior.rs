@@ -1,4 +1,4 @@
-//! What paths held before, observed and put back.
+//! Observes the prior state of paths, and restores it.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,14 @@ use super::root::{Found, Root};
 use super::write::Content;
 
 impl Root {
-    /// Observes what a location holds, which of its parents lack, and which of them may go with it,
-    /// so that [`Self::restore`] brings exactly that back.
+    /// Observes the entry at a location, its missing parents, and those that may be removed with
+    /// it, so that [`Self::restore`] restores exactly that state.
     ///
-    /// `keep` is given the content of a file, and must have stored it for good when it returns.
+    /// `keep` must have stored the content of a file durably when it returns.
     ///
     /// # Errors
-    /// Those of looking and of `keep`; [`Error::Path`] for a directory or device, which no step replaces.
+    /// Those of reading and of `keep`; [`Error::Path`] for a directory or device, which no step
+    /// replaces.
     pub fn observe<E: From<Error>>(
         &self,
         at: &Location,
@@ -61,11 +62,11 @@ impl Root {
         Ok(())
     }
 
-    /// Puts locations back as they were, innermost first, so that directories that were not there
-    /// are empty when their turn comes. Directories in which others have put something stay.
+    /// Restores locations, innermost first, so that directories that did not exist are empty when
+    /// they are removed. Directories with entries of other programs stay.
     ///
     /// # Errors
-    /// Those of writing and of `blob`, which finds a kept content.
+    /// Those of writing and of `blob`, which reads a kept content.
     pub fn restore<E: From<Error>>(
         &self,
         priors: &BTreeMap<String, Prior>,

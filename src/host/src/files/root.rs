@@ -1,4 +1,4 @@
-//! A handle on a root directory, and what is found below it.
+//! A handle on a root directory, and the entries below it.
 
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,12 +9,12 @@ use rustix::fs::{self, AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::labels::{Labels, Like};
-use super::path::{Last, Location, Place, resolve};
+use super::path::{LastComponent, Location, PathScope, resolve};
 use super::{Error, Result};
 
 /// A root directory, the live system's or a deployment's.
 ///
-/// Below `/var` a deployment shows what is booted into it: the state root's `var`, given at opening.
+/// A deployment's `/var` is the state root's `var`, given at opening.
 #[derive(Debug)]
 pub struct Root {
     tree: OwnedFd,
@@ -55,7 +55,7 @@ pub enum Found {
 }
 
 impl Root {
-    /// Opens the root `tree`, with `var` in the place of its `/var` where that is elsewhere.
+    /// Opens the root `tree`, with `var` as its `/var` if that is another directory.
     ///
     /// # Errors
     /// [`Error::Read`] where a directory cannot be opened.
@@ -68,14 +68,15 @@ impl Root {
         })
     }
 
-    /// The same root, with labels for what is written below it.
+    /// The same root, with labels for files written below it.
     #[must_use]
     pub fn with_labels(mut self, labels: Option<Box<dyn Labels>>) -> Self {
         self.labels = labels;
         self
     }
 
-    /// The same root, whose new files are labelled as the one at `path` is. Where that has no label, the kernel's default stands.
+    /// The same root, whose new files get the label of the file at `path`, or the kernel's default
+    /// label if that has none.
     ///
     /// # Errors
     /// Those of [`Self::locate`], and [`Error::Read`].
@@ -84,34 +85,35 @@ impl Root {
         Ok(self.with_labels(like.map(|like| Box::new(like) as Box<dyn Labels>)))
     }
 
-    /// Where it was opened.
+    /// The path at which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where `path` really lies: the links of its parents are followed below this root.
+    /// The location of `path`: links of its parents are followed below this root.
     ///
     /// # Errors
-    /// [`Error::Path`] for a path that may not be used, [`Error::Read`] where a parent cannot be
-    /// looked at.
+    /// [`Error::Path`] for a path that is not allowed, [`Error::Read`] if a parent cannot be read.
     pub fn locate(&self, path: &str) -> Result<Location> {
-        resolve(path, Last::Kept, |parent| self.read_link(parent))
+        resolve(path, LastComponent::Kept, |parent| self.read_link(parent))
     }
 
-    /// Whether `path` is in a tree that is not below this root: a deployment's `/var` is the stateroot's.
+    /// Whether `path` is outside this root's tree: a deployment's `/var` is the state root's.
     ///
     /// # Errors
     /// Those of [`Self::locate`].
     pub fn is_elsewhere(&self, path: &str) -> Result<bool> {
-        Ok(self.var.is_some() && self.locate(path)?.place() == Place::Shared)
+        Ok(self.var.is_some() && self.locate(path)?.scope() == PathScope::Shared)
     }
 
-    /// Where `path` leads, a link at the path itself followed too.
+    /// The location of `path`, with a link at the path itself followed too.
     ///
     /// # Errors
     /// Those of [`Self::locate`].
     pub fn follow(&self, path: &str) -> Result<Location> {
-        resolve(path, Last::Followed, |parent| self.read_link(parent))
+        resolve(path, LastComponent::Followed, |parent| {
+            self.read_link(parent)
+        })
     }
 
     /// What is at a location. A file's content is read whole.
@@ -130,8 +132,8 @@ impl Root {
         self.look(&self.locate(path)?)
     }
 
-    /// A file's content, following a link at the path itself too, below this root; none where no
-    /// regular file is there.
+    /// A file's content, following a link at the path itself too, below this root; `None` if it is
+    /// no regular file.
     ///
     /// # Errors
     /// Those of [`Self::look_at`].
@@ -142,7 +144,7 @@ impl Root {
         })
     }
 
-    /// Names in a directory, sorted; empty where there is none.
+    /// Names in a directory, sorted; empty for a missing directory.
     ///
     /// # Errors
     /// [`Error::Read`].
@@ -165,7 +167,7 @@ impl Root {
         Ok(names)
     }
 
-    /// Brings all that was written below this root to disk.
+    /// Syncs the file systems of this root to disk.
     ///
     /// # Errors
     /// [`Error::Write`].
@@ -180,7 +182,7 @@ impl Root {
             .map_or(Ok(()), |var| fs::syncfs(var).map_err(write))
     }
 
-    /// The handle and the relative path under which system calls reach `path` (absolute and clean).
+    /// The handle and the relative path of `path` (absolute and clean), for system calls.
     fn anchor<'a>(&'a self, path: &'a str) -> (BorrowedFd<'a>, &'a str) {
         let relative = path.strip_prefix('/').unwrap_or(path);
         let below_var = relative.strip_prefix("var").and_then(|rest| {
@@ -197,8 +199,8 @@ impl Root {
         }
     }
 
-    /// Opens below the root without following any link: the path is resolved already, and a link
-    /// that turned up since is an error, not a way out.
+    /// Opens below the root without following links: the path is resolved already, and a link that
+    /// appeared since is an error.
     pub(crate) fn open_at(
         &self,
         path: &str,

@@ -6,30 +6,30 @@ use node_update::plan::Mode;
 use rustix::fs::{self, OFlags, XattrFlags};
 use rustix::io::Errno;
 
-use super::path::{Location, Place};
+use super::path::{Location, PathScope};
 use super::root::{Found, Root};
 use super::write::{Content, LABEL};
 use super::{Error, Result};
 
 impl Root {
-    /// Where the OS ships its version of a location; none for what lies outside `/etc`.
+    /// The path of the OS's version of a location; `None` outside `/etc`.
     ///
     /// # Errors
     /// Those of [`Self::locate`].
     pub fn shipped(&self, at: &Location) -> Result<Option<Location>> {
-        if at.place() != Place::Deployment {
+        if at.scope() != PathScope::Deployment {
             return Ok(None);
         }
-        // Below `/usr` nothing is resolved: links of `/etc` may differ from those of the OS.
+        // Links below `/usr` are not resolved: those of `/etc` may differ from those of the OS.
         Ok(Some(self.locate("/usr")?.below(at.relative())))
     }
 
-    /// Gives a location back to the OS: its shipped version (bytes, mode, owner, attributes), or
-    /// nothing where none is shipped. Directories that only we have use of, empty and unknown to
-    /// the OS, go too.
+    /// Releases a location to the OS: restores the shipped version (bytes, mode, owner,
+    /// attributes), or removes the file if none is shipped. Empty parents that the OS does not ship
+    /// are removed too.
     ///
     /// # Errors
-    /// Those of looking and writing; a shipped directory or device is left alone.
+    /// Those of reading and writing; a shipped directory or device is left unchanged.
     pub fn release(&self, at: &Location) -> Result<()> {
         let Some(shipped) = self.shipped(at)? else {
             return self.remove(at);
@@ -66,11 +66,11 @@ impl Root {
         }
     }
 
-    /// Parents of a location that nobody misses once empty, innermost first: of plain mode and
-    /// owner, so that making them again is the same, and not shipped by the OS.
+    /// Parents of a location that may be removed once empty, innermost first: not shipped by the
+    /// OS, and of default mode and owner, so that they can be made again.
     ///
     /// # Errors
-    /// Those of looking.
+    /// Those of reading.
     pub fn disposable_parents(&self, at: &Location) -> Result<Vec<Location>> {
         let plain = Found::Directory {
             mode: Mode(0o755),
@@ -80,7 +80,7 @@ impl Root {
         let mut disposable = Vec::new();
         let mut parent = at.parent();
         while let Some(directory) = parent {
-            if directory.place() != Place::Deployment || directory.as_str() == "/etc" {
+            if directory.scope() != PathScope::Deployment || directory.as_str() == "/etc" {
                 break;
             }
             let Some(shipped) = self.shipped(&directory)? else {
@@ -95,7 +95,7 @@ impl Root {
         Ok(disposable)
     }
 
-    /// Copies extended attributes that the new file does not have already (its label is ours).
+    /// Copies extended attributes that the new file does not have, except the label.
     fn copy_attributes(&self, from: &Location, to: &Location) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
         let source = self.open_at(from.as_str(), flags, fs::Mode::empty());

@@ -69,8 +69,8 @@ fn a_file_below_home_goes_to_the_state_root() {
     let (dir, root) = deployment();
     let at = root.locate("/home/core/.profile").unwrap();
     assert_eq!(
-        (at.as_str(), at.place()),
-        ("/var/home/core/.profile", Place::Shared)
+        (at.as_str(), at.scope()),
+        ("/var/home/core/.profile", PathScope::Shared)
     );
     root.replace(&at, content(b"x", 0o600)).unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Putting things in place below a root, and taking them away.
+//! Writes and removes entries below a root.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +11,7 @@ use super::path::Location;
 use super::root::{Found, Root};
 use super::{Error, Result};
 
-/// Mode of directories that a configuration's files bring along; the original's.
+/// Mode of parents made for a configuration's files, as in OpenShift's MCO.
 const PARENT_MODE: Mode = Mode(0o755);
 
 /// Longest file name Linux allows, in bytes.
@@ -31,11 +31,11 @@ pub struct Content<'a> {
 }
 
 impl Root {
-    /// Puts a regular file in place of whatever is there; a directory in its place is an error.
-    /// Its parents are made where they lack. Nothing is touched where the file already is as asked.
+    /// Writes a regular file, replacing a file or link, and makes missing parents. Changes nothing
+    /// if the file has this content, mode and owner already.
     ///
     /// # Errors
-    /// [`Error::Write`], and those of looking.
+    /// [`Error::Write`], also if a directory is at the location, and those of reading.
     pub fn replace(&self, at: &Location, content: Content<'_>) -> Result<()> {
         if self.holds(at, content)? {
             return self.discard_temporary(at);
@@ -43,7 +43,7 @@ impl Root {
         self.make_parents(at)?;
         self.put(at, |directory, temporary| {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            // Nobody else may read the bytes before the owner and the mode are right.
+            // Other users may not read the bytes before owner and mode are set.
             let file = fs::openat(directory, temporary, flags, fs::Mode::from(0o600))?;
             write_all(&file, content.bytes)?;
             fs::fchown(
@@ -58,10 +58,10 @@ impl Root {
         })
     }
 
-    /// Puts a symbolic link in place of whatever is there; a directory in its place is an error.
+    /// Makes a symbolic link, replacing a file or link.
     ///
     /// # Errors
-    /// [`Error::Write`], and those of looking.
+    /// [`Error::Write`], also if a directory is at the location, and those of reading.
     pub fn symlink(&self, at: &Location, target: &str) -> Result<()> {
         if self.look(at)? == Found::Link(target.to_owned()) {
             return self.discard_temporary(at);
@@ -73,10 +73,10 @@ impl Root {
         })
     }
 
-    /// Makes a directory with this mode and owner, or gives them to the one that is there.
+    /// Makes a directory with this mode and owner, or sets them on an existing one.
     ///
     /// # Errors
-    /// [`Error::Write`]; something else at the path is one.
+    /// [`Error::Write`], also if another entry is at the location.
     pub fn make_directory(&self, at: &Location, mode: Mode, uid: u32, gid: u32) -> Result<()> {
         if self.look(at)? == (Found::Directory { mode, uid, gid }) {
             return Ok(());
@@ -86,16 +86,16 @@ impl Root {
             .map_err(|source| write_error(at, source))
     }
 
-    /// Removes a file or link; nothing there is no error.
+    /// Removes a file or link, if it exists.
     ///
     /// # Errors
-    /// [`Error::Remove`]; a directory at the path is one.
+    /// [`Error::Remove`], also if a directory is at the location.
     pub fn remove(&self, at: &Location) -> Result<()> {
         self.unlink(at, AtFlags::empty())?;
         self.discard_temporary(at)
     }
 
-    /// Removes a directory if it is empty; says whether it is gone.
+    /// Removes a directory if it is empty; returns whether it no longer exists.
     ///
     /// # Errors
     /// [`Error::Remove`].
@@ -115,10 +115,10 @@ impl Root {
         }
     }
 
-    /// The parents of a location that are not there, outermost first.
+    /// The missing parents of a location, outermost first.
     ///
     /// # Errors
-    /// Those of looking.
+    /// Those of reading.
     pub fn missing_parents(&self, at: &Location) -> Result<Vec<Location>> {
         let mut missing = Vec::new();
         let mut parent = at.parent();
@@ -156,8 +156,8 @@ impl Root {
         Ok(())
     }
 
-    /// Makes a directory under a temporary name and renames it: nobody ever sees it with another mode or
-    /// owner. One that is there is given them.
+    /// Makes a directory under a temporary name and renames it, so that it never has another mode
+    /// or owner under its own name. Sets both on an existing directory.
     fn make_one(&self, at: &Location, mode: Mode, uid: u32, gid: u32) -> io::Result<()> {
         let (parent, name) = at.split();
         let parent = self.open_directory_at(parent)?;
@@ -173,7 +173,7 @@ impl Root {
         if self.look(at).map_err(io::Error::other)? == Found::Nothing {
             let temporary = temporary_name(name);
             match fs::mkdirat(&parent, &temporary, fs::Mode::from(0o700)) {
-                // One left by a killed run is as good.
+                // A killed run may have left it.
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -185,7 +185,7 @@ impl Root {
         Ok(fs::fsync(&parent)?)
     }
 
-    /// Makes something under the temporary name of `at`, then renames it there and syncs.
+    /// Makes an entry under the temporary name of `at`, renames it to `at` and syncs.
     fn put(
         &self,
         at: &Location,
@@ -193,7 +193,7 @@ impl Root {
     ) -> Result<()> {
         let (directory, name) = at.split();
         let temporary = temporary_name(name);
-        // One left by a killed run.
+        // A killed run may have left one.
         self.discard_temporary(at)?;
         let put = || -> io::Result<()> {
             let directory = self.open_directory_at(directory)?;
@@ -208,7 +208,7 @@ impl Root {
         put().map_err(|source| write_error(at, source))
     }
 
-    /// Removes what a killed run left beside a location: a file, a link, or a directory still empty.
+    /// Removes the temporary entry that a killed run left: a file, a link, or an empty directory.
     fn discard_temporary(&self, at: &Location) -> Result<()> {
         let beside = at.beside(&temporary_name(at.split().1));
         match self.unlink(&beside, AtFlags::empty()) {
@@ -253,7 +253,8 @@ impl Root {
         )?)
     }
 
-    /// A link cannot be opened for its attributes, so its path below the directory's handle is used.
+    /// A link cannot be opened for its attributes, so its path below the directory's handle is
+    /// used.
     fn label_link(&self, directory: &OwnedFd, name: &str, at: &Location) -> io::Result<()> {
         use std::os::fd::AsRawFd as _;
         let Some(label) = self.find_label(at, LINK_TYPE | 0o777)? else {
@@ -281,17 +282,17 @@ impl Root {
     }
 }
 
-/// Where SELinux keeps a label.
+/// The extended attribute of an SELinux label.
 pub(super) const LABEL: &str = "security.selinux";
 
-/// `S_IFMT`, `S_IFREG`, `S_IFDIR` and `S_IFLNK`: a label depends on what is labelled.
+/// `S_IFMT`, `S_IFREG`, `S_IFDIR` and `S_IFLNK`: a label depends on the type of the entry.
 pub(super) const KIND: u32 = 0o170_000;
 pub(super) const FILE_TYPE: u32 = 0o100_000;
 const DIRECTORY_TYPE: u32 = 0o040_000;
 const LINK_TYPE: u32 = 0o120_000;
 
-/// The name beside `name` under which its successor is made. Always the same one, so that what a
-/// killed run left is found again; hidden, so that nobody who reads a directory of drop-ins takes it.
+/// The temporary name of the successor of `name`. It is always the same, so that leftovers of a
+/// killed run are found; and hidden, so that readers of a drop-in directory ignore it.
 fn temporary_name(name: &str) -> String {
     let plain = format!(".{name}.slipway-new");
     if plain.len() <= NAME_MAX {

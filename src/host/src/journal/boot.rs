@@ -1,28 +1,28 @@
-//! What a boot means for the attempt that was under way.
+//! Decides what a boot means for the attempt under way.
 
 use node_update::plan::Route;
 
-use super::{DeploymentId, Journal, Moment, Stage};
+use super::{DeploymentId, Journal, JournalStage, Moment};
 
-/// Boots that a target gets to be proved in. A host that goes down by itself before its checks hold
-/// is given up after as many; one power cut or kernel crash alone says nothing about the target.
-pub const UNPROVEN_BOOTS_MAX: u32 = 3;
+/// Boots in which a target can be verified. After as many boots without verification the host rolls
+/// back; one power cut or kernel crash alone is no failure of the target.
+pub const UNVERIFIED_BOOTS_MAX: u32 = 3;
 
-/// What is to be done at a boot.
+/// What the guard does at a boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AtBoot {
-    /// There was no boot since the journal was written, or the target is left as it is.
+    /// Nothing: the host did not reboot since the journal was written, or the target stays.
     Leave,
-    /// The target is booted: finish it and have it proved.
+    /// The target is booted: finish it and verify it.
     Finish,
-    /// The target is booted and must not stay.
+    /// The target is booted and must not stay: roll back.
     RollBack {
         /// Why.
         cause: String,
     },
-    /// The origin is booted: undo what lies outside of deployments.
+    /// The origin is booted: undo the changes outside of deployments.
     Undo,
-    /// Neither is booted: take the host as it is.
+    /// Neither is booted: adopt the booted deployment.
     Adopt,
 }
 
@@ -31,24 +31,29 @@ pub fn at_boot(journal: &Journal, booted: &DeploymentId, moment: &Moment) -> AtB
     let same_boot = journal.boot_id == moment.boot_id;
     let is_target = journal.target.as_ref() == Some(booted);
     match &journal.stage {
-        Stage::Applying | Stage::Switching | Stage::Switched if same_boot => AtBoot::Leave,
-        // Taken back before any reboot, by somebody who is at it. In the target, one who was is gone.
-        Stage::RollingBack { .. } if same_boot && !is_target => AtBoot::Leave,
+        JournalStage::Applying | JournalStage::Switching | JournalStage::Switched if same_boot => {
+            AtBoot::Leave
+        }
+        // Another program reverts it before any reboot. In the target, that program is gone.
+        JournalStage::RollingBack { .. } if same_boot && !is_target => AtBoot::Leave,
         _ if *booted == journal.origin => AtBoot::Undo,
         _ if !is_target || journal.plan.route == Route::Live => AtBoot::Adopt,
-        Stage::RollingBack { cause } => AtBoot::RollBack {
+        JournalStage::RollingBack { cause } => AtBoot::RollBack {
             cause: cause.clone(),
         },
-        Stage::Failed { .. } => AtBoot::Leave,
-        Stage::Booted if same_boot => AtBoot::Finish,
-        Stage::Applying | Stage::Switching | Stage::Switched | Stage::Booted => {
-            if journal.boots < UNPROVEN_BOOTS_MAX {
+        JournalStage::Failed { .. } => AtBoot::Leave,
+        JournalStage::Booted if same_boot => AtBoot::Finish,
+        JournalStage::Applying
+        | JournalStage::Switching
+        | JournalStage::Switched
+        | JournalStage::Booted => {
+            if journal.boots < UNVERIFIED_BOOTS_MAX {
                 AtBoot::Finish
             } else if journal.stay {
                 AtBoot::Leave
             } else {
                 AtBoot::RollBack {
-                    cause: format!("booted {} times without being proved", journal.boots),
+                    cause: format!("booted {} times without being verified", journal.boots),
                 }
             }
         }
@@ -65,31 +70,31 @@ mod tests {
     }
 
     #[test]
-    fn every_stage_and_deployment_has_its_answer() {
-        let failed = || Stage::Failed { cause: cause() };
-        let back = || Stage::RollingBack { cause: cause() };
+    fn every_stage_and_booted_deployment_has_an_action() {
+        let failed = || JournalStage::Failed { cause: cause() };
+        let back = || JournalStage::RollingBack { cause: cause() };
         let roll_back = || AtBoot::RollBack { cause: cause() };
         for (stage, booted, next_boot, answer) in [
-            (Stage::Applying, "origin", false, AtBoot::Leave),
-            (Stage::Switching, "origin", false, AtBoot::Leave),
-            (Stage::Switched, "origin", false, AtBoot::Leave),
-            (Stage::Applying, "origin", true, AtBoot::Undo),
-            (Stage::Switching, "origin", true, AtBoot::Undo),
-            (Stage::Switched, "origin", true, AtBoot::Undo),
-            (Stage::Booted, "origin", true, AtBoot::Undo),
+            (JournalStage::Applying, "origin", false, AtBoot::Leave),
+            (JournalStage::Switching, "origin", false, AtBoot::Leave),
+            (JournalStage::Switched, "origin", false, AtBoot::Leave),
+            (JournalStage::Applying, "origin", true, AtBoot::Undo),
+            (JournalStage::Switching, "origin", true, AtBoot::Undo),
+            (JournalStage::Switched, "origin", true, AtBoot::Undo),
+            (JournalStage::Booted, "origin", true, AtBoot::Undo),
             (back(), "origin", true, AtBoot::Undo),
             (failed(), "origin", true, AtBoot::Undo),
-            (Stage::Switching, "target", true, AtBoot::Finish),
-            (Stage::Switched, "target", true, AtBoot::Finish),
-            (Stage::Booted, "target", false, AtBoot::Finish),
-            (Stage::Booted, "target", true, AtBoot::Finish),
+            (JournalStage::Switching, "target", true, AtBoot::Finish),
+            (JournalStage::Switched, "target", true, AtBoot::Finish),
+            (JournalStage::Booted, "target", false, AtBoot::Finish),
+            (JournalStage::Booted, "target", true, AtBoot::Finish),
             (back(), "origin", false, AtBoot::Leave),
             (back(), "target", false, roll_back()),
             (back(), "target", true, roll_back()),
             (failed(), "target", true, AtBoot::Leave),
-            (Stage::Applying, "other", true, AtBoot::Adopt),
-            (Stage::Switched, "other", true, AtBoot::Adopt),
-            (Stage::Booted, "other", true, AtBoot::Adopt),
+            (JournalStage::Applying, "other", true, AtBoot::Adopt),
+            (JournalStage::Switched, "other", true, AtBoot::Adopt),
+            (JournalStage::Booted, "other", true, AtBoot::Adopt),
             (back(), "other", true, AtBoot::Adopt),
         ] {
             let journal = journal(stage.clone());
@@ -103,9 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_does_not_get_proved_is_given_up() {
-        let mut journal = journal(Stage::Booted);
-        journal.boots = UNPROVEN_BOOTS_MAX;
+    fn a_target_that_is_never_verified_is_rolled_back() {
+        let mut journal = journal(JournalStage::Booted);
+        journal.boots = UNVERIFIED_BOOTS_MAX;
         let moment = moment("next");
         let answer = at_boot(&journal, &id("target"), &moment);
         assert!(matches!(answer, AtBoot::RollBack { .. }));
@@ -114,8 +119,8 @@ mod tests {
     }
 
     #[test]
-    fn a_live_change_cut_by_a_boot_is_undone() {
-        let mut journal = journal(Stage::Applying);
+    fn a_live_update_interrupted_by_a_boot_is_undone() {
+        let mut journal = journal(JournalStage::Applying);
         journal.plan.route = Route::Live;
         assert_eq!(
             at_boot(&journal, &id("origin"), &moment("next")),

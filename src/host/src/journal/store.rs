@@ -1,4 +1,4 @@
-//! The journal and its companions on disk, `/var/lib/slipway`.
+//! The journal and its companion files on disk, `/var/lib/slipway`.
 
 mod plans;
 
@@ -13,25 +13,25 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Held, Journal, Last, SCHEMA};
+use super::{HeldTarget, Journal, LastAttempt, SCHEMA};
 use crate::files::{self, Content, Found, Location, Root};
 
-/// What went wrong with what is stored.
+/// Why a stored file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read or written.
     #[error(transparent)]
     Files(#[from] files::Error),
-    /// A file's content is not what it should be.
+    /// A file is no valid JSON of its form.
     #[error("cannot understand {path}")]
     Parse {
         /// Its path.
         path: String,
-        /// What is wrong with it.
+        /// The fault.
         #[source]
         source: serde_json::Error,
     },
-    /// A file is of another version.
+    /// A file has another version.
     #[error("{path} is of version {found}, this program knows {SCHEMA}")]
     Schema {
         /// Its path.
@@ -39,18 +39,18 @@ pub enum Error {
         /// Its version.
         found: u64,
     },
-    /// A plan lacks something, or something of it is not what its digest says.
+    /// A plan is incomplete, or a blob of it does not match its digest.
     #[error("{path} {why}")]
     Damaged {
-        /// What is damaged.
+        /// The damaged file.
         path: String,
-        /// How.
+        /// The damage.
         why: &'static str,
     },
-    /// Somebody else is at work on this host.
+    /// Another program holds the host's lock.
     #[error("another program holds {path}")]
     Locked {
-        /// The lock.
+        /// The lock file.
         path: String,
     },
 }
@@ -63,32 +63,32 @@ const LAST: &str = "/var/lib/slipway/last.json";
 const HELD: &str = "/var/lib/slipway/held.json";
 const LOCK: &str = "/var/lib/slipway/lock";
 
-/// How often a held lock is tried again.
+/// Pause between attempts to take a held lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What is stored on a host, below its live root.
+/// The stored files of a host, below its live root.
 #[derive(Debug)]
-pub struct Store<'a> {
+pub struct JournalStore<'a> {
     root: &'a Root,
 }
 
-/// The right to act on a host, until dropped.
+/// The lock of a host, released when dropped.
 #[derive(Debug)]
 pub struct Lock {
-    // The kernel gives the lock back when the last handle is closed.
+    // The kernel releases the lock when the last handle is closed.
     _file: OwnedFd,
 }
 
-impl<'a> Store<'a> {
-    /// The store of the host whose live root this is.
+impl<'a> JournalStore<'a> {
+    /// The store of the host whose live root is `root`.
     pub fn new(root: &'a Root) -> Self {
         Self { root }
     }
 
-    /// Takes the one lock of all that acts on this host.
+    /// Takes the lock that every program takes before it changes this host.
     ///
     /// # Errors
-    /// [`Error::Locked`] where somebody else still holds it after `patience`.
+    /// [`Error::Locked`] if another program still holds it after `patience`.
     pub fn lock(&self, patience: Duration) -> Result<Lock> {
         let at = self.root.locate(LOCK)?;
         self.private_parents(&at)?;
@@ -120,7 +120,7 @@ impl<'a> Store<'a> {
         self.load(JOURNAL)
     }
 
-    /// Stores how far the attempt came.
+    /// Stores the journal of the attempt under way.
     ///
     /// # Errors
     /// [`Error::Files`].
@@ -132,27 +132,27 @@ impl<'a> Store<'a> {
     ///
     /// # Errors
     /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
-    pub fn last(&self) -> Result<Option<Last>> {
+    pub fn last(&self) -> Result<Option<LastAttempt>> {
         self.load(LAST)
     }
 
-    /// The target that is not to be tried again.
+    /// The held target.
     ///
     /// # Errors
     /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
-    pub fn held(&self) -> Result<Option<Held>> {
+    pub fn held(&self) -> Result<Option<HeldTarget>> {
         self.load(HELD)
     }
 
-    /// Remembers a target that failed.
+    /// Holds a target that failed.
     ///
     /// # Errors
     /// [`Error::Files`].
-    pub fn put_held(&self, held: &Held) -> Result<()> {
+    pub fn put_held(&self, held: &HeldTarget) -> Result<()> {
         self.save(HELD, held)
     }
 
-    /// Forgets the target that failed.
+    /// Releases the held target.
     ///
     /// # Errors
     /// [`Error::Files`].
@@ -160,23 +160,24 @@ impl<'a> Store<'a> {
         Ok(self.root.remove(&self.root.locate(HELD)?)?)
     }
 
-    /// Ends an attempt: its outcome is stored first, so that a run killed in between ends it again
-    /// with the same words; then the plan goes, and last the journal, which alone brings that run.
+    /// Ends an attempt: stores its outcome, then removes the plan, last the journal. A run killed
+    /// in between leaves the journal, and the next run ends the attempt again with the same
+    /// outcome.
     ///
     /// # Errors
     /// [`Error::Files`].
-    pub fn close(&self, last: &Last) -> Result<()> {
+    pub fn close(&self, last: &LastAttempt) -> Result<()> {
         self.save(LAST, last)?;
         self.discard_plan(&last.attempt)?;
         Ok(self.root.remove(&self.root.locate(JOURNAL)?)?)
     }
 
-    /// The attempt under way, unless it ended and only its journal was not removed any more, which
-    /// is done now.
+    /// The attempt under way. If the attempt ended and only its journal was not removed, removes
+    /// the journal and returns `None`.
     ///
     /// # Errors
     /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
-    pub fn settle(&self) -> Result<Option<Journal>> {
+    pub fn journal_under_way(&self) -> Result<Option<Journal>> {
         let Some(journal) = self.journal()? else {
             return Ok(None);
         };
@@ -217,8 +218,8 @@ impl<'a> Store<'a> {
         )?)
     }
 
-    /// Makes what lacks of the directories from ours down to a file, for root's eyes only: plans
-    /// hold secrets.
+    /// Makes the missing directories from `/var/lib/slipway` down to a file, readable by root only:
+    /// plans hold secrets.
     fn private_parents(&self, at: &Location) -> Result<()> {
         let ours = self.root.locate(DIRECTORY)?;
         self.root.make_directory(&ours, Mode(0o700), 0, 0)?;
@@ -237,7 +238,7 @@ fn parse<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T> {
         source,
     };
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(error)?;
-    // The version is looked at before the rest, which another version may have in another form.
+    // The version is read before the rest, which another version may have in another form.
     match value.get("schema").and_then(serde_json::Value::as_u64) {
         Some(found) if found != u64::from(SCHEMA) => Err(Error::Schema {
             path: path.to_owned(),

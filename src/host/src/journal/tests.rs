@@ -60,7 +60,7 @@ pub(crate) fn bundle(route: Route, actions: Vec<(Action, Option<&[u8]>)>) -> Bun
     Bundle { plan, blobs }
 }
 
-pub(crate) fn journal(stage: Stage) -> Journal {
+pub(crate) fn journal(stage: JournalStage) -> Journal {
     let plan = bundle(Route::Reboot, Vec::new()).plan;
     let mut journal =
         Journal::open(plan, id("origin"), false, &moment("first")).at(stage, &moment("first"));
@@ -86,16 +86,16 @@ fn host() -> (tempfile::TempDir, Root) {
 }
 
 #[test]
-fn what_is_stored_is_for_roots_eyes_only() {
+fn stored_files_are_readable_by_root_only() {
     let (dir, root) = host();
-    let store = Store::new(&root);
+    let store = JournalStore::new(&root);
     store
         .put_plan(&bundle(
             Route::Live,
             vec![(write_file("/etc/a", b"a"), Some(b"a"))],
         ))
         .unwrap();
-    store.put_journal(&journal(Stage::Applying)).unwrap();
+    store.put_journal(&journal(JournalStage::Applying)).unwrap();
     let mode = |path: &str| {
         std::fs::metadata(dir.path().join(path))
             .unwrap()
@@ -110,9 +110,9 @@ fn what_is_stored_is_for_roots_eyes_only() {
 }
 
 #[test]
-fn a_plan_comes_back_whole_or_not_at_all() {
+fn a_damaged_plan_is_not_read() {
     let (dir, root) = host();
-    let store = Store::new(&root);
+    let store = JournalStore::new(&root);
     let bundle = bundle(Route::Live, vec![(write_file("/etc/a", b"a"), Some(b"a"))]);
     store.put_plan(&bundle).unwrap();
     let directory = "/var/lib/slipway/plans/attempt-1";
@@ -133,7 +133,7 @@ fn a_plan_comes_back_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_plan_of_another_version_is_refused_whatever_else_is_in_it() {
+fn a_journal_of_another_version_is_refused_whatever_its_fields() {
     let (_dir, root) = host();
     let at = root.locate("/var/lib/slipway/journal.json").unwrap();
     let text = br#"{"schema": 2, "stage": "of another kind"}"#;
@@ -145,16 +145,16 @@ fn a_plan_of_another_version_is_refused_whatever_else_is_in_it() {
     };
     root.replace(&at, content).unwrap();
     assert!(matches!(
-        Store::new(&root).journal(),
+        JournalStore::new(&root).journal(),
         Err(Error::Schema { found: 2, .. })
     ));
 }
 
 #[test]
-fn an_attempts_name_leads_nowhere_else() {
+fn an_attempts_name_cannot_leave_the_directory_of_plans() {
     for name in ["", "..", "a/b", "A", "a b"] {
         assert!(
-            Store::plan_directory(&Attempt(name.to_owned())).is_err(),
+            JournalStore::plan_directory(&Attempt(name.to_owned())).is_err(),
             "{name:?}"
         );
     }
@@ -163,16 +163,16 @@ fn an_attempts_name_leads_nowhere_else() {
 #[test]
 fn an_ended_attempt_leaves_only_its_outcome() {
     let (dir, root) = host();
-    let store = Store::new(&root);
+    let store = JournalStore::new(&root);
     store
         .put_plan(&bundle(
             Route::Live,
             vec![(write_file("/etc/a", b"a"), Some(b"a"))],
         ))
         .unwrap();
-    let journal = journal(Stage::Booted);
+    let journal = journal(JournalStage::Booted);
     store.put_journal(&journal).unwrap();
-    let last = journal.end(Outcome::Proved, None, &moment("second"));
+    let last = journal.end(AttemptOutcome::Verified, None, &moment("second"));
     store.close(&last).unwrap();
     assert_eq!(store.journal().unwrap(), None);
     assert_eq!(store.last().unwrap().as_ref(), Some(&last));
@@ -187,17 +187,63 @@ fn an_ended_attempt_leaves_only_its_outcome() {
     assert!(!dir.path().join("var/lib/slipway/plans/attempt-1").exists());
     store.put_journal(&journal).unwrap();
     assert_eq!(
-        store.settle().unwrap(),
+        store.journal_under_way().unwrap(),
         None,
         "killed before the journal was removed"
     );
     assert_eq!(store.journal().unwrap(), None);
 }
 
+/// Other programs and the next version of this one read these words.
 #[test]
-fn the_lock_is_for_one() {
+fn outcomes_and_stages_are_stored_by_these_words() {
+    for (outcome, word) in [
+        (AttemptOutcome::Verified, "proved"),
+        (AttemptOutcome::RolledBack, "rolled-back"),
+        (AttemptOutcome::Undone, "undone"),
+        (AttemptOutcome::Adopted, "adopted"),
+    ] {
+        assert_eq!(serde_json::to_value(outcome).unwrap(), word);
+        assert_eq!(
+            serde_json::from_value::<AttemptOutcome>(word.into()).unwrap(),
+            outcome
+        );
+    }
+    let cause = || "checks failed".to_owned();
+    for (stage, word) in [
+        (JournalStage::Applying, "applying"),
+        (JournalStage::Switching, "switching"),
+        (JournalStage::Switched, "switched"),
+        (JournalStage::Booted, "booted"),
+        (JournalStage::RollingBack { cause: cause() }, "rolling-back"),
+        (JournalStage::Failed { cause: cause() }, "failed"),
+    ] {
+        let stored = serde_json::to_value(journal(stage)).unwrap();
+        assert_eq!(stored["stage"], word);
+    }
+}
+
+#[test]
+fn a_held_target_is_stored_in_this_form() {
+    let held = HeldTarget {
+        schema: SCHEMA,
+        target: target("rendered-a"),
+        cause: "checks failed".to_owned(),
+        since: Timestamp::UNIX_EPOCH,
+    };
+    let stored = serde_json::json!({
+        "schema": 1,
+        "config": "rendered-a",
+        "cause": "checks failed",
+        "since": "1970-01-01T00:00:00Z",
+    });
+    assert_eq!(serde_json::to_value(held).unwrap(), stored);
+}
+
+#[test]
+fn one_holder_at_a_time_has_the_lock() {
     let (_dir, root) = host();
-    let store = Store::new(&root);
+    let store = JournalStore::new(&root);
     let held = store.lock(Duration::ZERO).unwrap();
     assert!(matches!(
         store.lock(Duration::ZERO),
@@ -207,23 +253,23 @@ fn the_lock_is_for_one() {
     drop(store.lock(Duration::ZERO).unwrap());
 }
 
-fn stages() -> impl Strategy<Value = Stage> {
+fn stages() -> impl Strategy<Value = JournalStage> {
     prop_oneof![
-        Just(Stage::Applying),
-        Just(Stage::Switching),
-        Just(Stage::Switched),
-        Just(Stage::Booted),
-        ".*".prop_map(|cause| Stage::RollingBack { cause }),
-        ".*".prop_map(|cause| Stage::Failed { cause }),
+        Just(JournalStage::Applying),
+        Just(JournalStage::Switching),
+        Just(JournalStage::Switched),
+        Just(JournalStage::Booted),
+        ".*".prop_map(|cause| JournalStage::RollingBack { cause }),
+        ".*".prop_map(|cause| JournalStage::Failed { cause }),
     ]
 }
 
 proptest! {
-    /// Printing and parsing give back the same.
+    /// A stored journal is read as it was written.
     #[test]
-    fn a_journal_comes_back_as_it_was_stored(stage in stages(), boots: u32, stay: bool, path in "/[a-z]{1,8}") {
+    fn a_journal_is_read_as_it_was_stored(stage in stages(), boots: u32, stay: bool, path in "/[a-z]{1,8}") {
         let (_dir, root) = host();
-        let store = Store::new(&root);
+        let store = JournalStore::new(&root);
         let mut journal = journal(stage);
         journal.boots = boots;
         journal.stay = stay;
@@ -232,9 +278,9 @@ proptest! {
         prop_assert_eq!(store.journal().unwrap(), Some(journal));
     }
 
-    /// Whatever the stage, a boot of the origin is never taken for the target, nor the other way.
+    /// At every stage, a boot of the origin is never judged as one of the target, or the reverse.
     #[test]
-    fn a_boot_is_judged_by_what_is_booted(stage in stages(), boots in 0..9_u32, stay: bool) {
+    fn a_boot_is_judged_by_the_booted_deployment(stage in stages(), boots in 0..9_u32, stay: bool) {
         let mut journal = journal(stage);
         journal.boots = boots;
         journal.stay = stay;

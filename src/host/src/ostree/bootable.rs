@@ -1,31 +1,31 @@
-//! Whether a commit can be booted, and what of it goes to `/boot`.
+//! Checks whether a commit can be booted, and finds its files for `/boot`.
 
 use ostree_ext::gio::{self, Cancellable, FileQueryInfoFlags, FileType};
 use ostree_ext::ostree;
 use ostree_ext::prelude::*;
 
-use super::{Doing as _, Error, Result};
+use super::{Error, ErrorContext as _, Result};
 
-/// What a commit puts into `/boot`.
+/// The files of a commit for `/boot`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kernel {
-    /// Checksums of kernel and initramfs: the same for commits that share their copy in `/boot`.
+    /// Checksums of kernel and initramfs; commits with equal checksums share a copy in `/boot`.
     pub(super) checksums: Vec<String>,
-    /// Size of all of it, in bytes.
+    /// Total size, in bytes.
     pub(super) bytes: u64,
 }
 
 const MODULES: &str = "usr/lib/modules";
 const KERNEL: &str = "vmlinuz";
 
-/// Names under which an initramfs lies beside its kernel.
+/// File names of an initramfs beside its kernel.
 const INITRAMFS: &[&str] = &["initramfs.img", "initramfs"];
 
-/// Finds the kernel of a commit, or says why it cannot be booted. `image` is what it came in.
+/// Finds the kernel of a commit. [`Error::NotBootable`] names `image`, which contained the commit.
 pub(super) fn kernel(repo: &ostree::Repo, commit: &str, image: &str) -> Result<Kernel> {
     let (root, _) = repo
         .read_commit(commit, Cancellable::NONE)
-        .doing(|| format!("read commit {commit}"))?;
+        .during(|| format!("read commit {commit}"))?;
     let refuse = |why: &str| Error::NotBootable {
         image: image.to_owned(),
         why: why.to_owned(),
@@ -90,7 +90,7 @@ fn query(file: &gio::File) -> std::result::Result<gio::FileInfo, ostree_ext::gli
     file.query_info("standard::*", flags, Cancellable::NONE)
 }
 
-/// What a file is; `Unknown` where it is not there.
+/// The type of a file; `Unknown` for a missing one.
 fn kind(file: &gio::File) -> FileType {
     query(file).map_or(FileType::Unknown, |info| info.file_type())
 }
@@ -108,5 +108,5 @@ fn names(directory: &gio::File) -> Result<Vec<std::path::PathBuf>> {
         }
         Ok(names)
     };
-    listing().doing(|| format!("list {MODULES} of the commit"))
+    listing().during(|| format!("list {MODULES} of the commit"))
 }

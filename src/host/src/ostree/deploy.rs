@@ -1,4 +1,4 @@
-//! Deployments made, made first, and thrown away.
+//! Makes deployments, sets the default one, and removes others.
 
 use std::fs;
 
@@ -11,19 +11,20 @@ use tracing::warn;
 
 use super::bootable::{self, Kernel};
 use super::listing::{arguments_of, id_of};
-use super::{Deployments, Doing as _, Error, Result, origin, refs, room};
+use super::{Deployments, Error, ErrorContext as _, Result, origin, refs, room};
 use crate::execute::{self, NewDeployment, Sysroot};
 use crate::journal::DeploymentId;
 use crate::{accounts, boot_loader};
 
-/// What boot entries and a boot loader's configuration need beside kernels; a few KiB.
+/// Space for boot entries and the boot loader's configuration beside kernels; they take a few KiB.
 const ENTRIES_BYTES: u64 = 1 << 20;
 
-/// Metadata that only commits of native container images have.
+/// Metadata key that only commits of native container images have.
 const NATIVE: &str = "ostree.manifest-digest";
 
 impl Deployments {
-    /// Why a deployment of `image`, or of the booted commit, may not be made on this host now.
+    /// Reasons why a deployment of the image, or of the booted commit, cannot be made on this host
+    /// now.
     fn find_refusals(&self, deploy: &Deploy) -> Result<Vec<String>> {
         let mut reasons = Vec::new();
         let current = self.current()?;
@@ -52,14 +53,14 @@ impl Deployments {
     }
 
     fn make_deployment(&mut self, deploy: &Deploy) -> Result<NewDeployment> {
-        self.throw_away_strays()?;
+        self.remove_strays()?;
         let commit = self.commit_of(deploy)?;
         let image = deploy.image.as_deref().unwrap_or("the booted commit");
         let kernel = bootable::kernel(&self.repo(), &commit, image)?;
         self.free_boot_for(&kernel)?;
         let current = self.current()?;
         let origin = self.origin_of(deploy, &commit, &current)?;
-        // What names the deployment itself is libostree's to write.
+        // libostree itself writes the argument that names the deployment.
         let mut present = arguments_of(&current);
         present.retain(|argument| !argument.starts_with("ostree="));
         let edited = kargs::change(&present, &deploy.delete_arguments, &deploy.append_arguments);
@@ -78,24 +79,28 @@ impl Deployments {
                 Some(&options),
                 Cancellable::NONE,
             )
-            .doing(|| format!("deploy {image}"))?;
+            .during(|| format!("deploy {image}"))?;
         let root = self.root_of(&made)?;
-        let lost = accounts::find_lost(&self.root_of(&current)?, &root)?;
+        let missing_accounts = accounts::find_missing(&self.root_of(&current)?, &root)?;
         let id = id_of(&made);
         self.made = Some(made);
-        Ok(NewDeployment { id, root, lost })
+        Ok(NewDeployment {
+            id,
+            root,
+            missing_accounts,
+        })
     }
 
-    /// The new order of boot entries: the one asked for, the booted one, then what nobody but its
-    /// owner may drop.
+    /// Writes the boot entries: deployment `id`, the booted one, then pinned ones and those of
+    /// other state roots.
     fn switch_to(&mut self, id: &DeploymentId) -> Result<()> {
-        // libostree knows its booted deployment by its address, and reads the deployments anew before it writes where they changed since
-        // they were read: the cleanup after the rehearsal is such a change.
+        // libostree identifies the booted deployment by its address. Before a write it reads
+        // deployments again if they changed, as by the cleanup after a rehearsal; so they are read
+        // first here.
         self.reload()?;
         let first = self.find(id)?;
         let booted = self.current()?;
-        // References, not copies (which the type's own `clone` makes): libostree knows the booted one
-        // by its address.
+        // References, not copies (which the type's own `clone` makes), for the same reason.
         let mut order = vec![Clone::clone(&first)];
         if !first.equal(&booted) {
             order.push(Clone::clone(&booted));
@@ -116,27 +121,27 @@ impl Deployments {
     }
 
     fn write(&self, order: &[ostree::Deployment], what: &str) -> Result<()> {
-        // What is dropped is thrown away later: the node is out of service now.
+        // Dropped deployments are removed later: the node is out of service now.
         let options = SysrootWriteDeploymentsOpts {
             do_postclean: false,
         };
         self.sysroot()
             .write_deployments_with_options(order, &options, Cancellable::NONE)
-            .doing(|| what.to_owned())?;
+            .during(|| what.to_owned())?;
         self.reload()
     }
 
-    /// Throws away directories that no boot entry names. Objects stay.
-    fn throw_away_strays(&mut self) -> Result<()> {
+    /// Removes directories that no boot entry names. Objects stay.
+    fn remove_strays(&mut self) -> Result<()> {
         self.made = None;
         self.sysroot()
             .prepare_cleanup(Cancellable::NONE)
-            .doing(|| "throw away what nothing boots".to_owned())?;
-        self.throw_away_temporaries()
+            .during(|| "remove deployments that no boot entry names".to_owned())?;
+        self.remove_temporaries()
     }
 
-    /// Throws away origin files that were never renamed: libostree, cut off there, leaves them for ever.
-    fn throw_away_temporaries(&self) -> Result<()> {
+    /// Removes temporary origin files: libostree, killed before it renames one, leaves it.
+    fn remove_temporaries(&self) -> Result<()> {
         let current = self.path_of(&self.current()?);
         let directory = current.parent().unwrap_or(&current);
         let io = |source| Error::Io {
@@ -153,7 +158,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Throws away directories that no boot entry names, and objects that nothing needs.
+    /// Removes directories that no boot entry names, and unreferenced objects.
     ///
     /// # Errors
     /// [`Error::Ostree`].
@@ -161,7 +166,7 @@ impl Deployments {
         self.made = None;
         self.sysroot()
             .cleanup(Cancellable::NONE)
-            .doing(|| "throw away what nothing needs".to_owned())
+            .during(|| "remove unreferenced deployments and objects".to_owned())
     }
 
     fn commit_of(&self, deploy: &Deploy) -> Result<String> {
@@ -182,11 +187,11 @@ impl Deployments {
         let Some(image) = &deploy.image else {
             let origin = KeyFile::new();
             if let Some(booted) = current.origin() {
-                // A copy through its text: the booted deployment's own must not be changed.
+                // Copied as text: the origin of the booted deployment must not change.
                 let text = booted.to_data();
                 origin
                     .load_from_data(&text, ostree_ext::glib::KeyFileFlags::NONE)
-                    .doing(|| "read the origin".to_owned())?;
+                    .during(|| "read the origin".to_owned())?;
                 ostree::Deployment::origin_remove_transient_state(&origin);
             }
             return Ok(origin);
@@ -194,7 +199,7 @@ impl Deployments {
         let (commit_object, _) = self
             .repo()
             .load_commit(commit)
-            .doing(|| format!("read commit {commit}"))?;
+            .during(|| format!("read commit {commit}"))?;
         let metadata = VariantDict::new(Some(&commit_object.child_value(0)));
         let is_native = metadata.contains(NATIVE);
         Ok(if is_native {
@@ -204,23 +209,24 @@ impl Deployments {
         })
     }
 
-    /// Tells the boot loader how often to try what it boots first. One that cannot be told leaves a target
-    /// that dies early to people, as a boot loader does that never counts; an update goes on without.
+    /// Sets how often the boot loader tries the default deployment. After a failure the update goes
+    /// on without: an administrator has to recover a target that fails early, as with a boot loader
+    /// that does not count.
     fn set_tries(&self, tries: Option<u32>) {
         if let Err(error) = boot_loader::set_tries(&self.base(), tries) {
             warn!(
                 error = execute::chain(&error),
-                "boot loader cannot be told how often to try"
+                "cannot set how often the boot loader tries the target"
             );
         }
     }
 
-    /// Has room in `/boot` for a kernel, if need be by dropping the deployment before the booted one.
+    /// Makes room in `/boot` for a kernel, if needed by dropping previous deployments.
     fn free_boot_for(&mut self, kernel: &Kernel) -> Result<()> {
         if self.check_boot_room(kernel, 0).is_ok() {
             return Ok(());
         }
-        // Nothing is dropped where that would not be enough.
+        // If that would not be enough, nothing is dropped.
         self.check_boot_room(kernel, self.can_free_boot()?)?;
         let droppable = self.droppable()?;
         if !droppable.is_empty() {
@@ -231,7 +237,7 @@ impl Deployments {
                 .filter(|deployment| !droppable.iter().any(|other| other.equal(deployment)))
                 .collect();
             self.write(&kept, "drop the previous deployment for room in /boot")?;
-            self.throw_away_strays()?;
+            self.remove_strays()?;
         }
         self.check_boot_room(kernel, 0)
     }
@@ -251,7 +257,8 @@ impl Deployments {
         room::require("the kernel", "/boot", needed, free + freeable)
     }
 
-    /// Bytes of `/boot` that dropping would free: those of kernels that no deployment which stays has, each once.
+    /// Bytes of `/boot` that dropping deployments would free: kernels that no kept deployment has,
+    /// each counted once.
     pub(super) fn can_free_boot(&self) -> Result<u64> {
         let droppable = self.droppable()?;
         let osname = self.current()?.osname();
@@ -273,7 +280,7 @@ impl Deployments {
         Ok(bytes)
     }
 
-    /// Deployments of our state root that neither run nor are pinned.
+    /// Deployments of the booted state root that are neither booted nor pinned.
     fn droppable(&self) -> Result<Vec<ostree::Deployment>> {
         let booted = self.current()?;
         let droppable = self
@@ -330,7 +337,7 @@ impl Sysroot for Deployments {
         id: &DeploymentId,
         tries: Option<u32>,
     ) -> std::result::Result<(), execute::Error> {
-        // Before the entries: cut off in between, the host counts boots of what it boots anyway.
+        // Before the entries: interrupted in between, the host counts boots of its present default.
         self.set_tries(tries);
         Ok(self.switch_to(id)?)
     }
@@ -341,6 +348,6 @@ impl Sysroot for Deployments {
     }
 
     fn cleanup(&mut self) -> std::result::Result<(), execute::Error> {
-        Ok(self.throw_away_strays()?)
+        Ok(self.remove_strays()?)
     }
 }

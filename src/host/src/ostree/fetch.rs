@@ -1,4 +1,4 @@
-//! Images pulled into the repository and held there; nothing that a boot could pick up.
+//! Fetches images into the repository and keeps them there, without any boot entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use tokio::runtime::Runtime;
 use tracing::info;
 
 use super::refs::{self, fetch_error};
-use super::{Deployments, Doing as _, Error, Result, bootable, repository, room};
+use super::{Deployments, Error, ErrorContext as _, Result, bootable, repository, room};
 use crate::process;
 
-/// How long another writer of deployments is waited for.
+/// How long to wait for another writer of deployments.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Labels by which an image says that its commit comes as ostree-ext writes it.
+/// Labels of images whose commit is encoded as ostree-ext writes it.
 const NATIVE: &[&str] = &[
     "ostree.final-diffid",
     "ostree.diffid",
@@ -28,20 +28,18 @@ const NATIVE: &[&str] = &[
     "containers.bootc",
 ];
 
-/// Pulls images.
-///
-/// The running host's settings of registries and signatures hold for it, not yet the target's.
+/// Fetches images, with the running host's settings of registries and signatures, not the target's.
 #[derive(Debug)]
 pub struct Fetcher<'a> {
-    /// Where they go.
+    /// The deployments whose repository receives them.
     pub deployments: &'a mut Deployments,
-    /// Runs what waits on skopeo.
+    /// Runs the tasks that wait on skopeo.
     pub runtime: &'a Runtime,
     /// Credentials of registries.
     pub authfile: Option<PathBuf>,
-    /// What skopeo's environment has beside the fixed: the proxy's settings.
+    /// Additional environment of skopeo: proxy settings.
     pub environment: Vec<(String, String)>,
-    /// Where an image with a repository inside is unpacked; emptied before and after.
+    /// Directory for unpacking an image with a repository inside; emptied before and after.
     pub scratch: PathBuf,
 }
 
@@ -52,11 +50,11 @@ pub struct Fetched {
     pub image: String,
     /// Its commit.
     pub checksum: String,
-    /// Digest of its manifest; none where the registry was not asked.
+    /// Digest of its manifest; `None` if the registry was not asked.
     pub digest: Option<String>,
     /// The OS's version.
     pub version: Option<String>,
-    /// Bytes of layers that came over the network now.
+    /// Bytes of layers fetched over the network in this run.
     pub fetched_bytes: u64,
 }
 
@@ -69,8 +67,8 @@ pub(super) struct Opened {
     pub(super) labels: BTreeMap<String, String>,
 }
 
-/// The part of an image's configuration that is looked at. Images of the older form lack other parts
-/// that the specification asks for.
+/// The part of an image's configuration that is read. Images of the older form lack other parts
+/// that the specification requires.
 #[derive(Debug, Deserialize)]
 struct Configuration {
     config: Option<Labelled>,
@@ -83,22 +81,23 @@ struct Labelled {
 }
 
 impl Fetcher<'_> {
-    /// Pulls `image`, holds it, and lets go of held images that are neither it nor in `needed`.
+    /// Fetches `image`, keeps it, and drops kept images that are neither it nor in `needed`.
     ///
     /// # Errors
-    /// [`Error::PullSpec`], [`Error::Fetch`] and those of libostree; [`Error::NotBootable`] and [`Error::NoRoom`] of an image that is held
-    /// all the same: as long as it is wanted it is asked for again, and must not be pulled each time.
+    /// [`Error::PullSpec`], [`Error::Fetch`] and those of libostree. An image with
+    /// [`Error::NotBootable`] or [`Error::NoRoom`] is kept, so that a retry does not fetch it
+    /// again.
     pub fn fetch(&mut self, image: &str, needed: &BTreeSet<String>) -> Result<Fetched> {
         check_pull_spec(image)?;
-        // It has the repository writable too.
+        // The lock makes the repository writable too.
         self.deployments.lock(PATIENCE)?;
-        // A run that was killed may have left much there.
+        // A killed run may have left many files there.
         repository::empty(&self.scratch)?;
         let fetched = match self.present(image)? {
             Some(fetched) => fetched,
-            None => self.pull_and_hold(image, needed)?,
+            None => self.pull_and_keep(image, needed)?,
         };
-        // After the pull, so that layers the images share are not fetched again.
+        // After the fetch, so that shared layers are not fetched again.
         self.deployments.lock(PATIENCE)?;
         self.release(image, needed)?;
         let kernel = bootable::kernel(&self.deployments.repo(), &fetched.checksum, image)?;
@@ -107,8 +106,8 @@ impl Fetcher<'_> {
         Ok(fetched)
     }
 
-    fn pull_and_hold(&mut self, image: &str, needed: &BTreeSet<String>) -> Result<Fetched> {
-        // The repository has locks of its own; nobody has to wait for a download.
+    fn pull_and_keep(&mut self, image: &str, needed: &BTreeSet<String>) -> Result<Fetched> {
+        // The repository has locks of its own; other writers do not wait for a download.
         self.deployments.unlock();
         let repo = self.deployments.repo();
         let pulled = match self.runtime.block_on(self.pull(&repo, image)) {
@@ -120,14 +119,14 @@ impl Fetcher<'_> {
             }
             pulled => pulled?,
         };
-        refs::hold(&repo, image, &pulled.checksum)?;
+        refs::keep(&repo, image, &pulled.checksum)?;
         Ok(Fetched {
             version: self.deployments.version_of(&pulled.checksum)?,
             ..pulled
         })
     }
 
-    /// An image named by digest that is here already needs no registry.
+    /// An image by digest that the repository has already; it needs no registry.
     fn present(&self, image: &str) -> Result<Option<Fetched>> {
         let repo = self.deployments.repo();
         let Some(checksum) = refs::commit_of(&repo, image)? else {
@@ -138,7 +137,7 @@ impl Fetcher<'_> {
         };
         let (_, state) = repo
             .load_commit(&checksum)
-            .doing(|| format!("read commit {checksum}"))?;
+            .during(|| format!("read commit {checksum}"))?;
         if state.contains(ostree::RepoCommitState::PARTIAL) {
             return Ok(None);
         }
@@ -162,9 +161,9 @@ impl Fetcher<'_> {
                 .into_iter()
                 .filter_map(|each| each.image),
         );
-        let released = refs::release_others(&self.deployments.repo(), &needed)?;
+        let released = refs::drop_others(&self.deployments.repo(), &needed)?;
         if released > 0 {
-            info!(released, "let go of images that nothing needs");
+            info!(released, "dropped images that are not needed");
             self.deployments.prune()?;
         }
         Ok(())
@@ -210,13 +209,13 @@ impl Fetcher<'_> {
     async fn pull_native(&self, repo: &ostree::Repo, image: &str) -> Result<Fetched> {
         let failed = |error: Box<dyn std::error::Error + Send + Sync>| fetch_error(image, error);
         let reference = OstreeImageReference {
-            // What the host's policy.json says holds; skopeo reads it.
+            // skopeo enforces the host's policy.json.
             sigverify: SignatureSource::ContainerPolicyAllowInsecure,
             imgref: refs::reference(image),
         };
         let importer = ImageImporter::new(repo, &reference, self.proxy_config()).await;
         let mut importer = importer.map_err(|error| failed(error.into()))?;
-        // Which images stay is decided by our refs.
+        // Slipway's refs decide which images stay.
         importer.disable_gc();
         let prepared = importer
             .prepare()
@@ -266,7 +265,7 @@ impl Fetcher<'_> {
     }
 }
 
-/// What the registry said, without the names of skopeo's methods, which are said twice.
+/// A registry's message, without the repeated names of skopeo's methods.
 fn plain(text: &str) -> String {
     let mut rest = text;
     while let Some((_, said)) = rest
@@ -331,14 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_registry_says_is_said_once() {
+    fn a_registrys_message_has_no_repeated_prefix() {
         let text = "failed to invoke method OpenImage: failed to invoke method OpenImage: unknown";
         assert_eq!(plain(text), "unknown");
         assert_eq!(plain("i/o error"), "i/o error");
     }
 
     #[test]
-    fn what_will_be_no_different_later_is_final() {
+    fn errors_that_a_retry_does_not_change_are_final() {
         let failed = |text: &str| fetch_error("os", text.to_owned());
         for (text, is_final) in [
             ("manifest unknown: manifest unknown", true),

@@ -1,8 +1,8 @@
 //! A file system that a killed run left frozen.
 //!
-//! libostree freezes `/boot` and thaws it at once, so that a boot loader finds what its journal has. The
-//! child that it has thaw in its place takes the end of its parent for the end of the freeze: killed in
-//! between, `/boot` stays frozen, and nobody can make it writable any more.
+//! libostree freezes `/boot` and thaws it at once, so that a boot loader finds what its journal
+//! has. The child that it has thaw in its place takes the end of its parent for the end of the
+//! freeze: killed in between, `/boot` stays frozen, and no program can make it writable.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -16,8 +16,8 @@ nix::ioctl_none_bad!(
     nix::request_code_readwrite!(b'X', 120, size_of::<i32>())
 );
 
-/// Thaws the file system of a directory. Whoever else freezes it does so for its moment only, and bears
-/// that it is thawed sooner.
+/// Thaws the file system of a directory. Another program freezes it for a moment only, and an early
+/// thaw does no harm.
 pub(super) fn thaw(directory: &Path) {
     let thaw = || -> std::io::Result<()> {
         let directory = File::open(directory)?;

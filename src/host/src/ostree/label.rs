@@ -1,4 +1,4 @@
-//! SELinux labels by the policy of the deployment that is written to.
+//! SELinux labels by the policy of the written deployment.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
@@ -7,23 +7,22 @@ use ostree_ext::gio::Cancellable;
 use ostree_ext::ostree;
 use rustix::fs::{Mode, OFlags, open};
 
-use super::{Doing as _, Error, Result};
+use super::{Error, ErrorContext as _, Result};
 use crate::files::Labels;
 
 /// The policy of a root.
 #[derive(Debug)]
 pub(super) struct Policy {
     policy: ostree::SePolicy,
-    // The policy reads its files through this.
+    // The policy reads its files through this descriptor.
     _root: OwnedFd,
 }
 
 impl Policy {
-    /// The policy that the OS at `root` has; none where it has none.
+    /// The policy of the OS at `root`; `None` if it has none.
     ///
-    /// Source: `/etc/selinux/config` and the policy it names, as libostree finds them. There is no
-    /// SELinux in the lab: that labels are asked for with the right paths is tested, what a real
-    /// policy answers is libostree's.
+    /// Source: `/etc/selinux/config` and the policy it names, as libostree finds them. The lab has
+    /// no SELinux: tests check the paths of label queries, not the labels of a real policy.
     pub(super) fn of(root: &Path) -> Result<Option<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = open(root, flags, Mode::empty()).map_err(|error| Error::Io {
@@ -31,7 +30,7 @@ impl Policy {
             source: error.into(),
         })?;
         let policy = ostree::SePolicy::new_at(directory.as_raw_fd(), Cancellable::NONE)
-            .doing(|| format!("read the SELinux policy of {}", root.display()))?;
+            .during(|| format!("read the SELinux policy of {}", root.display()))?;
         Ok(policy.csum().is_some().then_some(Self {
             policy,
             _root: directory,

@@ -1,4 +1,4 @@
-//! Deployments as they are, for those who look.
+//! Lists the deployments with their properties.
 
 use std::path::PathBuf;
 
@@ -8,33 +8,33 @@ use ostree_ext::container::store;
 use ostree_ext::glib::VariantDict;
 use ostree_ext::ostree;
 
-use super::{Deployments, Doing as _, Result, origin};
+use super::{Deployments, ErrorContext as _, Result, origin};
 use crate::execute::record;
 use crate::files::Root;
 use crate::journal::DeploymentId;
 
-/// A deployment.
+/// A deployment with its properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deployment {
-    /// Which one.
+pub struct ListedDeployment {
+    /// Its checksum and serial.
     pub id: DeploymentId,
     /// Its state root.
     pub osname: String,
-    /// The OS's version, as its commit says.
+    /// The OS's version in its commit.
     pub version: Option<String>,
-    /// What it is configured to be, as its own record says; none where it has no record.
+    /// The configuration that its record names; `None` without a record.
     pub record: Option<Target>,
-    /// The pull spec it was made from.
+    /// The pull spec that it was made from.
     pub image: Option<String>,
     /// Its origin as written, in one line.
     pub origin: Option<String>,
     /// Kernel arguments of its boot entry.
     pub arguments: Vec<String>,
-    /// Whether it runs.
+    /// Whether it is booted.
     pub is_booted: bool,
-    /// Whether somebody asked that it stays.
+    /// Whether an administrator pinned it.
     pub is_pinned: bool,
-    /// Whether somebody else had it staged.
+    /// Whether another program staged it.
     pub is_staged: bool,
     /// Its directory.
     pub path: PathBuf,
@@ -45,7 +45,7 @@ impl Deployments {
     ///
     /// # Errors
     /// Those of reading commits and records.
-    pub fn list(&self) -> Result<Vec<Deployment>> {
+    pub fn list(&self) -> Result<Vec<ListedDeployment>> {
         let booted = self
             .sysroot()
             .booted_deployment()
@@ -53,7 +53,7 @@ impl Deployments {
         let describe = |deployment: &ostree::Deployment| {
             let origin = deployment.origin();
             let path = self.path_of(deployment);
-            Ok(Deployment {
+            Ok(ListedDeployment {
                 id: id_of(deployment),
                 osname: deployment.osname().into(),
                 version: self.version_of(&deployment.csum())?,
@@ -70,14 +70,14 @@ impl Deployments {
         self.sysroot().deployments().iter().map(describe).collect()
     }
 
-    /// The version that a commit carries, or the image it was made from.
+    /// The version in a commit's metadata, or else in its image.
     pub(super) fn version_of(&self, commit: &str) -> Result<Option<String>> {
         let repo = self.repo();
         let (commit_object, _) = repo
             .load_commit(commit)
-            .doing(|| format!("read commit {commit}"))?;
+            .during(|| format!("read commit {commit}"))?;
         let metadata = VariantDict::new(Some(&commit_object.child_value(0)));
-        // Another type than text is no version, and a commit without an image has none of an image.
+        // A value that is no string counts as no version; a commit may have no image.
         if let Ok(Some(version)) = metadata.lookup::<String>("version") {
             return Ok(Some(version));
         }
@@ -86,7 +86,7 @@ impl Deployments {
     }
 }
 
-/// The name of a deployment.
+/// The id of a deployment.
 pub(super) fn id_of(deployment: &ostree::Deployment) -> DeploymentId {
     DeploymentId {
         checksum: deployment.csum().into(),

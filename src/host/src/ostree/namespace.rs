@@ -6,7 +6,7 @@ use nix::sched::{CloneFlags, unshare};
 use super::{Error, Result};
 
 /// Leaves the host's mount namespace for a copy of it. libostree then mounts `/sysroot` and `/boot`
-/// writable in it; nobody else sees that.
+/// writable in it; other programs do not see that.
 ///
 /// It must be called before a second thread is there: only the calling thread and those it starts
 /// later move.

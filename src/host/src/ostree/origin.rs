@@ -1,9 +1,9 @@
-//! Origins: what a deployment was made from, and by whom.
+//! Origin files: what a deployment was made from, and by which program.
 
 use ostree_ext::glib::KeyFile;
 
-/// Keys by which rpm-ostree says that it built the deployment's commit itself. Our path would lose
-/// what they name, so it refuses and says which.
+/// Keys of deployments whose commit rpm-ostree built itself. An update would lose the packages and
+/// settings that they name, so it is rejected.
 const LAYERED: &[(&str, &[&str])] = &[
     (
         "packages",
@@ -30,10 +30,10 @@ const ORIGIN: &str = "origin";
 const CONTAINER: &str = "container-image-reference";
 const CUSTOM_URL: &str = "custom-url";
 
-/// What rpm-ostree's custom origins for such images begin with.
+/// Prefix of rpm-ostree's custom origins for images.
 const PIVOT: &str = "pivot://";
 
-/// Transports that a container reference may begin with, longest first.
+/// Transport prefixes of container references.
 const TRANSPORTS: &[&str] = &[
     "ostree-unverified-registry:",
     "ostree-unverified-image:docker://",
@@ -42,12 +42,12 @@ const TRANSPORTS: &[&str] = &[
     "ostree-image-signed:registry:",
 ];
 
-/// Keys of an origin that keep us from deploying over it, as `section.key`.
+/// Keys of an origin that forbid an update, as `section.key`.
 pub(super) fn layered_keys(origin: &KeyFile) -> Vec<String> {
     let mut keys = Vec::new();
     for (section, names) in LAYERED {
         for name in *names {
-            // An error is a key that is not there.
+            // An error means that the key is absent.
             let value = origin.string(section, name).unwrap_or_default();
             if !value.is_empty() && value != "false" && value != ";" {
                 keys.push(format!("{section}.{name}"));
@@ -57,9 +57,9 @@ pub(super) fn layered_keys(origin: &KeyFile) -> Vec<String> {
     keys
 }
 
-/// The pull spec a deployment was made from; none where it was not made from an image.
+/// The pull spec that a deployment was made from; `None` if it was not made from an image.
 pub(super) fn image(origin: &KeyFile) -> Option<String> {
-    // An error is a key that is not there.
+    // An error means that the key is absent.
     if let Ok(reference) = origin.string(ORIGIN, CONTAINER) {
         let prefix = TRANSPORTS
             .iter()
@@ -74,10 +74,10 @@ pub(super) fn image(origin: &KeyFile) -> Option<String> {
     custom.strip_prefix(PIVOT).map(str::to_owned)
 }
 
-/// The origin as its owner wrote it, in one line.
+/// The origin's source as written, in one line.
 pub(super) fn describe(origin: &KeyFile) -> Option<String> {
     [CONTAINER, CUSTOM_URL, "refspec"].iter().find_map(|key| {
-        // An error is a key that is not there.
+        // An error means that the key is absent.
         origin
             .string(ORIGIN, key)
             .ok()
@@ -96,7 +96,7 @@ pub(super) fn of_native(image: &str) -> KeyFile {
     origin
 }
 
-/// The origin of a commit that came in an image, as the original writes it.
+/// The origin of a commit from the repository in an image, as OpenShift's MCO writes it.
 pub(super) fn of_repository(image: &str, checksum: &str) -> KeyFile {
     let origin = KeyFile::new();
     origin.set_string(ORIGIN, "refspec", checksum);

@@ -1,4 +1,4 @@
-//! Refs by which fetched images are held until nobody needs them.
+//! Refs that keep fetched images in the repository while they are needed.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use ostree_ext::container::{ImageReference, Transport};
 use ostree_ext::gio::Cancellable;
 use ostree_ext::{ostree, refescape};
 
-use super::{Doing as _, Error, Result};
+use super::{Error, ErrorContext as _, Result};
 
-/// Below this a ref names the image it holds, escaped.
+/// Prefix of refs; the rest is the kept image's pull spec, escaped.
 const PREFIX: &str = "slipway/image";
 
-/// The ref that holds an image.
+/// The ref that keeps an image.
 pub(super) fn name(image: &str) -> Result<String> {
     refescape::prefix_escape_for_ref(PREFIX, image).map_err(|_| Error::PullSpec {
         image: image.to_owned(),
@@ -23,36 +23,37 @@ pub(super) fn name(image: &str) -> Result<String> {
 pub(super) fn commit_of(repo: &ostree::Repo, image: &str) -> Result<Option<String>> {
     let commit = repo
         .resolve_rev(&name(image)?, true)
-        .doing(|| format!("find {image}"))?;
+        .during(|| format!("find {image}"))?;
     Ok(commit.map(Into::into))
 }
 
-/// Holds a commit as an image's.
-pub(super) fn hold(repo: &ostree::Repo, image: &str, commit: &str) -> Result<()> {
+/// Keeps a commit as an image's.
+pub(super) fn keep(repo: &ostree::Repo, image: &str, commit: &str) -> Result<()> {
     repo.set_ref_immediate(None, &name(image)?, Some(commit), Cancellable::NONE)
-        .doing(|| format!("hold {image}"))
+        .during(|| format!("keep {image}"))
 }
 
-/// Images that are held.
-pub(super) fn held(repo: &ostree::Repo) -> Result<BTreeSet<String>> {
+/// The kept images.
+pub(super) fn kept(repo: &ostree::Repo) -> Result<BTreeSet<String>> {
     let flags = ostree::RepoListRefsExtFlags::empty();
     let refs = repo
         .list_refs_ext(Some(PREFIX), flags, Cancellable::NONE)
-        .doing(|| "list the images that are held".to_owned())?;
-    // A ref below our prefix that we did not write names nothing of ours.
+        .during(|| "list the kept images".to_owned())?;
+    // A ref below the prefix that Slipway did not write is ignored.
     let unescape = |name: String| refescape::unprefix_unescape_ref(PREFIX, &name).ok();
     Ok(refs.into_keys().filter_map(unescape).collect())
 }
 
-/// Lets go of held images but `needed`; says how many. Their objects stay until the next prune.
-pub(super) fn release_others(repo: &ostree::Repo, needed: &BTreeSet<String>) -> Result<usize> {
-    let unneeded: Vec<String> = held(repo)?
+/// Drops kept images that are not in `needed`, and returns their number. Their objects stay until
+/// the next prune.
+pub(super) fn drop_others(repo: &ostree::Repo, needed: &BTreeSet<String>) -> Result<usize> {
+    let unneeded: Vec<String> = kept(repo)?
         .into_iter()
         .filter(|image| !needed.contains(image))
         .collect();
     for image in &unneeded {
         repo.set_ref_immediate(None, &name(image)?, None, Cancellable::NONE)
-            .doing(|| format!("let go of {image}"))?;
+            .during(|| format!("drop {image}"))?;
         store::remove_image(repo, &reference(image)).map_err(|error| fetch_error(image, error))?;
     }
     if !unneeded.is_empty() {
@@ -61,7 +62,7 @@ pub(super) fn release_others(repo: &ostree::Repo, needed: &BTreeSet<String>) -> 
     Ok(unneeded.len())
 }
 
-/// An image as the library names it.
+/// An image in the library's form.
 pub(super) fn reference(image: &str) -> ImageReference {
     ImageReference {
         transport: Transport::Registry,

@@ -16,7 +16,7 @@ use tokio_util::io::SyncIoBridge;
 
 use super::fetch::{Fetched, Opened, close};
 use super::refs::fetch_error;
-use super::{Doing as _, Error, Result, room};
+use super::{Error, ErrorContext as _, Result, room};
 
 /// Where the repository is in the image.
 const REPOSITORY: &str = "srv/repo";
@@ -24,8 +24,8 @@ const REPOSITORY: &str = "srv/repo";
 /// The label that names the commit; without it the repository has a single ref.
 const COMMIT: &str = "com.coreos.ostree-commit";
 
-/// Unpacks the repository of an image and pulls its commit from there. `scratch` is empty, and is so again however it
-/// ends.
+/// Unpacks the repository of an image and pulls its commit from there. `scratch` is empty before
+/// and after, also on an error.
 pub(super) async fn pull(
     repo: &ostree::Repo,
     image: &str,
@@ -45,7 +45,8 @@ async fn unpack_and_pull(
     opened: Opened,
     scratch: &Path,
 ) -> Result<Fetched> {
-    // Once as it is unpacked, once as it is in the host's repository: the archive in the layers is compressed, that one is not.
+    // Space for the unpacked files, and for the host's repository: the archive in the layers is
+    // compressed, the host's repository is not.
     let bytes: u64 = opened.manifest.layers().iter().map(Descriptor::size).sum();
     let needed = bytes.saturating_mul(1 + room::UNPACKED_FACTOR);
     let free = room::free(scratch)?;
@@ -71,7 +72,7 @@ async fn unpack_and_pull(
     })
 }
 
-/// Makes an empty directory, taking away what a killed run left there.
+/// Makes an empty directory, removing leftovers of a killed run.
 pub(super) fn empty(scratch: &Path) -> Result<()> {
     let failed = |source| Error::Io {
         path: scratch.display().to_string(),
@@ -107,15 +108,15 @@ async fn unpack(
             unpack_tar(reader, &to)
         }
     });
-    // Both at once: the driver ends only when all is read.
+    // Concurrently: the driver ends only when all is read.
     let (written, read) = tokio::join!(unpacking, driver);
     written??;
     Ok(read?)
 }
 
-/// Writes what lies in the repository of a layer; all else is read past.
+/// Writes the files of the repository in a layer, and skips all others.
 ///
-/// An archive is not trusted: only plain files and directories are written, below `to`.
+/// The archive is not trusted: only plain files and directories are written, below `to`.
 fn unpack_tar(mut reader: impl Read, to: &Path) -> io::Result<()> {
     let mut archive = Archive::new(&mut reader);
     for entry in archive.entries()? {
@@ -137,7 +138,7 @@ fn unpack_tar(mut reader: impl Read, to: &Path) -> io::Result<()> {
             remove_file(&target)?;
             io::copy(&mut entry, &mut File::create_new(&target)?)?;
         } else if kind == EntryType::Link {
-            // What is the same is in a layer once.
+            // A layer holds equal files once.
             let source = entry.link_name()?;
             let source = source
                 .as_deref()
@@ -149,7 +150,7 @@ fn unpack_tar(mut reader: impl Read, to: &Path) -> io::Result<()> {
             }
         }
     }
-    // The rest of the stream belongs to the layer, and its digest is over all of it.
+    // The rest is read too: the layer's digest covers it.
     io::copy(&mut reader, &mut io::sink())?;
     Ok(())
 }
@@ -161,7 +162,7 @@ fn remove_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The path inside the repository; none for what lies elsewhere or goes up.
+/// The path inside the repository; `None` for another path or one with `..`.
 fn inside(path: &Path) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for component in path.components() {
@@ -192,7 +193,7 @@ fn pull_local(
     let source = ostree::Repo::new(&gio::File::for_path(unpacked));
     source
         .open(Cancellable::NONE)
-        .doing(|| format!("open the repository of {image}"))?;
+        .during(|| format!("open the repository of {image}"))?;
     let checksum = match labelled {
         Some(checksum) => checksum,
         None => single_ref(&source, image)?,
@@ -207,14 +208,14 @@ fn pull_local(
     ]);
     let url = format!("file://{}", unpacked.display());
     repo.pull_with_options(&url, &options.to_variant(), None, Cancellable::NONE)
-        .doing(|| format!("take commit {checksum} from {image}"))?;
+        .during(|| format!("take commit {checksum} from {image}"))?;
     Ok(checksum)
 }
 
 fn single_ref(source: &ostree::Repo, image: &str) -> Result<String> {
     let refs = source
         .list_refs(None, Cancellable::NONE)
-        .doing(|| format!("list the refs of {image}"))?;
+        .during(|| format!("list the refs of {image}"))?;
     let mut commits: Vec<String> = refs.into_values().collect();
     commits.sort_unstable();
     commits.dedup();
@@ -235,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_in_the_repository_is_unpacked() {
+    fn only_files_of_the_repository_are_unpacked() {
         let mut builder = tar::Builder::new(Vec::new());
         let mut add = |path: &str, kind: EntryType, link: Option<&str>, bytes: &[u8]| {
             let mut header = tar::Header::new_gnu();

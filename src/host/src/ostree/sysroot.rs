@@ -1,4 +1,4 @@
-//! The sysroot: opened, locked, and its deployments found by name.
+//! The sysroot: opens and locks it, and finds its deployments by id.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -9,11 +9,11 @@ use ostree_ext::ostree;
 use ostree_ext::prelude::*;
 
 use super::listing::id_of;
-use super::{Doing as _, Error, Result, freeze, label};
+use super::{Error, ErrorContext as _, Result, freeze, label};
 use crate::files::{Labels, Root};
 use crate::journal::DeploymentId;
 
-/// How often a held lock is tried again.
+/// Pause between attempts to take a held lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
 
 /// The host's deployments.
@@ -21,12 +21,12 @@ const LOCK_PAUSE: Duration = Duration::from_millis(200);
 pub struct Deployments {
     sysroot: ostree::Sysroot,
     is_locked: bool,
-    /// A deployment that no boot entry names yet; only its maker has it.
+    /// The new deployment, which no boot entry names yet.
     pub(super) made: Option<ostree::Deployment>,
 }
 
 impl Deployments {
-    /// The deployments of this host. To write them, [`super::enter_namespace`] comes first.
+    /// The deployments of this host. Call [`super::enter_namespace`] before writing them.
     ///
     /// # Errors
     /// [`Error::Ostree`], [`Error::NotBooted`].
@@ -51,7 +51,7 @@ impl Deployments {
     fn load(sysroot: ostree::Sysroot) -> Result<Self> {
         sysroot
             .load(Cancellable::NONE)
-            .doing(|| "load the deployments".to_owned())?;
+            .during(|| "load the deployments".to_owned())?;
         Ok(Self {
             sysroot,
             is_locked: false,
@@ -59,10 +59,10 @@ impl Deployments {
         })
     }
 
-    /// Takes the lock that all who write deployments take, and has `/sysroot` and `/boot` writable.
+    /// Takes ostree's lock for writers of deployments, and makes `/sysroot` and `/boot` writable.
     ///
     /// # Errors
-    /// [`Error::Locked`] where somebody else still holds it after `patience`.
+    /// [`Error::Locked`] if another program still holds it after `patience`.
     pub fn lock(&mut self, patience: Duration) -> Result<()> {
         let until = Instant::now() + patience;
         while !self.is_locked {
@@ -73,7 +73,7 @@ impl Deployments {
                     freeze::thaw(&self.base().join("boot"));
                     false
                 }
-                locked => locked.doing(|| "lock the deployments".to_owned())?,
+                locked => locked.during(|| "lock the deployments".to_owned())?,
             };
             if !self.is_locked {
                 if is_late {
@@ -85,8 +85,9 @@ impl Deployments {
         self.reload()
     }
 
-    /// Has each object that comes into the repository brought to disk by itself, from now on: slower, and no long wait for the disk at the
-    /// end, in which a database beside it would miss its deadlines. The lock must be held.
+    /// Makes the repository sync each object on its own from now on. This is slower, but avoids one
+    /// long sync at the end, in which a database on the same disk would miss its deadlines. The
+    /// lock must be held.
     ///
     /// # Errors
     /// [`Error::Ostree`].
@@ -100,10 +101,10 @@ impl Deployments {
         }
         config.set_boolean(GROUP, KEY, true);
         repo.write_config(&config)
-            .doing(|| format!("set {GROUP}.{KEY} of the repository"))
+            .during(|| format!("set {GROUP}.{KEY} of the repository"))
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     pub fn unlock(&mut self) {
         if self.is_locked {
             self.sysroot.unlock();
@@ -111,13 +112,15 @@ impl Deployments {
         }
     }
 
-    /// Reads what somebody may have written since.
+    /// Reads the deployments again if another program changed them.
     pub(super) fn reload(&self) -> Result<()> {
         let loaded = self.sysroot.load_if_changed(Cancellable::NONE);
-        loaded.map(drop).doing(|| "load the deployments".to_owned())
+        loaded
+            .map(drop)
+            .during(|| "load the deployments".to_owned())
     }
 
-    /// What runs.
+    /// The booted deployment.
     pub(super) fn current(&self) -> Result<ostree::Deployment> {
         let first = || self.sysroot.deployments().into_iter().next();
         self.sysroot
@@ -126,7 +129,7 @@ impl Deployments {
             .ok_or(Error::NotBooted)
     }
 
-    /// A deployment by name, one just made too.
+    /// A deployment by id, including the new one.
     pub(super) fn find(&self, id: &DeploymentId) -> Result<ostree::Deployment> {
         let known = self.sysroot.deployments();
         let mut all = self.made.iter().chain(&known);
@@ -147,7 +150,7 @@ impl Deployments {
         let path = self.path_of(deployment);
         let booted = self.sysroot.booted_deployment();
         let var = if booted.is_some_and(|booted| booted.osname() == deployment.osname()) {
-            // It may be a file system of its own; then the state root's directory is an empty mount point.
+            // `/var` may be a file system of its own: the state root's directory is empty then.
             Some(PathBuf::from("/var"))
         } else {
             // …/<osname>/deploy/<checksum>.<serial>, and …/<osname>/var.
@@ -167,7 +170,7 @@ impl Deployments {
         self.sysroot.repo()
     }
 
-    /// Where the sysroot is, as a path on the running host.
+    /// The sysroot's path on the running host.
     pub(super) fn base(&self) -> PathBuf {
         self.sysroot
             .path()

@@ -1,4 +1,4 @@
-//! A real sysroot in a directory, with a tiny OS; what needs a booted host is tested in the lab.
+//! Tests on a real sysroot in a directory, with a tiny OS. The lab tests a booted host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -104,18 +104,18 @@ impl Host {
         deployments
     }
 
-    /// What somebody else sees.
-    fn list(&self) -> Vec<Deployment> {
+    /// The deployments as another program lists them.
+    fn list(&self) -> Vec<ListedDeployment> {
         Deployments::open_at(&self.sysroot())
             .unwrap()
             .list()
             .unwrap()
     }
 
-    /// Commits an OS and holds it as an image's.
+    /// Commits an OS and keeps it as an image's.
     fn image(&self, image: &str, change: impl FnOnce(&Path)) -> Deploy {
         let commit = self.commit(image, change);
-        refs::hold(&self.open().repo(), image, &commit).unwrap();
+        refs::keep(&self.open().repo(), image, &commit).unwrap();
         Deploy {
             image: Some(image.to_owned()),
             ..Deploy::default()
@@ -198,7 +198,7 @@ fn cleanup_removes_a_deployment_that_no_entry_names() {
 }
 
 #[test]
-fn an_origin_file_that_was_never_renamed_is_swept() {
+fn cleanup_removes_a_temporary_origin_file() {
     let host = Host::new();
     let mut deployments = host.open();
     let directory = host.sysroot().join("ostree/deploy/slipway/deploy");
@@ -209,7 +209,7 @@ fn an_origin_file_that_was_never_renamed_is_swept() {
 }
 
 #[test]
-fn boots_of_a_switched_target_are_counted_until_it_is_kept() {
+fn boots_are_counted_until_counting_is_stopped() {
     let host = Host::new();
     let deploy = host.image("r/os:2", |_| ());
     let mut block = b"# GRUB Environment Block\n".to_vec();
@@ -225,7 +225,7 @@ fn boots_of_a_switched_target_are_counted_until_it_is_kept() {
 }
 
 #[test]
-fn switching_back_boots_the_origin_with_the_other_behind() {
+fn switching_back_makes_the_origin_the_default() {
     let host = Host::new();
     let deploy = host.image("r/os:2", |_| ());
     let mut deployments = host.open();
@@ -234,7 +234,7 @@ fn switching_back_boots_the_origin_with_the_other_behind() {
     deployments.set_default(&made.id, None).unwrap();
     deployments.set_default(&origin, None).unwrap();
     let order: Vec<_> = host.list().into_iter().map(|each| each.id).collect();
-    // What is first counts as booted here, so the target was dropped only by name.
+    // In this sysroot the first deployment counts as booted, so the target was dropped by its id.
     assert_eq!(order.first(), Some(&origin));
 }
 
@@ -271,7 +271,7 @@ fn an_etc_that_cannot_be_merged_is_an_error_and_changes_nothing() {
     assert_eq!(host.directories(), 1);
 }
 
-/// An image, what is done to its OS, and what is said of it.
+/// An image, a change of its OS, and the reason of the refusal.
 type Case = (&'static str, fn(&Path), &'static str);
 
 #[test]
@@ -337,7 +337,7 @@ fn a_layered_origin_is_refused_by_key() {
 }
 
 #[test]
-fn an_account_new_in_the_os_is_found_when_the_hosts_own_stays() {
+fn an_account_new_in_the_os_is_found_when_the_merge_keeps_the_hosts_file() {
     let host = Host::new();
     let deploy = host.image("r/os:2", |root| {
         put(
@@ -354,8 +354,8 @@ fn an_account_new_in_the_os_is_found_when_the_hosts_own_stays() {
         b"root:x:0:0::/root:/bin/sh\nadmin:x:1000:1000::/:/bin/sh\n",
     );
     let made = deployments.deploy(&deploy).unwrap();
-    assert_eq!(made.lost.names(), ["newd"]);
-    made.lost.append(&made.root).unwrap();
+    assert_eq!(made.missing_accounts.names(), ["newd"]);
+    made.missing_accounts.append(&made.root).unwrap();
     let Found::File { bytes, .. } = made.root.look_at("/etc/passwd").unwrap() else {
         panic!()
     };
@@ -367,21 +367,21 @@ fn an_account_new_in_the_os_is_found_when_the_hosts_own_stays() {
 }
 
 #[test]
-fn images_are_held_by_name_and_let_go_when_nobody_needs_them() {
+fn images_are_kept_by_name_and_dropped_when_not_needed() {
     let host = Host::new();
     host.image("r/os@sha256:1", |_| ());
     host.image("r/os:2", |_| ());
     let deployments = host.open();
     let repo = deployments.repo();
     let needed = BTreeSet::from(["r/os:2".to_owned()]);
-    assert_eq!(refs::release_others(&repo, &needed).unwrap(), 1);
-    assert_eq!(refs::held(&repo).unwrap(), needed);
+    assert_eq!(refs::drop_others(&repo, &needed).unwrap(), 1);
+    assert_eq!(refs::kept(&repo).unwrap(), needed);
     assert_eq!(refs::commit_of(&repo, "r/os@sha256:1").unwrap(), None);
     assert!(refs::commit_of(&repo, "r/os:2").unwrap().is_some());
 }
 
 #[test]
-fn the_lock_of_the_deployments_is_for_one() {
+fn one_holder_at_a_time_has_the_lock_of_the_deployments() {
     let host = Host::new();
     let held = host.open();
     let mut other = Deployments::open_at(&host.sysroot()).unwrap();

@@ -1,11 +1,11 @@
-//! The interfaces of systemd and logind that are used, as they are on the bus.
+//! The D-Bus interfaces of systemd and logind that Slipway calls.
 
 use zbus::{OwnedObjectPath, OwnedVariant, Variant};
 
 /// A property of a transient unit: its name in a unit file, and its value.
 pub type Property<'a> = (&'a str, Variant<'a>);
 
-/// What is done to a running unit.
+/// An operation on a running unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
     /// Starts it.
@@ -14,9 +14,9 @@ pub enum Job {
     Stop,
     /// Restarts it, or starts it.
     Restart,
-    /// Restarts it where it runs.
+    /// Restarts it if it runs.
     TryRestart,
-    /// Reloads it; a unit that cannot is restarted.
+    /// Reloads it, or restarts it if it cannot reload.
     Reload,
 }
 
@@ -32,10 +32,11 @@ impl Job {
     }
 }
 
-/// An additional unit of a transient one; none are used, but the signature asks for the list.
+/// An auxiliary unit of a transient one; the list is always empty, but the signature has it.
 pub(super) type Auxiliary<'a> = (&'a str, Vec<Property<'a>>);
 
-/// A loaded unit: its name; description; load, active and sub state; what it follows; its object; its job's number, type and object.
+/// A loaded unit: name; description; load, active and sub state; followed unit; object; job's
+/// number, type and object.
 pub(super) type Listed = (
     String,
     String,

@@ -1,4 +1,4 @@
-//! The links below `/etc/systemd/system` that enabling and disabling makes and removes.
+//! The links below `/etc/systemd/system` that enable and disable units.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use node_update::plan::Prior;
 
 use crate::files::{Error, Found, Location, Root};
 
-/// Where an administrator's unit files and all links of enabled units are.
+/// Directory of an administrator's unit files and of the links of enabled units.
 pub const UNITS: &str = "/etc/systemd/system";
 
-/// What the path of a masked unit leads to.
+/// The target of a masked unit's link.
 pub const MASK: &str = "/dev/null";
 
-/// Where unit files are looked for, in order of precedence.
+/// Directories of unit files, in order of precedence.
 ///
 /// Source: systemd.unit(5), system unit search path.
 const UNIT_PATHS: &[&str] = &[
@@ -25,10 +25,10 @@ const UNIT_PATHS: &[&str] = &[
     "/run/systemd/generator.late",
 ];
 
-/// Those of the host's people; on many hosts below `/var`.
+/// Directory of locally installed units; on many hosts below `/var`.
 const LOCAL: &str = "/usr/local/lib/systemd/system";
 
-/// Those of them whose units can be enabled: not what a generator made.
+/// Directories whose units can be enabled: those of generators are not.
 const INSTALLED: &[&str] = &[
     UNITS,
     "/run/systemd/system",
@@ -36,13 +36,13 @@ const INSTALLED: &[&str] = &[
     "/usr/lib/systemd/system",
 ];
 
-/// How deep links lie: in the directory itself, and in `<unit>.wants` and its like.
+/// Suffixes of the directories that hold links of enabled units: `<unit>.wants` and the like.
 const WANTED: &[&str] = &[".wants", ".requires", ".upholds"];
 
-/// All links and directories of links, as they are.
+/// All links and directories of links, in their present state.
 ///
 /// # Errors
-/// Those of looking.
+/// Those of reading.
 pub fn snapshot(root: &Root) -> Result<BTreeMap<String, Prior>, Error> {
     let mut links = BTreeMap::new();
     let top = root.locate(UNITS)?;
@@ -67,11 +67,11 @@ pub fn snapshot(root: &Root) -> Result<BTreeMap<String, Prior>, Error> {
     Ok(links)
 }
 
-/// Puts the links of `units`, and of what they enable with them, back as they were. Links of other
-/// units stay as they are now: somebody else made or removed them.
+/// Restores the links of `units` and of the units enabled with them. Links of other units stay:
+/// other programs made or removed them.
 ///
 /// # Errors
-/// Those of looking and writing.
+/// Those of reading and writing.
 pub fn restore(
     root: &Root,
     before: &BTreeMap<String, Prior>,
@@ -106,11 +106,11 @@ pub fn restore(
     Ok(())
 }
 
-/// Removes the links to a unit that has no file: the OS that had it is gone, and one that has it again
-/// would start it. A mask is no such link.
+/// Removes the links to a unit without a file: an earlier OS had it, and a later OS that has it
+/// again would start it. A mask stays.
 ///
 /// # Errors
-/// Those of looking and removing.
+/// Those of reading and removing.
 pub fn remove(root: &Root, unit: &str) -> Result<(), Error> {
     let units = BTreeSet::from([unit.to_owned()]);
     for (path, found) in snapshot(root)? {
@@ -129,29 +129,29 @@ pub fn remove(root: &Root, unit: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the OS, somebody or a generator has a file for a unit; for `a@b.service` also one for `a@.service`.
+/// Whether a unit has a file, also one of a generator; for `a@b.service` also one of `a@.service`.
 ///
 /// # Errors
-/// Those of looking.
+/// Those of reading.
 pub fn exists(root: &Root, unit: &str) -> Result<bool, Error> {
     Ok(text_in(root, UNIT_PATHS, unit)?.is_some())
 }
 
-/// Where a unit's file is, for `systemctl`.
+/// Where `systemctl` finds a unit's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Installed {
-    /// Where `systemctl` looks on that root.
+    /// In a directory of that root.
     Here,
-    /// Where it looks on the running host only: below `/var`.
+    /// On the running host only: below `/var`.
     Elsewhere,
-    /// Nowhere that a unit is enabled from.
+    /// In no directory whose units can be enabled.
     Nowhere,
 }
 
-/// Where the OS or somebody has a file for a unit that can be enabled.
+/// Finds the file of a unit that can be enabled.
 ///
 /// # Errors
-/// Those of looking.
+/// Those of reading.
 pub fn installed(root: &Root, unit: &str) -> Result<Installed, Error> {
     let mut best = Installed::Nowhere;
     for directory in INSTALLED {
@@ -166,10 +166,10 @@ pub fn installed(root: &Root, unit: &str) -> Result<Installed, Error> {
     Ok(best)
 }
 
-/// Whether a unit is enabled: a link leads to it that is no mask, and not just its own file.
+/// Whether a unit is enabled: it has a link that is neither a mask nor its own file.
 ///
 /// # Errors
-/// Those of looking.
+/// Those of reading.
 pub fn is_linked(root: &Root, unit: &str) -> Result<bool, Error> {
     let units = BTreeSet::from([unit.to_owned()]);
     let own = format!("{UNITS}/{unit}");
@@ -184,7 +184,7 @@ fn is_wanted(name: &str) -> bool {
     WANTED.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// Whether a link belongs to one of the units: by its name, or by what it leads to.
+/// Whether a link belongs to one of the units, by its name or its target.
 fn is_of(units: &BTreeSet<String>, path: &str, target: &str) -> bool {
     [path, target]
         .into_iter()
@@ -192,7 +192,7 @@ fn is_of(units: &BTreeSet<String>, path: &str, target: &str) -> bool {
         .any(|name| units.contains(name) || units.contains(&template_of(name)))
 }
 
-/// The units with what their `Also=` names, and so on.
+/// The units and those that their `Also=` names, transitively.
 pub(crate) fn closure(root: &Root, units: &BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
     let mut all = BTreeSet::new();
     let mut pending: Vec<String> = units.iter().cloned().collect();
@@ -227,7 +227,7 @@ pub fn template_of(unit: &str) -> String {
     }
 }
 
-/// What `Also=` in `[Install]` names.
+/// The units that `Also=` in `[Install]` names.
 fn also(text: &str) -> Vec<String> {
     let mut install = false;
     let mut units = Vec::new();
@@ -244,10 +244,10 @@ fn also(text: &str) -> Vec<String> {
     units
 }
 
-/// Where the link of a unit's own path is.
+/// The path of a unit's own file or mask.
 ///
 /// # Errors
-/// Those of locating; a name with `/` is one.
+/// Those of locating; [`Error::Path`] for a name with `/`.
 pub fn unit_path(root: &Root, unit: &str) -> Result<Location, Error> {
     if unit.is_empty() || unit.contains('/') || unit.starts_with('.') {
         return Err(Error::Path {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn only_links_of_the_units_and_what_comes_with_them_go_back() {
+    fn only_links_of_the_units_and_those_enabled_with_them_are_restored() {
         let (dir, root) = host();
         let before = snapshot(&root).unwrap();
         let units = dir.path().join("etc/systemd/system");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_a_unit_that_is_gone_are_removed_and_a_mask_stays() {
+    fn links_to_a_unit_without_a_file_are_removed_and_a_mask_stays() {
         let (dir, root) = host();
         let units = dir.path().join("etc/systemd/system");
         symlink(MASK, units.join("masked.service")).unwrap();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_generator_made_is_there_and_cannot_be_enabled() {
+    fn a_generated_unit_exists_and_cannot_be_enabled() {
         let (dir, root) = host();
         let generated = dir.path().join("run/systemd/generator");
         fs::create_dir_all(&generated).unwrap();
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_units_name_leads_nowhere_else() {
+    fn a_units_name_cannot_leave_the_directory_of_units() {
         let (_dir, root) = host();
         for name in ["", "..", "../x.service", "a/b.service"] {
             assert!(unit_path(&root, name).is_err(), "{name:?}");

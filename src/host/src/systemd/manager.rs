@@ -11,35 +11,35 @@ use zbus::{Connection, connection};
 use super::bus::{Job, LoginProxy, ManagerProxy, PropertiesProxy, Property};
 use super::{Enablement, Error, RUNNING};
 
-/// What a job of a unit is allowed. systemd's own default for starting and stopping is 90 s; a
-/// container engine that takes leave of its containers has been seen to take three times that.
+/// Deadline of a job of a unit. systemd's default for starting and stopping is 90 s; a container
+/// engine that stops its containers can take three times that.
 const JOB_DEADLINE: Duration = Duration::from_mins(5);
 
-/// What a call is allowed that does not wait for a job.
+/// Deadline of a call that does not wait for a job.
 const CALL_DEADLINE: Duration = Duration::from_mins(1);
 
-/// What the bus is allowed until it lets somebody in. A local socket answers at once, or hangs.
+/// Deadline of a connection to the bus. A local socket answers at once, or hangs.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What systemd answers for a unit that it has not loaded.
+/// systemd's error for a unit that it has not loaded.
 const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
 
-/// What logind answers while the host goes down already.
+/// logind's error while the host is already shutting down.
 const IN_PROGRESS: &str = "org.freedesktop.login1.OperationInProgress";
 
-/// What systemd answers to a second subscription.
+/// systemd's error for a second subscription.
 const ALREADY_SUBSCRIBED: &str = "org.freedesktop.systemd1.AlreadySubscribed";
 
 /// A connection to systemd and logind of the host.
 #[derive(Debug, Clone)]
-pub struct Systemd {
+pub struct SystemdClient {
     connection: Connection,
     manager: ManagerProxy<'static>,
 }
 
-impl Systemd {
-    /// Connects to the system bus, at `socket` where it is not where the specification puts it (a
-    /// container sees the host's at `/rootfs/run/dbus/system_bus_socket`).
+impl SystemdClient {
+    /// Connects to the system bus, at `socket` if that is not the default path (a container sees
+    /// the host's bus at `/rootfs/run/dbus/system_bus_socket`).
     ///
     /// # Errors
     /// [`Error::Connect`].
@@ -82,7 +82,7 @@ impl Systemd {
     /// Runs a job and waits for its end.
     ///
     /// # Errors
-    /// [`Error::Call`], [`Error::Job`] where it ends as anything but done (or skipped, for a unit
+    /// [`Error::Call`], [`Error::Job`] for another result than `done` (or `skipped`, for a unit
     /// whose conditions are not met), [`Error::Late`] after five minutes.
     pub async fn run(&self, job: Job, unit: &str) -> Result<(), Error> {
         let operation = job.verb();
@@ -124,10 +124,10 @@ impl Systemd {
         }
     }
 
-    /// Starts a transient unit. What it does goes on when the caller dies.
+    /// Starts a transient unit, which runs on if the caller dies.
     ///
     /// # Errors
-    /// [`Error::Call`]; a unit of that name that still is loaded is one.
+    /// [`Error::Call`], also if a unit of that name is still loaded.
     pub async fn start_transient(
         &self,
         unit: &str,
@@ -140,7 +140,8 @@ impl Systemd {
         started.map(drop).map_err(call("start", unit))
     }
 
-    /// Names of the units that run, or are about to start or stop, whose names match one of these shell patterns.
+    /// Names of the units that run, start or stop and whose names match one of these shell
+    /// patterns.
     ///
     /// # Errors
     /// [`Error::Call`].
@@ -151,7 +152,7 @@ impl Systemd {
         Ok(listed.into_iter().map(|(name, ..)| name).collect())
     }
 
-    /// Whether a unit is to be started and waits for others, as its `After=` asks.
+    /// Whether a unit has a start job that waits for other units, as its `After=` asks.
     ///
     /// # Errors
     /// [`Error::Call`].
@@ -175,10 +176,10 @@ impl Systemd {
         read.await.map_err(call("read the job of", unit))
     }
 
-    /// Forgets that a unit failed, so that its name can be used again.
+    /// Clears a unit's failed state, so that its name can be used again.
     ///
     /// # Errors
-    /// [`Error::Call`]; a unit that is not loaded is none.
+    /// [`Error::Call`], except for a unit that is not loaded.
     pub async fn reset_failed(&self, unit: &str) -> Result<(), Error> {
         match self.manager.reset_failed_unit(unit).await {
             Err(error) if !is_missing(&error) => Err(call("reset", unit)(error)),
@@ -186,7 +187,7 @@ impl Systemd {
         }
     }
 
-    /// Changes the links of a unit for good.
+    /// Changes the persistent links of a unit.
     ///
     /// # Errors
     /// [`Error::Call`].
@@ -226,7 +227,8 @@ impl Systemd {
         Ok(files.into_iter().map(|(path, _)| name(path)).collect())
     }
 
-    /// What `systemctl is-enabled` says: `enabled`, `disabled`, `static`, `masked`, …, `not-found`.
+    /// The state that `systemctl is-enabled` prints: `enabled`, `disabled`, `static`, `masked`, …,
+    /// `not-found`.
     ///
     /// # Errors
     /// [`Error::Call`].
@@ -247,10 +249,10 @@ impl Systemd {
             .await
     }
 
-    /// A property of a unit, of one of its interfaces, in the type asked for.
+    /// A property of a unit, of one of its interfaces, as a `T`.
     ///
     /// # Errors
-    /// [`Error::Call`]; another type is one.
+    /// [`Error::Call`], also for a property of another type.
     pub async fn property<T>(&self, unit: &str, interface: &str, property: &str) -> Result<T, Error>
     where
         T: TryFrom<zbus::OwnedVariant>,
@@ -278,7 +280,7 @@ impl Systemd {
     }
 }
 
-/// The next of a stream, without a crate for it.
+/// The next item of a stream, without a crate for it.
 async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context)).await
 }
@@ -292,7 +294,7 @@ fn call(operation: &'static str, unit: &str) -> impl FnOnce(zbus::Error) -> Erro
     }
 }
 
-/// Whether logind says that the host goes down already.
+/// Whether logind reports that the host is already shutting down.
 pub(super) fn is_in_progress(error: &zbus::Error) -> bool {
     is_named(error, IN_PROGRESS)
 }
@@ -300,7 +302,7 @@ pub(super) fn is_in_progress(error: &zbus::Error) -> bool {
 /// Whether a unit has no file or is not loaded.
 fn is_missing(error: &zbus::Error) -> bool {
     if let zbus::Error::FDO(error) = error {
-        // The bus's own names come as values of their own.
+        // The bus's standard errors have variants of their own.
         return matches!(**error, zbus::fdo::Error::FileNotFound(_));
     }
     is_named(error, NO_SUCH_UNIT)

@@ -1,4 +1,4 @@
-//! Unit files of a root that no systemd runs on.
+//! Unit files of a root that is not running.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Enablement, Error};
 use crate::process::{self, Program};
 
-/// What changing links is allowed; it takes milliseconds.
+/// Deadline of a change of links, which takes milliseconds.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 /// `systemctl --root`: presets, enabling and disabling by the unit files and presets of that root.
@@ -19,8 +19,8 @@ pub struct Offline {
 impl Offline {
     /// Unit files below `root`.
     pub fn new(root: PathBuf) -> Self {
-        // On a host `/ostree` is a link. systemctl 252 resolves the path of a drop-in, finds that the
-        // result is not below the root as it was given, and fails.
+        // On a host `/ostree` is a link. systemctl 252 resolves the path of a drop-in, finds that
+        // the result is not below the root as it was given, and fails.
         let root = root.canonicalize().unwrap_or(root);
         Self { root }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chassis::report::Chain;
 use cluster::access::Access;
 use host::files::Root;
-use host::journal::Store;
+use host::journal::JournalStore;
 use jiff::{SignedDuration, Timestamp};
 use node::drain::PodName;
 use node::watch::Seen;
@@ -112,7 +112,7 @@ impl Executor for Agent {
                 Err(text) => Event::StillCordoned(text),
             },
             Command::Forget => {
-                let forget = || Store::new(&Root::open(&self.root, None)?).clear_held();
+                let forget = || JournalStore::new(&Root::open(&self.root, None)?).clear_held();
                 if let Err(error) = forget() {
                     tracing::warn!(error = %Chain(&error), "cannot forget the held target");
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chassis::report::Chain;
 use host::files::{self, Content, Found, Root};
 use host::process::proxy_environment;
-use host::systemd::{self, Job, Systemd, Variant};
+use host::systemd::{self, Job, SystemdClient, Variant};
 use node_update::plan::{Attempt, Mode};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -256,13 +256,13 @@ impl Helper {
     ///
     /// # Errors
     /// [`systemd::Error::Connect`].
-    pub async fn systemd(&self) -> Result<Systemd, systemd::Error> {
-        Systemd::connect(Some(&self.root.join("run/dbus/system_bus_socket"))).await
+    pub async fn systemd(&self) -> Result<SystemdClient, systemd::Error> {
+        SystemdClient::connect(Some(&self.root.join("run/dbus/system_bus_socket"))).await
     }
 
     async fn await_report(
         &self,
-        systemd: &Systemd,
+        systemd: &SystemdClient,
         unit: &str,
         report: &str,
         limit: Option<Duration>,
@@ -373,12 +373,12 @@ fn names_a_proxy(settings: &[(String, String)]) -> bool {
         .any(|(name, value)| !value.is_empty() && !name.eq_ignore_ascii_case("no_proxy"))
 }
 
-async fn is_running(systemd: &Systemd, unit: &str) -> Result<bool, systemd::Error> {
+async fn is_running(systemd: &SystemdClient, unit: &str) -> Result<bool, systemd::Error> {
     let state = systemd.unit_property(unit, "ActiveState").await?;
     Ok(systemd::RUNNING.contains(&state.as_str()))
 }
 
-async fn result(systemd: &Systemd, unit: &str) -> String {
+async fn result(systemd: &SystemdClient, unit: &str) -> String {
     let read = systemd.property::<String>(unit, "org.freedesktop.systemd1.Service", "Result");
     // A unit that is collected already has no result any more: systemd says what it says of any that did not run.
     read.await

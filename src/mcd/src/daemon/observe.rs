@@ -1,7 +1,7 @@
 //! Reading the host: where it is, what is under way on it, what failed on it.
 
 use host::files::Root;
-use host::journal::{self, Journal, Stage, Store};
+use host::journal::{self, Journal, JournalStage, JournalStore};
 use node_update::phase;
 use node_update::plan::{Route, Target};
 use serde::Deserialize;
@@ -75,7 +75,7 @@ pub fn boot_id(root: &Root) -> Result<String, Error> {
 /// # Errors
 /// [`Error::Journal`].
 pub fn open_journal(root: &Root) -> Result<Option<Journal>, Error> {
-    let store = Store::new(root);
+    let store = JournalStore::new(root);
     let Some(journal) = store.journal()? else {
         return Ok(None);
     };
@@ -94,9 +94,11 @@ pub fn is_leaving(root: &Root) -> Result<bool, Error> {
         return Ok(false);
     };
     Ok(match journal.stage {
-        Stage::Applying | Stage::Switching => true,
-        Stage::Switched => journal.boot_id == boot_id(root)?,
-        Stage::Booted | Stage::Failed { .. } | Stage::RollingBack { .. } => false,
+        JournalStage::Applying | JournalStage::Switching => true,
+        JournalStage::Switched => journal.boot_id == boot_id(root)?,
+        JournalStage::Booted | JournalStage::Failed { .. } | JournalStage::RollingBack { .. } => {
+            false
+        }
     })
 }
 
@@ -118,7 +120,7 @@ pub fn host(root: &Root) -> Result<Option<Host>, Error> {
         return Ok(None);
     };
     let journal = open_journal(root)?;
-    let held = Store::new(root).held()?;
+    let held = JournalStore::new(root).held()?;
     let under_way = journal.as_ref().map(|journal| Stored::of(&journal.plan));
     Ok(Some(Host {
         under_way: under_way.transpose()?,
@@ -141,18 +143,18 @@ fn stage(journal: &Journal, at: &Target) -> phase::Stage {
     // A record lies in its deployment, so it tells which one is booted.
     let is_target_booted = journal.plan.route == Route::Reboot && *at == journal.plan.to;
     match &journal.stage {
-        Stage::Applying | Stage::Switching => phase::Stage::Applying,
-        Stage::Switched => phase::Stage::Switched {
+        JournalStage::Applying | JournalStage::Switching => phase::Stage::Applying,
+        JournalStage::Switched => phase::Stage::Switched {
             boot_id: journal.boot_id.clone(),
         },
-        Stage::Booted => phase::Stage::Booted,
-        Stage::Failed { cause } => phase::Stage::Stays {
+        JournalStage::Booted => phase::Stage::Booted,
+        JournalStage::Failed { cause } => phase::Stage::Stays {
             cause: cause.clone(),
         },
-        Stage::RollingBack { cause } if is_target_booted => phase::Stage::RollingBack {
+        JournalStage::RollingBack { cause } if is_target_booted => phase::Stage::RollingBack {
             cause: cause.clone(),
         },
-        Stage::RollingBack { cause } => phase::Stage::Undoing {
+        JournalStage::RollingBack { cause } => phase::Stage::Undoing {
             cause: cause.clone(),
         },
     }

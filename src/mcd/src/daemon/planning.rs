@@ -9,7 +9,7 @@ use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::wire;
 use host::files::Root;
-use host::journal::Store;
+use host::journal::JournalStore;
 use ignition::Warning;
 use machineconfig::spec::{self, MachineConfig};
 use node_update::diff::Changes;
@@ -73,7 +73,7 @@ impl Stored {
     /// For an attempt whose name is none.
     pub fn of(plan: &Plan) -> Result<Self, host::journal::Error> {
         Ok(Self {
-            directory: Store::plan_directory(&plan.attempt)?,
+            directory: JournalStore::plan_directory(&plan.attempt)?,
             attempt: plan.attempt.clone(),
             to: plan.to.clone(),
             outline: Outline {
@@ -287,7 +287,7 @@ impl Planner<'_> {
     /// Stores the plan, and drops those that no journal is open for.
     fn store(&self, bundle: &Bundle) -> Result<Stored, host::journal::Error> {
         let root = Root::open(self.root, None)?;
-        let store = Store::new(&root);
+        let store = JournalStore::new(&root);
         let under_way = store.journal()?.map(|journal| journal.plan.attempt);
         for attempt in store.plans()? {
             if Some(&attempt) != under_way.as_ref() {

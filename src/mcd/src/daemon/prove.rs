@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chassis::report::Chain;
 use host::files::Root;
-use host::journal::{Last, Outcome, Stage, Store};
+use host::journal::{AttemptOutcome, JournalStage, JournalStore, LastAttempt};
 use node_update::phase::Event;
 use node_update::plan::{Attempt, Target};
 use tokio::time::{Instant, sleep};
@@ -106,25 +106,30 @@ async fn verify(helper: &Helper, to: &Target, attempt: &Attempt) -> Event {
 fn word(root: &Root, to: &Target) -> Result<Word, observe::Error> {
     if let Some(journal) = observe::open_journal(root)? {
         return Ok(match journal.stage {
-            Stage::RollingBack { cause } => Word::Disproved(cause),
-            Stage::Failed { cause } => Word::Stays(cause),
-            Stage::Applying | Stage::Switching | Stage::Switched | Stage::Booted => Word::Pending,
+            JournalStage::RollingBack { cause } => Word::Disproved(cause),
+            JournalStage::Failed { cause } => Word::Stays(cause),
+            JournalStage::Applying
+            | JournalStage::Switching
+            | JournalStage::Switched
+            | JournalStage::Booted => Word::Pending,
         });
     }
-    let last = Store::new(root).last()?;
+    let last = JournalStore::new(root).last()?;
     let at = observe::record(root)?;
     let boot_id = observe::boot_id(root)?;
     Ok(judge(last.as_ref(), at.as_ref(), &boot_id, to))
 }
 
 /// What the end of the last attempt says about `to`, in the boot `boot_id` of a host whose record names `at`.
-fn judge(last: Option<&Last>, at: Option<&Target>, boot_id: &str, to: &Target) -> Word {
+fn judge(last: Option<&LastAttempt>, at: Option<&Target>, boot_id: &str, to: &Target) -> Word {
     match last {
-        Some(last) if last.outcome == Outcome::RolledBack && last.to == *to && at != Some(to) => {
+        Some(last)
+            if last.outcome == AttemptOutcome::RolledBack && last.to == *to && at != Some(to) =>
+        {
             Word::Disproved(last.cause.clone().unwrap_or_default())
         }
         Some(last)
-            if last.outcome == Outcome::Proved
+            if last.outcome == AttemptOutcome::Verified
                 && last.to == *to
                 && at == Some(to)
                 && last.boot_id == boot_id =>
@@ -146,8 +151,8 @@ mod tests {
         }
     }
 
-    fn last(outcome: Outcome, boot_id: &str) -> Last {
-        Last {
+    fn last(outcome: AttemptOutcome, boot_id: &str) -> LastAttempt {
+        LastAttempt {
             schema: 1,
             attempt: Attempt("1".to_owned()),
             outcome,
@@ -166,49 +171,49 @@ mod tests {
         let table = [
             (
                 "proved in this boot",
-                last(Outcome::Proved, "2"),
+                last(AttemptOutcome::Verified, "2"),
                 &b,
                 &b,
                 Word::Proved,
             ),
             (
                 "proved in an earlier boot",
-                last(Outcome::Proved, "1"),
+                last(AttemptOutcome::Verified, "1"),
                 &b,
                 &b,
                 Word::Unknown,
             ),
             (
                 "something else is booted",
-                last(Outcome::Proved, "2"),
+                last(AttemptOutcome::Verified, "2"),
                 &a,
                 &b,
                 Word::Unknown,
             ),
             (
                 "the target was left again",
-                last(Outcome::RolledBack, "2"),
+                last(AttemptOutcome::RolledBack, "2"),
                 &a,
                 &b,
                 failed,
             ),
             (
                 "back in the origin",
-                last(Outcome::RolledBack, "2"),
+                last(AttemptOutcome::RolledBack, "2"),
                 &a,
                 &a,
                 Word::Unknown,
             ),
             (
                 "undone before it could boot",
-                last(Outcome::Undone, "2"),
+                last(AttemptOutcome::Undone, "2"),
                 &a,
                 &a,
                 Word::Unknown,
             ),
             (
                 "found as it is",
-                last(Outcome::Adopted, "2"),
+                last(AttemptOutcome::Adopted, "2"),
                 &b,
                 &b,
                 Word::Unknown,
@@ -269,8 +274,8 @@ mod tests {
         );
 
         // The outcome is stored before the journal goes: from then on it counts.
-        let last = last(Outcome::Proved, "2");
-        let last = Last {
+        let last = last(AttemptOutcome::Verified, "2");
+        let last = LastAttempt {
             attempt: Attempt("2".to_owned()),
             ..last
         };

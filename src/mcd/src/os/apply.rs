@@ -7,7 +7,7 @@ use host::execute::boot::{self, Booted};
 use host::execute::{
     End, Error, NewDeployment, RunningUnits, StepExecutor, Steps, Sysroot as _, Units, live, reboot,
 };
-use host::journal::{Journal, Outcome, Store};
+use host::journal::{AttemptOutcome, Journal, JournalStore};
 use host::observe;
 use host::systemd::Offline;
 use node_update::plan::{Plan, Route};
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Result<Report> {
     let _lock = context.lock()?;
     let store = context.store();
-    let plan = match store.settle()? {
+    let plan = match store.journal_under_way()? {
         Some(journal) if directory_of(&journal)? == directory.trim_end_matches('/') => journal.plan,
         Some(journal) => {
             let attempt = &journal.plan.attempt.0;
@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Res
 pub(super) fn revert_or_roll_back(context: &Context) -> anyhow::Result<Report> {
     let _lock = context.lock()?;
     let store = context.store();
-    let Some(journal) = store.settle()? else {
+    let Some(journal) = store.journal_under_way()? else {
         return Ok(Report::done());
     };
     let mut deployments = lock_deployments()?;
@@ -76,23 +76,23 @@ pub(super) fn revert_or_roll_back(context: &Context) -> anyhow::Result<Report> {
 }
 
 /// How an attempt ended whose plan is gone: whoever asks again was killed before it could tell.
-fn ended(store: &Store<'_>, directory: &str) -> anyhow::Result<Option<Report>> {
+fn ended(store: &JournalStore<'_>, directory: &str) -> anyhow::Result<Option<Report>> {
     let Some(last) = store.last()? else {
         return Ok(None);
     };
-    let is_it = Store::plan_directory(&last.attempt)? == directory.trim_end_matches('/');
+    let is_it = JournalStore::plan_directory(&last.attempt)? == directory.trim_end_matches('/');
     if !is_it || store.plans()?.contains(&last.attempt) {
         return Ok(None);
     }
     Ok(Some(match last.outcome {
-        Outcome::Proved => Report::done(),
-        Outcome::RolledBack | Outcome::Undone | Outcome::Adopted => {
+        AttemptOutcome::Verified => Report::done(),
+        AttemptOutcome::RolledBack | AttemptOutcome::Undone | AttemptOutcome::Adopted => {
             Report::failed(last.cause.into_iter().collect())
         }
     }))
 }
 
-fn apply_live(context: &Context, store: &Store<'_>, plan: Plan) -> anyhow::Result<End> {
+fn apply_live(context: &Context, store: &JournalStore<'_>, plan: Plan) -> anyhow::Result<End> {
     let booted = host::ostree::Deployments::open()?.booted()?;
     let mut units = RunningUnits::new(&context.runtime);
     let mut executor = StepExecutor::new(&context.root, &mut units, store, plan.attempt.clone());
@@ -123,7 +123,7 @@ fn apply_live(context: &Context, store: &Store<'_>, plan: Plan) -> anyhow::Resul
 
 fn apply_reboot(
     context: &Context,
-    store: &Store<'_>,
+    store: &JournalStore<'_>,
     plan: Plan,
     stay: bool,
 ) -> anyhow::Result<End> {
@@ -150,5 +150,5 @@ fn units_of(made: &NewDeployment) -> Box<dyn Units> {
 }
 
 fn directory_of(journal: &Journal) -> anyhow::Result<String> {
-    Ok(Store::plan_directory(&journal.plan.attempt)?)
+    Ok(JournalStore::plan_directory(&journal.plan.attempt)?)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use host::files::Root;
-use host::journal::{self, Lock, Moment, Store};
+use host::journal::{self, JournalStore, Lock, Moment};
 use host::ostree::{self, Deployments, live_root};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
@@ -57,8 +57,8 @@ impl Context {
         })
     }
 
-    pub(crate) fn store(&self) -> Store<'_> {
-        Store::new(&self.root)
+    pub(crate) fn store(&self) -> JournalStore<'_> {
+        JournalStore::new(&self.root)
     }
 
     /// The right to act, against the daemon's helper, pivot and guard.

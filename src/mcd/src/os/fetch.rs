@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use host::journal::Store;
+use host::journal::JournalStore;
 use host::ostree::{Deployments, Fetched, Fetcher};
 use host::process::proxy_environment;
 use serde_json::json;
@@ -57,11 +57,11 @@ pub(super) fn run(context: &Context, image: &str) -> anyhow::Result<Report> {
 }
 
 /// Images that stored plans still are to deploy.
-fn needed(store: &Store<'_>) -> anyhow::Result<BTreeSet<String>> {
+fn needed(store: &JournalStore<'_>) -> anyhow::Result<BTreeSet<String>> {
     let mut images = BTreeSet::new();
     for attempt in store.plans()? {
         // What is no whole plan cannot be applied, and needs no image.
-        let Ok(bundle) = store.read_plan(&Store::plan_directory(&attempt)?) else {
+        let Ok(bundle) = store.read_plan(&JournalStore::plan_directory(&attempt)?) else {
             continue;
         };
         images.extend(bundle.plan.deploy.and_then(|deploy| deploy.image));

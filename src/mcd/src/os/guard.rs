@@ -6,24 +6,25 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use host::execute::boot::{self, Booted};
 use host::execute::{End, RunningUnits, StepExecutor, chain, reboot};
-use host::journal::{DeploymentId, Stage};
+use host::journal::{DeploymentId, JournalStage};
 use host::ostree::Deployments;
-use host::{late, observe};
+use host::{etc_changes, observe};
 use node_update::plan::Attempt;
 use tracing::{debug, info, warn};
 
 use super::context::{Context, is_held_elsewhere, lock_deployments};
 use super::report::{Outcome, Report};
 
-/// How many late changes are named.
-const TOLD_MAX: usize = 20;
+/// How many changed paths the warning names.
+const NAMED_MAX: usize = 20;
 
-/// How long is waited between two looks at a booted target: for the first minute, while the node could be given back any moment, and
-/// then.
+/// How long is waited between two looks at a booted target: for the first minute, while the node
+/// could be given back any moment, and then.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 const SOON: Duration = Duration::from_mins(1);
 
-/// How long a host that was asked to reboot may take to go down before it is asked again: longer than its services may take to stop.
+/// How long a host that was asked to reboot may take to go down before it is asked again: longer
+/// than its services may take to stop.
 const GOING_DOWN: Duration = Duration::from_mins(3);
 
 /// Compares the booted deployment with the journal, before kubelet and container engine start.
@@ -33,22 +34,23 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
         return Ok(Report::done());
     };
     let end = as_booted(context, attempt, boot::guard)?;
-    if let Err(error) = tell_late(context) {
+    if let Err(error) = warn_of_changes_since_merge(context) {
         warn!(
             error = chain(&*error),
-            "cannot tell what changed in /etc since the merge"
+            "cannot find the changes in /etc since the merge"
         );
     }
     reboot_if_asked(context, &end)?;
     Ok(end.into())
 }
 
-/// Says in the target's first boot what somebody changed in the origin's `/etc` after it was merged: it is not here.
-fn tell_late(context: &Context) -> anyhow::Result<()> {
+/// Warns in the target's first boot of changes in the origin's `/etc` after the merge: the target
+/// does not have them.
+fn warn_of_changes_since_merge(context: &Context) -> anyhow::Result<()> {
     let Some(journal) = context.store().journal()? else {
         return Ok(());
     };
-    let is_first_boot = journal.stage == Stage::Booted && journal.boots == 1;
+    let is_first_boot = journal.stage == JournalStage::Booted && journal.boots == 1;
     let (true, Some(target)) = (is_first_boot, &journal.target) else {
         return Ok(());
     };
@@ -64,23 +66,23 @@ fn tell_late(context: &Context) -> anyhow::Result<()> {
     // Checked out right before the merge.
     let merged = std::fs::metadata(&target)?.created()?;
     let origin = path_of(&journal.origin)?;
-    let late = late::Merge {
+    let merge = etc_changes::Merge {
         origin: &origin,
         target: &target,
         at: merged,
         plan: &journal.plan,
     };
-    let late = late.late()?;
+    let changes = merge.changes_since_merge()?;
     let first = |paths: &[String]| {
-        let named: Vec<_> = paths.iter().map(String::as_str).take(TOLD_MAX).collect();
+        let named: Vec<_> = paths.iter().map(String::as_str).take(NAMED_MAX).collect();
         named.join(" ")
     };
-    if !late.changed.is_empty() || !late.removed.is_empty() {
+    if !changes.changed.is_empty() || !changes.removed.is_empty() {
         warn!(
             message_id = "LateChanges",
-            count = late.changed.len() + late.removed.len(),
-            paths = first(&late.changed),
-            removed = first(&late.removed),
+            count = changes.changed.len() + changes.removed.len(),
+            paths = first(&changes.changed),
+            removed = first(&changes.removed),
             kept_in = %origin.display(),
             "changed in /etc after it was merged: not carried over"
         );
@@ -88,15 +90,17 @@ fn tell_late(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long a kubelet that waits for others says nothing of its target. On most hosts it is the network that it waits for, in the end:
-/// a name, an address, an image of those others. Much longer, and it is more likely the target that keeps them.
+/// How long a kubelet that waits for others says nothing of its target. On most hosts it is the
+/// network that it waits for, in the end: a name, an address, an image of those others. Much
+/// longer, and it is more likely the target that keeps them.
 const KUBELET_WAITS: Duration = Duration::from_hours(1);
 
-/// Proves a booted target by its checks, while kubelet and container engine start; without the cluster's help, and
-/// without asking it: an API server, registry or name server out of reach is no failure of the host.
+/// Proves a booted target by its checks, while kubelet and container engine start; without the
+/// cluster's help, and without asking it: an API server, registry or name server out of reach is no
+/// failure of the host.
 ///
-/// A target that cannot be finished or looked at holds as little as one whose checks fail: what keeps it
-/// from that is tried again until the deadline, and then the host goes back.
+/// A target that cannot be finished or looked at holds as little as one whose checks fail: what
+/// keeps it from that is tried again until the deadline, and then the host goes back.
 pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
     let began = Instant::now();
     let mut proof = Proof::default();
@@ -118,7 +122,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
         };
         let cause = reasons.join("; ");
         if cause != said {
-            info!(reason = cause, "target is not proved yet");
+            info!(reason = cause, "target is not verified yet");
             said.clone_from(&cause);
         }
         let now = Instant::now();
@@ -146,7 +150,8 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
     }
 }
 
-/// Whether the kubelet is to be started and something else is not through yet. Where systemd does not say, it does not.
+/// Whether the kubelet is to be started and something else is not through yet. Where systemd does
+/// not say, it does not.
 fn kubelet_waits(context: &Context) -> bool {
     let waits = RunningUnits::new(&context.runtime).waits_to_start(reboot::KUBELET);
     waits.unwrap_or_else(|error| {
@@ -185,9 +190,14 @@ impl Proof {
         // Given back between two looks, so that a rollback by hand has not to wait.
         let _lock = context.lock()?;
         let store = context.store();
-        let journal = match store.settle()? {
+        let journal = match store.journal_under_way()? {
             // One that failed and stays may have been mended.
-            Some(journal) if matches!(journal.stage, Stage::Booted | Stage::Failed { .. }) => {
+            Some(journal)
+                if matches!(
+                    journal.stage,
+                    JournalStage::Booted | JournalStage::Failed { .. }
+                ) =>
+            {
                 journal
             }
             Some(_) | None => return Ok(Word::Over(Report::done())),
@@ -223,7 +233,7 @@ fn fail_if_booted(context: &Context, cause: &str) -> anyhow::Result<Option<End>>
 fn attempt(context: &Context) -> anyhow::Result<Option<Attempt>> {
     Ok(context
         .store()
-        .settle()?
+        .journal_under_way()?
         .map(|journal| journal.plan.attempt))
 }
 

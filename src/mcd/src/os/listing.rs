@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use host::journal::{Held, Journal, Last, Outcome, Stage};
+use host::journal::{AttemptOutcome, HeldTarget, Journal, JournalStage, LastAttempt};
 use host::ostree;
 
 use super::context::Context;
@@ -39,7 +39,7 @@ fn view(context: &Context) -> anyhow::Result<View> {
     })
 }
 
-fn describe(deployment: &ostree::Deployment) -> Deployment {
+fn describe(deployment: &ostree::ListedDeployment) -> Deployment {
     let record = deployment.record.as_ref();
     Deployment {
         checksum: deployment.id.checksum.clone(),
@@ -58,12 +58,12 @@ fn describe(deployment: &ostree::Deployment) -> Deployment {
 
 fn under_way(journal: Journal) -> UnderWay {
     let (stage, cause) = match journal.stage {
-        Stage::Applying => ("applying", None),
-        Stage::Switching => ("switching", None),
-        Stage::Switched => ("switched", None),
-        Stage::Booted => ("booted", None),
-        Stage::RollingBack { cause } => ("rolling-back", Some(cause)),
-        Stage::Failed { cause } => ("failed", Some(cause)),
+        JournalStage::Applying => ("applying", None),
+        JournalStage::Switching => ("switching", None),
+        JournalStage::Switched => ("switched", None),
+        JournalStage::Booted => ("booted", None),
+        JournalStage::RollingBack { cause } => ("rolling-back", Some(cause)),
+        JournalStage::Failed { cause } => ("failed", Some(cause)),
     };
     UnderWay {
         attempt: journal.plan.attempt.0,
@@ -77,12 +77,12 @@ fn under_way(journal: Journal) -> UnderWay {
     }
 }
 
-fn ended(last: Last) -> Ended {
+fn ended(last: LastAttempt) -> Ended {
     let outcome = match last.outcome {
-        Outcome::Proved => "proved",
-        Outcome::RolledBack => "rolled-back",
-        Outcome::Undone => "undone",
-        Outcome::Adopted => "adopted",
+        AttemptOutcome::Verified => "proved",
+        AttemptOutcome::RolledBack => "rolled-back",
+        AttemptOutcome::Undone => "undone",
+        AttemptOutcome::Adopted => "adopted",
     };
     Ended {
         attempt: last.attempt.0,
@@ -95,7 +95,7 @@ fn ended(last: Last) -> Ended {
     }
 }
 
-fn held(held: Held) -> deployments::Held {
+fn held(held: HeldTarget) -> deployments::Held {
     let (config, image) = (held.target.config, held.target.image);
     deployments::Held {
         config,

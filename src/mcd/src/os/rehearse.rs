@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use host::execute::{self, Preflight, RunningUnits, StepExecutor, Sysroot as _, describe, reboot};
-use host::journal::Store;
+use host::journal::JournalStore;
 use host::systemd::{Offline, links};
 use node_update::plan::{Action, Bundle, Plan, QUADLETS, Route};
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,7 +15,7 @@ use super::updaters;
 pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<Report> {
     let _lock = context.lock()?;
     let store = context.store();
-    if let Some(journal) = store.settle()? {
+    if let Some(journal) = store.journal_under_way()? {
         let attempt = &journal.plan.attempt.0;
         return Ok(Report::refused(vec![format!(
             "attempt {attempt} is under way on this host"
@@ -35,10 +35,10 @@ pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<Report> 
 
 /// Reads a plan, and has it in the store if it is elsewhere. Plans of other attempts, which were
 /// given up before they were begun, go.
-pub(super) fn take(store: &Store<'_>, directory: &str) -> anyhow::Result<Bundle> {
+pub(super) fn take(store: &JournalStore<'_>, directory: &str) -> anyhow::Result<Bundle> {
     let bundle = store.read_plan(directory).context("cannot read the plan")?;
     let attempt = &bundle.plan.attempt;
-    if directory.trim_end_matches('/') != Store::plan_directory(attempt)? {
+    if directory.trim_end_matches('/') != JournalStore::plan_directory(attempt)? {
         store.put_plan(&bundle)?;
     }
     for other in store.plans()? {
@@ -49,7 +49,11 @@ pub(super) fn take(store: &Store<'_>, directory: &str) -> anyhow::Result<Bundle>
     Ok(bundle)
 }
 
-fn rehearse_live(context: &Context, store: &Store<'_>, plan: &Plan) -> anyhow::Result<Vec<String>> {
+fn rehearse_live(
+    context: &Context,
+    store: &JournalStore<'_>,
+    plan: &Plan,
+) -> anyhow::Result<Vec<String>> {
     let mut units = RunningUnits::new(&context.runtime);
     let mut reasons = Vec::new();
     let mut preflight = Preflight::default();
@@ -87,14 +91,15 @@ fn rehearse_live(context: &Context, store: &Store<'_>, plan: &Plan) -> anyhow::R
 
 fn rehearse_reboot(
     context: &Context,
-    store: &Store<'_>,
+    store: &JournalStore<'_>,
     plan: &Plan,
 ) -> anyhow::Result<Vec<String>> {
     let Some(deploy) = &plan.deploy else {
         return Ok(vec![execute::chain(&execute::Error::NoDeploy)]);
     };
     let mut reasons = updaters::found(&mut RunningUnits::new(&context.runtime))?;
-    // Told to end, it comes to its end: stopped halfway, it would leave a deployment to the next one.
+    // Told to end, it comes to its end: stopped halfway, it would leave a deployment to the next
+    // one.
     let _told = {
         let _runtime = context.runtime.enter();
         signal(SignalKind::terminate()).context("cannot hear of SIGTERM")?

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use host::files::Root;
-use host::journal::Store;
+use host::journal::JournalStore;
 use lab::host::{Host, HostSpec};
 use node_update::plan::Bundle;
 
@@ -48,8 +48,8 @@ pub fn put_plan(host: &Host, bundle: &Bundle) -> Result<String> {
     let etc = host.etc_of_booted()?;
     let tree = etc.parent().context("/etc lies in a root")?;
     let root = Root::open(tree, Some(&host.var()))?;
-    Store::new(&root).put_plan(bundle)?;
-    Ok(Store::plan_directory(&bundle.plan.attempt)?)
+    JournalStore::new(&root).put_plan(bundle)?;
+    Ok(JournalStore::plan_directory(&bundle.plan.attempt)?)
 }
 
 /// Runs a program on a host, which has to exit with this code.

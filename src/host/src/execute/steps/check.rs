@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::execute::chain;
     use crate::files::Root;
-    use crate::journal::Store;
+    use crate::journal::JournalStore;
     use crate::systemd::Offline;
 
     fn write(path: &str) -> Action {
@@ -147,7 +147,7 @@ mod tests {
             ),
         ] {
             let root = Root::open(host.path(), None).unwrap();
-            let store = Store::new(&root);
+            let store = JournalStore::new(&root);
             // A check reads no unit.
             let mut units = Offline::new(host.path().to_owned());
             let mut executor =

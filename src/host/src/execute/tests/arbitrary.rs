@@ -1,4 +1,5 @@
-//! Plans made up at random: stopped anywhere and started again, a change ends in the old state or in the target.
+//! Plans made up at random: stopped anywhere and started again, a change ends in the old state or
+//! in the target.
 
 use node_update::plan::{Action, Bundle, Deploy, Digest, Route};
 use proptest::collection::vec;
@@ -9,9 +10,10 @@ use proptest::sample::{select, subsequence};
 use super::sim::{Fault, Host, Snapshot};
 use super::{boot_to_the_end, fails_at, for_every_point, run_to_the_end, write_file};
 use crate::execute::End;
-use crate::journal::{Outcome, tests as journal_tests};
+use crate::journal::{AttemptOutcome, tests as journal_tests};
 
-/// Of the deployment and of what deployments share; shipped, shadowing, managed, an administrator's, not there yet.
+/// Of the deployment and of what deployments share; shipped, shadowing, managed, an
+/// administrator's, not there yet.
 const PATHS: [&str; 8] = [
     "/etc/managed.d/only",
     "/etc/new/deep/file",
@@ -25,10 +27,10 @@ const PATHS: [&str; 8] = [
 
 const CONTENTS: [&[u8]; 3] = [b"one", b"two", b""];
 
-/// An action, and the content that it needs.
+/// An action, and the blob that it needs.
 type Effect = (Action, Option<&'static [u8]>);
 
-/// Some of the files written or given back, then some of the rest: in the order of a plan.
+/// Some of the files written or released, then some of the rest: in the order of a plan.
 fn any_bundle(route: Route) -> impl Strategy<Value = Bundle> {
     let content = of((
         select(CONTENTS.to_vec()),
@@ -95,7 +97,7 @@ fn ends(bundle: &Bundle) -> (Snapshot, Snapshot) {
     let mut host = Host::new(bundle);
     let before = host.snapshot();
     run_to_the_end(&mut host);
-    assert_eq!(host.last(), Some(Outcome::Proved));
+    assert_eq!(host.last(), Some(AttemptOutcome::Verified));
     (before, host.snapshot())
 }
 
@@ -113,8 +115,8 @@ proptest! {
             let mut host = Host::new(&bundle);
             let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.apply()));
             boot_to_the_end(&mut host);
-            let is_proved = host.last() == Some(Outcome::Proved);
-            let end = if is_proved { &target } else { &before };
+            let is_verified = host.last() == Some(AttemptOutcome::Verified);
+            let end = if is_verified { &target } else { &before };
             assert_eq!(&host.snapshot(), end, "point {n}");
             met
         });
@@ -163,7 +165,7 @@ proptest! {
             if host.is_under_way() {
                 boot_to_the_end(&mut host);
             }
-            assert_eq!(host.last(), Some(Outcome::RolledBack), "point {n}");
+            assert_eq!(host.last(), Some(AttemptOutcome::RolledBack), "point {n}");
             assert_eq!(host.snapshot(), before, "point {n}");
             met
         });
@@ -176,8 +178,8 @@ proptest! {
         let (before, target) = ends(&bundle);
         let is_at_an_end = |host: &Host, n| {
             assert!(!host.is_under_way(), "point {n}");
-            let is_proved = host.last() == Some(Outcome::Proved);
-            let end = if is_proved { &target } else { &before };
+            let is_verified = host.last() == Some(AttemptOutcome::Verified);
+            let end = if is_verified { &target } else { &before };
             assert_eq!(&host.snapshot(), end, "point {n}");
         };
         // A step fails.

@@ -25,13 +25,15 @@ use self::loader::BootLoader;
 use self::services::{NoUnits, SimulatedUnits};
 pub(super) use self::tree::Snapshot;
 use self::tree::{carry, copy, put, walk};
-use crate::accounts::Lost;
+use crate::accounts::MissingAccounts;
 use crate::execute::boot::{self, Booted};
 use crate::execute::{
     End, Error, NewDeployment, StepExecutor, Steps, Sysroot, Units, live, reboot,
 };
 use crate::files::Root;
-use crate::journal::{DeploymentId, Moment, Outcome, Stage, Store, tests as journal_tests};
+use crate::journal::{
+    AttemptOutcome, DeploymentId, JournalStage, JournalStore, Moment, tests as journal_tests,
+};
 
 #[derive(Debug)]
 pub(super) struct Host {
@@ -47,7 +49,7 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(bundle: &Bundle) -> Self {
-        // In memory: thousands of syncs are not what is tested here.
+        // In memory: the tests need no thousands of syncs.
         let dir = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .unwrap();
@@ -131,10 +133,10 @@ impl Host {
         self.refuse_verification = true;
     }
 
-    /// As mcd-os does: what is asked is what is stored, and nothing else if nothing is.
+    /// Applies as mcd-os does: the stored plan, or the offered one if none is stored.
     pub(super) fn apply(&mut self) -> Result<End, Error> {
         let live_root = self.live_root();
-        let store = Store::new(&live_root);
+        let store = JournalStore::new(&live_root);
         let plan = self.bundle.plan.clone();
         if store.journal()?.is_none() && store.plans()?.is_empty() {
             self.store_bundle();
@@ -185,7 +187,7 @@ impl Host {
         self.as_booted(boot::guard)
     }
 
-    /// What ends a target that cannot be looked at.
+    /// Ends the attempt as mcd-os does for a target that cannot be checked.
     pub(super) fn fail_if_booted(&mut self, cause: &str) -> Result<Option<End>, Error> {
         self.as_booted(|host| boot::fail_if_booted(host, cause))
     }
@@ -193,8 +195,8 @@ impl Host {
     /// The checks, as the verify unit runs them.
     pub(super) fn verify(&mut self) -> Result<End, Error> {
         let refuse = self.refuse_verification;
-        self.as_booted(|host| match host.store.settle()? {
-            Some(journal) if journal.stage == Stage::Booted => {
+        self.as_booted(|host| match host.store.journal_under_way()? {
+            Some(journal) if journal.stage == JournalStage::Booted => {
                 if refuse {
                     boot::failed(host, journal, "refused")
                 } else {
@@ -228,22 +230,22 @@ impl Host {
         })
     }
 
-    /// Has the boot loader be one that does not count.
+    /// Makes the boot loader one that does not count.
     pub(super) fn never_count(&mut self) {
         self.loader.never_count();
     }
 
-    /// Has deployments of a commit die before the guard runs.
+    /// Makes deployments of a commit fail before the guard runs.
     pub(super) fn have_die(&mut self, commit: &'static str) {
         self.loader.have_die(commit);
     }
 
-    /// How often that one was booted.
+    /// How often such a deployment was booted.
     pub(super) fn deaths(&self) -> u32 {
         self.loader.deaths()
     }
 
-    /// Boots until something stays up.
+    /// Boots until a deployment stays up.
     pub(super) fn reboot(&mut self) {
         let mut stays_up = false;
         while !stays_up {
@@ -255,18 +257,21 @@ impl Host {
     }
 
     pub(super) fn is_under_way(&self) -> bool {
-        Store::new(&self.plain_root()).journal().unwrap().is_some()
+        JournalStore::new(&self.plain_root())
+            .journal()
+            .unwrap()
+            .is_some()
     }
 
-    pub(super) fn last(&self) -> Option<Outcome> {
-        Store::new(&self.plain_root())
+    pub(super) fn last(&self) -> Option<AttemptOutcome> {
+        JournalStore::new(&self.plain_root())
             .last()
             .unwrap()
             .map(|last| last.outcome)
     }
 
     pub(super) fn held(&self) -> Option<String> {
-        Store::new(&self.plain_root())
+        JournalStore::new(&self.plain_root())
             .held()
             .unwrap()
             .map(|held| held.target.config)
@@ -276,7 +281,7 @@ impl Host {
         self.running.borrow().contains("kubelet.service")
     }
 
-    /// Whether a timer is to start a unit.
+    /// Whether a timer to start the kubelet is set.
     pub(super) fn is_timed(&self) -> bool {
         let running = self.running.borrow();
         running
@@ -288,7 +293,7 @@ impl Host {
         *self.loader.first() != self.booted
     }
 
-    /// Deployments on disk, those that nothing boots too.
+    /// Deployments on disk, also those without a boot entry.
     pub(super) fn deployments(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir.path().join("deploy")).unwrap();
         entries
@@ -296,7 +301,7 @@ impl Host {
             .collect()
     }
 
-    /// What the booted system shows, but for what is ours.
+    /// The files of the booted system, except Slipway's own.
     pub(super) fn snapshot(&self) -> Snapshot {
         let mut found = Snapshot::new();
         walk(&self.path_of(&self.booted), "", &mut found);
@@ -311,7 +316,7 @@ impl Host {
 
     fn as_booted<T>(&mut self, act: impl FnOnce(&mut Booted<'_>) -> T) -> T {
         let live_root = self.live_root();
-        let store = Store::new(&live_root);
+        let store = JournalStore::new(&live_root);
         let moment = self.moment();
         let attempt = self.bundle.plan.attempt.clone();
         let mut running = SimulatedUnits {
@@ -352,14 +357,14 @@ impl Host {
     }
 
     fn store_bundle(&self) {
-        Store::new(&self.plain_root())
+        JournalStore::new(&self.plain_root())
             .put_plan(&self.bundle)
             .unwrap();
     }
 
-    fn pass(&self) -> Result<(), Error> {
+    fn crash_point(&self) -> Result<(), Error> {
         self.point
-            .pass()
+            .hit()
             .map_err(|error| Error::Sysroot(Box::new(error)))
     }
 }
@@ -386,47 +391,47 @@ impl Sysroot for Host {
         let id = journal_tests::id(deploy.image.as_deref().unwrap_or("old"));
         let path = self.path_of(&id);
         copy(&self.dir.path().join("images").join(&id.checksum), &path);
-        self.pass()?;
-        // The merge, narrow: what differs from what the old OS shipped is carried.
+        self.crash_point()?;
+        // A simple merge: files that differ from the origin's shipped ones are copied.
         copy(&path.join("usr/etc"), &path.join("etc"));
-        self.pass()?;
+        self.crash_point()?;
         let origin = self.path_of(&self.booted);
         carry(
             &origin.join("etc"),
             &origin.join("usr/etc"),
             &path.join("etc"),
         );
-        self.pass()?;
+        self.crash_point()?;
         let root = Root::open(&path, Some(&self.dir.path().join("var"))).unwrap();
         let root = root.with_labels(Some(Box::new(self.point.clone())));
         Ok(NewDeployment {
             id,
             root,
-            lost: Lost::default(),
+            missing_accounts: MissingAccounts::default(),
         })
     }
 
     fn set_default(&mut self, id: &DeploymentId, tries: Option<u32>) -> Result<(), Error> {
-        self.pass()?;
+        self.crash_point()?;
         self.loader.count(tries);
-        self.pass()?;
+        self.crash_point()?;
         self.loader.set(id, &self.booted);
-        self.pass()
+        self.crash_point()
     }
 
     fn stop_boot_counting(&mut self) -> Result<(), Error> {
-        self.pass()?;
+        self.crash_point()?;
         self.loader.count(None);
-        self.pass()
+        self.crash_point()
     }
 
     fn cleanup(&mut self) -> Result<(), Error> {
-        self.pass()?;
+        self.crash_point()?;
         for name in self.deployments() {
             if !self.loader.names(&name) {
                 fs::remove_dir_all(self.dir.path().join("deploy").join(name)).unwrap();
             }
         }
-        self.pass()
+        self.crash_point()
     }
 }

@@ -1,19 +1,19 @@
-//! Plans on disk, each in a directory of its own with the contents that it names.
+//! Plans on disk, each in a directory of its own with the blobs that it names.
 
 use std::collections::BTreeMap;
 
 use node_update::plan::{Action, Attempt, Bundle, Digest, Plan, Prior, Undo};
 
-use super::{Error, Result, Store};
+use super::{Error, JournalStore, Result};
 use crate::files::Found;
 
 const PLANS: &str = "/var/lib/slipway/plans";
 
-impl Store<'_> {
-    /// The directory of a plan on this host.
+impl JournalStore<'_> {
+    /// The directory of a plan on a host.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a name that is no name of an attempt.
+    /// [`Error::Damaged`] for a name that is not an attempt's.
     pub fn plan_directory(attempt: &Attempt) -> Result<String> {
         let name = attempt.0.as_str();
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -26,8 +26,8 @@ impl Store<'_> {
         Ok(format!("{PLANS}/{name}"))
     }
 
-    /// Stores a plan with its contents; the plan itself last, so that a directory with a plan in it
-    /// is whole.
+    /// Stores a plan with its blobs; `plan.json` last, so that a directory that has one is
+    /// complete.
     ///
     /// # Errors
     /// [`Error::Files`], [`Error::Damaged`].
@@ -35,7 +35,7 @@ impl Store<'_> {
         let attempt = &bundle.plan.attempt;
         let plans = self.root.locate(PLANS)?;
         for name in self.root.list(&plans)? {
-            // Of a run that was killed before it had a plan.
+            // Left by a run that was killed before it stored a plan.
             if is_temporary(&name) {
                 self.root.remove_empty_directory(&plans.below(&name))?;
             }
@@ -49,7 +49,7 @@ impl Store<'_> {
         )
     }
 
-    /// Reads a plan from any directory of the host, and holds every content against its digest.
+    /// Reads a plan from any directory of the host, and checks every blob against its digest.
     ///
     /// # Errors
     /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`], [`Error::Damaged`].
@@ -74,7 +74,7 @@ impl Store<'_> {
         Ok(bundle)
     }
 
-    /// A content of a stored plan.
+    /// A blob of a stored plan.
     ///
     /// # Errors
     /// [`Error::Files`], [`Error::Damaged`].
@@ -82,7 +82,7 @@ impl Store<'_> {
         self.read_blob(&Self::plan_directory(attempt)?, digest)
     }
 
-    /// Stores a content beside a plan.
+    /// Stores a blob beside a plan.
     ///
     /// # Errors
     /// [`Error::Files`], [`Error::Damaged`].
@@ -95,7 +95,7 @@ impl Store<'_> {
         self.write(&path, bytes)
     }
 
-    /// Removes a plan and its contents.
+    /// Removes a plan and its blobs.
     ///
     /// # Errors
     /// [`Error::Files`], [`Error::Damaged`].
@@ -113,7 +113,7 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Attempts whose plans are stored.
+    /// The attempts whose plans are stored.
     ///
     /// # Errors
     /// [`Error::Files`].
@@ -141,12 +141,12 @@ impl Store<'_> {
     }
 }
 
-/// Whether a directory of plans is still about to be made. No attempt's name begins like this.
+/// Whether a name is that of an unfinished plan directory. No attempt's name begins with a dot.
 fn is_temporary(name: &str) -> bool {
     name.starts_with('.')
 }
 
-/// Every content a plan names.
+/// Digests of all blobs that a plan names.
 fn blobs_of(plan: &Plan) -> Vec<Digest> {
     let mut blobs = vec![plan.record.clone()];
     for step in &plan.steps {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use host::files::{self, Content, Found, Location, Root};
-use host::journal::{self, Lock, Store};
+use host::journal::{self, JournalStore, Lock};
 use node_update::certificates::{Bundle, REGISTRIES, Wanted, is_ours, registry_path};
 use node_update::plan::Mode;
 use serde::Deserialize;
@@ -124,7 +124,7 @@ fn release(host: &Root, name: &str) -> Result<Option<String>, Error> {
 /// # Errors
 /// [`Error::Host`], [`Error::Leaving`].
 pub fn still(host: &Root) -> Result<Lock, Error> {
-    let lock = Store::new(host).lock(Duration::ZERO)?;
+    let lock = JournalStore::new(host).lock(Duration::ZERO)?;
     if observe::is_leaving(host)? {
         return Err(Error::Leaving);
     }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use chassis::shutdown;
 use cluster::events::{Recorder, Speaker};
 use host::files::{Content as File, Root};
-use host::journal::{DeploymentId, Journal, Moment, Stage, Store};
+use host::journal::{DeploymentId, Journal, JournalStage, JournalStore, Moment};
 use jiff::Timestamp;
 use node_update::plan::{self, Deploy, Digest, Mode};
 use serde_json::{Value, json};
@@ -134,8 +134,8 @@ fn switched(root: &Root, boot_id: &str) {
         false,
         &moment,
     );
-    let journal = journal.at(Stage::Switched, &moment);
-    Store::new(root).put_journal(&journal).unwrap();
+    let journal = journal.at(JournalStage::Switched, &moment);
+    JournalStore::new(root).put_journal(&journal).unwrap();
 }
 
 fn config(version: &str, ca: &str) -> Value {
@@ -286,7 +286,7 @@ async fn what_is_refused_is_said_and_not_marked() {
 async fn nothing_is_written_into_an_etc_that_is_left_behind() {
     let host = Host::new();
     let root = host.root();
-    let held = Store::new(&root).lock(Duration::ZERO).unwrap();
+    let held = JournalStore::new(&root).lock(Duration::ZERO).unwrap();
     let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE)))];
     let error = look(&host, &json!({}), false, calls).await.unwrap_err();
     assert!(error.to_string().contains("lock"), "{error}");

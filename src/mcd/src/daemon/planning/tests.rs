@@ -65,7 +65,7 @@ impl Host {
 
     fn stored(&self) -> Vec<Attempt> {
         let root = Root::open(self.directory.path(), None).unwrap();
-        Store::new(&root).plans().unwrap()
+        JournalStore::new(&root).plans().unwrap()
     }
 
     async fn plan(&self, to: &str, calls: Vec<Call>) -> Result<Stored, NoPlan> {

@@ -1,4 +1,4 @@
-//! A fault on demand: the program is killed, or a call fails, at the nth point that is passed.
+//! A fault on demand: the program is killed, or a call fails, at the nth point.
 
 use std::cell::RefCell;
 use std::panic;
@@ -9,7 +9,7 @@ use node_update::plan::{Action, Undo};
 use crate::execute::{Error, StepError, StepExecutor, Steps, Units};
 use crate::files::{Labels, Root};
 
-/// What a killed program leaves behind: this, unwinding.
+/// The panic payload of a killed program.
 pub(in crate::execute::tests) struct Crash;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(in crate::execute::tests) enum Fault {
     Crash,
 }
 
-/// What is left until the fault, shared by all that acts.
+/// Points left until the fault, shared by all parts of the simulation.
 #[derive(Debug, Default)]
 struct Fuse {
     armed: Option<(Fault, u32)>,
@@ -31,7 +31,7 @@ struct Fuse {
 pub(super) struct Point(Rc<RefCell<Fuse>>);
 
 impl Point {
-    /// Has a fault come after so many points.
+    /// Sets a fault after `after` points.
     pub(super) fn arm(&self, fault: Fault, after: u32) {
         *self.0.borrow_mut() = Fuse {
             armed: Some((fault, after)),
@@ -39,13 +39,13 @@ impl Point {
         };
     }
 
-    /// Has none come any more; whether one came.
+    /// Clears the fault; whether it occurred.
     pub(super) fn disarm(&self) -> bool {
         std::mem::take(&mut *self.0.borrow_mut()).met
     }
 
     /// A point at which the program may be killed or a call may fail.
-    pub(super) fn pass(&self) -> Result<(), StepError> {
+    pub(super) fn hit(&self) -> Result<(), StepError> {
         let mut fuse = self.0.borrow_mut();
         match &mut fuse.armed {
             Some((_, left)) if *left > 0 => *left -= 1,
@@ -70,7 +70,7 @@ impl Point {
 impl Labels for Point {
     fn label(&self, _path: &str, _mode: u32) -> Result<Option<String>, String> {
         // Asked between the write of a temporary file and its rename.
-        self.pass().map_err(|error| error.to_string())?;
+        self.hit().map_err(|error| error.to_string())?;
         Ok(None)
     }
 }
@@ -82,8 +82,8 @@ pub(super) struct Faulty<'a> {
 }
 
 impl Faulty<'_> {
-    fn pass(&self) -> Result<(), Error> {
-        self.point.pass().map_err(|source| Error::Step {
+    fn crash_point(&self) -> Result<(), Error> {
+        self.point.hit().map_err(|source| Error::Step {
             object: "point".to_owned(),
             source,
         })
@@ -92,9 +92,9 @@ impl Faulty<'_> {
 
 impl Steps for Faulty<'_> {
     fn perform(&mut self, action: &Action) -> Result<(), Error> {
-        self.pass()?;
+        self.crash_point()?;
         self.executor.perform(action)?;
-        self.pass()
+        self.crash_point()
     }
 
     fn observe(&mut self, action: &Action) -> Result<Undo, Error> {
@@ -102,7 +102,7 @@ impl Steps for Faulty<'_> {
     }
 
     fn restore(&mut self, action: &Action, undo: &Undo) -> Result<(), Error> {
-        self.pass()?;
+        self.crash_point()?;
         self.executor.restore(action, undo)
     }
 

@@ -1,4 +1,4 @@
-//! What systemd does, as far as an update asks for it.
+//! The parts of systemd that an update uses.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -18,9 +18,9 @@ pub(super) struct SimulatedUnits {
 
 impl Units for SimulatedUnits {
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
-        self.of.0.pass()?;
+        self.of.0.hit()?;
         let wants = format!("{}/multi-user.target.wants", links::UNITS);
-        // With what its file names in `Also=`.
+        // With the units that its file names in `Also=`.
         for unit in links::closure(&self.root, &BTreeSet::from([unit.to_owned()]))? {
             let at = self.root.locate(&format!("{wants}/{unit}"))?;
             if change == Enablement::Enable {
@@ -34,7 +34,7 @@ impl Units for SimulatedUnits {
             self.root
                 .remove_empty_directory(&self.root.locate(&wants)?)?;
         }
-        self.of.0.pass()
+        self.of.0.hit()
     }
 
     fn file_state(&mut self, unit: &str) -> Result<String, StepError> {
@@ -44,11 +44,11 @@ impl Units for SimulatedUnits {
     }
 
     fn reload_manager(&mut self) -> Result<(), StepError> {
-        self.of.0.pass()
+        self.of.0.hit()
     }
 
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
-        self.of.0.pass()?;
+        self.of.0.hit()?;
         let mut running = self.of.1.borrow_mut();
         match job {
             Job::Stop => {
@@ -60,13 +60,13 @@ impl Units for SimulatedUnits {
             }
         }
         drop(running);
-        self.of.0.pass()
+        self.of.0.hit()
     }
 
     fn start_later(&mut self, _: &str, name: &str, _: Duration) -> Result<(), StepError> {
-        self.of.0.pass()?;
+        self.of.0.hit()?;
         self.of.1.borrow_mut().insert(format!("{name}.timer"));
-        self.of.0.pass()
+        self.of.0.hit()
     }
 
     fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
-/// Every path with what it holds.
+/// Every path with its content, mode and owner.
 pub(in crate::execute::tests) type Snapshot = BTreeMap<String, String>;
 
 pub(super) fn put(root: &Path, path: &str, bytes: &[u8]) {
@@ -32,7 +32,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Carries what `etc` changed against `shipped` into `to`.
+/// Copies the changes of `etc` against `shipped` into `to`.
 pub(super) fn carry(etc: &Path, shipped: &Path, to: &Path) {
     for entry in fs::read_dir(etc).unwrap() {
         let entry = entry.unwrap();

@@ -1,4 +1,5 @@
-//! What changed in the origin's `/etc` after the target's was merged from it. It does not come along; whoever changed it is told.
+//! Changes of the origin's `/etc` after the target's `/etc` was merged from it. The target does not
+//! have them; the guard logs their paths.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,49 +12,49 @@ use node_update::plan::{Action, Plan};
 
 use crate::execute::record;
 
-/// How deep directories may lie in each other: `/etc` has no loops, and nobody nests like that.
+/// Limit of nested directories; a real `/etc` has far fewer levels.
 const DEPTH_MAX: usize = 64;
 
 /// A target's `/etc`, and the origin's that it was merged from.
 #[derive(Debug)]
 pub struct Merge<'a> {
-    /// Directory of the deployment that was left.
+    /// Directory of the origin's deployment.
     pub origin: &'a Path,
-    /// Directory of the deployment that was made.
+    /// Directory of the target's deployment.
     pub target: &'a Path,
-    /// When it was merged, or a moment before.
+    /// The time of the merge, or shortly before it.
     pub at: SystemTime,
-    /// What was done to the target's `/etc` after the merge.
+    /// The plan that changed the target's `/etc` after the merge.
     pub plan: &'a Plan,
 }
 
 impl Merge<'_> {
-    /// Files and links whose content, mode or owner changed in the origin since, and those that were removed there, as paths from `/`, in
-    /// order.
+    /// Files and links whose content, mode or owner changed in the origin since the merge, and
+    /// those that were removed there, as sorted absolute paths.
     ///
-    /// What was removed is still in the target, though the directory it was in changed since, and neither the target's OS nor the
-    /// plan brought it.
+    /// A path counts as removed if the target still has it, its directory in the origin changed
+    /// since the merge, and neither the target's OS nor the plan added it.
     ///
     /// # Errors
     /// A directory cannot be read.
-    pub fn late(&self) -> io::Result<Late> {
-        let mut late = Late::default();
+    pub fn changes_since_merge(&self) -> io::Result<ChangesSinceMerge> {
+        let mut changes = ChangesSinceMerge::default();
         walk(&self.origin.join("etc"), "/etc", 0, &mut |path, stat| {
             if !stat.is_dir() && changed_at(stat).is_some_and(|at| at >= self.at) {
-                late.changed.push(path.to_owned());
+                changes.changed.push(path.to_owned());
             }
         })?;
-        let brought = Brought::by(self.plan);
+        let planned = PlanPaths::of(self.plan);
         let written = fs::metadata(self.target.join(relative(record::CONFIG)))?.modified()?;
         walk(&self.target.join("etc"), "/etc", 0, &mut |path, stat| {
             let is_later = stat.is_dir() || changed_at(stat).is_none_or(|at| at > written);
-            if !is_later && !brought.contains(path) && self.is_removed(path) {
-                late.removed.push(path.to_owned());
+            if !is_later && !planned.contains(path) && self.is_removed(path) {
+                changes.removed.push(path.to_owned());
             }
         })?;
-        late.changed.sort();
-        late.removed.sort();
-        Ok(late)
+        changes.changed.sort();
+        changes.removed.sort();
+        Ok(changes)
     }
 
     fn is_removed(&self, path: &str) -> bool {
@@ -65,7 +66,8 @@ impl Merge<'_> {
         !is_in(self.origin, path) && !is_new && self.has_changed_directory(path)
     }
 
-    /// Whether the directory of a path, or the nearest that is still there, had entries made or removed.
+    /// Whether entries were added to or removed from the directory of a path, or of its nearest
+    /// existing ancestor.
     fn has_changed_directory(&self, path: &str) -> bool {
         let nearest = Path::new(path)
             .ancestors()
@@ -75,23 +77,23 @@ impl Merge<'_> {
     }
 }
 
-/// What changed late.
+/// Paths of the origin's `/etc` that changed after the merge.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Late {
-    /// What was written.
+pub struct ChangesSinceMerge {
+    /// Written paths.
     pub changed: Vec<String>,
-    /// What was removed, and is in the target all the same.
+    /// Removed paths that the target still has.
     pub removed: Vec<String>,
 }
 
-/// What a plan puts into an `/etc`: paths, and units, whose links have their names.
-struct Brought<'a> {
+/// What a plan changes in `/etc`: paths, and units, whose links have the units' names.
+struct PlanPaths<'a> {
     paths: BTreeSet<&'a str>,
     units: BTreeSet<&'a str>,
 }
 
-impl<'a> Brought<'a> {
-    fn by(plan: &'a Plan) -> Self {
+impl<'a> PlanPaths<'a> {
+    fn of(plan: &'a Plan) -> Self {
         let (mut paths, mut units) = (BTreeSet::new(), BTreeSet::new());
         for step in &plan.steps {
             match &step.action {
@@ -129,7 +131,7 @@ fn relative(path: impl AsRef<Path>) -> PathBuf {
     path.strip_prefix("/").unwrap_or(path).to_owned()
 }
 
-/// Shows all below `directory`, which is shown as `shown`.
+/// Calls `show` for every entry below `directory`, whose paths begin with `shown`.
 fn walk(
     directory: &Path,
     shown: &str,
@@ -140,7 +142,7 @@ fn walk(
         let entry = entry?;
         let shown = format!("{shown}/{}", entry.file_name().display());
         let stat = match entry.metadata() {
-            // Gone since it was listed.
+            // Removed since it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             stat => stat?,
         };
@@ -152,7 +154,7 @@ fn walk(
     Ok(())
 }
 
-/// When content, mode or owner last changed; none before 1970.
+/// When content, mode or owner last changed; `None` before 1970.
 fn changed_at(stat: &fs::Metadata) -> Option<SystemTime> {
     let seconds = u64::try_from(stat.ctime()).ok()?;
     let nanoseconds = u32::try_from(stat.ctime_nsec()).ok()?;
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
     use crate::journal::tests::bundle;
 
-    /// Two deployments after a merge.
+    /// Two deployments right after a merge.
     fn merged() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for path in ["etc/early", "etc/kept", "etc/deep/gone", "etc/deep/er/gone"] {
@@ -177,10 +179,10 @@ mod tests {
         }
         symlink("/dev/null", dir.path().join("origin/etc/link")).unwrap();
         symlink("/dev/null", dir.path().join("target/etc/link")).unwrap();
-        // Came with the OS.
+        // Shipped by the OS.
         put(dir.path(), "target/usr/etc/deep/new");
         put(dir.path(), "target/etc/deep/new");
-        // Made by the plan.
+        // Written by the plan.
         put(dir.path(), "target/etc/deep/mine");
         put(dir.path(), "target/etc/deep/web.service");
         put(dir.path(), &format!("target{}", record::CONFIG));
@@ -193,7 +195,7 @@ mod tests {
         fs::File::create(path).unwrap();
     }
 
-    fn late(dir: &Path, at: SystemTime) -> Late {
+    fn changes(dir: &Path, at: SystemTime) -> ChangesSinceMerge {
         let mine = Action::ReleaseFile {
             path: "/etc/deep/mine".to_owned(),
         };
@@ -207,11 +209,11 @@ mod tests {
             at,
             plan: &plan,
         }
-        .late()
+        .changes_since_merge()
         .unwrap()
     }
 
-    /// Waits for the file system's clock, which moves in steps.
+    /// Waits until the file system's clock advances; it moves in steps.
     fn tick(dir: &Path) -> SystemTime {
         let stamp = || {
             put(dir, "clock");
@@ -227,26 +229,26 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_late_where_nothing_changed() {
+    fn an_unchanged_etc_has_no_changes_since_the_merge() {
         let dir = merged();
         let at = tick(dir.path());
-        assert_eq!(late(dir.path(), at), Late::default());
+        assert_eq!(changes(dir.path(), at), ChangesSinceMerge::default());
     }
 
     #[test]
-    fn what_was_written_or_removed_later_is_named() {
+    fn paths_written_or_removed_after_the_merge_are_listed() {
         let dir = merged();
         let at = tick(dir.path());
         put(dir.path(), "origin/etc/deep/late");
         fs::remove_file(dir.path().join("origin/etc/deep/gone")).unwrap();
         fs::remove_file(dir.path().join("origin/etc/link")).unwrap();
         fs::remove_dir_all(dir.path().join("origin/etc/deep/er")).unwrap();
-        // Made by the target's boot.
+        // Written by the target's boot.
         put(dir.path(), "target/etc/deep/booted");
-        let late = late(dir.path(), at);
-        assert_eq!(late.changed, ["/etc/deep/late"]);
+        let changes = changes(dir.path(), at);
+        assert_eq!(changes.changed, ["/etc/deep/late"]);
         assert_eq!(
-            late.removed,
+            changes.removed,
             ["/etc/deep/er/gone", "/etc/deep/gone", "/etc/link"]
         );
     }

@@ -1,8 +1,8 @@
-//! System accounts that the three-way merge of `/etc` loses.
+//! System accounts that the three-way merge of `/etc` omits.
 //!
-//! `/etc/passwd` is one file to the merge: once a host has edited it (a user added), the host's copy
-//! stays, and an account that came new with the OS is nowhere. It is appended again, as its package
-//! would have done.
+//! The merge handles `/etc/passwd` as one file. On a host that edited it (added a user), the merge
+//! keeps the host's copy, which lacks accounts that are new in the OS. Those are appended, as their
+//! packages would have done.
 
 use std::collections::BTreeSet;
 
@@ -12,55 +12,55 @@ use crate::files::Root;
 
 /// Lines to append, by database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct MissingAccounts {
     /// For `/etc/passwd`.
     pub users: Vec<String>,
     /// For `/etc/group`.
     pub groups: Vec<String>,
-    /// For `/etc/shadow`, as far as the OS ships them.
+    /// For `/etc/shadow`, if the OS ships them.
     pub shadow: Vec<String>,
-    /// For `/etc/gshadow`, as far as the OS ships them.
+    /// For `/etc/gshadow`, if the OS ships them.
     pub gshadow: Vec<String>,
 }
 
-/// The account databases of one side, as text; empty where there is none.
+/// The account databases of one directory, as text; empty for a missing one.
 #[derive(Debug, Clone, Default)]
-struct Side {
+struct Databases {
     passwd: String,
     group: String,
     shadow: String,
     gshadow: String,
 }
 
-/// Finds the accounts that `target`'s OS ships, that the OS of `origin` did not, and that the
-/// target's merged databases lack. What the host's people removed themselves stays removed.
+/// Finds the accounts that `target`'s OS ships, that the OS of `origin` did not ship, and that the
+/// target's merged databases lack. An account that an administrator removed stays removed.
 ///
 /// # Errors
-/// [`Error::Taken`] where such an account's number belongs to somebody else in the merged
-/// databases; [`Error::Files`].
-pub fn find_lost(origin: &Root, target: &Root) -> Result<Lost, Error> {
-    let before = Side::read(origin, "/usr")?;
-    let shipped = Side::read(target, "/usr")?;
-    let merged = Side::read(target, "")?;
+/// [`Error::Taken`] if another account of the merged databases has the id of such an account;
+/// [`Error::Files`].
+pub fn find_missing(origin: &Root, target: &Root) -> Result<MissingAccounts, Error> {
+    let before = Databases::read(origin, "/usr")?;
+    let shipped = Databases::read(target, "/usr")?;
+    let merged = Databases::read(target, "")?;
     let known = Accounts::read(target)?;
-    let lost = Lost {
-        users: missing(&before.passwd, &shipped.passwd, &merged.passwd),
-        groups: missing(&before.group, &shipped.group, &merged.group),
-        shadow: missing(&before.shadow, &shipped.shadow, &merged.shadow),
-        gshadow: missing(&before.gshadow, &shipped.gshadow, &merged.gshadow),
+    let missing = MissingAccounts {
+        users: missing_lines(&before.passwd, &shipped.passwd, &merged.passwd),
+        groups: missing_lines(&before.group, &shipped.group, &merged.group),
+        shadow: missing_lines(&before.shadow, &shipped.shadow, &merged.shadow),
+        gshadow: missing_lines(&before.gshadow, &shipped.gshadow, &merged.gshadow),
     }
     .without(&known);
-    lost.check(&known)?;
-    Ok(lost)
+    missing.check(&known)?;
+    Ok(missing)
 }
 
-impl Lost {
-    /// Whether nothing was lost.
+impl MissingAccounts {
+    /// Whether no account is missing.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty() && self.groups.is_empty()
     }
 
-    /// Names of the lost users and groups, for people.
+    /// Names of the missing users and groups, for messages.
     pub fn names(&self) -> Vec<String> {
         let names: BTreeSet<&str> = self
             .users
@@ -89,7 +89,7 @@ impl Lost {
         Ok(())
     }
 
-    /// Leaves out what the OS still knows by `/usr/lib`, and secrets of accounts that are not lost.
+    /// Leaves out accounts that `/usr/lib` has, and secrets of accounts that are not missing.
     fn without(mut self, known: &Accounts) -> Self {
         let of = |lines: &[String]| -> BTreeSet<String> {
             lines
@@ -111,7 +111,7 @@ impl Lost {
     }
 
     fn check(&self, known: &Accounts) -> Result<(), Error> {
-        let lost = Accounts::parse(&[&self.users.join("\n")], &[&self.groups.join("\n")]);
+        let missing = Accounts::parse(&[&self.users.join("\n")], &[&self.groups.join("\n")]);
         for name in self.names() {
             let taken = |kind, id, other: &str| {
                 Err(Error::Taken {
@@ -121,12 +121,12 @@ impl Lost {
                     other: other.to_owned(),
                 })
             };
-            if let Some(user) = lost.find_user(&name)
+            if let Some(user) = missing.find_user(&name)
                 && let Some(other) = known.user_of(user.uid)
             {
                 return taken("user", user.uid, other);
             }
-            if let Some(gid) = lost.group(&name)
+            if let Some(gid) = missing.group(&name)
                 && let Some(other) = known.group_of(gid)
             {
                 return taken("group", gid, other);
@@ -136,8 +136,9 @@ impl Lost {
     }
 }
 
-impl Side {
-    /// Reads the databases at `prefix`: `/usr` for what the OS ships in `/usr/etc`, nothing for `/etc`.
+impl Databases {
+    /// Reads the databases at `prefix`: `/usr` for what the OS ships in `/usr/etc`, nothing for
+    /// `/etc`.
     fn read(root: &Root, prefix: &str) -> Result<Self, Error> {
         let text = |path| -> Result<String, Error> {
             let bytes = root.read(&format!("{prefix}{path}"))?.unwrap_or_default();
@@ -153,7 +154,7 @@ impl Side {
 }
 
 /// Lines of `shipped` whose name neither `before` nor `merged` has.
-fn missing(before: &str, shipped: &str, merged: &str) -> Vec<String> {
+fn missing_lines(before: &str, shipped: &str, merged: &str) -> Vec<String> {
     let names = |text: &str| -> BTreeSet<String> {
         text.lines()
             .filter_map(name_of)
@@ -222,10 +223,10 @@ mod tests {
     fn an_account_new_in_the_os_is_appended_once() {
         let (_dir, origin, target) =
             roots(ROOT, &format!("{ROOT}{NEWD}"), &format!("{ROOT}{ADMIN}"));
-        let lost = find_lost(&origin, &target).unwrap();
-        assert_eq!(lost.names(), ["newd"]);
-        lost.append(&target).unwrap();
-        lost.append(&target).unwrap();
+        let missing = find_missing(&origin, &target).unwrap();
+        assert_eq!(missing.names(), ["newd"]);
+        missing.append(&target).unwrap();
+        missing.append(&target).unwrap();
         let passwd = target.read("/etc/passwd").unwrap().unwrap();
         assert_eq!(
             String::from_utf8(passwd).unwrap(),
@@ -236,23 +237,23 @@ mod tests {
             String::from_utf8(group).unwrap(),
             "root:x:0:\nnewd:x:990:\n"
         );
-        assert!(find_lost(&origin, &target).unwrap().is_empty());
+        assert!(find_missing(&origin, &target).unwrap().is_empty());
     }
 
     #[test]
     fn an_account_removed_by_the_host_stays_removed() {
         let shipped = format!("{ROOT}{NEWD}");
         let (_dir, origin, target) = roots(&shipped, &shipped, ROOT);
-        let lost = find_lost(&origin, &target).unwrap();
-        assert!(lost.users.is_empty());
+        let missing = find_missing(&origin, &target).unwrap();
+        assert!(missing.users.is_empty());
     }
 
     #[test]
-    fn a_number_in_use_is_refused_with_both_names() {
+    fn an_id_in_use_is_refused_with_both_names() {
         let theirs = "theirs:x:990:990::/:/bin/sh\n";
         let (_dir, origin, target) =
             roots(ROOT, &format!("{ROOT}{NEWD}"), &format!("{ROOT}{theirs}"));
-        let error = find_lost(&origin, &target).unwrap_err().to_string();
+        let error = find_missing(&origin, &target).unwrap_err().to_string();
         assert_eq!(
             error,
             "user \"newd\" is new in the OS, but its id 990 belongs to \"theirs\""
