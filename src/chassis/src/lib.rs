@@ -2,18 +2,22 @@
 //!
 //! It must not know: Kubernetes, hosts, machine configurations. Nothing in it is global but the log subscriber.
 //!
+//! - [`admin`]: the endpoint for metrics and health
 //! - [`backoff`]: growing delays with jitter and a ceiling
+//! - [`health`]: whether the process lives and can work; a watchdog for its loops
+//! - [`http`]: the server under the admin endpoint and under services
 //! - [`logs`]: one line a record, level from a flag
 //! - [`memory`]: what a program at rest gives back
-//! - [`metrics`]: counters and gauges, printed in the Prometheus text format
-//! - [`probes`]: the HTTP endpoint for metrics and health
+//! - [`metrics`]: counters, gauges and histograms, printed in the Prometheus text format
 //! - [`report`]: an error with its causes, each said once
 //! - [`shutdown`]: the process was asked to stop
 
+pub mod admin;
 pub mod backoff;
+pub mod health;
+pub mod http;
 pub mod logs;
 pub mod memory;
 pub mod metrics;
-pub mod probes;
 pub mod report;
 pub mod shutdown;

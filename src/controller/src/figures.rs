@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use chassis::health::{Probes, Watchdog};
 use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
-use chassis::probes::Probes;
 use pool::node::NodeView;
 use pool::rollout::{NotAssigned, RolloutDecision};
 use pool::view::PoolView;
-use tokio::time::Instant;
 
 /// The longest a look at one pool takes before a restart is worth trying: some requests of a minute each.
 const STUCK: Duration = Duration::from_mins(10);
@@ -90,12 +89,10 @@ type Count = fn(&PoolFigures) -> usize;
 /// All figures of the process.
 #[derive(Debug)]
 pub struct Figures {
-    began: Instant,
+    watchdog: Watchdog,
     leader: Gauge,
     /// Whether everything was read at least once.
     knows: AtomicBool,
-    /// Milliseconds from `began` to the last progress.
-    progress: AtomicU64,
     pools: Mutex<BTreeMap<String, PoolFigures>>,
     alerts: Mutex<Vec<String>>,
 }
@@ -103,10 +100,9 @@ pub struct Figures {
 impl Default for Figures {
     fn default() -> Self {
         Self {
-            began: Instant::now(),
+            watchdog: Watchdog::new(STUCK + crate::passes::RESYNC),
             leader: Gauge::default(),
             knows: AtomicBool::new(false),
-            progress: AtomicU64::new(0),
             pools: Mutex::default(),
             alerts: Mutex::default(),
         }
@@ -143,8 +139,7 @@ impl Figures {
 
     /// A pool was looked at.
     pub fn progress(&self) {
-        let since = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.progress.store(since, Ordering::Relaxed);
+        self.watchdog.beat();
     }
 
     /// Replaces a pool's figures.
@@ -228,15 +223,9 @@ impl Collector for Figures {
 
 impl Probes for Figures {
     fn healthy(&self) -> Result<(), String> {
-        if !self.leads() {
-            return Ok(());
-        }
-        let at = Duration::from_millis(self.progress.load(Ordering::Relaxed));
-        let since = self.began.elapsed().saturating_sub(at);
-        if since > STUCK + crate::passes::RESYNC {
-            return Err(format!("no pool was looked at for {} s", since.as_secs()));
-        }
-        Ok(())
+        self.watchdog
+            .check()
+            .map_err(|since| format!("no pool was looked at for {} s", since.as_secs()))
     }
 
     fn ready(&self) -> Result<(), String> {

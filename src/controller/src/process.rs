@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use chassis::probes::Endpoint;
+use chassis::admin;
+use chassis::http::Server;
 use chassis::shutdown::{self, Shutdown};
 use cluster::access::Access;
 use cluster::events::{Recorder, Speaker};
@@ -30,9 +31,13 @@ pub async fn start(options: Options) -> anyhow::Result<()> {
     let mut shutdown = shutdown::on_signals().context("cannot handle signals")?;
     let access = Arc::new(access(options.kubeconfig.as_deref())?);
     let figures = Arc::new(Figures::default());
-    let endpoint = Endpoint::bind(options.metrics).await?;
-    let serving =
-        tokio::spawn(endpoint.serve(figures.registry(), Arc::clone(&figures), shutdown.clone()));
+    let server = Server::bind(options.metrics, admin::LIMITS).await?;
+    let serving = tokio::spawn(admin::serve(
+        server,
+        figures.registry(),
+        Arc::clone(&figures),
+        shutdown.clone(),
+    ));
 
     let mut held = match options.candidacy {
         None => None,

@@ -37,8 +37,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use chassis::probes::Endpoint;
-use chassis::shutdown;
+use chassis::http::Server;
+use chassis::{admin, shutdown};
 use cluster::access::{Access, Reader};
 use cluster::events::{Recorder, Speaker};
 use host::files::Root;
@@ -70,7 +70,7 @@ const INPUTS: usize = 8;
 /// What keeps it from starting: no room for its helper on the host, a metrics address that is taken; and a fault of the program itself.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot listen for signals")?;
-    let endpoint = Endpoint::bind(options.metrics).await?;
+    let server = Server::bind(options.metrics, admin::LIMITS).await?;
     let helper = Helper::install(&options.root, &options.helper)?;
 
     let (kubeconfig, host) = (&options.kubeconfig, || reader(&options.root));
@@ -133,7 +133,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             publishing,
             speaking,
             certificates::keep(certificates, shutdown.clone()),
-            endpoint.serve(figures.registry(), figures, shutdown.clone()),
+            admin::serve(server, figures.registry(), figures, shutdown.clone()),
         )
     });
     let drive = driver::drive(&agent, inputs, looked, shutdown.clone());

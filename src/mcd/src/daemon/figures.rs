@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use chassis::health::Probes;
 use chassis::metrics::{Collector, Counter, DescriptorEncoder, Gauge, Registry, encode_gauges};
-use chassis::probes::Probes;
 use jiff::Timestamp;
 use node_update::phase::outward::State;
 

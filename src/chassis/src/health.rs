@@ -1,0 +1,101 @@
+//! Whether the process lives and can work: what its probes answer from.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What the probes of a process answer from.
+pub trait Probes: Send + Sync {
+    /// Whether the process is alive: it makes progress, or has nothing to do. The text explains a
+    /// no.
+    ///
+    /// # Errors
+    /// Why a restart would help.
+    fn healthy(&self) -> Result<(), String>;
+
+    /// Whether the process can do its work now.
+    ///
+    /// # Errors
+    /// What it lacks.
+    fn ready(&self) -> Result<(), String>;
+}
+
+/// Milliseconds that stand for a loop from which no heartbeat is expected.
+const RESTS: u64 = u64::MAX;
+
+/// Watches a loop by its heartbeats: a loop that stands still for longer than its limit needs a
+/// restart.
+///
+/// It expects nothing until the first heartbeat, and again after [`Watchdog::rest`].
+#[derive(Debug)]
+pub struct Watchdog {
+    began: Instant,
+    limit: Duration,
+    /// Milliseconds from `began` to the last heartbeat, or [`RESTS`].
+    last: AtomicU64,
+}
+
+impl Watchdog {
+    /// A watchdog for a loop whose heartbeats are at most `limit` apart.
+    pub fn new(limit: Duration) -> Self {
+        Self {
+            began: Instant::now(),
+            limit,
+            last: AtomicU64::new(RESTS),
+        }
+    }
+
+    /// The loop made progress.
+    pub fn beat(&self) {
+        let since = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(RESTS);
+        self.last.store(since, Ordering::Relaxed);
+    }
+
+    /// The loop waits for something that may take any time.
+    pub fn rest(&self) {
+        self.last.store(RESTS, Ordering::Relaxed);
+    }
+
+    /// Whether the loop moves, or may rest.
+    ///
+    /// # Errors
+    /// Since when there was no heartbeat, once that is longer than the limit.
+    pub fn check(&self) -> Result<(), Duration> {
+        let last = self.last.load(Ordering::Relaxed);
+        if last == RESTS {
+            return Ok(());
+        }
+        let since = self.began.elapsed();
+        let since = since.saturating_sub(Duration::from_millis(last));
+        if since > self.limit {
+            return Err(since);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_without_heartbeats_is_stuck_and_one_that_rests_is_not() {
+        let minute = Duration::from_mins(1);
+        let watchdog = Watchdog::new(minute);
+        advance(minute * 60).await;
+        assert_eq!(watchdog.check(), Ok(()));
+        watchdog.beat();
+        advance(minute).await;
+        assert_eq!(watchdog.check(), Ok(()));
+        advance(minute).await;
+        assert_eq!(watchdog.check(), Err(minute * 2));
+        watchdog.beat();
+        assert_eq!(watchdog.check(), Ok(()));
+        watchdog.rest();
+        advance(minute * 60).await;
+        assert_eq!(watchdog.check(), Ok(()));
+    }
+}
