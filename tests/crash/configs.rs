@@ -7,7 +7,7 @@
 use anyhow::Result;
 use lab::tree::Overlay;
 use machineconfig::spec::MachineConfig;
-use node_update::disruption::{Action, FilePolicy, Policies, UnitPolicy};
+use node_update::disruption::Action;
 use node_update::plan::Bundle;
 use serde_json::json;
 use testbed::config::{Config, File, masked, service, unit, unit_with_drop_in};
@@ -114,23 +114,9 @@ fn target(keys: &[&str]) -> Config {
 /// Plans a way. Nothing asks for a reboot but the OS and kernel arguments; a file that changes has
 /// the service told.
 pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> Result<Bundle> {
-    let file = |path: &str, actions| FilePolicy {
-        path: path.to_owned(),
-        actions,
-    };
-    let units = ["old.service", "new.service", "fstrim.timer", TOLD];
-    let policies = Policies {
-        files: vec![
-            file("/", vec![Action::None]),
-            file("/etc/crash/changed", vec![Action::Reload(TOLD.to_owned())]),
-        ],
-        units: units
-            .map(|name| UnitPolicy {
-                name: name.to_owned(),
-                actions: vec![Action::None],
-            })
-            .to_vec(),
-        sshkey: vec![Action::None],
-    };
+    let none: &[Action] = &[Action::None];
+    let reload = [Action::Reload(TOLD.to_owned())];
+    let units = ["old.service", "new.service", "fstrim.timer", TOLD].map(|name| (name, none));
+    let policies = plan::policies(&[("/etc/crash/changed", &reload)], &units);
     plan::between(attempt, from, to, &policies)
 }

@@ -65,19 +65,6 @@ const KILLS_MAX: usize = 300;
 /// Pods that a drain evicts.
 const PODS: usize = 3;
 
-/// A budget that lets all of them go.
-const BUDGET: &str = "
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata:
-  name: evictable
-spec:
-  maxUnavailable: 100%
-  selector:
-    matchLabels: { app: evictable }
-";
-
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
@@ -119,7 +106,9 @@ impl Way {
 
 /// Kills all the way through an adoption and updates with a reboot and without; says how often.
 pub(crate) async fn run(victim: Victim) -> Result<String> {
-    let pods = objects::evictable(PODS) + BUDGET;
+    // The budget lets all of them go.
+    let budget = objects::budget("evictable", "maxUnavailable: 100%");
+    let pods = objects::deployment("evictable", PODS) + &budget;
     let testbed = Testbed::new(logs::folder("crash", victim.name())).objects(&pods);
     let cluster = testbed.node(NodeSpec::new(NODE)).start().await?;
     let image = |version: &str| cluster.image(&Overlay::version(version));
@@ -198,41 +187,25 @@ impl Suite {
         let host = self.cluster.host(NODE)?;
         let mut looks = Looks::begin(host, from, target.clone(), reboots)?;
         let end = is_done(target);
-        while let Some(killed) = self.live(way, &end, is_cut).await? {
-            if self.victim == Victim::Host {
-                self.cluster.kill(NODE)?;
-            }
-            let pod = self.cluster.daemon(NODE)?;
-            let node = self.cluster.objects().node(NODE).await?;
-            let host = self.cluster.host(NODE)?;
+        while let Some((killed, node)) = self.killed(way, &end, is_cut).await? {
             looks
-                .look(host, &node, &killed)
+                .look(self.cluster.host(NODE)?, &node, &killed)
                 .with_context(|| format!("killed at {killed}: {}", objects::says(&node)))?;
-            held(pod).await?;
         }
         let host = self.cluster.host(NODE)?;
         looks.end(host)?;
         eprintln!("{}: {}", way.name(), looks.repeats);
-        for fact in facts {
-            let doubt = fact.doubt(host)?;
-            ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
-        }
-        Ok(())
+        facts.iter().try_for_each(|fact| fact.check(host))
     }
 
     /// Has the daemon meet a node that is as an installer left it, but without a record.
     async fn adopt(&mut self, is_cut: bool) -> Result<()> {
         let mut newborn = Newborn::begin(&self.cluster, NODE, POOL).await?;
         let end = is_done(newborn.target.clone());
-        while let Some(killed) = self.live(Way::Adoption, &end, is_cut).await? {
-            if self.victim == Victim::Host {
-                self.cluster.kill(NODE)?;
-            }
-            let node = self.cluster.objects().node(NODE).await?;
+        while let Some((killed, node)) = self.killed(Way::Adoption, &end, is_cut).await? {
             newborn
                 .look(self.cluster.host(NODE)?, &node, &killed)
                 .with_context(|| format!("killed at {killed}: {}", objects::says(&node)))?;
-            held(self.cluster.daemon(NODE)?).await?;
         }
         eprintln!("{}: {}", Way::Adoption.name(), newborn.repeats);
         newborn.end(self.cluster.host(NODE)?)
@@ -242,14 +215,10 @@ impl Suite {
     async fn rotate(&mut self, round: usize, is_cut: bool) -> Result<()> {
         let mut rotation = Rotation::begin(&self.cluster, NODE, round).await?;
         let end = rotation.end_of_lives();
-        while let Some(killed) = self.live(Way::Certificates, &end, is_cut).await? {
-            if self.victim == Victim::Host {
-                self.cluster.kill(NODE)?;
-            }
+        while let Some((killed, _)) = self.killed(Way::Certificates, &end, is_cut).await? {
             rotation
                 .look(self.cluster.host(NODE)?, &killed)
                 .with_context(|| format!("killed at {killed}"))?;
-            held(self.cluster.daemon(NODE)?).await?;
         }
         rotation.end(self.cluster.host(NODE)?)
     }
@@ -302,6 +271,23 @@ impl Suite {
         let objects = self.cluster.objects();
         objects.node_is(NODE, "told", SOON, is_told).await?;
         Ok(target)
+    }
+
+    /// The same, with its host where that is the victim; and its Node, as it is read after that.
+    async fn killed(
+        &mut self,
+        way: Way,
+        end: &End,
+        is_cut: bool,
+    ) -> Result<Option<(String, Node)>> {
+        let Some(killed) = self.live(way, end, is_cut).await? else {
+            return Ok(None);
+        };
+        if self.victim == Victim::Host {
+            self.cluster.kill(NODE)?;
+        }
+        let node = self.cluster.objects().node(NODE).await?;
+        Ok(Some((killed, node)))
     }
 
     /// Lives of the daemon until one is killed, and where; none if it is at its end in one.

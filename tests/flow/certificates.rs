@@ -13,7 +13,6 @@ use k8s_openapi::api::core::v1::Node;
 use lab::audit::{Stage, Verb};
 use lab::host::Host;
 use nix::sys::signal::Signal;
-use serde_json::json;
 use testbed::logs;
 use testbed::objects::annotation as value;
 use testbed::{Cluster, DONE_WITHIN, NodeSpec, SOON, Testbed, until};
@@ -36,8 +35,7 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
     let logs = logs::folder("certificates", "paused-pool");
     let cluster = Testbed::new(logs).node(NodeSpec::new(NODE)).start().await?;
     let (own, other) = authorities(&cluster)?;
-    let paused = json!({ "spec": { "paused": true } });
-    cluster.objects().patch_pool("worker", &paused).await?;
+    cluster.objects().pause("worker", true).await?;
     let host = cluster.host(NODE)?;
     let etc = host.etc_of_booted()?;
     fs::create_dir_all(etc.join(REGISTRIES).join("by.hand"))?;

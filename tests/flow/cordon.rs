@@ -27,9 +27,7 @@ async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<
     let spec = Config::new().argument("slipway.test=cordon").spec();
     let target = cluster.change("50-argument", "worker", &spec).await?;
     // The controller leaves a cordoned node alone; its target is set by hand.
-    let desired =
-        json!({ "metadata": { "annotations": { (annotation::DESIRED_CONFIG): target } } });
-    objects.patch_node(NODE, &desired).await?;
+    objects.set_target(NODE, &target).await?;
 
     let is_done = |node: &Node| {
         value(node, annotation::STATE) == NodeState::Done.as_str()

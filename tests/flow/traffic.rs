@@ -11,7 +11,7 @@ use observer::host;
 use serde_json::{Value, json};
 use testbed::config::Config;
 use testbed::logs;
-use testbed::objects::evictable;
+use testbed::objects::deployment;
 use testbed::{Cluster, DONE_WITHIN, NodeSpec, Testbed};
 
 const NODE: &str = "worker-0";
@@ -33,7 +33,7 @@ const NEW_EACH_TIME: [&str; 2] = ["slipway.dev/cordoned-by", "slipway.dev/drain-
 async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
     let logs = logs::folder("traffic", "update");
     let testbed = Testbed::new(logs).node(NodeSpec::new(NODE));
-    let mut cluster = testbed.objects(&evictable(1)).boot().await?;
+    let mut cluster = testbed.objects(&deployment("evictable", 1)).boot().await?;
     adopt(&mut cluster).await?;
     cluster.objects().pods_ready(&[("evictable", 1)]).await?;
     let pods = cluster.objects().pods(("app", "evictable")).await?;

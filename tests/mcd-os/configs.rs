@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use machineconfig::spec::MachineConfig;
-use node_update::disruption::{Action, FilePolicy, Policies, UnitPolicy};
+use node_update::disruption::Action;
 use node_update::plan::Bundle;
 use serde_json::{Value, json};
 use testbed::config::{Config, File, masked, service, unit, unit_with_drop_in};
@@ -80,21 +80,15 @@ pub(crate) fn quiet(name: &str, content: &str, told: &str) -> Result<MachineConf
         .rendered(name)
 }
 
+/// Plans the way from [`none`] to [`full`].
+pub(crate) fn to_full(attempt: &str, os: &str) -> Result<Bundle> {
+    plan(attempt, &none()?, &full(os)?)
+}
+
 /// Plans a way. A change of files, of the told service, or of keys needs no reboot; the service is
 /// restarted then.
 pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> Result<Bundle> {
-    let file = |path: &str, actions| FilePolicy {
-        path: path.to_owned(),
-        actions,
-    };
-    let told = vec![Action::DaemonReload, Action::Restart(TOLD.to_owned())];
-    let policies = Policies {
-        files: vec![file("/", vec![Action::None])],
-        units: vec![UnitPolicy {
-            name: TOLD.to_owned(),
-            actions: told,
-        }],
-        sshkey: vec![Action::None],
-    };
+    let told = [Action::DaemonReload, Action::Restart(TOLD.to_owned())];
+    let policies = plan::policies(&[], &[(TOLD, &told)]);
     plan::between(attempt, from, to, &policies)
 }

@@ -324,19 +324,9 @@ fn a_deployment_that_others_staged_is_named() {
 fn a_plan_for_something_else_waits_its_turn() {
     let site = Site::new().unwrap();
     let os = site.push(&Overlay::version("second")).unwrap();
-    let plan = configs::plan(
-        "a1",
-        &configs::none().unwrap(),
-        &configs::full(&os).unwrap(),
-    )
-    .unwrap();
+    let plan = configs::to_full("a1", &os).unwrap();
     site.switch(&plan).unwrap();
-    let other = configs::plan(
-        "a2",
-        &configs::none().unwrap(),
-        &configs::full(&os).unwrap(),
-    )
-    .unwrap();
+    let other = configs::to_full("a2", &os).unwrap();
     let directory = site.put(&other).unwrap();
     let entries = site.entries().unwrap();
     let ran = site.expect(3, &["apply", &directory]).unwrap();

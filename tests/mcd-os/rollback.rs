@@ -13,12 +13,7 @@ use super::site::{PAUSE, Site, differences};
 
 fn plan(site: &Site, overlay: &Overlay) -> Bundle {
     let os = site.push(overlay).unwrap();
-    configs::plan(
-        "a1",
-        &configs::none().unwrap(),
-        &configs::full(&os).unwrap(),
-    )
-    .unwrap()
+    configs::to_full("a1", &os).unwrap()
 }
 
 /// Boots a target that does not hold and is to stay, until it was given up; what is seen then.

@@ -97,12 +97,7 @@ fn what_changes_in_etc_after_the_merge_is_named() {
 fn an_update_with_everything_is_in_after_one_reboot_and_proved() {
     let site = site();
     let os = site.push(&second_os()).unwrap();
-    let plan = configs::plan(
-        "a1",
-        &configs::none().unwrap(),
-        &configs::full(&os).unwrap(),
-    )
-    .unwrap();
+    let plan = configs::to_full("a1", &os).unwrap();
     site.host
         .run(["sh", "-c", "echo mine >/etc/unmanaged"])
         .unwrap();
@@ -230,12 +225,7 @@ fn a_file_given_back_is_that_of_the_new_os_and_no_change_of_its() {
 fn until_it_is_applied_nothing_of_an_update_is_on_the_host_to_boot() {
     let site = site();
     let os = site.push(&second_os()).unwrap();
-    let plan = configs::plan(
-        "a1",
-        &configs::none().unwrap(),
-        &configs::full(&os).unwrap(),
-    )
-    .unwrap();
+    let plan = configs::to_full("a1", &os).unwrap();
     let (before, entries) = (site.snapshot().unwrap(), site.entries().unwrap());
     site.expect(0, &["fetch", &os]).unwrap();
     let directory = site.put(&plan).unwrap();
@@ -258,12 +248,7 @@ fn until_it_is_applied_nothing_of_an_update_is_on_the_host_to_boot() {
 fn the_kubelet_is_stopped_for_the_merge_and_a_second_apply_changes_nothing() {
     let site = site();
     let os = site.push(&second_os()).unwrap();
-    let plan = configs::plan(
-        "a1",
-        &configs::none().unwrap(),
-        &configs::full(&os).unwrap(),
-    )
-    .unwrap();
+    let plan = configs::to_full("a1", &os).unwrap();
     site.switch(&plan).unwrap();
     assert_ne!(
         site.host
@@ -363,12 +348,7 @@ fn a_full_boot_is_freed_of_the_deployment_before_the_booted_one() {
 fn a_host_that_dies_while_it_waits_for_its_reboot_boots_the_target() {
     let mut site = site();
     let os = site.push(&second_os()).unwrap();
-    let plan = configs::plan(
-        "a1",
-        &configs::none().unwrap(),
-        &configs::full(&os).unwrap(),
-    )
-    .unwrap();
+    let plan = configs::to_full("a1", &os).unwrap();
     site.switch(&plan).unwrap();
     site.host.kill().unwrap();
     site.host.start().unwrap();

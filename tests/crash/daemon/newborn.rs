@@ -125,9 +125,7 @@ impl Newborn {
             unit: "slipway-guard.service".to_owned(),
             answer: "enabled".to_owned(),
         };
-        let doubt = enabled.doubt(host)?;
-        ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
-        Ok(())
+        enabled.check(host)
     }
 
     /// Its `/etc`, in which nothing is other than at the start but what the daemon brings: all of it if it

@@ -5,7 +5,6 @@
 
 mod cases;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -293,14 +292,10 @@ async fn give(cluster: &Cluster, case: &Case) -> Result<()> {
                 .await
         }
         Bad::Target(config) => {
-            objects
-                .patch_pool("edge", &json!({ "spec": { "paused": true } }))
-                .await?;
-            objects
-                .patch_node(NODE, &annotated(annotation::DESIRED_CONFIG, config))
-                .await
+            objects.pause("edge", true).await?;
+            objects.set_target(NODE, config).await
         }
-        Bad::Role(role) => objects.patch_node(NODE, &labelled(role, json!(""))).await,
+        Bad::Role(role) => objects.set_role(NODE, role, true).await,
     }
 }
 
@@ -321,18 +316,12 @@ async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
         }
         Bad::Target(_) => {
             cluster.remove_config(OTHERS).await?;
-            objects
-                .patch_node(NODE, &annotated(annotation::DESIRED_CONFIG, target))
-                .await?;
-            objects
-                .patch_pool("edge", &json!({ "spec": { "paused": false } }))
-                .await?;
+            objects.set_target(NODE, target).await?;
+            objects.pause("edge", false).await?;
         }
         Bad::Role(role) => {
             cluster.remove_config(OTHERS).await?;
-            objects
-                .patch_node(NODE, &labelled(role, Value::Null))
-                .await?;
+            objects.set_role(NODE, role, false).await?;
         }
     }
     cluster.all_done("edge", target, LIVE_WITHIN).await
@@ -345,12 +334,10 @@ async fn clear(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
         cluster.remove_config(config).await?;
     }
     if let Bad::Role(role) = &case.bad {
-        let without = labelled(role, Value::Null);
-        objects.patch_node(NODE, &without).await?;
+        objects.set_role(NODE, role, false).await?;
     }
     for node in [NODE, OTHER] {
-        let told = annotated(annotation::DESIRED_CONFIG, target);
-        objects.patch_node(node, &told).await?;
+        objects.set_target(node, target).await?;
     }
     let pool = json!({ "spec": { "paused": false, "maxUnavailable": 1 } });
     objects.patch_pool("edge", &pool).await?;
@@ -377,9 +364,7 @@ async fn other_goes_on(cluster: &Cluster, case: &Case) -> Result<()> {
     };
     // The controller would put another target right: the pool is paused, and its nodes are told by hand.
     if let Bad::Target(_) = case.bad {
-        objects
-            .patch_node(OTHER, &annotated(annotation::DESIRED_CONFIG, &target))
-            .await?;
+        objects.set_target(OTHER, &target).await?;
     }
     cluster.done_in(OTHER, &target, REBOOT_WITHIN).await
 }
@@ -391,14 +376,4 @@ fn ssh_key(comment: &str) -> Value {
 
 fn budget(value: &Value) -> Value {
     json!({ "spec": { "maxUnavailable": value } })
-}
-
-fn annotated(key: &str, value: &str) -> Value {
-    let annotations = BTreeMap::from([(key, value)]);
-    json!({ "metadata": { "annotations": annotations } })
-}
-
-fn labelled(role: &str, value: Value) -> Value {
-    let labels = BTreeMap::from([(format!("node-role.kubernetes.io/{role}"), value)]);
-    json!({ "metadata": { "labels": labels } })
 }

@@ -10,7 +10,7 @@ use testbed::objects;
 use testbed::{DONE_WITHIN, SOON, until};
 
 use crate::hold::Hold;
-use crate::scene::{GRACE, NODE, POOL, Scene, told};
+use crate::scene::{GRACE, NODE, POOL, Scene};
 
 /// How the daemon's log begins the line that it looks again at a target that failed and stays.
 const LOOKS: &str = "started unit=\"slipway-guard-";
@@ -33,7 +33,7 @@ impl Scene {
             .cluster
             .image(&Overlay::version("alone-failing").failing_kubelet())?;
         let first = self.target_of(&failing).await?;
-        objects.patch_node(NODE, &told(&first)).await?;
+        objects.set_target(NODE, &first).await?;
         let stays = |node: &Node| {
             let says = |key| objects::annotation(node, key);
             says(annotation::STATE) == NodeState::Degraded.as_str()
@@ -58,7 +58,7 @@ impl Scene {
 
         let image = self.os("alone-mended")?;
         let last = self.target_of(&image).await?;
-        objects.patch_node(NODE, &told(&last)).await?;
+        objects.set_target(NODE, &last).await?;
         self.cluster.all_done(POOL, &last, DONE_WITHIN).await?;
         self.runs(&image)?;
         self.booted_since(boots, 3)?;
@@ -101,10 +101,7 @@ impl Scene {
         let last = self.target_of(&other).await?;
         let before = self.boots()?.len();
         hold.hold(self.host()?)?;
-        self.cluster
-            .objects()
-            .patch_node(NODE, &told(&first))
-            .await?;
+        self.cluster.objects().set_target(NODE, &first).await?;
         self.phase_within(hold.phase(), DONE_WITHIN).await?;
         self.daemon_sees(&last).await?;
         self.phase(hold.phase()).await?;

@@ -7,12 +7,11 @@ use k8s_openapi::api::core::v1::Node;
 use lab::tree::Overlay;
 use nix::sys::signal::Signal;
 use observer::host;
-use serde_json::json;
 use testbed::config::Config;
 use testbed::objects;
 use testbed::{DONE_WITHIN, SOON, until};
 
-use crate::scene::{BALLAST_BYTES, NODE, POOL, Scene, layered_in};
+use crate::scene::{BALLAST_BYTES, NODE, POOL, Scene};
 
 impl Scene {
     pub(crate) async fn a_reboot_while_fetching_changes_nothing(&self) -> Result<()> {
@@ -170,7 +169,6 @@ impl Scene {
 
     /// `desiredImage`, beside a configuration that stays.
     pub(crate) async fn a_layered_image_goes_before_the_configuration(&self) -> Result<()> {
-        let objects = self.cluster.objects();
         let runs_in = |image: &str, node: &Node| {
             let says = |key| objects::annotation(node, key);
             says(annotation::CURRENT_IMAGE) == image
@@ -180,16 +178,13 @@ impl Scene {
         };
         self.pause(true).await?;
         let image = self.os("layered")?;
-        let layered = json!(image.reference);
-        objects.patch_node(NODE, &layered_in(&layered)).await?;
+        self.layered_in(Some(&image.reference)).await?;
         self.node_is("Done in its layered image", DONE_WITHIN, |node| {
             runs_in(&image.reference, node)
         })
         .await?;
         self.runs(&image)?;
-        objects
-            .patch_node(NODE, &layered_in(&serde_json::Value::Null))
-            .await?;
+        self.layered_in(None).await?;
         self.node_is("Done without", DONE_WITHIN, |node| runs_in("", node))
             .await
     }

@@ -1,21 +1,18 @@
 //! Holding a node in a phase that would pass by itself: what a test does meanwhile does not race it.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use lab::host::Host;
-use testbed::NodeSpec;
 use testbed::single_host::{DEADLINE_FILE, MCD_OS};
+use testbed::{NodeSpec, SOON, until_blocking};
 
 /// Seconds that a booted target has to prove itself. The daemon asks after 10 what does not hold.
 const PROVED_WITHIN_SECS: u32 = 20;
 
 /// Where a file holds what it is named after; the deployments of a host share it.
 const DIRECTORY: &str = "/var/lib/lab-hold";
-
-/// How long an inhibitor may take to be there.
-const INHIBITS_WITHIN: Duration = lab::PATIENCE;
 
 /// A phase in which a node can be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,10 +105,11 @@ fn inhibit(host: &Host) -> Result<()> {
     ];
     let shell = ["sh", "-c", script.as_str()];
     host.run(run.into_iter().chain(inhibit).chain(shell))?;
-    let until = Instant::now() + INHIBITS_WITHIN;
-    while host.exec(["test", "-e", inhibits.as_str()])?.code != Some(0) {
-        ensure!(Instant::now() < until, "nothing inhibits a reboot");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
+    let pause = Duration::from_millis(50);
+    until_blocking("an inhibitor", SOON, pause, || {
+        let is_there = host.exec(["test", "-e", inhibits.as_str()])?.code == Some(0);
+        Ok(is_there
+            .then_some(())
+            .ok_or_else(|| "there is none".to_owned()))
+    })
 }

@@ -16,7 +16,7 @@ use observer::host::{self, Fact};
 use serde_json::{Value, json};
 use testbed::config::Config;
 use testbed::logs;
-use testbed::objects;
+use testbed::objects::{self, budget, deployment};
 use testbed::{Cluster, DONE_WITHIN, Image, NodeSpec, SOON, Testbed, until};
 
 use crate::hold::{Hold, holdable};
@@ -38,35 +38,6 @@ pub(crate) const GRACE: Duration = Duration::from_secs(3);
 pub(crate) const BALLAST_BYTES: u64 = 30 << 20;
 const SLOW_KBIT: u32 = 4_000;
 
-const OBJECTS: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: held
-spec:
-  replicas: 1
-  selector:
-    matchLabels: { app: held }
-  template:
-    metadata:
-      labels: { app: held }
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers:
-        - { name: held, image: lab/held }
-";
-
-const BUDGET: &str = "
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata:
-  name: held
-spec:
-  minAvailable: 1
-  selector:
-    matchLabels: { app: held }
-";
-
 /// A cluster of one node, and where that started.
 pub(crate) struct Scene {
     pub(crate) cluster: Cluster,
@@ -77,7 +48,8 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn start(test: &str) -> Result<Self> {
-        let testbed = Testbed::new(logs::folder("interrupted", test)).objects(OBJECTS);
+        let testbed =
+            Testbed::new(logs::folder("interrupted", test)).objects(&deployment("held", 1));
         let node = holdable(NodeSpec::new(NODE));
         let cluster = testbed.node(node).start().await?;
         let origin = cluster.objects().target(POOL).await?;
@@ -96,8 +68,7 @@ impl Scene {
         self.no_budget()?;
         self.in_control_plane(false).await?;
         self.of_topology(None).await?;
-        let no_image = layered_in(&Value::Null);
-        self.cluster.objects().patch_node(NODE, &no_image).await?;
+        self.layered_in(None).await?;
         self.pause(false).await?;
         self.cluster.remove_config(CONFIG).await?;
         // Only then is what it may be fetching not fetched to its end.
@@ -155,11 +126,11 @@ impl Scene {
     /// Outside of Held there is nothing to try again: the daemon takes `slipway.dev/retry` away. When it has, it has
     /// seen what came with it.
     pub(crate) async fn daemon_sees(&self, target: &str) -> Result<()> {
-        let mut patch = told(target);
-        if let Some(annotations) = patch.pointer_mut("/metadata/annotations") {
-            annotations[annotation::RETRY] = json!("is it seen?");
-        }
-        self.cluster.objects().patch_node(NODE, &patch).await?;
+        let told = json!({
+            (annotation::DESIRED_CONFIG): target,
+            (annotation::RETRY): "is it seen?",
+        });
+        self.cluster.objects().annotate(NODE, &told).await?;
         let is_taken_away = |node: &Node| objects::annotation(node, annotation::RETRY).is_empty();
         self.node_is("seen by its daemon", SOON, is_taken_away)
             .await
@@ -168,21 +139,23 @@ impl Scene {
     /// What the controller says of the control plane.
     pub(crate) async fn of_topology(&self, topology: Option<&str>) -> Result<()> {
         let annotations = json!({ (annotation::CONTROL_PLANE_TOPOLOGY): topology });
-        let patch = json!({ "metadata": { "annotations": annotations } });
-        self.cluster.objects().patch_node(NODE, &patch).await
+        self.cluster.objects().annotate(NODE, &annotations).await
+    }
+
+    /// A layered image of the node, or none.
+    pub(crate) async fn layered_in(&self, image: Option<&str>) -> Result<()> {
+        let annotations = json!({ (annotation::DESIRED_IMAGE): image });
+        self.cluster.objects().annotate(NODE, &annotations).await
     }
 
     /// Whether the node is one of the control plane.
     pub(crate) async fn in_control_plane(&self, is_there: bool) -> Result<()> {
-        let value = is_there.then_some("");
-        let labels = json!({ "node-role.kubernetes.io/control-plane": value });
-        let patch = json!({ "metadata": { "labels": labels } });
-        self.cluster.objects().patch_node(NODE, &patch).await
+        let objects = self.cluster.objects();
+        objects.set_role(NODE, "control-plane", is_there).await
     }
 
-    pub(crate) async fn pause(&self, paused: bool) -> Result<()> {
-        let patch = json!({ "spec": { "paused": paused } });
-        self.cluster.objects().patch_pool(POOL, &patch).await
+    pub(crate) async fn pause(&self, is_paused: bool) -> Result<()> {
+        self.cluster.objects().pause(POOL, is_paused).await
     }
 
     /// Asks for what the node was born in, and waits until it is Done in that.
@@ -198,7 +171,7 @@ impl Scene {
     /// Waits for the pod, and forbids that it is evicted.
     pub(crate) async fn hold_on(&self) -> Result<()> {
         self.cluster.objects().pods_ready(&[("held", 1)]).await?;
-        self.cluster.apply(BUDGET).await
+        self.cluster.apply(&budget("held", "minAvailable: 1")).await
     }
 
     pub(crate) fn no_budget(&self) -> Result<()> {
@@ -352,12 +325,8 @@ impl Scene {
     }
 
     pub(crate) fn runs(&self, image: &Image) -> Result<()> {
-        let doubt = Fact::Booted {
-            content: image.content.clone(),
-        }
-        .doubt(self.host()?)?;
-        ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
-        Ok(())
+        let content = image.content.clone();
+        Fact::Booted { content }.check(self.host()?)
     }
 
     pub(crate) fn host(&self) -> Result<&Host> {
@@ -367,14 +336,4 @@ impl Scene {
     pub(crate) fn boots(&self) -> Result<Vec<Boot>> {
         Ok(self.host()?.boots())
     }
-}
-
-/// A node with this layered image, or none.
-pub(crate) fn layered_in(image: &Value) -> Value {
-    json!({ "metadata": { "annotations": { (annotation::DESIRED_IMAGE): image } } })
-}
-
-/// A node with this target.
-pub(crate) fn told(config: &str) -> Value {
-    json!({ "metadata": { "annotations": { (annotation::DESIRED_CONFIG): config } } })
 }

@@ -21,18 +21,6 @@ const PODS: usize = 2;
 
 const OBJECTS: &str = include_str!("objects.yaml");
 
-/// All pods of the workload have to stay: on a cluster of one node a drain waits for ever.
-const BUDGET: &str = "
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata:
-  name: web
-spec:
-  minAvailable: 2
-  selector:
-    matchLabels: { app: web }
-";
-
 /// A file that is written without a reboot.
 const LIVE: &str = "/etc/nmstate/openshift/live.yml";
 const TEXT: &str = "interfaces: []\n";
@@ -115,7 +103,11 @@ impl Scene {
                 self.content = image.content;
                 return Ok(config.os(image.reference).spec());
             }
-            Change::WithABudget => self.cluster.apply(BUDGET).await?,
+            // On a cluster of one node, a drain waits for ever.
+            Change::WithABudget => {
+                let limit = format!("minAvailable: {PODS}");
+                self.cluster.apply(&objects::budget("web", &limit)).await?;
+            }
             Change::BesideANodeThatIsOut => self.add_node().await?,
             Change::WithReboot => {}
             Change::Live => {

@@ -121,45 +121,49 @@ impl Scene {
         Ok(target)
     }
 
-    /// Updates nodes until the pool has another target, and somebody was told it.
+    /// Updates nodes until the pool has another target, and one of them has it. That target.
     pub(crate) async fn retargeted(&self, before: &str) -> Result<String> {
-        let mut daemons = Daemons::default();
-        let deadline = Instant::now() + WITHIN;
-        loop {
-            let nodes = daemons.look(self).await?;
+        self.updated("another target", async |nodes| {
             let target = self.objects().target(POOL).await?;
             let is_told =
                 |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == target;
-            if target != before && nodes.values().any(is_told) {
-                return Ok(target);
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "nobody was told another target than {before}"
-            );
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+            let is_new = target != before && nodes.values().any(is_told);
+            Ok(is_new.then_some(target).ok_or_else(|| before.to_owned()))
+        })
+        .await
     }
 
     /// Updates nodes until all are done in `target`, and the pool says so.
     pub(crate) async fn all_done(&self, target: &str) -> Result<()> {
+        self.updated(target, async |nodes| {
+            let pool = self.objects().pool(POOL).await?;
+            let status = pool.status.unwrap_or_default();
+            let are_done = nodes.values().all(|node| objects::is_done_in(node, target));
+            let is_done = are_done
+                && status.configuration.name() == Some(target)
+                && status.updated_machine_count == 6;
+            Ok(is_done.then_some(()).ok_or_else(|| {
+                let says: Vec<String> = nodes.values().map(objects::says).collect();
+                format!("{says:#?}\n{status:#?}")
+            }))
+        })
+        .await
+    }
+
+    /// Updates nodes until something is found.
+    async fn updated<T>(
+        &self,
+        what: &str,
+        mut found: impl AsyncFnMut(&BTreeMap<String, Node>) -> Result<Result<T, String>>,
+    ) -> Result<T> {
         let mut daemons = Daemons::default();
         let deadline = Instant::now() + WITHIN;
         loop {
-            let nodes = daemons.look(self).await?;
-            let pool = self.objects().pool(POOL).await?;
-            let status = pool.status.unwrap_or_default();
-            let is_done = nodes.values().all(|node| objects::is_done_in(node, target));
-            if is_done
-                && status.configuration.name() == Some(target)
-                && status.updated_machine_count == 6
-            {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                let says: Vec<String> = nodes.values().map(objects::says).collect();
-                anyhow::bail!("not all are done in {target}: {says:#?}\n{status:#?}");
-            }
+            let last = match found(&daemons.look(self).await?).await? {
+                Ok(found) => return Ok(found),
+                Err(last) => last,
+            };
+            ensure!(Instant::now() < deadline, "waited for {what}: {last}");
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }

@@ -70,6 +70,17 @@ pub enum Fact {
 }
 
 impl Fact {
+    /// Fails where something speaks against it.
+    ///
+    /// # Errors
+    ///
+    /// It does not hold, or the host cannot be asked.
+    pub fn check(&self, host: &impl Host) -> Result<()> {
+        let doubt = self.doubt(host)?;
+        ensure!(doubt.is_none(), "{}", doubt.unwrap_or_default());
+        Ok(())
+    }
+
     /// What speaks against it, for people; none if it holds.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! How a cluster comes up: the control plane with what an installer applies, then its nodes.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use serde_json::json;
 
 use crate::component::{self, Component};
 use crate::objects::{self, Objects};
-use crate::{Cluster, HostLab, NodeSpec, Programs, SOON, until};
+use crate::{Cluster, HostLab, NodeSpec, Programs, SOON, logs, until};
 
 /// The pool that every cluster has.
 const WORKERS: &str = include_str!("worker.yaml");
@@ -82,10 +81,6 @@ impl Testbed {
 
     /// Starts it with the pool `worker`; returns when every node is Done in the first configuration of its pool,
     /// which names the image of the OS that it runs.
-    ///
-    /// # Errors
-    ///
-    /// A part cannot be had, or is not up in time.
     pub async fn start(self) -> Result<Cluster> {
         let mut cluster = self.boot().await?;
         cluster.adopt().await?;
@@ -93,10 +88,6 @@ impl Testbed {
     }
 
     /// The same, but for what runs on nodes: they are as an installer leaves them.
-    ///
-    /// # Errors
-    ///
-    /// A part cannot be had, or is not up in time.
     pub async fn boot(self) -> Result<Cluster> {
         let mut cluster = self.without_nodes().await?;
         for component in self.components {
@@ -125,11 +116,7 @@ impl Testbed {
     async fn without_nodes(&self) -> Result<Cluster> {
         let programs = self.programs.clone().map_or_else(Programs::built, Ok)?;
         let dir = self.logs.join("control-plane");
-        // With the logs, it has the objects of an earlier run.
-        if dir.exists() {
-            fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
-        }
-        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        logs::empty(&dir)?;
         let dir = Some(dir);
         let (host_lab, options) = if self.nodes.is_empty() {
             let parts = Parts::Api;
@@ -189,10 +176,6 @@ impl Testbed {
 
 impl Cluster {
     /// Starts what runs on nodes, and waits until every node is Done.
-    ///
-    /// # Errors
-    ///
-    /// A pod does not start, or a node is not Done in time.
     pub async fn adopt(&mut self) -> Result<()> {
         for component in self.on_nodes.clone() {
             for host in &self.hosts {

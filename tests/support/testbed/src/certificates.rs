@@ -12,10 +12,6 @@ use crate::Cluster;
 impl Cluster {
     /// Writes the ControllerConfig: the CA of kubelets and of the cloud, those of registries by file name, and whether the API server's
     /// CA is rotated. Its version.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::apply`].
     pub async fn tell_certificates(
         &self,
         [kubelet, cloud]: &[&str; 2],
@@ -56,10 +52,6 @@ impl Cluster {
     }
 
     /// Writes the CA by which nodes are to know the API server, where and as OpenShift's operator does.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::apply`].
     pub async fn tell_authority(&self, pem: &str) -> Result<()> {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",

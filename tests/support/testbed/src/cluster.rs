@@ -70,20 +70,12 @@ impl Cluster {
     }
 
     /// The host of a node.
-    ///
-    /// # Errors
-    ///
-    /// There is none.
     pub fn host(&self, node: &str) -> Result<&Host> {
         let found = self.hosts.iter().find(|host| host.name() == node);
         found.with_context(|| format!("there is no host {node}"))
     }
 
     /// Kills a node's host with everything on it, turns it on again, and waits until it is up.
-    ///
-    /// # Errors
-    ///
-    /// There is none, it does not die, or it does not boot.
     pub fn kill(&mut self, node: &str) -> Result<()> {
         let found = self.hosts.iter_mut().find(|host| host.name() == node);
         let host = found.with_context(|| format!("there is no host {node}"))?;
@@ -94,10 +86,6 @@ impl Cluster {
     }
 
     /// The daemon of a node.
-    ///
-    /// # Errors
-    ///
-    /// There is none.
     pub fn daemon(&self, node: &str) -> Result<&Pod> {
         let daemon = self.pods.get(&(DAEMON.folder, node.to_owned()));
         daemon.with_context(|| format!("there is no daemon on {node}"))
@@ -109,20 +97,12 @@ impl Cluster {
     }
 
     /// What a replica wrote so far.
-    ///
-    /// # Errors
-    ///
-    /// There was none of this name.
     pub fn log_of(&self, replica: &str) -> Result<String> {
         let log = self.logs.join(replica).join(format!("{replica}.log"));
         fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))
     }
 
     /// Applies a YAML or JSON text as the administrator does.
-    ///
-    /// # Errors
-    ///
-    /// It is neither, or the API server refuses it.
     pub async fn apply(&self, text: &str) -> Result<()> {
         let objects = manifest::parse(text)?;
         manifest::apply(self.objects.client(), &objects).await?;
@@ -130,20 +110,12 @@ impl Cluster {
     }
 
     /// Writes the MachineConfig `name` of a role.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::apply`].
     pub async fn configure(&self, name: &str, role: &str, spec: &Value) -> Result<()> {
         let object = config::object(name, role, spec);
         self.apply(&object.to_string()).await
     }
 
-    /// Deletes a MachineConfig.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no, but not that there is none.
+    /// Deletes a MachineConfig, if there is one.
     pub async fn remove_config(&self, name: &str) -> Result<()> {
         let configs = Api::<MachineConfig>::all(self.objects.client().clone());
         match configs.delete(name, &DeleteParams::default()).await {
@@ -153,10 +125,6 @@ impl Cluster {
     }
 
     /// Waits until a pool has another target than `before`; which.
-    ///
-    /// # Errors
-    ///
-    /// It has none in time.
     pub async fn next_target(&self, pool: &str, before: &str) -> Result<String> {
         until(
             &format!("pool {pool} to be rendered anew"),
@@ -175,10 +143,6 @@ impl Cluster {
 
     /// Waits until all nodes with the role of a pool are Done in `config`, take pods, and have nothing
     /// under way.
-    ///
-    /// # Errors
-    ///
-    /// They are not in time; with what one that is not says.
     pub async fn all_done(&self, pool: &str, config: &str, within: Duration) -> Result<()> {
         let role = format!("node-role.kubernetes.io/{pool}");
         until(
@@ -209,10 +173,6 @@ impl Cluster {
     }
 
     /// Changes a MachineConfig; the target that its pool, named as the role, has then.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::configure`] and [`Self::next_target`].
     pub async fn change(&self, name: &str, role: &str, spec: &Value) -> Result<String> {
         let before = self.objects.target(role).await?;
         self.configure(name, role, spec).await?;
@@ -220,10 +180,6 @@ impl Cluster {
     }
 
     /// Waits until a node is Done in `config` and takes pods.
-    ///
-    /// # Errors
-    ///
-    /// It is not in time; with what it says.
     pub async fn done_in(&self, node: &str, config: &str, within: Duration) -> Result<()> {
         let is_done = |node: &Node| objects::is_done_in(node, config);
         let what = format!("Done in {config}");
@@ -232,28 +188,16 @@ impl Cluster {
     }
 
     /// Makes an OS and puts it into the registry.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`HostLab::image`].
     pub fn image(&self, os: &Overlay) -> Result<Image> {
         self.host_lab()?.image(os)
     }
 
     /// What its hosts are made from.
-    ///
-    /// # Errors
-    ///
-    /// It has none.
     pub fn host_lab(&self) -> Result<&HostLab> {
         self.host_lab.as_ref().context("the cluster has no hosts")
     }
 
     /// Everything that was asked of the API server so far.
-    ///
-    /// # Errors
-    ///
-    /// The log cannot be read.
     pub fn events(&self) -> Result<Vec<Event>> {
         audit::load(&self.control_plane.audit_log())
     }
@@ -261,10 +205,6 @@ impl Cluster {
     /// What the lab recorded so far, for the observer.
     ///
     /// The logs are read one after another: while something is under way, only a breach that two records show is one.
-    ///
-    /// # Errors
-    ///
-    /// A log cannot be read.
     pub fn record(&self) -> Result<Record> {
         let boots = |host: &Host| (host.name().to_owned(), host.boots());
         let boots = self.hosts.iter().map(boots).collect();
@@ -278,10 +218,6 @@ impl Cluster {
     }
 
     /// What each host asked of the registry so far, by its node's name.
-    ///
-    /// # Errors
-    ///
-    /// The registry's log cannot be read.
     pub fn fetches(&self) -> Result<BTreeMap<String, Vec<Request>>> {
         let Some(host_lab) = &self.host_lab else {
             return Ok(BTreeMap::new());

@@ -68,10 +68,6 @@ impl Component {
 impl Cluster {
     /// Starts the replicas of a component, each with a folder of its name for its log and credentials. They have
     /// these arguments besides those in `deploy/`.
-    ///
-    /// # Errors
-    ///
-    /// It has no Deployment, or cannot be started.
     pub async fn run(&mut self, component: Component, arguments: &[&str]) -> Result<()> {
         let workload = component.workload()?;
         let count = workload.replicas;

@@ -101,10 +101,6 @@ impl Config {
     }
 
     /// The whole, as a configuration that was rendered under this name.
-    ///
-    /// # Errors
-    ///
-    /// It is not a valid one.
     pub fn rendered(&self, name: &str) -> Result<MachineConfig> {
         let object = json!({ "metadata": { "name": name }, "spec": self.spec() });
         let (config, _) = MachineConfig::parse(&object).context("the test's own configuration")?;

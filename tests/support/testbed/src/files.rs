@@ -42,10 +42,6 @@ pub enum Files {
 }
 
 /// Reads what is below `dir`, but for the paths `skip`; empty if it is not there.
-///
-/// # Errors
-///
-/// Something there cannot be read.
 pub fn read(dir: &Path, files: Files, skip: &[&str]) -> Result<Tree> {
     let mut tree = Tree::new();
     collect(dir, "", files, skip, &mut tree)

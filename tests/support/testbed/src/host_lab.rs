@@ -35,10 +35,6 @@ pub struct Image {
 
 impl HostLab {
     /// A new one.
-    ///
-    /// # Errors
-    ///
-    /// A part cannot be had.
     pub fn new() -> Result<Self> {
         let tree = Tree::ready()?;
         let lab = Lab::create()?;
@@ -51,10 +47,6 @@ impl HostLab {
     }
 
     /// Puts a commit into the registry, as a native container image; its pull spec.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be made or pushed.
     pub fn push(&self, commit: &Commit) -> Result<String> {
         let image = lab::image::Image::native(commit)?;
         self.registry
@@ -62,10 +54,6 @@ impl HostLab {
     }
 
     /// Makes an OS and puts it into the registry.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::push`].
     pub fn image(&self, os: &Overlay) -> Result<Image> {
         let commit = self.tree.commit(os)?;
         Ok(Image {
@@ -76,10 +64,6 @@ impl HostLab {
 
     /// A host that boots a commit, with the programs under test at `/run/lab/bin`. Its kubelet runs and does
     /// nothing.
-    ///
-    /// # Errors
-    ///
-    /// A program is not built.
     pub fn host(&self, programs: &Programs, name: &str, os: &Commit) -> Result<HostSpec> {
         let spec = HostSpec::new(name, os)
             .bin(&self.bin(programs)?)
@@ -88,10 +72,6 @@ impl HostLab {
     }
 
     /// Creates a host and boots it.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be made, or is not up in time.
     pub fn boot(&self, spec: HostSpec) -> Result<Host> {
         let mut host = Host::create(&self.lab, spec)?;
         host.start()?;

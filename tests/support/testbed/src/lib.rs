@@ -10,6 +10,11 @@
 //! - [`plan`]: plans without a daemon
 //! - [`single_host`]: the programs on a host without a cluster
 
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "an error ends the test, and says what failed"
+)]
+
 mod account;
 mod builder;
 mod certificates;

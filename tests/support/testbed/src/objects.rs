@@ -8,7 +8,7 @@ use api::{MachineConfig, MachineConfigPool, NodeState, annotation};
 use k8s_openapi::api::core::v1::{Event, Node, NodeCondition, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{SOON, until};
 
@@ -36,10 +36,6 @@ impl Objects {
     }
 
     /// Changes a Node by a merge patch, such as its labels.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no.
     pub async fn patch_node(&self, name: &str, patch: &Value) -> Result<()> {
         let nodes = Api::<Node>::all(self.client.clone());
         nodes
@@ -48,11 +44,33 @@ impl Objects {
         Ok(())
     }
 
+    /// Writes annotations of a Node; null takes one away.
+    pub async fn annotate(&self, node: &str, annotations: &Value) -> Result<()> {
+        let patch = json!({ "metadata": { "annotations": annotations } });
+        self.patch_node(node, &patch).await
+    }
+
+    /// Gives a Node its target by hand.
+    pub async fn set_target(&self, node: &str, config: &str) -> Result<()> {
+        let desired = json!({ (annotation::DESIRED_CONFIG): config });
+        self.annotate(node, &desired).await
+    }
+
+    /// Gives a Node a role, or takes it away.
+    pub async fn set_role(&self, node: &str, role: &str, has_it: bool) -> Result<()> {
+        let label = format!("node-role.kubernetes.io/{role}");
+        let labels = json!({ (label): has_it.then_some("") });
+        let patch = json!({ "metadata": { "labels": labels } });
+        self.patch_node(node, &patch).await
+    }
+
+    /// Pauses a pool, or lets it go on.
+    pub async fn pause(&self, pool: &str, is_paused: bool) -> Result<()> {
+        let patch = json!({ "spec": { "paused": is_paused } });
+        self.patch_pool(pool, &patch).await
+    }
+
     /// Changes a pool by a merge patch.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no.
     pub async fn patch_pool(&self, name: &str, patch: &Value) -> Result<()> {
         let pools = Api::<MachineConfigPool>::all(self.client.clone());
         pools
@@ -62,10 +80,6 @@ impl Objects {
     }
 
     /// All Nodes, by name.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no.
     pub async fn nodes(&self) -> Result<BTreeMap<String, Node>> {
         let nodes = Api::<Node>::all(self.client.clone())
             .list(&ListParams::default())
@@ -77,19 +91,11 @@ impl Objects {
     }
 
     /// One Node.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no.
     pub async fn node(&self, name: &str) -> Result<Node> {
         Ok(Api::<Node>::all(self.client.clone()).get(name).await?)
     }
 
     /// One pool.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no.
     pub async fn pool(&self, name: &str) -> Result<MachineConfigPool> {
         Ok(Api::<MachineConfigPool>::all(self.client.clone())
             .get(name)
@@ -97,10 +103,6 @@ impl Objects {
     }
 
     /// The rendered configuration that a pool's nodes are to reach; empty before the first.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no.
     pub async fn target(&self, pool: &str) -> Result<String> {
         let pool = self.pool(pool).await?;
         Ok(pool
@@ -112,10 +114,6 @@ impl Objects {
     }
 
     /// One MachineConfig.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no.
     pub async fn machine_config(&self, name: &str) -> Result<MachineConfig> {
         Ok(Api::<MachineConfig>::all(self.client.clone())
             .get(name)
@@ -123,10 +121,6 @@ impl Objects {
     }
 
     /// Pods of namespace `default` that carry the label.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no.
     pub async fn pods(&self, label: (&str, &str)) -> Result<Vec<Pod>> {
         let params = ListParams::default().labels(&format!("{}={}", label.0, label.1));
         Ok(Api::<Pod>::default_namespaced(self.client.clone())
@@ -136,10 +130,6 @@ impl Objects {
     }
 
     /// Waits until so many pods of each `app` are Ready.
-    ///
-    /// # Errors
-    ///
-    /// They are not in time, or the API server says no.
     pub async fn pods_ready(&self, wanted: &[(&str, usize)]) -> Result<()> {
         until("the pods", SOON, async || {
             for (app, wanted) in wanted {
@@ -155,10 +145,6 @@ impl Objects {
     }
 
     /// Waits until a Node is as asked for; what it is then.
-    ///
-    /// # Errors
-    ///
-    /// It is not in time, with what it says; or the API server says no.
     pub async fn node_is(
         &self,
         name: &str,
@@ -178,10 +164,6 @@ impl Objects {
     }
 
     /// All events of the cluster, oldest first as the API server lists them.
-    ///
-    /// # Errors
-    ///
-    /// The API server says no.
     pub async fn events(&self) -> Result<Vec<Event>> {
         Ok(Api::<Event>::all(self.client.clone())
             .list(&ListParams::default())
@@ -190,25 +172,41 @@ impl Objects {
     }
 }
 
-/// A Deployment `evictable` of so many pods, which take a second to leave.
-pub fn evictable(pods: usize) -> String {
+/// A Deployment of so many pods with the label `app`, its name, which take a second to leave.
+pub fn deployment(name: &str, pods: usize) -> String {
     format!(
-        "
+        "---
 apiVersion: apps/v1
 kind: Deployment
 metadata:
-  name: evictable
+  name: {name}
 spec:
   replicas: {pods}
   selector:
-    matchLabels: {{ app: evictable }}
+    matchLabels: {{ app: {name} }}
   template:
     metadata:
-      labels: {{ app: evictable }}
+      labels: {{ app: {name} }}
     spec:
       terminationGracePeriodSeconds: 1
       containers:
-        - {{ name: evictable, image: lab/evictable }}
+        - {{ name: {name}, image: lab/{name} }}
+"
+    )
+}
+
+/// A PodDisruptionBudget of the pods of a [`deployment`], such as with `minAvailable: 1`.
+pub fn budget(name: &str, limit: &str) -> String {
+    format!(
+        "---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {name}
+spec:
+  {limit}
+  selector:
+    matchLabels: {{ app: {name} }}
 "
     )
 }

@@ -2,16 +2,31 @@
 
 use anyhow::Result;
 use machineconfig::spec::MachineConfig;
-use node_update::disruption::Policies;
+use node_update::disruption::{Action, FilePolicy, Policies, UnitPolicy};
 use node_update::plan::{Attempt, Bundle, Target};
 use node_update::planner::{self, Facts, Request, Side};
 use node_update::reconcile::Exempt;
 
+/// Policies by which nothing but the OS and kernel arguments asks for a reboot. A changed file or unit has the actions of its
+/// entry; other files and keys have none.
+pub fn policies(files: &[(&str, &[Action])], units: &[(&str, &[Action])]) -> Policies {
+    let file = |(path, actions): &(&str, &[Action])| FilePolicy {
+        path: (*path).to_owned(),
+        actions: actions.to_vec(),
+    };
+    let unit = |(name, actions): &(&str, &[Action])| UnitPolicy {
+        name: (*name).to_owned(),
+        actions: actions.to_vec(),
+    };
+    let all: (&str, &[Action]) = ("/", &[Action::None]);
+    Policies {
+        files: std::iter::once(&all).chain(files).map(file).collect(),
+        units: units.iter().map(unit).collect(),
+        sshkey: vec![Action::None],
+    }
+}
+
 /// Plans the way between two configurations, on a host that runs the OS of the first.
-///
-/// # Errors
-///
-/// The planner refuses.
 pub fn between(
     attempt: &str,
     from: &MachineConfig,

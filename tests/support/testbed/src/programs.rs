@@ -19,10 +19,6 @@ impl Programs {
     }
 
     /// Those that `make binaries` leaves, or those in the folder `$SLIPWAY_BINARIES`.
-    ///
-    /// # Errors
-    ///
-    /// They are built from other sources than the workspace's.
     pub fn built() -> Result<Self> {
         if let Some(dir) = std::env::var_os("SLIPWAY_BINARIES") {
             return Ok(Self(dir.into()));
@@ -43,10 +39,6 @@ impl Programs {
     }
 
     /// File of a program.
-    ///
-    /// # Errors
-    ///
-    /// It is not there.
     pub fn path(&self, name: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
         path.canonicalize().with_context(|| {

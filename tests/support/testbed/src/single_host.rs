@@ -40,10 +40,6 @@ pub fn proved_within(spec: HostSpec, secs: u32) -> HostSpec {
 }
 
 /// Stores a plan on a host as the daemon does; its directory there.
-///
-/// # Errors
-///
-/// It cannot be written.
 pub fn put_plan(host: &Host, bundle: &Bundle) -> Result<String> {
     let etc = host.etc_of_booted()?;
     let tree = etc.parent().context("/etc lies in a root")?;
@@ -53,10 +49,6 @@ pub fn put_plan(host: &Host, bundle: &Bundle) -> Result<String> {
 }
 
 /// Runs a program on a host, which has to exit with this code.
-///
-/// # Errors
-///
-/// It exits with another one; with its standard error.
 pub fn expect(host: &Host, words: &[&str], code: i32) -> Result<()> {
     let output = host.exec(words.iter().copied())?;
     ensure!(

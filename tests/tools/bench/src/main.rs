@@ -23,15 +23,14 @@ mod statistics;
 mod table;
 mod traffic;
 
-use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Parser;
-use testbed::Programs;
+use testbed::{Programs, logs};
 
 use crate::run::Wanted;
 
@@ -79,7 +78,7 @@ async fn measure(arguments: Arguments) -> Result<bool> {
         samples,
         idle_minutes,
     } = arguments;
-    empty(&out)?;
+    logs::empty(&out)?;
     let programs = Programs::in_folder(&programs);
     let idle = Duration::from_mins(u64::from(idle_minutes));
     let wanted = Wanted::new(&only, samples.map(usize::from), idle);
@@ -87,11 +86,4 @@ async fn measure(arguments: Arguments) -> Result<bool> {
     report.write(&out)?;
     report.show()?;
     Ok(report.is_complete())
-}
-
-fn empty(out: &Path) -> Result<()> {
-    if out.exists() {
-        fs::remove_dir_all(out).with_context(|| format!("cannot empty {}", out.display()))?;
-    }
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))
 }

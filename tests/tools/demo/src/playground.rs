@@ -10,7 +10,7 @@ use lab::control_plane::Program;
 use lab::tree::Overlay;
 use serde_json::{Value, json};
 use testbed::config::{Config, File};
-use testbed::{Cluster, Programs};
+use testbed::{Cluster, Programs, logs};
 
 use crate::live::Screen;
 use crate::run;
@@ -28,7 +28,7 @@ const PROVED_WITHIN_SECS: u32 = 30;
 /// The cluster does not start, or there is no shell.
 pub(crate) async fn run(programs: &Programs, out: &Path) -> Result<bool> {
     let mut screen = Screen::new();
-    run::empty(out)?;
+    logs::empty(out)?;
     let cluster = run::start(programs, out, &mut screen, Some(PROVED_WITHIN_SECS)).await?;
     write_objects(&cluster, out)?;
     run::wait_for_pods(cluster.objects()).await?;

@@ -13,7 +13,7 @@ use observer::laws::Breach;
 use observer::rollout::{self, Rollout};
 use testbed::objects::{self, Objects};
 use testbed::single_host;
-use testbed::{Cluster, Image, NodeSpec, Programs, Testbed};
+use testbed::{Cluster, Image, NodeSpec, Programs, Testbed, logs};
 
 use crate::judge;
 use crate::live::Screen;
@@ -40,7 +40,7 @@ pub(crate) async fn run(
     rolls: usize,
 ) -> Result<bool> {
     let mut screen = Screen::new();
-    empty(out)?;
+    logs::empty(out)?;
     let cluster = start(programs, out, &mut screen, None).await?;
     let mut planned = Vec::new();
     for roll in rolls::all().into_iter().take(rolls) {
@@ -228,14 +228,6 @@ pub(crate) async fn wait_for_pods(objects: &Objects) -> Result<()> {
         ("static", 3),
     ];
     objects.pods_ready(&wanted).await
-}
-
-/// Makes an empty folder of this path.
-pub(crate) fn empty(out: &Path) -> Result<()> {
-    if out.exists() {
-        fs::remove_dir_all(out).with_context(|| format!("cannot empty {}", out.display()))?;
-    }
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))
 }
 
 #[expect(
