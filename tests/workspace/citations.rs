@@ -16,7 +16,7 @@ fn cited_pages_and_headings_exist() {
         .iter()
         .flat_map(|(folder, end)| sources(&root.join(folder), end))
     {
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = joined(&std::fs::read_to_string(&path).unwrap());
         for (page, headings) in text.split("docs/reference/").skip(1).filter_map(citation) {
             let cited = std::fs::read_to_string(root.join(format!("docs/reference/{page}.md")));
             let cited = cited.unwrap_or_default();
@@ -33,6 +33,17 @@ fn cited_pages_and_headings_exist() {
         }
     }
     assert!(count > 40, "only {count} headings are cited");
+}
+
+/// A text without the breaks of its lines and the marks of comments, which may stand in a heading.
+fn joined(text: &str) -> String {
+    let marks = ["//!", "///", "//", "#"];
+    let lines = text.lines().map(|line| {
+        let line = line.trim_start();
+        let mark = marks.iter().find_map(|mark| line.strip_prefix(mark));
+        mark.unwrap_or(line).trim_start()
+    });
+    lines.collect::<Vec<_>>().join(" ")
 }
 
 /// The page and the headings at the beginning of a text; nothing where it names no page.
