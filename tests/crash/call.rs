@@ -1,6 +1,6 @@
 //! System calls that change a host, and one of them as it is made.
 //!
-//! - `socket`: whom a socket leads to
+//! - `socket`: the peer of a socket
 
 mod socket;
 
@@ -19,7 +19,7 @@ const PATH_MAX: u64 = 4096;
 /// Most parts that Linux takes in one call.
 const PARTS_MAX: u64 = 1024;
 
-/// As much of a line as tells which one it is.
+/// As much of a line as distinguishes it from others.
 const SAID_MAX: u64 = 200;
 
 /// Flags of `open` that make or empty a file. The last is what `O_TMPFILE` has of its own.
@@ -52,7 +52,7 @@ pub(crate) enum Pick {
 pub(crate) struct Call {
     /// Its name.
     pub(crate) name: &'static str,
-    /// What it changes: a path, as far as it can be told.
+    /// What it changes: a path, as far as it is known.
     pub(crate) path: String,
     /// What it changes that from, if it has two paths.
     from: String,
@@ -97,7 +97,7 @@ enum Form {
     Request,
     /// `struct open_how` third.
     How,
-    /// A socket's descriptor, an address and a length: by what is said over one, others are told to change
+    /// A socket's descriptor, an address and a length: by what is sent over one, other programs are asked to change
     /// something.
     Send,
     /// A socket's descriptor and a message or messages.
@@ -294,7 +294,7 @@ fn target(pid: Pid, number: u64) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/fd/{}", number & 0xffff_ffff)).ok()
 }
 
-/// The file behind a descriptor; none for a pipe, socket or device, whose content nobody keeps.
+/// The file behind a descriptor; none for a pipe, socket or device, whose content is not kept.
 fn file(pid: Pid, number: u64) -> Option<String> {
     let kind = fs::metadata(format!("/proc/{pid}/fd/{}", number & 0xffff_ffff))
         .ok()?

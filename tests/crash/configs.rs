@@ -1,7 +1,7 @@
-//! The configurations between which a host goes, and the plans of the ways.
+//! The configurations between which a host is updated, and the plans of the scenarios.
 //!
 //! Between them is everything that a plan can do: files in `/etc` and outside, written, changed and
-//! given back, one of them in the place of a file of the OS; units with links, drop-ins and masks; a
+//! restored, one of them in the place of a file of the OS; units with links, drop-ins and masks; a
 //! kernel argument, keys, a password, and another OS.
 
 use anyhow::Result;
@@ -13,11 +13,11 @@ use serde_json::json;
 use testbed::config::{Config, File, masked, service, unit, unit_with_drop_in};
 use testbed::plan;
 
-/// What the OS of the origin is said to be: nobody pulls it.
+/// The pull spec of the origin's OS, which is never pulled.
 pub(crate) const OLD_OS: &str = "lab.invalid/os:old";
 
-/// The service that is told of a live change.
-const TOLD: &str = "told.service";
+/// The service that a live update reloads.
+const NOTIFIED: &str = "notified.service";
 
 /// A file of the OS that the origin's configuration has in its place.
 const SHADOWED: &str = "/usr/etc/crash/shadowed";
@@ -55,7 +55,7 @@ pub(crate) fn old() -> Result<MachineConfig> {
         .files(files)
         .units([
             unit("old.service", &service("old")),
-            unit(TOLD, &service("told before")),
+            unit(NOTIFIED, &service("notified before")),
         ])
         .keys(&["ssh-ed25519 AAAA old"])
         .rendered("rendered-old")
@@ -107,16 +107,20 @@ fn target(keys: &[&str]) -> Config {
     });
     Config::new()
         .files(files)
-        .units([new, unit(TOLD, &service("told")), masked("fstrim.timer")])
+        .units([
+            new,
+            unit(NOTIFIED, &service("notified")),
+            masked("fstrim.timer"),
+        ])
         .user(user)
 }
 
-/// Plans a way. Nothing asks for a reboot but the OS and kernel arguments; a file that changes has
-/// the service told.
+/// Plans an update. Nothing asks for a reboot but the OS and kernel arguments; a file that changes reloads the
+/// service.
 pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> Result<Bundle> {
     let none: &[Action] = &[Action::None];
-    let reload = [Action::Reload(TOLD.to_owned())];
-    let units = ["old.service", "new.service", "fstrim.timer", TOLD].map(|name| (name, none));
+    let reload = [Action::Reload(NOTIFIED.to_owned())];
+    let units = ["old.service", "new.service", "fstrim.timer", NOTIFIED].map(|name| (name, none));
     let policies = plan::policies(&[("/etc/crash/changed", &reload)], &units);
     plan::between(attempt, from, to, &policies)
 }

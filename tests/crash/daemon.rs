@@ -1,20 +1,20 @@
-//! The daemon, or its host, is killed at every point of an update and of meeting a new node, and started
+//! The daemon, or its host, is killed at every point of an update and of adopting a new node, and started
 //! again each time.
 //!
 //! A point is where it changed a file or sent something: to the API server, or to systemd, which runs
-//! `mcd-os`. Each life is followed from its first instruction and ends at the first point where nobody was
-//! killed yet; so an update goes on in many lives. Then comes another one, from the start, until one goes
-//! through uncut: at each of its points somebody was killed before. Before each life the host is looked at.
+//! `mcd-os`. Each life is traced from its first instruction and ends at the first point at which no life was
+//! killed yet; so an update takes many lives. Updates follow each other until one runs through without a
+//! kill: at each of its points an earlier life was killed. Before each life the host is checked.
 //!
-//! - `ledger`: points, and at which of them somebody was killed
-//! - `look`: what the host and its Node are between two lives
-//! - `newborn`: the same where the node is met for the first time
+//! - `coverage`: points, and at which of them a life was killed
+//! - `snapshots`: what the host and its Node are between two lives
+//! - `adoption`: the same while the node is adopted
 //! - `rotation`: the same while certificates are brought to it
 
-mod ledger;
-mod look;
-mod newborn;
+mod adoption;
+mod coverage;
 mod rotation;
+mod snapshots;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,10 +34,10 @@ use testbed::logs;
 use testbed::objects::{self, Objects};
 use testbed::{Cluster, DONE_WITHIN, Image, NodeSpec, SOON, Testbed};
 
-use self::ledger::{Course, Ledger};
-use self::look::Looks;
-use self::newborn::Newborn;
+use self::adoption::Adoption;
+use self::coverage::{Course, Coverage};
 use self::rotation::Rotation;
+use self::snapshots::Snapshots;
 use super::tracer::{self, Order};
 
 const NODE: &str = "worker-0";
@@ -52,14 +52,14 @@ const BORN_WITHIN: Duration = SOON;
 /// How long a node that is Done is left to what the daemon does after that.
 const REST: Duration = Duration::from_secs(2);
 
-/// So many updates of a way are cut at most. Another one goes through uncut, and what it has of points at
-/// which nobody was killed is printed.
+/// A scenario has at most so many updates with kills. Another one runs through, and its points at which no life
+/// was killed are printed.
 ///
-/// What was done before a kill is not done again: towards its end a way has one new point in an update. That
+/// What was done before a kill is not done again: towards its end a scenario has one new point in an update. That
 /// of certificates, whose host is killed, is through after 28.
-const CUT_MAX: usize = 32;
+const UPDATES_MAX: usize = 32;
 
-/// So many kills a way has at most; the rest as above.
+/// A scenario has at most so many kills; the rest as above.
 const KILLS_MAX: usize = 300;
 
 /// Pods that a drain evicts.
@@ -86,14 +86,14 @@ impl Victim {
 /// An update from one configuration to another; before that, the node's first meeting with the daemon; after
 /// it, certificates that are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Scenario {
     Adoption,
     WithReboot,
     Live,
     Certificates,
 }
 
-impl Way {
+impl Scenario {
     const fn name(self) -> &'static str {
         match self {
             Self::Adoption => "mcd, on a new node",
@@ -104,7 +104,7 @@ impl Way {
     }
 }
 
-/// Kills all the way through an adoption and updates with a reboot and without; says how often.
+/// Kills at every point of an adoption and of updates with a reboot and without; says how often.
 pub(crate) async fn run(victim: Victim) -> Result<String> {
     // The budget lets all of them go.
     let budget = objects::budget("evictable", "maxUnavailable: 100%");
@@ -120,16 +120,21 @@ pub(crate) async fn run(victim: Victim) -> Result<String> {
         cluster,
         images,
         victim,
-        ledger: Ledger::default(),
+        coverage: Coverage::default(),
     };
     let since = Timestamp::now();
     // The last changes what a pool is rendered from.
-    for way in [Way::Adoption, Way::WithReboot, Way::Live, Way::Certificates] {
-        suite.way(way).await?;
+    for scenario in [
+        Scenario::Adoption,
+        Scenario::WithReboot,
+        Scenario::Live,
+        Scenario::Certificates,
+    ] {
+        suite.scenario(scenario).await?;
     }
     let breaches = suite.cluster.record()?.judge(since);
     let breaches: Vec<_> = breaches.iter().map(ToString::to_string).collect();
-    let report = suite.ledger.report();
+    let report = suite.coverage.report();
     ensure!(breaches.is_empty(), "{report}\n{}", breaches.join("\n"));
     Ok(report)
 }
@@ -138,95 +143,97 @@ struct Suite {
     cluster: Cluster,
     images: [Image; 2],
     victim: Victim,
-    ledger: Ledger,
+    coverage: Coverage,
 }
 
 impl Suite {
-    /// Updates until one goes through uncut.
-    async fn way(&mut self, way: Way) -> Result<()> {
-        let name = way.name();
-        for round in 0..=CUT_MAX {
-            self.ledger.begin(name);
+    /// Updates until one runs through without a kill.
+    async fn scenario(&mut self, scenario: Scenario) -> Result<()> {
+        let name = scenario.name();
+        for round in 0..=UPDATES_MAX {
+            self.coverage.begin(name);
             self.pods_ready().await?;
             held(self.cluster.daemon(NODE)?).await?;
-            let is_cut = round < CUT_MAX;
-            match way {
-                Way::Adoption => self.adopt(is_cut).await?,
-                Way::WithReboot | Way::Live => self.update(way, round, is_cut).await?,
-                Way::Certificates => self.rotate(round, is_cut).await?,
+            let may_kill = round < UPDATES_MAX;
+            match scenario {
+                Scenario::Adoption => self.adopt(may_kill).await?,
+                Scenario::WithReboot | Scenario::Live => {
+                    self.update(scenario, round, may_kill).await?;
+                }
+                Scenario::Certificates => self.rotate(round, may_kill).await?,
             }
-            let (cuts, _) = self.ledger.kills(name);
-            eprintln!("{name}: update {round} was cut {cuts} times");
-            if cuts == 0 {
+            let (kills, _) = self.coverage.kills(name);
+            eprintln!("{name}: {kills} kills in update {round}");
+            if kills == 0 {
                 break;
             }
         }
         // A few exist in some lives only: what the bus is sent when, a line of a log. Those are printed.
-        let (missed, points) = (self.ledger.missed(name), self.ledger.points(name));
+        let (missed, points) = (self.coverage.missed(name), self.coverage.points(name));
         ensure!(
             missed.len() * 20 <= points,
             "{name}: {} of {points} points were not tried:\n  {}",
             missed.len(),
             missed.join("\n  ")
         );
-        let (requests, evictions) = self.ledger.requests(name);
+        let (requests, evictions) = self.coverage.requests(name);
         ensure!(requests > 0, "{name}: no point before a request");
         ensure!(
-            way != Way::WithReboot || evictions > 0,
+            scenario != Scenario::WithReboot || evictions > 0,
             "{name}: no pod was evicted"
         );
         Ok(())
     }
 
-    async fn update(&mut self, way: Way, round: usize, is_cut: bool) -> Result<()> {
-        let (config, spec, facts) = self.change(way, round)?;
+    async fn update(&mut self, scenario: Scenario, round: usize, may_kill: bool) -> Result<()> {
+        let (config, spec, facts) = self.change(scenario, round)?;
         let node = self.cluster.objects().node(NODE).await?;
         let from = objects::annotation(&node, annotation::CURRENT_CONFIG).to_owned();
         let target = self.ask(config, &spec).await?;
-        let reboots = way == Way::WithReboot;
+        let reboots = scenario == Scenario::WithReboot;
         let host = self.cluster.host(NODE)?;
-        let mut looks = Looks::begin(host, from, target.clone(), reboots)?;
+        let mut snapshots = Snapshots::begin(host, from, target.clone(), reboots)?;
         let end = is_done(target);
-        while let Some((killed, node)) = self.killed(way, &end, is_cut).await? {
-            looks
-                .look(self.cluster.host(NODE)?, &node, &killed)
+        while let Some((killed, node)) = self.killed(scenario, &end, may_kill).await? {
+            snapshots
+                .check(self.cluster.host(NODE)?, &node, &killed)
                 .with_context(|| format!("killed at {killed}: {}", objects::says(&node)))?;
         }
         let host = self.cluster.host(NODE)?;
-        looks.end(host)?;
-        eprintln!("{}: {}", way.name(), looks.repeats);
+        snapshots.end(host)?;
+        eprintln!("{}: {}", scenario.name(), snapshots.repeats);
         facts.iter().try_for_each(|fact| fact.check(host))
     }
 
     /// Has the daemon meet a node that is as an installer left it, but without a record.
-    async fn adopt(&mut self, is_cut: bool) -> Result<()> {
-        let mut newborn = Newborn::begin(&self.cluster, NODE, POOL).await?;
-        let end = is_done(newborn.target.clone());
-        while let Some((killed, node)) = self.killed(Way::Adoption, &end, is_cut).await? {
-            newborn
-                .look(self.cluster.host(NODE)?, &node, &killed)
+    async fn adopt(&mut self, may_kill: bool) -> Result<()> {
+        let mut adoption = Adoption::begin(&self.cluster, NODE, POOL).await?;
+        let end = is_done(adoption.target.clone());
+        while let Some((killed, node)) = self.killed(Scenario::Adoption, &end, may_kill).await? {
+            adoption
+                .check(self.cluster.host(NODE)?, &node, &killed)
                 .with_context(|| format!("killed at {killed}: {}", objects::says(&node)))?;
         }
-        eprintln!("{}: {}", Way::Adoption.name(), newborn.repeats);
-        newborn.end(self.cluster.host(NODE)?)
+        eprintln!("{}: {}", Scenario::Adoption.name(), adoption.repeats);
+        adoption.end(self.cluster.host(NODE)?)
     }
 
     /// Has the cluster rotate certificates under a node that is Done.
-    async fn rotate(&mut self, round: usize, is_cut: bool) -> Result<()> {
+    async fn rotate(&mut self, round: usize, may_kill: bool) -> Result<()> {
         let mut rotation = Rotation::begin(&self.cluster, NODE, round).await?;
         let end = rotation.end_of_lives();
-        while let Some((killed, _)) = self.killed(Way::Certificates, &end, is_cut).await? {
+        while let Some((killed, _)) = self.killed(Scenario::Certificates, &end, may_kill).await? {
             rotation
-                .look(self.cluster.host(NODE)?, &killed)
+                .check(self.cluster.host(NODE)?, &killed)
                 .with_context(|| format!("killed at {killed}"))?;
         }
         rotation.end(self.cluster.host(NODE)?)
     }
 
     /// The MachineConfig of an update, its content, and what holds then.
-    fn change(&self, way: Way, round: usize) -> Result<(&'static str, Value, Vec<Fact>)> {
+    fn change(&self, scenario: Scenario, round: usize) -> Result<(&'static str, Value, Vec<Fact>)> {
         let word = format!("crash-{}", round % 2);
-        if way == Way::Live {
+        if scenario == Scenario::Live {
             let key = format!("ssh-ed25519 AAAA {word}");
             let spec = Config::new().keys(&[&key]).spec();
             let fact = Fact::File {
@@ -264,23 +271,24 @@ impl Suite {
         objects.pods_ready(&[("evictable", PODS)]).await
     }
 
-    /// Changes the configuration, and waits until the node is told; the new target.
+    /// Changes the configuration, and waits until the node is assigned it; the new target.
     async fn ask(&self, name: &str, spec: &Value) -> Result<String> {
         let target = self.cluster.change(name, POOL, spec).await?;
-        let is_told = |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == target;
+        let is_assigned =
+            |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == target;
         let objects = self.cluster.objects();
-        objects.node_is(NODE, "told", SOON, is_told).await?;
+        objects.node_is(NODE, "assigned", SOON, is_assigned).await?;
         Ok(target)
     }
 
     /// The same, with its host where that is the victim; and its Node, as it is read after that.
     async fn killed(
         &mut self,
-        way: Way,
+        scenario: Scenario,
         end: &End,
-        is_cut: bool,
+        may_kill: bool,
     ) -> Result<Option<(String, Node)>> {
-        let Some(killed) = self.live(way, end, is_cut).await? else {
+        let Some(killed) = self.live(scenario, end, may_kill).await? else {
             return Ok(None);
         };
         if self.victim == Victim::Host {
@@ -291,22 +299,27 @@ impl Suite {
     }
 
     /// Lives of the daemon until one is killed, and where; none if it is at its end in one.
-    async fn live(&mut self, way: Way, end: &End, is_cut: bool) -> Result<Option<String>> {
+    async fn live(
+        &mut self,
+        scenario: Scenario,
+        end: &End,
+        may_kill: bool,
+    ) -> Result<Option<String>> {
         loop {
             let objects = Objects::new(self.cluster.control_plane().client().await?);
             let pod = self.cluster.daemon(NODE)?;
             let pid = held(pod).await?;
             let watch = tokio::spawn(end_when_done(objects, Arc::clone(end), pid));
-            let is_cut = is_cut && self.ledger.kills(way.name()).1 < KILLS_MAX;
+            let may_kill = may_kill && self.coverage.kills(scenario.name()).1 < KILLS_MAX;
             let (mut course, mut killed) = (Course::default(), None);
-            let ledger = &mut self.ledger;
+            let coverage = &mut self.coverage;
             tokio::task::block_in_place(|| {
                 tracer::attach(pid, || pod.let_go(), &mut |point| {
                     let name = course.meets(point);
-                    if !ledger.is_new(way.name(), &name) || !is_cut {
+                    if !coverage.is_new(scenario.name(), &name) || !may_kill {
                         return Ok(Order::GoOn);
                     }
-                    ledger.killed(way.name(), name.clone(), point.next);
+                    coverage.killed(scenario.name(), name.clone(), point.next);
                     killed = Some(name);
                     Ok(Order::Kill)
                 })
@@ -346,7 +359,7 @@ fn is_done(target: String) -> End {
     Arc::new(move |node| objects::is_done_in(node, &target))
 }
 
-/// Ends a life that nobody ends any more.
+/// Ends a life that is not killed.
 async fn end_when_done(objects: Objects, end: End, pid: Pid) -> Result<()> {
     let until = Instant::now() + LIFE_MAX;
     loop {
@@ -359,7 +372,7 @@ async fn end_when_done(objects: Objects, end: End, pid: Pid) -> Result<()> {
         if Instant::now() > until {
             let says = objects::says(&objects.node(NODE).await?);
             kill(pid, Signal::SIGKILL).ok();
-            bail!("a daemon that nobody kills does not come to an end: {says}");
+            bail!("a daemon that is not killed does not come to an end: {says}");
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
     }

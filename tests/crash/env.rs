@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use lab::host::{BOOTED_WITHIN, Host, Shelf};
+use lab::host::{BOOTED_WITHIN, DiskCache, Host};
 use lab::tree::Commit;
 use testbed::single_host::{guard_log, proved_within};
 use testbed::{DONE_WITHIN, HostLab, Programs, until_blocking};
@@ -15,12 +15,12 @@ use super::{HOSTS, configs, small_os};
 /// How long a host may take from a boot to where nothing is under way any more.
 const SETTLED_WITHIN: Duration = DONE_WITHIN;
 
-/// Time between two looks.
+/// Time between two polls.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A lab with everything that hosts are made from.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct Env {
     /// Pull spec of the target's OS.
     pub(crate) new_os: String,
     /// Pull spec of the OS that only can be deployed.
@@ -28,11 +28,11 @@ pub(crate) struct Site {
     old_os: Commit,
     programs: Programs,
     hosts: AtomicU32,
-    shelf: Shelf,
+    disk_cache: DiskCache,
     host_lab: HostLab,
 }
 
-impl Site {
+impl Env {
     pub(crate) fn new() -> Result<Self> {
         let host_lab = HostLab::new()?;
         let (tree, dir) = (&host_lab.tree, host_lab.lab.dir());
@@ -42,7 +42,7 @@ impl Site {
             old_os: tree.commit(&configs::old_os())?,
             programs: Programs::built()?,
             hosts: AtomicU32::new(0),
-            shelf: Shelf::create(&host_lab.lab)?,
+            disk_cache: DiskCache::create(&host_lab.lab)?,
             host_lab,
         })
     }
@@ -51,13 +51,13 @@ impl Site {
     pub(crate) fn hosts(&self) -> Result<[Host; HOSTS]> {
         let hosts: Vec<_> = (0..HOSTS).map(|_| self.host()).collect::<Result<_>>()?;
         let array = hosts.try_into();
-        array.map_err(|_| anyhow::anyhow!("not as many hosts as there are ways"))
+        array.map_err(|_| anyhow::anyhow!("not as many hosts as there are scenarios"))
     }
 
     fn host(&self) -> Result<Host> {
         let name = format!("crash-{}", self.hosts.fetch_add(1, Ordering::Relaxed));
         let spec = self.host_lab.host(&self.programs, &name, &self.old_os)?;
-        let spec = proved_within(spec.on(&self.shelf), 1);
+        let spec = proved_within(spec.on(&self.disk_cache), 1);
         Host::create(&self.host_lab.lab, spec)
     }
 }
@@ -99,7 +99,7 @@ pub(crate) fn settle(host: &Host) -> Result<()> {
     settled.with_context(|| format!("its guard says:\n{}", guard_log(host)))
 }
 
-/// Whether one of the guard's units is at work. A host on its way down cannot be asked.
+/// Whether one of the guard's units is active. A host going down cannot be asked.
 fn guard_runs(host: &Host) -> bool {
     let words = [
         "systemctl",

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::call::{CREATING, Pick, picked};
 
-/// Offsets in what the filter looks at. Source: `struct seccomp_data` in `linux/seccomp.h`.
+/// Offsets in what the filter reads. Source: `struct seccomp_data` in `linux/seccomp.h`.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = 16;

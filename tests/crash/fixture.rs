@@ -1,5 +1,4 @@
-//! Where ways begin: a host's disks on an undisturbed way from one configuration to another, and what
-//! it is there.
+//! Fixtures: a host's disks at each place in an undisturbed update where a scenario begins, and what the host is there.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::ScopedJoinHandle;
@@ -12,7 +11,7 @@ use testbed::single_host::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT, expect, put_plan
 
 use super::HOSTS;
 use super::configs;
-use super::site::{Site, boot, reboot_held, settle};
+use super::env::{Env, boot, reboot_held, settle};
 use super::state::{Kept, State};
 use super::tracer::{self, Order};
 
@@ -31,24 +30,24 @@ pub(crate) enum Change {
 
 /// A host's disks, and what it is with them.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) disks: Snapshot,
     pub(crate) state: State,
 }
 
 /// All of them.
 #[derive(Debug)]
-pub(crate) struct Stages {
+pub(crate) struct Fixtures {
     /// Nothing of the program is on the host.
-    pub(crate) bare: Stage,
+    pub(crate) pristine: Fixture,
     /// What it is with the guard installed.
     pub(crate) installed: State,
     /// In the old configuration, with no image fetched.
-    pub(crate) unfetched: Stage,
+    pub(crate) unfetched: Fixture,
     /// With images fetched.
-    pub(crate) old: Stage,
+    pub(crate) old: Fixture,
     /// The boot loader names the target.
-    pub(crate) switched: Stage,
+    pub(crate) switched: Fixture,
     /// The same with the small OS.
     pub(crate) switched_small: State,
     /// It names the small OS in the old configuration: the host was pivoted.
@@ -56,68 +55,68 @@ pub(crate) struct Stages {
     /// The new OS is proved, in the old configuration.
     pub(crate) pivoted: State,
     /// The target is booted, and the guard has done its part.
-    pub(crate) guarded: Stage,
+    pub(crate) guarded: Fixture,
     /// The target is proved.
     pub(crate) new: State,
     /// As [`Self::guarded`], of a target that cannot be proved.
-    pub(crate) failing: Stage,
+    pub(crate) failing: Fixture,
     /// That one is given up, and the boot loader names the origin again.
-    pub(crate) given_up: Stage,
+    pub(crate) given_up: Fixture,
     /// In the configuration that needs no reboot.
     pub(crate) live: State,
 }
 
-/// The first part of a host's way, from which all others go on.
+/// The states from which all other fixtures are made.
 struct Beginning {
-    bare: Stage,
+    pristine: Fixture,
     installed: State,
-    unfetched: Stage,
-    old: Stage,
+    unfetched: Fixture,
+    old: Fixture,
 }
 
 impl Beginning {
     /// Takes a new host to its old configuration, and has it fetch images.
-    fn prepare(site: &Site, host: &mut Host) -> Result<Self> {
+    fn prepare(env: &Env, host: &mut Host) -> Result<Self> {
         boot(host, false)?;
-        let bare = Stage::of(host)?;
+        let pristine = Fixture::of(host)?;
         expect(host, &[MCD_OS_BROUGHT, "guard", "--install"], 0)?;
         let installed = State::of(host)?;
         let first = configs::plan("first", &configs::none()?, &configs::old()?)?;
         expect(host, &[MCD_OS, "apply", &put_plan(host, &first)?], 0)?;
-        // What a boot writes by itself is written then.
+        // What a boot itself writes is written then.
         host.reboot()?;
-        let unfetched = Stage::of(host)?;
+        let unfetched = Fixture::of(host)?;
         // An image that no plan needs is let go of by the next fetch.
         for change in [Change::Small, Change::Update] {
-            site.put(host, change)?;
+            env.put(host, change)?;
         }
-        for image in [&site.small_os, &site.new_os] {
+        for image in [&env.small_os, &env.new_os] {
             expect(host, &[MCD_OS, "fetch", image], 0)?;
         }
         Ok(Self {
-            bare,
+            pristine,
             installed,
             unfetched,
-            old: Stage::of(host)?,
+            old: Fixture::of(host)?,
         })
     }
 }
 
-impl Stages {
-    /// Takes new hosts all the way: one to where ways part, then each along one of them.
-    pub(crate) fn prepare(site: &Site, hosts: &mut [Host; HOSTS]) -> Result<Self> {
+impl Fixtures {
+    /// Makes all fixtures: the common ones on one host, then the others side by side on all hosts.
+    pub(crate) fn prepare(env: &Env, hosts: &mut [Host; HOSTS]) -> Result<Self> {
         let [first, second, third, fourth] = hosts;
         let Beginning {
-            bare,
+            pristine,
             installed,
             unfetched,
             old,
-        } = Beginning::prepare(site, first)?;
+        } = Beginning::prepare(env, first)?;
         let (small, pivoted, updated, failed) = std::thread::scope(|scope| {
-            let small = scope.spawn(|| small(site, &old, first));
-            let pivoted = scope.spawn(|| pivoted(site, &old, second));
-            let updated = scope.spawn(|| updated(site, &old, third));
-            let failed = scope.spawn(|| failed(site, &old, fourth));
+            let small = scope.spawn(|| small(env, &old, first));
+            let pivoted = scope.spawn(|| pivoted(env, &old, second));
+            let updated = scope.spawn(|| updated(env, &old, third));
+            let failed = scope.spawn(|| failed(env, &old, fourth));
             anyhow::Ok((
                 joined(small)?,
                 joined(pivoted)?,
@@ -129,7 +128,7 @@ impl Stages {
         let (switched, guarded, new) = updated;
         let (failing, given_up) = failed;
         Ok(Self {
-            bare,
+            pristine,
             installed,
             unfetched,
             old,
@@ -153,54 +152,54 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
 }
 
 /// Has a host switch for a change.
-fn switch(site: &Site, old: &Stage, host: &mut Host, change: Change) -> Result<Stage> {
+fn switch(env: &Env, old: &Fixture, host: &mut Host, change: Change) -> Result<Fixture> {
     old.begin(host, false)?;
-    expect(host, &[MCD_OS, "apply", &site.put(host, change)?], 4)?;
-    Stage::of(host)
+    expect(host, &[MCD_OS, "apply", &env.put(host, change)?], 4)?;
+    Fixture::of(host)
 }
 
-/// The host that is in the old configuration already: changed without a reboot, then with the small OS, by either way.
-fn small(site: &Site, old: &Stage, host: &mut Host) -> Result<(State, State, State)> {
-    expect(host, &[MCD_OS, "apply", &site.put(host, Change::Live)?], 0)?;
+/// The host that is in the old configuration already: a live update, then the small OS, by either program.
+fn small(env: &Env, old: &Fixture, host: &mut Host) -> Result<(State, State, State)> {
+    expect(host, &[MCD_OS, "apply", &env.put(host, Change::Live)?], 0)?;
     let live = State::of(host)?;
-    let switched = switch(site, old, host, Change::Small)?.state;
+    let switched = switch(env, old, host, Change::Small)?.state;
     old.begin(host, false)?;
-    expect(host, &[MCD_BROUGHT, "pivot", &site.small_os], 4)?;
+    expect(host, &[MCD_BROUGHT, "pivot", &env.small_os], 4)?;
     Ok((live, switched, State::of(host)?))
 }
 
-fn pivoted(site: &Site, old: &Stage, host: &mut Host) -> Result<State> {
+fn pivoted(env: &Env, old: &Fixture, host: &mut Host) -> Result<State> {
     old.begin(host, false)?;
-    expect(host, &[MCD_BROUGHT, "pivot", &site.new_os], 4)?;
+    expect(host, &[MCD_BROUGHT, "pivot", &env.new_os], 4)?;
     host.reboot()?;
     settle(host)?;
     State::of(host)
 }
 
 /// Switched, guarded, new.
-fn updated(site: &Site, old: &Stage, host: &mut Host) -> Result<(Stage, Stage, State)> {
-    let switched = switch(site, old, host, Change::Update)?;
+fn updated(env: &Env, old: &Fixture, host: &mut Host) -> Result<(Fixture, Fixture, State)> {
+    let switched = switch(env, old, host, Change::Update)?;
     reboot_held(host)?;
     expect(host, &[MCD_OS, "guard"], 0)?;
-    let guarded = Stage::of(host)?;
+    let guarded = Fixture::of(host)?;
     expect(host, &[MCD_OS, "guard", "--prove"], 0)?;
     Ok((switched, guarded, State::of(host)?))
 }
 
 /// Failing, given up.
-fn failed(site: &Site, old: &Stage, host: &mut Host) -> Result<(Stage, Stage)> {
-    switch(site, old, host, Change::Failing)?;
+fn failed(env: &Env, old: &Fixture, host: &mut Host) -> Result<(Fixture, Fixture)> {
+    switch(env, old, host, Change::Failing)?;
     reboot_held(host)?;
     expect(host, &[MCD_OS, "guard"], 0)?;
-    let failing = Stage::of(host)?;
+    let failing = Fixture::of(host)?;
     Ok((failing, give_up(host)?))
 }
 
-impl Stages {
+impl Fixtures {
     /// Every state in which a host may stand still.
     pub(crate) fn all(&self) -> Vec<&State> {
-        let stages = [
-            &self.bare,
+        let fixtures = [
+            &self.pristine,
             &self.unfetched,
             &self.old,
             &self.switched,
@@ -216,8 +215,8 @@ impl Stages {
             &self.new,
             &self.live,
         ];
-        stages
-            .map(|stage| &stage.state)
+        fixtures
+            .map(|fixture| &fixture.state)
             .into_iter()
             .chain(states)
             .collect()
@@ -225,29 +224,29 @@ impl Stages {
 }
 
 /// Has a host give its target up, and stops it where only the reboot is missing.
-fn give_up(host: &Host) -> Result<Stage> {
+fn give_up(host: &Host) -> Result<Fixture> {
     let mut last = None;
     tracer::run(
         host,
         &[MCD_OS, "guard", "--prove", "--deadline", "0"],
         &mut |point| {
             if point.next.name == "sendmsg" {
-                last = Some(Stage::of(host)?);
+                last = Some(Fixture::of(host)?);
             }
             Ok(Order::GoOn)
         },
     )?;
     settle(host)?;
-    let stage = last.context("nobody was asked for a reboot")?;
+    let fixture = last.context("no reboot was asked for")?;
     let origin = Kept::of(host)?;
     ensure!(
         origin.held.is_some(),
         "the target that failed is not held: {origin:?}"
     );
-    Ok(stage)
+    Ok(fixture)
 }
 
-impl Stage {
+impl Fixture {
     /// What a host is now.
     pub(crate) fn of(host: &Host) -> Result<Self> {
         Ok(Self {
@@ -267,7 +266,7 @@ impl Stage {
 /// Numbers attempts: the end of one is not the end of another.
 static ATTEMPTS: AtomicU32 = AtomicU32::new(0);
 
-impl Site {
+impl Env {
     /// Stores a plan on a host; its directory.
     pub(crate) fn put(&self, host: &Host, change: Change) -> Result<String> {
         put_plan(host, &self.plan(change)?)

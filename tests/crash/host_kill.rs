@@ -1,10 +1,10 @@
 //! The host is killed, and boots.
 //!
-//! A killed host leaves what its file systems hold at that moment, and nothing else. So each way is
-//! gone once, standing still at every point for a copy of the disks; each copy is then booted on
-//! another host, as after the kill, and has to come to rest in one of the states that may be.
+//! A killed host leaves what its file systems hold at that moment, and nothing else. So each scenario runs
+//! once and stops at every point for a copy of the disks; each copy is then booted on another host,
+//! as after the kill, and has to come to rest in one of the permitted states.
 //!
-//! Where an OS is deployed, a way is gone twice: with a whole one, which the host may boot; and with the
+//! Where an OS is deployed, a scenario runs twice: with a whole one, which the host may boot; and with the
 //! small one, whose bulk is small enough to try each of its points.
 
 mod deaths;
@@ -17,12 +17,12 @@ use lab::host::{Host, Snapshot};
 use testbed::single_host::expect;
 
 use self::deaths::{DEATHS, Death};
+use super::env::{Env, boot, settle};
+use super::fixture::Fixtures;
 use super::points::{Choice, Chooser, Tally};
-use super::site::{Site, boot, settle};
-use super::stage::Stages;
+use super::scenario::{End, words};
 use super::state::{Kept, State, strays};
 use super::tracer::{self, Order};
-use super::way::{End, words};
 
 /// A host at the moment of its death.
 struct Dead {
@@ -35,26 +35,26 @@ struct Dead {
 
 /// What the workers share.
 struct Suite<'a> {
-    site: &'a Site,
-    stages: &'a Stages,
+    env: &'a Env,
+    fixtures: &'a Fixtures,
     /// Chooses of libostree's bulk.
     sample: usize,
     tally: Mutex<Tally>,
     failures: Mutex<Vec<String>>,
 }
 
-/// Kills a host at every point of every way; says how many, and what was found.
+/// Kills a host at every point of every scenario; says how many, and what was found.
 ///
-/// The first host goes the ways; it and the others boot what was copied.
+/// The first host runs the scenarios; it and the others boot the copies.
 pub(crate) fn run(
-    site: &Site,
-    stages: &Stages,
+    env: &Env,
+    fixtures: &Fixtures,
     sample: usize,
     hosts: &mut [Host],
 ) -> Result<String> {
     let suite = Suite {
-        site,
-        stages,
+        env,
+        fixtures,
         sample,
         tally: Mutex::default(),
         failures: Mutex::default(),
@@ -69,7 +69,9 @@ pub(crate) fn run(
             .collect();
         workers.push(scope.spawn(|| {
             for death in DEATHS {
-                suite.go(*death, first, &sender).context(death.way.name)?;
+                suite
+                    .go(*death, first, &sender)
+                    .context(death.scenario.name)?;
             }
             drop(sender);
             suite.resurrect_all(&receiver, first)
@@ -86,9 +88,9 @@ pub(crate) fn run(
 }
 
 impl Suite<'_> {
-    /// Goes a way to its end, with a copy of the disks at each point.
+    /// Runs a scenario to its end, with a copy of the disks at each point.
     fn go(&self, death: Death, host: &mut Host, dead: &Sender<Dead>) -> Result<()> {
-        let verb = death.way.begin(self.site, self.stages, host)?;
+        let verb = death.scenario.begin(self.env, self.fixtures, host)?;
         let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
         let mut chooser = Chooser::new(death.tried, self.sample);
         let send = |call: &'static str, at: String| -> Result<()> {
@@ -116,7 +118,7 @@ impl Suite<'_> {
         self.tally
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .saw(death.way.name, chooser.seen);
+            .saw(death.scenario.name, chooser.seen);
         Ok(())
     }
 
@@ -126,12 +128,12 @@ impl Suite<'_> {
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner)
                 .recv();
-            // Nobody sends any more.
+            // No sender is left.
             let Ok(dead) = next else { return Ok(()) };
             if let Err(error) = self.resurrect(&dead, host) {
                 let text = format!(
                     "  {}, killed at {}: {error:#}",
-                    dead.death.way.name, dead.at
+                    dead.death.scenario.name, dead.at
                 );
                 eprintln!("{text}");
                 self.failures
@@ -143,7 +145,7 @@ impl Suite<'_> {
                 .tally
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            tally.count(dead.death.way.name, dead.call);
+            tally.count(dead.death.scenario.name, dead.call);
         }
     }
 
@@ -154,7 +156,7 @@ impl Suite<'_> {
         boot(host, false)?;
         settle(host)?;
         if !dead.death.again.is_empty() {
-            let words = words(dead.death.again, "", self.site);
+            let words = words(dead.death.again, "", self.env);
             expect(
                 host,
                 &words.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -166,7 +168,7 @@ impl Suite<'_> {
             .death
             .ends
             .iter()
-            .map(|end| (end, state.doubts(end.of(self.stages))));
+            .map(|end| (end, state.doubts(end.of(self.fixtures))));
         let closest = doubts.min_by_key(|(_, doubts)| doubts.len());
         let (end, doubts) = closest.context("it may be nothing")?;
         ensure!(doubts.is_empty(), "{}", doubts.join("; "));

@@ -4,8 +4,8 @@
 //!
 //! - `call`, `filter`, `ptrace`, `tracer`: a program that stands still before each such call
 //! - `configs`, `small_os`: between what a host goes
-//! - `site`, `stage`: hosts, and where a way begins
-//! - `way`: everything that is stopped, and what may be there then
+//! - `env`, `fixture`: hosts, and where a scenario begins
+//! - `scenario`: everything that is stopped, and what may be there then
 //! - `points`: which points there are, and how many were tried
 //! - `sample`: which of them, where not each is
 //! - `state`: what a host is, by its bytes
@@ -13,41 +13,41 @@
 
 #![expect(
     clippy::similar_names,
-    reason = "a suite has stages, a point a step: the words are the subject's"
+    reason = "a suite has fixtures, a point a step: the words are the subject's"
 )]
 #![expect(
     clippy::print_stderr,
-    reason = "a run of minutes tells what it found so far"
+    reason = "a run of minutes prints what it found so far"
 )]
 
 mod call;
 mod configs;
 mod daemon;
+mod env;
 mod filter;
+mod fixture;
 mod host_kill;
 mod points;
 mod process_kill;
 mod ptrace;
 mod sample;
-mod site;
+mod scenario;
 mod small_os;
-mod stage;
 mod state;
 mod tracer;
-mod way;
 
 use anyhow::Result;
 
 use daemon::Victim;
-use site::Site;
-use stage::Stages;
+use env::Env;
+use fixture::Fixtures;
 
-/// Hosts that are at work at once. They wait for disks and boots more than for processors.
+/// Hosts that are used at once. They wait for disks and boots more than for processors.
 const HOSTS: usize = 4;
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_killed_program_leaves_its_host_whole() -> Result<()> {
+fn a_killed_program_leaves_the_old_state_or_the_target() -> Result<()> {
     println!("{}", kill_programs(1)?);
     Ok(())
 }
@@ -55,40 +55,40 @@ fn a_killed_program_leaves_its_host_whole() -> Result<()> {
 /// What of the whole suite CI has time for: other points for each commit.
 #[test]
 #[ignore = "needs the lab"]
-fn some_killed_programs_leave_their_host_whole() -> Result<()> {
+fn a_sample_of_killed_programs_leaves_the_old_state_or_the_target() -> Result<()> {
     println!("{}", kill_programs(20)?);
     Ok(())
 }
 
 fn kill_programs(stride: usize) -> Result<String> {
-    let site = Site::new()?;
-    let mut hosts = site.hosts()?;
-    let stages = Stages::prepare(&site, &mut hosts)?;
+    let env = Env::new()?;
+    let mut hosts = env.hosts()?;
+    let fixtures = Fixtures::prepare(&env, &mut hosts)?;
     let sample = sample::number()?;
-    process_kill::run(&site, &stages, (stride, sample), &mut hosts)
+    process_kill::run(&env, &fixtures, (stride, sample), &mut hosts)
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_killed_host_boots_into_the_old_state_or_the_new() -> Result<()> {
-    let site = Site::new()?;
-    let mut hosts = site.hosts()?;
-    let stages = Stages::prepare(&site, &mut hosts)?;
+fn a_killed_host_boots_the_old_state_or_the_target() -> Result<()> {
+    let env = Env::new()?;
+    let mut hosts = env.hosts()?;
+    let fixtures = Fixtures::prepare(&env, &mut hosts)?;
     let sample = sample::number()?;
-    println!("{}", host_kill::run(&site, &stages, sample, &mut hosts)?);
+    println!("{}", host_kill::run(&env, &fixtures, sample, &mut hosts)?);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
-async fn a_killed_daemon_goes_on_where_it_was() -> Result<()> {
+async fn a_killed_daemon_resumes_its_update() -> Result<()> {
     println!("{}", daemon::run(Victim::Daemon).await?);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
-async fn a_daemon_whose_host_is_killed_goes_on_where_it_was() -> Result<()> {
+async fn a_daemon_whose_host_is_killed_resumes_its_update() -> Result<()> {
     println!("{}", daemon::run(Victim::Host).await?);
     Ok(())
 }

@@ -116,7 +116,7 @@ impl Chooser {
     }
 }
 
-/// How many points were tried, by way and call, and how many there were.
+/// How many points were tried, by scenario and call, and how many there were.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     tried: BTreeMap<&'static str, BTreeMap<&'static str, usize>>,
@@ -125,17 +125,22 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Counts a point, by the call after which it is.
-    pub(crate) fn count(&mut self, way: &'static str, call: &'static str) {
-        *self.tried.entry(way).or_default().entry(call).or_default() += 1;
+    pub(crate) fn count(&mut self, scenario: &'static str, call: &'static str) {
+        *self
+            .tried
+            .entry(scenario)
+            .or_default()
+            .entry(call)
+            .or_default() += 1;
     }
 
-    /// A run of a way had so many points; the one that nobody cut had most.
-    pub(crate) fn saw(&mut self, way: &'static str, points: usize) {
-        let seen = self.seen.entry(way).or_default();
+    /// A run of a scenario had so many points; one without a kill had most.
+    pub(crate) fn saw(&mut self, scenario: &'static str, points: usize) {
+        let seen = self.seen.entry(scenario).or_default();
         *seen = points.max(*seen);
     }
 
-    /// A line a way, and the sum; an error where something failed, or no point of a way was tried: whoever cannot see it proves nothing.
+    /// A line a scenario, and the sum; an error where something failed, or no point of a scenario was tried.
     pub(crate) fn judge(&self, what: &str, failures: &[String]) -> Result<String> {
         let report = self.report(what);
         ensure!(
@@ -144,7 +149,7 @@ impl Tally {
             failures.len(),
             failures.join("\n")
         );
-        let is_untried = |way: &&&'static str| !self.tried.contains_key(**way);
+        let is_untried = |scenario: &&&'static str| !self.tried.contains_key(**scenario);
         let untried: Vec<_> = self.seen.keys().filter(is_untried).copied().collect();
         ensure!(
             !self.seen.is_empty() && untried.is_empty(),
@@ -161,20 +166,27 @@ impl Tally {
                 *all.entry(*call).or_default() += count;
             }
         }
-        let of_way = |(way, calls): (&&'static str, _)| {
-            line(way, calls, self.seen.get(way).copied().unwrap_or_default())
+        let of_scenario = |(scenario, calls): (&&'static str, _)| {
+            line(
+                scenario,
+                calls,
+                self.seen.get(scenario).copied().unwrap_or_default(),
+            )
         };
-        let mut lines: Vec<_> = self.tried.iter().map(of_way).collect();
+        let mut lines: Vec<_> = self.tried.iter().map(of_scenario).collect();
         lines.push(line(what, &all, self.seen.values().sum()));
         lines.join("\n")
     }
 }
 
-fn line(way: &str, calls: &BTreeMap<&str, usize>, seen: usize) -> String {
+fn line(scenario: &str, calls: &BTreeMap<&str, usize>, seen: usize) -> String {
     let sum: usize = calls.values().sum();
     let each: Vec<_> = calls
         .iter()
         .map(|(call, count)| format!("{call} {count}"))
         .collect();
-    format!("{way:28} {sum:5} of {seen:6} points: {}", each.join(", "))
+    format!(
+        "{scenario:28} {sum:5} of {seen:6} points: {}",
+        each.join(", ")
+    )
 }

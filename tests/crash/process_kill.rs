@@ -3,11 +3,11 @@
 //! After each kill a reboot has to find either the old or the new state, whole. Then comes what would
 //! come next on a node, and has to end well.
 //!
-//! - `cuts`: where it is killed, and what comes next
-//! - `turns`: which point the next run is for
+//! - `kills`: where it is killed, and what comes next
+//! - `schedule`: which point the next run is for
 
-mod cuts;
-mod turns;
+mod kills;
+mod schedule;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,20 +17,19 @@ use lab::host::Host;
 use testbed::files;
 use testbed::single_host::expect;
 
-use self::cuts::{Between, CUTS, Cut, Next};
-use self::turns::Turns;
+use self::kills::{Between, KILLS, Kill, Next};
+use self::schedule::Schedule;
+use super::env::{Env, settle};
+use super::fixture::Fixtures;
 use super::points::Tally;
-use super::site::{Site, settle};
-use super::stage::Stages;
+use super::scenario::{End, words};
 use super::state::{Kept, State, strays};
 use super::tracer::{self, Ended, Order};
-use super::way::{End, words};
 
-/// After so many failures a way is given up: they have one cause.
+/// After so many failures a scenario ends: they have one cause.
 const FAILURES_MAX: usize = 5;
 
-/// So often a host may not be back at the start of a way by the program's own means. More would hide behind the disks
-/// that are put back then.
+/// So often the program may fail to bring a host back to the start of a scenario. Restoring the disks hides such failures.
 const NOT_BACK_MAX: usize = 3;
 
 /// Exit codes above this one are of programs that a signal ended.
@@ -38,18 +37,18 @@ const SIGNALLED: i32 = 128;
 
 /// What the workers share.
 struct Suite<'a> {
-    site: &'a Site,
-    stages: &'a Stages,
-    /// By cut.
+    env: &'a Env,
+    fixtures: &'a Fixtures,
+    /// By kill.
     progress: Vec<Progress>,
     tally: Mutex<Tally>,
     failures: Mutex<Vec<String>>,
 }
 
 struct Progress {
-    /// Whether somebody has it, of those that one host goes alone.
+    /// Whether a host has it, of those that one host runs alone.
     is_taken: AtomicBool,
-    turns: Mutex<Turns>,
+    schedule: Mutex<Schedule>,
     failures: AtomicUsize,
     /// How often a host was brought back to the start by the program.
     back: AtomicUsize,
@@ -61,17 +60,17 @@ impl Progress {
     const fn new((stride, sample): (usize, usize)) -> Self {
         Self {
             is_taken: AtomicBool::new(false),
-            turns: Mutex::new(Turns::new(stride, sample)),
+            schedule: Mutex::new(Schedule::new(stride, sample)),
             failures: AtomicUsize::new(0),
             back: AtomicUsize::new(0),
             not_back: Mutex::new(Vec::new()),
         }
     }
 
-    /// What a person should know of a way beside its points; a line each.
+    /// What a reader should know of a scenario besides its points; a line each.
     fn notes(&self, name: &str) -> Vec<String> {
         let mut notes = Vec::new();
-        let (again, left) = self.turns().gone();
+        let (again, left) = self.schedule().gone();
         if again > 0 {
             notes.push(format!("  {name}: points gone for again {again} times"));
         }
@@ -94,23 +93,23 @@ impl Progress {
         self.not_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turns(&self) -> MutexGuard<'_, Turns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Kills the program at each `stride`th point of every way, from where `sample` says; says how many, and what was
+/// Kills the program at each `stride`th point of every scenario, from where `sample` says; says how many, and what was
 /// found.
 pub(crate) fn run(
-    site: &Site,
-    stages: &Stages,
+    env: &Env,
+    fixtures: &Fixtures,
     (stride, sample): (usize, usize),
     hosts: &mut [Host],
 ) -> Result<String> {
     let suite = Suite {
-        site,
-        stages,
-        progress: CUTS
+        env,
+        fixtures,
+        progress: KILLS
             .iter()
             .map(|_| Progress::new((stride, sample)))
             .collect(),
@@ -130,13 +129,13 @@ pub(crate) fn run(
     })?;
     let mut failures = suite.failures.into_inner().unwrap_or_default();
     let tally = suite.tally.into_inner().unwrap_or_default();
-    for (cut, progress) in CUTS.iter().zip(&suite.progress) {
-        for note in progress.notes(cut.way.name) {
+    for (kill, progress) in KILLS.iter().zip(&suite.progress) {
+        for note in progress.notes(kill.scenario.name) {
             eprintln!("{note}");
         }
         let not_back = progress.not_back().len();
         if not_back > NOT_BACK_MAX {
-            let name = cut.way.name;
+            let name = kill.scenario.name;
             failures.push(format!(
                 "  {name}: the program did not bring the host back to its start {not_back} times"
             ));
@@ -151,80 +150,80 @@ impl Suite<'_> {
         reason = "what a thread of the suite returns"
     )]
     fn work(&self, host: &mut Host) -> Result<()> {
-        for (cut, progress) in CUTS.iter().zip(&self.progress) {
-            if cut.back.is_some() && progress.is_taken.swap(true, Ordering::Relaxed) {
+        for (kill, progress) in KILLS.iter().zip(&self.progress) {
+            if kill.back.is_some() && progress.is_taken.swap(true, Ordering::Relaxed) {
                 continue;
             }
             let mut is_there = false;
             loop {
-                let Some(point) = progress.turns().take() else {
+                let Some(point) = progress.schedule().take() else {
                     break;
                 };
-                if let Err(error) = self.cut(cut, progress, point, is_there, host) {
+                if let Err(error) = self.kill(kill, progress, point, is_there, host) {
                     let failures = progress.failures.fetch_add(1, Ordering::Relaxed) + 1;
                     if failures == FAILURES_MAX {
-                        progress.turns().give_up();
+                        progress.schedule().give_up();
                     }
-                    self.failed(cut, point, &error);
+                    self.failed(kill, point, &error);
                 }
-                is_there = cut
+                is_there = kill
                     .back
-                    .is_some_and(|back| self.is_back(cut, back, progress, host));
+                    .is_some_and(|back| self.is_back(kill, back, progress, host));
             }
         }
         Ok(())
     }
 
-    /// Cuts a way at one of its points, if it comes to it.
-    fn cut(
+    /// Kills the program at one of a scenario's points, if the run reaches it.
+    fn kill(
         &self,
-        cut: &Cut,
+        kill: &Kill,
         progress: &Progress,
         point: usize,
         is_there: bool,
         host: &mut Host,
     ) -> Result<()> {
-        let way = &cut.way;
+        let scenario = &kill.scenario;
         let verb = if is_there {
-            way.begin_there(self.site, host)?
+            scenario.begin_there(self.env, host)?
         } else {
-            way.begin(self.site, self.stages, host)?
+            scenario.begin(self.env, self.fixtures, host)?
         };
         let mut at = String::from("its end");
         let (ended, seen) = kill_at(point, &verb, host, &mut at)?;
         if ended.is_killed {
-            progress.turns().cut(seen);
+            progress.schedule().killed(seen);
         } else {
-            progress.turns().uncut(point, seen);
+            progress.schedule().ended(point, seen);
         }
         {
             let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-            tally.saw(way.name, seen);
+            tally.saw(scenario.name, seen);
             if let (true, Some(call)) = (ended.is_killed, ended.done.first()) {
-                tally.count(way.name, call.name);
+                tally.count(scenario.name, call.name);
             }
         }
-        self.follow(cut, &verb, &ended, host)
+        self.follow(kill, &verb, &ended, host)
             .with_context(|| format!("killed at {at}"))
     }
 
-    fn follow(&self, cut: &Cut, verb: &[String], ended: &Ended, host: &mut Host) -> Result<()> {
+    fn follow(&self, kill: &Kill, verb: &[String], ended: &Ended, host: &mut Host) -> Result<()> {
         let plan = verb.last().map(String::as_str).unwrap_or_default();
         if ended.is_killed {
-            self.look(cut, host).context("right after")?;
-            for next in cut.next {
+            self.check(kill, host).context("right after")?;
+            for next in kill.next {
                 self.go_on(*next, plan, host)?;
             }
-        } else if let [Next::Reboots(_)] = cut.next {
-            // It is on its way, or back already.
+        } else if let [Next::Reboots(_)] = kill.next {
+            // It is going down, or up again already.
             settle(host)?;
-        } else if let [.., Next::Reboot] = cut.next {
+        } else if let [.., Next::Reboot] = kill.next {
             self.go_on(Next::Reboot, plan, host)?;
         }
-        let stays_open = matches!(cut.ends, [End::SwitchedSmall | End::PivotedSmall]);
+        let stays_open = matches!(kill.ends, [End::SwitchedSmall | End::PivotedSmall]);
         if !ended.is_killed && !stays_open && Kept::of(host)?.is_open {
-            // A way that nobody cut, to be taken back from its end.
-            for next in cut.next {
+            // A scenario that ran to its end, from which it is reverted.
+            for next in kill.next {
                 self.go_on(*next, plan, host)?;
             }
         }
@@ -234,7 +233,10 @@ impl Suite<'_> {
             "an attempt is still open: {kept:?}"
         );
         let state = State::of(host)?;
-        let doubts = cut.ends.iter().map(|end| state.doubts(end.of(self.stages)));
+        let doubts = kill
+            .ends
+            .iter()
+            .map(|end| state.doubts(end.of(self.fixtures)));
         let closest = doubts.min_by_key(Vec::len).unwrap_or_default();
         ensure!(closest.is_empty(), "in the end {}", closest.join("; "));
         let strays = strays(host)?;
@@ -243,16 +245,16 @@ impl Suite<'_> {
     }
 
     /// What a host is between the kill and what comes next.
-    fn look(&self, cut: &Cut, host: &Host) -> Result<()> {
-        if cut.between == Between::Own {
+    fn check(&self, kill: &Kill, host: &Host) -> Result<()> {
+        if kill.between == Between::Own {
             return Ok(());
         }
         let state = State::of(host)?;
         let kept = Kept::of(host)?;
-        if cut.between == Between::Open && kept.is_open {
+        if kill.between == Between::Open && kept.is_open {
             return Ok(());
         }
-        let all = self.stages.all();
+        let all = self.fixtures.all();
         let doubts = all.iter().map(|known| state.first.doubts(&known.first));
         let closest = doubts.min_by_key(Vec::len).unwrap_or_default();
         ensure!(
@@ -260,9 +262,9 @@ impl Suite<'_> {
             "what boots is not whole: {}",
             closest.join("; ")
         );
-        if cut.between == Between::Untouched {
-            let (stage, _) = cut.way.start.of(self.stages);
-            let doubts = files::differences("/var", &state.shared, &stage.state.shared);
+        if kill.between == Between::Untouched {
+            let (fixture, _) = kill.scenario.start.of(self.fixtures);
+            let doubts = files::differences("/var", &state.shared, &fixture.state.shared);
             ensure!(doubts.is_empty(), "{}", doubts.join("; "));
         }
         Ok(())
@@ -270,7 +272,7 @@ impl Suite<'_> {
 
     fn go_on(&self, next: Next, plan: &str, host: &mut Host) -> Result<()> {
         let run = |verb: &[&str], plan: &str, code| {
-            let words = words(verb, plan, self.site);
+            let words = words(verb, plan, self.env);
             expect(
                 host,
                 &words.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -279,9 +281,9 @@ impl Suite<'_> {
         };
         match next {
             Next::Run(verb, code) => run(verb, plan, code),
-            Next::RunPlan(change, verb, code) => run(verb, &self.site.put(host, change)?, code),
+            Next::RunPlan(change, verb, code) => run(verb, &self.env.put(host, change)?, code),
             Next::Reboot => {
-                // It may be on its way down already.
+                // It may be going down already.
                 let seen = host.boots().len();
                 let asked = host.reboot();
                 ensure!(
@@ -292,10 +294,10 @@ impl Suite<'_> {
             }
             Next::Reboots(verb) => {
                 let seen = host.boots().len();
-                let words = words(verb, plan, self.site);
+                let words = words(verb, plan, self.env);
                 let ended = host.exec(words.iter().map(String::as_str));
                 host.wait_booted_after(seen, lab::host::BOOTED_WITHIN)?;
-                // The reboot ends it by a signal, or the host is down before it is run. By itself it ends only as failed.
+                // The reboot ends it by a signal, or the host is down before it is run. Otherwise it ends only as failed.
                 if let Ok(output) = &ended {
                     let is_killed = output.code.is_none_or(|code| code > SIGNALLED);
                     ensure!(
@@ -308,9 +310,9 @@ impl Suite<'_> {
         }
     }
 
-    /// Takes a host back to the start of a way; false if that is not where it is then, which is noted.
-    fn is_back(&self, cut: &Cut, back: &[Next], progress: &Progress, host: &mut Host) -> bool {
-        match self.bring_back(cut, back, host) {
+    /// Takes a host back to the start of a scenario; false if that is not where it is then, which is noted.
+    fn is_back(&self, kill: &Kill, back: &[Next], progress: &Progress, host: &mut Host) -> bool {
+        match self.bring_back(kill, back, host) {
             Ok(()) => {
                 progress.back.fetch_add(1, Ordering::Relaxed);
                 true
@@ -322,18 +324,18 @@ impl Suite<'_> {
         }
     }
 
-    fn bring_back(&self, cut: &Cut, back: &[Next], host: &mut Host) -> Result<()> {
+    fn bring_back(&self, kill: &Kill, back: &[Next], host: &mut Host) -> Result<()> {
         for next in back {
             self.go_on(*next, "", host)?;
         }
-        let (stage, _) = cut.way.start.of(self.stages);
-        let doubts = State::of(host)?.doubts(&stage.state);
+        let (fixture, _) = kill.scenario.start.of(self.fixtures);
+        let doubts = State::of(host)?.doubts(&fixture.state);
         ensure!(doubts.is_empty(), "{}", doubts.join("; "));
         Ok(())
     }
 
-    fn failed(&self, cut: &Cut, point: usize, error: &anyhow::Error) {
-        let text = format!("  {}, point {point}: {error:#}", cut.way.name);
+    fn failed(&self, kill: &Kill, point: usize, error: &anyhow::Error) {
+        let text = format!("  {}, point {point}: {error:#}", kill.scenario.name);
         eprintln!("{text}");
         self.failures
             .lock()

@@ -13,7 +13,7 @@ use nix::sys::signal::{self, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// Follows threads and children, tells calls from signals, and leaves nothing behind if we die.
+/// Follows threads and children, distinguishes calls from signals, and leaves nothing behind if we die.
 const OPTIONS: Options = Options::PTRACE_O_TRACESYSGOOD
     .union(Options::PTRACE_O_TRACECLONE)
     .union(Options::PTRACE_O_TRACEFORK)

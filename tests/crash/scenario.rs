@@ -4,14 +4,14 @@ use anyhow::{Result, ensure};
 use lab::host::Host;
 use testbed::single_host::{MCD_OS, MCD_OS_BROUGHT, expect};
 
-use super::site::Site;
-use super::stage::{Change, Stage, Stages};
+use super::env::Env;
+use super::fixture::{Change, Fixture, Fixtures};
 use super::state::State;
 use super::tracer::{self, Order};
 
 /// One verb of the program, in one situation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
+pub(crate) struct Scenario {
     /// For people.
     pub(crate) name: &'static str,
     /// Where it begins.
@@ -33,10 +33,10 @@ pub(crate) const IMAGE: &str = "IMAGE";
 /// Stands for that of the new one.
 pub(crate) const NEW_IMAGE: &str = "NEW_IMAGE";
 
-/// A stage, and whether the guard is held back at the boot from it.
+/// A fixture, and whether the guard is held back at the boot from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    Bare,
+    Pristine,
     Unfetched,
     Old,
     /// Boots the target.
@@ -55,7 +55,7 @@ pub(crate) enum Before {
     Nothing,
     /// The plan is applied.
     Applied,
-    /// A change of the running system is in, but for its end: whoever applied it was killed.
+    /// A change of the running system is in, but for its end: the program that applied it was killed.
     AllButEnded,
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum End {
     Live,
 }
 
-pub(crate) const REHEARSE: Way = Way {
+pub(crate) const REHEARSE: Scenario = Scenario {
     name: "rehearse",
     start: Start::Old,
     plan: Some(Change::Update),
@@ -80,7 +80,7 @@ pub(crate) const REHEARSE: Way = Way {
     verb: &[MCD_OS, "rehearse", PLAN],
 };
 
-pub(crate) const APPLY: Way = Way {
+pub(crate) const APPLY: Scenario = Scenario {
     name: "apply",
     start: Start::Old,
     plan: Some(Change::Update),
@@ -88,7 +88,7 @@ pub(crate) const APPLY: Way = Way {
     verb: &[MCD_OS, "apply", PLAN],
 };
 
-pub(crate) const TAKE_BACK: Way = Way {
+pub(crate) const TAKE_BACK: Scenario = Scenario {
     name: "rollback before the reboot",
     start: Start::Old,
     plan: Some(Change::Update),
@@ -96,7 +96,7 @@ pub(crate) const TAKE_BACK: Way = Way {
     verb: &[MCD_OS, "rollback"],
 };
 
-pub(crate) const FINISH: Way = Way {
+pub(crate) const FINISH: Scenario = Scenario {
     name: "guard in the target",
     start: Start::Switched,
     plan: None,
@@ -104,7 +104,7 @@ pub(crate) const FINISH: Way = Way {
     verb: &[MCD_OS, "guard"],
 };
 
-pub(crate) const PROVE: Way = Way {
+pub(crate) const PROVE: Scenario = Scenario {
     name: "guard --prove",
     start: Start::Guarded,
     plan: None,
@@ -112,7 +112,7 @@ pub(crate) const PROVE: Way = Way {
     verb: &[MCD_OS, "guard", "--prove"],
 };
 
-pub(crate) const GIVE_UP: Way = Way {
+pub(crate) const GIVE_UP: Scenario = Scenario {
     name: "guard --prove that fails",
     start: Start::Failing,
     plan: None,
@@ -120,7 +120,7 @@ pub(crate) const GIVE_UP: Way = Way {
     verb: &[MCD_OS, "guard", "--prove", "--deadline", "0"],
 };
 
-pub(crate) const UNDO: Way = Way {
+pub(crate) const UNDO: Scenario = Scenario {
     name: "guard in the origin",
     start: Start::GivenUp,
     plan: None,
@@ -128,7 +128,7 @@ pub(crate) const UNDO: Way = Way {
     verb: &[MCD_OS, "guard"],
 };
 
-pub(crate) const GO_BACK: Way = Way {
+pub(crate) const GO_BACK: Scenario = Scenario {
     name: "rollback in the target",
     start: Start::Guarded,
     plan: None,
@@ -136,7 +136,7 @@ pub(crate) const GO_BACK: Way = Way {
     verb: &[MCD_OS, "rollback"],
 };
 
-pub(crate) const LIVE: Way = Way {
+pub(crate) const LIVE: Scenario = Scenario {
     name: "apply without a reboot",
     start: Start::Old,
     plan: Some(Change::Live),
@@ -144,7 +144,7 @@ pub(crate) const LIVE: Way = Way {
     verb: &[MCD_OS, "apply", PLAN],
 };
 
-pub(crate) const LIVE_BACK: Way = Way {
+pub(crate) const LIVE_BACK: Scenario = Scenario {
     name: "rollback without a reboot",
     start: Start::Old,
     plan: Some(Change::Live),
@@ -152,30 +152,30 @@ pub(crate) const LIVE_BACK: Way = Way {
     verb: &[MCD_OS, "rollback"],
 };
 
-pub(crate) const INSTALL: Way = Way {
+pub(crate) const INSTALL: Scenario = Scenario {
     name: "guard --install",
-    start: Start::Bare,
+    start: Start::Pristine,
     plan: None,
     before: Before::Nothing,
     verb: &[MCD_OS_BROUGHT, "guard", "--install"],
 };
 
-impl Way {
+impl Scenario {
     /// Brings a host to where the verb is next; the verb.
     pub(crate) fn begin(
         &self,
-        site: &Site,
-        stages: &Stages,
+        env: &Env,
+        fixtures: &Fixtures,
         host: &mut Host,
     ) -> Result<Vec<String>> {
-        let (stage, held) = self.start.of(stages);
-        stage.begin(host, held)?;
-        self.begin_there(site, host)
+        let (fixture, held) = self.start.of(fixtures);
+        fixture.begin(host, held)?;
+        self.begin_there(env, host)
     }
 
     /// The same on a host that is at its start.
-    pub(crate) fn begin_there(&self, site: &Site, host: &Host) -> Result<Vec<String>> {
-        let plan = self.plan.map(|change| site.put(host, change)).transpose()?;
+    pub(crate) fn begin_there(&self, env: &Env, host: &Host) -> Result<Vec<String>> {
+        let plan = self.plan.map(|change| env.put(host, change)).transpose()?;
         let plan = plan.unwrap_or_default();
         match self.before {
             Before::Nothing => {}
@@ -189,46 +189,46 @@ impl Way {
                 ensure!(ended.is_killed, "it was not stopped: {}", ended.stderr);
             }
         }
-        Ok(words(self.verb, &plan, site))
+        Ok(words(self.verb, &plan, env))
     }
 }
 
 /// A verb with what [`PLAN`], [`IMAGE`] and [`NEW_IMAGE`] stand for.
-pub(crate) fn words(verb: &[&str], plan: &str, site: &Site) -> Vec<String> {
+pub(crate) fn words(verb: &[&str], plan: &str, env: &Env) -> Vec<String> {
     let word = |word: &&str| match *word {
         PLAN => plan.to_owned(),
-        IMAGE => site.small_os.clone(),
-        NEW_IMAGE => site.new_os.clone(),
+        IMAGE => env.small_os.clone(),
+        NEW_IMAGE => env.new_os.clone(),
         word => word.to_owned(),
     };
     verb.iter().map(word).collect()
 }
 
 impl Start {
-    /// The stage, and whether the guard is held back.
-    pub(crate) fn of(self, stages: &Stages) -> (&Stage, bool) {
+    /// The fixture, and whether the guard is held back.
+    pub(crate) fn of(self, fixtures: &Fixtures) -> (&Fixture, bool) {
         match self {
-            Self::Bare => (&stages.bare, false),
-            Self::Unfetched => (&stages.unfetched, false),
-            Self::Old => (&stages.old, false),
-            Self::Switched => (&stages.switched, true),
-            Self::Guarded => (&stages.guarded, true),
-            Self::Failing => (&stages.failing, true),
-            Self::GivenUp => (&stages.given_up, true),
+            Self::Pristine => (&fixtures.pristine, false),
+            Self::Unfetched => (&fixtures.unfetched, false),
+            Self::Old => (&fixtures.old, false),
+            Self::Switched => (&fixtures.switched, true),
+            Self::Guarded => (&fixtures.guarded, true),
+            Self::Failing => (&fixtures.failing, true),
+            Self::GivenUp => (&fixtures.given_up, true),
         }
     }
 }
 
 impl End {
-    pub(crate) fn of(self, stages: &Stages) -> &State {
+    pub(crate) fn of(self, fixtures: &Fixtures) -> &State {
         match self {
-            Self::Installed => &stages.installed,
-            Self::Old => &stages.old.state,
-            Self::SwitchedSmall => &stages.switched_small,
-            Self::PivotedSmall => &stages.pivoted_small,
-            Self::New => &stages.new,
-            Self::Pivoted => &stages.pivoted,
-            Self::Live => &stages.live,
+            Self::Installed => &fixtures.installed,
+            Self::Old => &fixtures.old.state,
+            Self::SwitchedSmall => &fixtures.switched_small,
+            Self::PivotedSmall => &fixtures.pivoted_small,
+            Self::New => &fixtures.new,
+            Self::Pivoted => &fixtures.pivoted,
+            Self::Live => &fixtures.live,
         }
     }
 }

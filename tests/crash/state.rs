@@ -11,7 +11,7 @@ use lab::host::{DeploymentId, Entry, Host, STATEROOT};
 
 use testbed::files::{self, Files, Tree};
 
-/// What a host writes into `/var` by itself, and the folder that [`Kept`] is about.
+/// What a host itself writes into `/var`, and the folder that [`Kept`] is about.
 const OF_THE_HOST: &[&str] = &[
     "/log",
     "/tmp",
@@ -160,7 +160,7 @@ impl Kept {
 pub(crate) fn strays(host: &Host) -> Result<Vec<String>> {
     let entries = host.entries()?;
     let mut strays = Vec::new();
-    let mut look = |dir: &Path, names: &dyn Fn(&str) -> bool| -> Result<()> {
+    let mut find = |dir: &Path, names: &dyn Fn(&str) -> bool| -> Result<()> {
         for entry in fs::read_dir(dir)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             if !names(&name) {
@@ -178,11 +178,11 @@ pub(crate) fn strays(host: &Host) -> Result<Vec<String>> {
         .join("ostree/deploy")
         .join(STATEROOT)
         .join("deploy");
-    look(&deployments, &|name| {
+    find(&deployments, &|name| {
         ids.iter().any(|id| id == name.trim_end_matches(".origin"))
     })?;
     let kernels = host.sysroot().join("boot/ostree");
-    look(&kernels, &|name| {
+    find(&kernels, &|name| {
         entries.iter().any(|entry| entry.linux.contains(name))
     })?;
     Ok(strays)

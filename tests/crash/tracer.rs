@@ -2,7 +2,7 @@
 //!
 //! A filter of the kernel's stops the program, its threads and its children at the calls of
 //! [`super::call`] only; all others cost nothing. What a stop is for is up to the caller: it looks at
-//! the host, and has the call done or everything killed there. A program that somebody else starts has no
+//! the host, and has the call done or everything killed there. A program that another program starts has no
 //! filter: it is stopped at every call, and goes on at once from those that change nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +75,7 @@ pub(crate) struct Ended {
 pub(crate) fn run(host: &Host, words: &[&str], decide: &mut Decide<'_>) -> Result<Ended> {
     let mut outer = start(host, words)?;
     let stderr = outer.stderr.take().context("no standard error")?;
-    // Whoever traces a process has to be one thread, and has no children of its own.
+    // A process is traced by one thread, which has no children of its own.
     let (run, stderr) = std::thread::scope(|scope| {
         let tracer = scope.spawn(|| Run::begin(&mut outer)?.carry(decide));
         let reader = scope.spawn(|| std::io::read_to_string(stderr));
@@ -140,12 +140,12 @@ fn start(host: &Host, words: &[&str]) -> Result<Child> {
     command.spawn().context("cannot start the program")
 }
 
-/// Who started the program.
+/// What started the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     /// We did, with the filter.
     Ours,
-    /// Somebody else.
+    /// Another process.
     Others,
 }
 
@@ -168,7 +168,7 @@ impl Run {
     fn begin(outer: &mut Child) -> Result<Self> {
         let leader = only_child(outer)?;
         ptrace::seize(leader)?;
-        let mut stdin = outer.stdin.take().context("no way to say go")?;
+        let mut stdin = outer.stdin.take().context("no scenario to say go")?;
         stdin.write_all(b"\n")?;
         Ok(Self::of(leader, BTreeSet::from([leader]), Origin::Ours))
     }

@@ -44,7 +44,7 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
     // What each says is written, and nothing but that is asked for.
     let since = Timestamp::now();
     let version = cluster
-        .tell_certificates(&[&own, &own], &[("registry.test..5000", &other)], false)
+        .publish_certificates(&[&own, &own], &[("registry.test..5000", &other)], false)
         .await?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
@@ -68,7 +68,7 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
 
     // Another CA, and a registry that is not named any more: the first is written, the second's is removed, others' stay.
     let version = cluster
-        .tell_certificates(&[&other, &own], &[], false)
+        .publish_certificates(&[&other, &own], &[], false)
         .await?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
@@ -77,13 +77,13 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
 
     // One that cannot be used is refused by name, and what is on the host stays.
     let refused = cluster
-        .tell_certificates(&["no certificate", &own], &[], false)
+        .publish_certificates(&["no certificate", &own], &[], false)
         .await?;
     start_again(&cluster).await?;
     let why = format!(
         "ControllerConfig {CONFIG}: spec.kubeAPIServerServingCAData holds no certificate in PEM"
     );
-    is_told(&cluster, &why).await?;
+    is_refused(&cluster, &why).await?;
     let node = cluster.objects().node(NODE).await?;
     ensure!(value(&node, annotation::LAST_SYNCED_CONTROLLER_CONFIG) == version);
     ensure!(refused != version && read(&etc, KUBELET_CA)? == other);
@@ -103,23 +103,27 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
     let kubelet = kubelet_since(host)?;
 
     // A CA that is not the API server's would cut the node off.
-    cluster.tell_authority(&other).await?;
-    cluster.tell_certificates(&[&own, &own], &[], true).await?;
+    cluster.publish_authority(&other).await?;
+    cluster
+        .publish_certificates(&[&own, &own], &[], true)
+        .await?;
     start_again(&cluster).await?;
     let why = "ConfigMap openshift-machine-config-operator/kubeconfig-data binaryData[ca-bundle.crt] cannot be used, /var/lib/kubelet/kubeconfig does not reach its server with it: ";
-    is_told(&cluster, why).await?;
+    is_refused(&cluster, why).await?;
     ensure!(fs::read_to_string(&kubeconfig)? == before && kubelet_since(host)? == kubelet);
 
-    // Both are trusted while one takes the other's place. A kubeconfig that nobody can read keeps the kubelet's own from nothing.
+    // Both are trusted while one takes the other's place. A kubeconfig that cannot be read does not keep the kubelet's own from being written.
     let bootstrap = host.etc_of_booted()?.join("kubernetes/kubeconfig");
     fs::create_dir_all(bootstrap.parent().context("a directory")?)?;
     fs::write(&bootstrap, "no kubeconfig")?;
     let both = format!("{other}{own}");
-    cluster.tell_authority(&both).await?;
-    let version = cluster.tell_certificates(&[&own, &own], &[], true).await?;
+    cluster.publish_authority(&both).await?;
+    let version = cluster
+        .publish_certificates(&[&own, &own], &[], true)
+        .await?;
     start_again(&cluster).await?;
     let why = "cannot use kubeconfig /etc/kubernetes/kubeconfig: it is not a kubeconfig in YAML";
-    is_told(&cluster, why).await?;
+    is_refused(&cluster, why).await?;
     has_authority(&kubeconfig, &both)?;
     let restarted = kubelet_since(host)?;
     ensure!(restarted != kubelet, "the kubelet was not restarted");
@@ -137,8 +141,10 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
 
     // A rotation whose time was over before the node looked.
     let next = format!("{}{own}", authorities(&cluster)?.1);
-    cluster.tell_authority(&next).await?;
-    let version = cluster.tell_certificates(&[&own, &own], &[], false).await?;
+    cluster.publish_authority(&next).await?;
+    let version = cluster
+        .publish_certificates(&[&own, &own], &[], false)
+        .await?;
     start_again(&cluster).await?;
     is_followed(&cluster, &version, "false").await?;
     has_authority(&kubeconfig, &next)?;
@@ -191,18 +197,18 @@ async fn is_followed(cluster: &Cluster, version: &str, observed: &str) -> Result
 }
 
 /// Waits for the event that certificates are refused.
-async fn is_told(cluster: &Cluster, why: &str) -> Result<()> {
+async fn is_refused(cluster: &Cluster, why: &str) -> Result<()> {
     until("an event", SOON, async || {
         let events = cluster.objects().events().await?;
-        let told: Vec<_> = events
+        let said: Vec<_> = events
             .into_iter()
             .filter(|event| event.reason.as_deref() == Some("CertificatesRefused"))
             .filter_map(|event| event.message)
             .collect();
-        Ok(if told.iter().any(|told| told.starts_with(why)) {
+        Ok(if said.iter().any(|said| said.starts_with(why)) {
             Ok(())
         } else {
-            Err(format!("{told:?}"))
+            Err(format!("{said:?}"))
         })
     })
     .await

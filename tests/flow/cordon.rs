@@ -1,5 +1,5 @@
 //! What an administrator did to a node outlives its update: a cordon; and the reboot, which is logind's,
-//! waits for who asked for a delay.
+//! waits for programs that asked for a delay.
 
 use anyhow::{Result, ensure};
 use api::{NodeState, annotation};
@@ -38,7 +38,7 @@ async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<
 
     let heard = shutdown::heard(cluster.host(NODE)?)?;
     ensure!(
-        heard == ["told", "waited for"],
+        heard == ["announced", "waited for"],
         "the reboot was not logind's: {heard:?}"
     );
     let arguments = cluster.host(NODE)?.run(["cat", "/proc/cmdline"])?;

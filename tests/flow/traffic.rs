@@ -162,7 +162,7 @@ struct Asked {
     /// All other requests, with the body each time. Events are left out, whose bodies the audit log does not keep, and the watch on
     /// the Node, which begins again when it likes.
     others: BTreeMap<String, Vec<Value>>,
-    /// Whether the last write to the Node met somebody else's, and the Node may be read again.
+    /// Whether the last write to the Node conflicted with another, and the Node may be read again.
     met_another: bool,
 }
 

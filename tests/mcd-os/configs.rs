@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use testbed::config::{Config, File, masked, service, unit, unit_with_drop_in};
 use testbed::plan;
 
-/// What the first OS is said to be: nobody pulls it.
+/// The pull spec of the first OS, which is never pulled.
 pub(crate) const FIRST_OS: &str = "lab.invalid/os:first";
 
 /// A file that the OS ships and a configuration has in its place.
 pub(crate) const SHADOWED: &str = "/etc/managed/shadowed.conf";
 
-/// A service that can be told of a change.
-pub(crate) const TOLD: &str = "told.service";
+/// A service that a change restarts.
+pub(crate) const NOTIFIED: &str = "notified.service";
 
 /// What a host is in that no configuration was given yet.
 pub(crate) fn none() -> Result<MachineConfig> {
@@ -63,7 +63,7 @@ pub(crate) fn own_service() -> Value {
 }
 
 /// A configuration whose changes need no reboot.
-pub(crate) fn quiet(name: &str, content: &str, told: &str) -> Result<MachineConfig> {
+pub(crate) fn quiet(name: &str, content: &str, service: &str) -> Result<MachineConfig> {
     let files = [
         File::new("/etc/managed/quiet", content)
             .mode(0o640)
@@ -75,20 +75,20 @@ pub(crate) fn quiet(name: &str, content: &str, told: &str) -> Result<MachineConf
     Config::new()
         .os(FIRST_OS)
         .files(files)
-        .units([unit(TOLD, told)])
+        .units([unit(NOTIFIED, service)])
         .keys(&[&format!("ssh-ed25519 {content}")])
         .rendered(name)
 }
 
-/// Plans the way from [`none`] to [`full`].
+/// Plans the update from [`none`] to [`full`].
 pub(crate) fn to_full(attempt: &str, os: &str) -> Result<Bundle> {
     plan(attempt, &none()?, &full(os)?)
 }
 
-/// Plans a way. A change of files, of the told service, or of keys needs no reboot; the service is
+/// Plans an update. A change of files, of the notified service, or of keys needs no reboot; the service is
 /// restarted then.
 pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> Result<Bundle> {
-    let told = [Action::DaemonReload, Action::Restart(TOLD.to_owned())];
-    let policies = plan::policies(&[], &[(TOLD, &told)]);
+    let restart = [Action::DaemonReload, Action::Restart(NOTIFIED.to_owned())];
+    let policies = plan::policies(&[], &[(NOTIFIED, &restart)]);
     plan::between(attempt, from, to, &policies)
 }

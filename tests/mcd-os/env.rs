@@ -17,10 +17,10 @@ use testbed::{HostLab, Programs, until_blocking};
 /// Where a verb leaves its report on the host.
 const REPORT: &str = "/run/slipway/report.json";
 
-/// Time between two looks at whether an attempt ended.
+/// Time between two polls at whether an attempt ended.
 pub(crate) const PAUSE: Duration = Duration::from_millis(250);
 
-pub(crate) struct Site {
+pub(crate) struct Env {
     pub(crate) host: Host,
     pub(crate) host_lab: HostLab,
 }
@@ -48,7 +48,7 @@ impl Ran {
 /// Everything that an update may touch, by the folder that it is in.
 pub(crate) type Snapshot = Vec<(&'static str, Tree)>;
 
-impl Site {
+impl Env {
     /// A booted host of the base OS, with the guard installed.
     pub(crate) fn new() -> Result<Self> {
         Self::with(|spec, _| spec)
@@ -67,9 +67,9 @@ impl Site {
         os: &Commit,
         change: impl FnOnce(HostSpec, &Registry) -> HostSpec,
     ) -> Result<Self> {
-        let site = Self::boot(host_lab, os, change)?;
-        site.host.run([MCD_OS_BROUGHT, "guard", "--install"])?;
-        Ok(site)
+        let env = Self::boot(host_lab, os, change)?;
+        env.host.run([MCD_OS_BROUGHT, "guard", "--install"])?;
+        Ok(env)
     }
 
     /// A booted host of the base OS, on which nothing was ever done.

@@ -11,11 +11,11 @@
 )]
 
 mod configs;
+mod env;
 mod images;
 mod live;
 mod pivot;
 mod policy;
 mod refusals;
 mod rollback;
-mod site;
 mod update;

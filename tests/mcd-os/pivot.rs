@@ -1,4 +1,4 @@
-//! `mcd pivot` and `mcd status` on a host that no cluster looks after.
+//! `mcd pivot` and `mcd status` on a host without a cluster.
 
 use lab::image::Image;
 use lab::tree::Overlay;
@@ -7,16 +7,16 @@ use observer::{host, shutdown};
 use testbed::single_host::MCD_BROUGHT as MCD;
 
 use super::configs;
-use super::site::Site;
+use super::env::Env;
 
 #[test]
 #[ignore = "needs the lab"]
 fn a_host_is_pivoted_to_either_form_of_image() {
-    let site = Site::untouched().unwrap();
-    let native = site.push(&Overlay::version("second")).unwrap();
-    let output = site.host.exec([MCD, "pivot", &native]).unwrap();
+    let env = Env::untouched().unwrap();
+    let native = env.push(&Overlay::version("second")).unwrap();
+    let output = env.host.exec([MCD, "pivot", &native]).unwrap();
     assert_eq!(output.code, Some(4), "{output:?}");
-    let status = site.host.run([MCD, "status"]).unwrap();
+    let status = env.host.run([MCD, "status"]).unwrap();
     assert!(
         status.contains("reason     the boot loader names the target"),
         "{status}"
@@ -25,38 +25,37 @@ fn a_host_is_pivoted_to_either_form_of_image() {
         status.contains("next       no configuration, OS second "),
         "{status}"
     );
-    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
-    assert_eq!(site.view().unwrap()["booted"]["os_image"], native.as_str());
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    assert_eq!(env.view().unwrap()["booted"]["os_image"], native.as_str());
 
-    let commit = site
+    let commit = env
         .host_lab
         .tree
         .commit(&Overlay::version("third"))
         .unwrap();
     let image = Image::with_repository(&commit).unwrap();
-    let image = site
-        .host_lab
-        .registry
-        .push(&image, "content:third")
-        .unwrap();
-    let seen = site.host.boots().len();
-    shutdown::listen(&site.host).unwrap();
-    let output = site.host.exec([MCD, "pivot", "--reboot", &image]).unwrap();
+    let image = env.host_lab.registry.push(&image, "content:third").unwrap();
+    let seen = env.host.boots().len();
+    shutdown::listen(&env.host).unwrap();
+    let output = env.host.exec([MCD, "pivot", "--reboot", &image]).unwrap();
     assert!(output.code.is_none_or(|code| code == 0), "{output:?}");
-    site.host
+    env.host
         .wait_booted_after(seen, lab::host::BOOTED_WITHIN)
         .unwrap();
-    assert_eq!(site.wait_ended().unwrap()["outcome"], "proved");
-    assert_eq!(shutdown::heard(&site.host).unwrap(), ["told", "waited for"]);
-    let view = site.view().unwrap();
+    assert_eq!(env.wait_ended().unwrap()["outcome"], "proved");
+    assert_eq!(
+        shutdown::heard(&env.host).unwrap(),
+        ["announced", "waited for"]
+    );
+    let view = env.view().unwrap();
     assert_eq!(
         (&view["booted"]["version"], &view["booted"]["os_image"]),
         (&"third".into(), &image.as_str().into())
     );
     assert_eq!(view["rollback"]["version"], "second");
-    let status = site.host.run([MCD, "status"]).unwrap();
+    let status = env.host.run([MCD, "status"]).unwrap();
     assert!(status.starts_with("phase      Idle\n"), "{status}");
-    let json = site.host.run([MCD, "status", "--json"]).unwrap();
+    let json = env.host.run([MCD, "status", "--json"]).unwrap();
     let mut expected = view;
     expected["phase"] = "Idle".into();
     expected["reason"] = serde_json::Value::Null;
@@ -69,55 +68,55 @@ fn a_host_is_pivoted_to_either_form_of_image() {
 /// What the test above is judged by.
 #[test]
 #[ignore = "needs the lab"]
-fn nobody_hears_of_a_forced_reboot() {
-    let site = Site::untouched().unwrap();
-    let seen = site.host.boots().len();
-    shutdown::listen(&site.host).unwrap();
-    drop(site.host.exec(["systemctl", "reboot", "--force"]));
-    site.host
+fn a_forced_reboot_is_not_announced() {
+    let env = Env::untouched().unwrap();
+    let seen = env.host.boots().len();
+    shutdown::listen(&env.host).unwrap();
+    drop(env.host.exec(["systemctl", "reboot", "--force"]));
+    env.host
         .wait_booted_after(seen, lab::host::BOOTED_WITHIN)
         .unwrap();
-    assert_eq!(shutdown::heard(&site.host).unwrap(), [""; 0]);
+    assert_eq!(shutdown::heard(&env.host).unwrap(), [""; 0]);
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn a_pivoted_host_keeps_its_configuration() {
-    let site = Site::new().unwrap();
+    let env = Env::new().unwrap();
     let full = configs::full(configs::FIRST_OS).unwrap();
-    site.switch(&configs::plan("a1", &configs::none().unwrap(), &full).unwrap())
+    env.switch(&configs::plan("a1", &configs::none().unwrap(), &full).unwrap())
         .unwrap();
-    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
-    let image = site.push(&Overlay::version("second")).unwrap();
-    let output = site.host.exec([MCD, "pivot", &image]).unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    let image = env.push(&Overlay::version("second")).unwrap();
+    let output = env.host.exec([MCD, "pivot", &image]).unwrap();
     assert_eq!(output.code, Some(4), "{output:?}");
-    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
-    let view = site.view().unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    let view = env.view().unwrap();
     assert_eq!(view["booted"]["config"], "rendered-full");
     assert_eq!(
         view["booted"]["image"],
         image.as_str(),
         "named, as the configuration asks for another"
     );
-    assert_eq!(site.stat("/etc/managed/secret").unwrap().1, "secret");
-    site.expect(0, &["verify"]).unwrap();
+    assert_eq!(env.stat("/etc/managed/secret").unwrap().1, "secret");
+    env.expect(0, &["verify"]).unwrap();
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn a_pivot_that_is_refused_changes_nothing() {
-    let site = Site::untouched().unwrap();
-    let nothing = format!("{}/nobody:1", site.host_lab.registry.location());
+    let env = Env::untouched().unwrap();
+    let nothing = format!("{}/nobody:1", env.host_lab.registry.location());
     let no_kernel = Overlay::version("no-kernel").without_kernel();
-    let no_kernel = site.push(&no_kernel).unwrap();
-    let before = host::snapshot(&site.host).unwrap();
+    let no_kernel = env.push(&no_kernel).unwrap();
+    let before = host::snapshot(&env.host).unwrap();
     for (image, why) in [(nothing, "manifest unknown"), (no_kernel, "kernel")] {
-        let output = site.host.exec([MCD, "pivot", &image]).unwrap();
+        let output = env.host.exec([MCD, "pivot", &image]).unwrap();
         assert_eq!(output.code, Some(3), "{output:?}");
         assert!(output.stderr.contains(why), "{output:?}");
-        let after = host::snapshot(&site.host).unwrap();
+        let after = host::snapshot(&env.host).unwrap();
         assert_eq!(host::differences(&before, &after), [""; 0]);
-        let plans = site.host.run(["ls", "/var/lib/slipway/plans"]);
+        let plans = env.host.run(["ls", "/var/lib/slipway/plans"]);
         assert_eq!(plans.unwrap_or_default(), "");
     }
 }

@@ -1,4 +1,4 @@
-//! Ways back: before the reboot, after it, by hand and by itself.
+//! Reverting before the reboot, rolling back after it, by hand and automatically.
 
 use lab::PATIENCE;
 use lab::host::BOOTED_WITHIN;
@@ -9,22 +9,22 @@ use serde_json::json;
 use testbed::{single_host, until_blocking};
 
 use super::configs;
-use super::site::{PAUSE, Site, differences};
+use super::env::{Env, PAUSE, differences};
 
-fn plan(site: &Site, overlay: &Overlay) -> Bundle {
-    let os = site.push(overlay).unwrap();
+fn plan(env: &Env, overlay: &Overlay) -> Bundle {
+    let os = env.push(overlay).unwrap();
     configs::to_full("a1", &os).unwrap()
 }
 
 /// Boots a target that does not hold and is to stay, until it was given up; what is seen then.
-fn stay_in(site: &Site, plan: &Bundle) -> serde_json::Value {
+fn stay_in(env: &Env, plan: &Bundle) -> serde_json::Value {
     let image = plan.plan.deploy.clone().unwrap().image.unwrap();
-    site.expect(0, &["fetch", &image]).unwrap();
-    let directory = site.put(plan).unwrap();
-    site.expect(4, &["apply", &directory, "--stay"]).unwrap();
-    site.host.reboot().unwrap();
+    env.expect(0, &["fetch", &image]).unwrap();
+    let directory = env.put(plan).unwrap();
+    env.expect(4, &["apply", &directory, "--stay"]).unwrap();
+    env.host.reboot().unwrap();
     until_blocking("the target to fail", PATIENCE, PAUSE, || {
-        let view = site.view()?;
+        let view = env.view()?;
         let has_failed = view["journal"]["stage"] == "failed";
         Ok(if has_failed {
             Ok(view)
@@ -35,59 +35,57 @@ fn stay_in(site: &Site, plan: &Bundle) -> serde_json::Value {
     .unwrap()
 }
 
-fn hasty() -> Site {
-    Site::with(|spec, _| single_host::proved_within(spec, 3)).unwrap()
+fn hasty() -> Env {
+    Env::with(|spec, _| single_host::proved_within(spec, 3)).unwrap()
 }
 
 /// Reboots a host into a target that it leaves again; how the attempt ended.
-fn goes_back_by_itself(site: &Site) -> serde_json::Value {
-    let seen = site.host.boots().len();
-    site.host.reboot().unwrap();
+fn rolls_back(env: &Env) -> serde_json::Value {
+    let seen = env.host.boots().len();
+    env.host.reboot().unwrap();
     // The second boot after this is one that the host asked for itself.
-    site.host
-        .wait_booted_after(seen + 1, BOOTED_WITHIN)
-        .unwrap();
-    let last = site.wait_ended().unwrap();
+    env.host.wait_booted_after(seen + 1, BOOTED_WITHIN).unwrap();
+    let last = env.wait_ended().unwrap();
     assert_eq!(last["outcome"], "rolled-back", "{last}");
     last
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn before_the_reboot_the_switch_is_taken_back() {
-    let site = Site::new().unwrap();
-    let (before, entries) = (site.snapshot().unwrap(), site.entries().unwrap());
-    site.switch(&plan(&site, &Overlay::version("second")))
+fn before_the_reboot_the_switch_is_reverted() {
+    let env = Env::new().unwrap();
+    let (before, entries) = (env.snapshot().unwrap(), env.entries().unwrap());
+    env.switch(&plan(&env, &Overlay::version("second")))
         .unwrap();
-    assert_ne!(site.entries().unwrap(), entries);
-    site.expect(0, &["rollback"]).unwrap();
-    assert_eq!(site.entries().unwrap(), entries);
-    assert_eq!(site.deployments_on_disk().unwrap(), 1);
-    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
-    site.host
+    assert_ne!(env.entries().unwrap(), entries);
+    env.expect(0, &["rollback"]).unwrap();
+    assert_eq!(env.entries().unwrap(), entries);
+    assert_eq!(env.deployments_on_disk().unwrap(), 1);
+    assert_eq!(differences(&before, &env.snapshot().unwrap()), [""; 0]);
+    env.host
         .run(["systemctl", "is-active", "kubelet.service"])
         .unwrap();
     let timer = ["systemctl", "is-active", "slipway-kubelet-a1.timer"];
-    assert_ne!(site.host.exec(timer).unwrap().code, Some(0));
-    assert_eq!(site.view().unwrap()["last"]["outcome"], "undone");
-    site.expect(0, &["rollback"]).unwrap();
+    assert_ne!(env.host.exec(timer).unwrap().code, Some(0));
+    assert_eq!(env.view().unwrap()["last"]["outcome"], "undone");
+    env.expect(0, &["rollback"]).unwrap();
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_target_whose_checks_fail_goes_back_by_itself_and_is_held() {
+fn a_target_whose_checks_fail_is_rolled_back_and_held() {
     leaves(&Overlay::version("second").failing_kubelet());
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_target_whose_kubelet_never_comes_to_run_goes_back_by_itself_and_is_held() {
+fn a_target_whose_kubelet_never_runs_is_rolled_back_and_held() {
     leaves(&Overlay::version("second").hanging_kubelet());
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_target_whose_kubelet_is_kept_from_running_goes_back_by_itself_and_is_held() {
+fn a_target_whose_kubelet_is_kept_from_running_is_rolled_back_and_held() {
     let kept = "[Unit]\nConditionPathExists=/nowhere\n";
     let path = "/usr/lib/systemd/system/kubelet.service.d/10-kept.conf";
     leaves(&Overlay::version("second").file(path, kept, 0o644));
@@ -96,7 +94,7 @@ fn a_target_whose_kubelet_is_kept_from_running_goes_back_by_itself_and_is_held()
 #[test]
 #[ignore = "needs the lab"]
 fn a_kubelet_that_waits_for_others_is_waited_for() {
-    let site = hasty();
+    let env = hasty();
     let network = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sleep 20\n";
     let after = "[Unit]\nWants=slow-network.service\nAfter=slow-network.service\n";
     let units = "/usr/lib/systemd/system";
@@ -107,131 +105,129 @@ fn a_kubelet_that_waits_for_others_is_waited_for() {
             after,
             0o644,
         );
-    let mut plan = plan(&site, &overlay);
+    let mut plan = plan(&env, &overlay);
     plan.plan.expect.push(Expectation::Runs {
         unit: "kubelet.service".to_owned(),
     });
-    site.switch(&plan).unwrap();
-    let last = site.reboot().unwrap();
+    env.switch(&plan).unwrap();
+    let last = env.reboot().unwrap();
     assert_eq!(last["outcome"], "proved", "{last}");
 }
 
 /// A host leaves a target with this kubelet, for its kubelet.
 fn leaves(overlay: &Overlay) {
-    let site = hasty();
-    let before = site.snapshot().unwrap();
-    let booted = site.host.boots().pop().unwrap().deployment;
-    let mut plan = plan(&site, overlay);
+    let env = hasty();
+    let before = env.snapshot().unwrap();
+    let booted = env.host.boots().pop().unwrap().deployment;
+    let mut plan = plan(&env, overlay);
     plan.plan.expect.push(Expectation::Runs {
         unit: "kubelet.service".to_owned(),
     });
-    site.switch(&plan).unwrap();
-    let last = goes_back_by_itself(&site);
+    env.switch(&plan).unwrap();
+    let last = rolls_back(&env);
     assert!(
         last["cause"].as_str().unwrap().contains("kubelet.service"),
         "{last}"
     );
-    assert_eq!(site.host.boots().pop().unwrap().deployment, booted);
-    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
-    let view = site.view().unwrap();
+    assert_eq!(env.host.boots().pop().unwrap().deployment, booted);
+    assert_eq!(differences(&before, &env.snapshot().unwrap()), [""; 0]);
+    let view = env.view().unwrap();
     assert_eq!(view["held"]["config"], "rendered-full");
     assert_eq!(view["next"], json!(null), "a reboot stays where it is");
-    site.host
+    env.host
         .run(["systemctl", "is-active", "kubelet.service"])
         .unwrap();
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_target_whose_first_boot_cannot_be_finished_goes_back_by_itself_and_is_held() {
-    let site = hasty();
-    let booted = site.host.boots().pop().unwrap().deployment;
-    site.switch(&plan(&site, &Overlay::version("second")))
+fn a_target_whose_first_boot_cannot_be_finished_is_rolled_back_and_held() {
+    let env = hasty();
+    let booted = env.host.boots().pop().unwrap().deployment;
+    env.switch(&plan(&env, &Overlay::version("second")))
         .unwrap();
-    // Since the rehearsal somebody put something into the way of a file outside of the deployment.
-    site.host
-        .run(["mkdir", "-p", "/home/core/notes/x"])
-        .unwrap();
-    let before = site.snapshot().unwrap();
-    let last = goes_back_by_itself(&site);
+    // Since the rehearsal, a directory appeared at the path of a file outside of the deployment.
+    env.host.run(["mkdir", "-p", "/home/core/notes/x"]).unwrap();
+    let before = env.snapshot().unwrap();
+    let last = rolls_back(&env);
     let cause = last["cause"].as_str().unwrap();
     assert!(cause.contains("file /home/core/notes"), "{last}");
-    assert_eq!(site.host.boots().pop().unwrap().deployment, booted);
-    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
-    assert_eq!(site.view().unwrap()["held"]["config"], "rendered-full");
+    assert_eq!(env.host.boots().pop().unwrap().deployment, booted);
+    assert_eq!(differences(&before, &env.snapshot().unwrap()), [""; 0]);
+    assert_eq!(env.view().unwrap()["held"]["config"], "rendered-full");
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn a_target_that_is_to_stay_is_held_and_stays_booted() {
-    let site = hasty();
-    let mut plan = plan(&site, &Overlay::version("second").failing_kubelet());
+    let env = hasty();
+    let mut plan = plan(&env, &Overlay::version("second").failing_kubelet());
     plan.plan.expect.push(Expectation::Runs {
         unit: "kubelet.service".to_owned(),
     });
-    let view = stay_in(&site, &plan);
+    let view = stay_in(&env, &plan);
     assert_eq!(view["booted"]["version"], "second");
     assert_eq!(view["held"]["config"], "rendered-full");
     let look_again = ["guard", "--prove", "--deadline", "0"];
-    site.expect(1, &look_again).unwrap();
-    assert_eq!(site.view().unwrap()["journal"]["stage"], "failed");
-    site.expect(4, &["rollback"]).unwrap();
-    assert_eq!(site.reboot().unwrap()["outcome"], "rolled-back");
+    env.expect(1, &look_again).unwrap();
+    assert_eq!(env.view().unwrap()["journal"]["stage"], "failed");
+    env.expect(4, &["rollback"]).unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "rolled-back");
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_target_that_stays_and_is_mended_is_proved() {
-    let site = hasty();
-    let mut plan = plan(&site, &Overlay::version("second"));
+fn a_target_that_stays_and_is_repaired_is_verified() {
+    let env = hasty();
+    let mut plan = plan(&env, &Overlay::version("second"));
     let unit = "mended.service".to_owned();
     plan.plan.expect.push(Expectation::Runs { unit });
-    stay_in(&site, &plan);
+    stay_in(&env, &plan);
     let mend = "printf '[Service]\\nType=oneshot\\nRemainAfterExit=yes\\nExecStart=/bin/true\\n' \
                 > /etc/systemd/system/mended.service && systemctl start mended.service";
-    site.host.run(["sh", "-c", mend]).unwrap();
-    site.expect(0, &["guard", "--prove", "--deadline", "0"])
+    env.host.run(["sh", "-c", mend]).unwrap();
+    env.expect(0, &["guard", "--prove", "--deadline", "0"])
         .unwrap();
-    let view = site.view().unwrap();
+    let view = env.view().unwrap();
     assert_eq!(view["last"]["outcome"], "proved", "{view}");
     assert_eq!(view["held"], json!(null));
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_booted_target_can_be_taken_back_by_hand() {
+fn a_booted_target_can_be_rolled_back_by_hand() {
     // The checks never hold, so that there is time.
-    let site = Site::new().unwrap();
-    let before = site.snapshot().unwrap();
-    let mut plan = plan(&site, &Overlay::version("second").failing_kubelet());
+    let env = Env::new().unwrap();
+    let before = env.snapshot().unwrap();
+    let mut plan = plan(&env, &Overlay::version("second").failing_kubelet());
     plan.plan.expect.push(Expectation::Runs {
         unit: "kubelet.service".to_owned(),
     });
-    site.switch(&plan).unwrap();
-    site.host.reboot().unwrap();
-    site.host.run(["test", "-e", "/home/core/notes"]).unwrap();
-    assert_eq!(site.view().unwrap()["journal"]["stage"], "booted");
-    site.expect(4, &["rollback"]).unwrap();
-    assert_eq!(site.reboot().unwrap()["outcome"], "rolled-back");
-    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
+    env.switch(&plan).unwrap();
+    env.host.reboot().unwrap();
+    env.host.run(["test", "-e", "/home/core/notes"]).unwrap();
+    assert_eq!(env.view().unwrap()["journal"]["stage"], "booted");
+    env.expect(4, &["rollback"]).unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "rolled-back");
+    assert_eq!(differences(&before, &env.snapshot().unwrap()), [""; 0]);
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_host_that_booted_something_else_is_taken_as_it_is() {
-    let site = Site::new().unwrap();
-    site.switch(&plan(&site, &Overlay::version("second")))
+fn a_host_that_booted_something_else_is_adopted() {
+    let env = Env::new().unwrap();
+    env.switch(&plan(&env, &Overlay::version("second")))
         .unwrap();
-    let third = site
+    let third = env
         .host_lab
         .tree
         .commit(&Overlay::version("third"))
         .unwrap();
-    site.host.pull(&third).unwrap();
-    site.host
+    env.host.pull(&third).unwrap();
+    env.host
         .run(["ostree", "admin", "deploy", "--no-prune", &third.checksum])
         .unwrap();
-    let last = site.reboot().unwrap();
+    let last = env.reboot().unwrap();
     assert_eq!(last["outcome"], "adopted", "{last}");
-    assert_eq!(site.view().unwrap()["booted"]["version"], "third");
+    assert_eq!(env.view().unwrap()["booted"]["version"], "third");
 }

@@ -7,7 +7,7 @@ use testbed::HostLab;
 use testbed::config::{Config, File};
 
 use super::configs::{self, SHADOWED};
-use super::site::{Site, differences};
+use super::env::{Env, differences};
 
 /// The OS that a host starts with: it ships a file that configurations have their own of.
 fn first_os() -> Overlay {
@@ -25,29 +25,29 @@ fn second_os() -> Overlay {
         .owned_file("/usr/etc/new-in-second", "new\n", 0o640, (0, 970))
 }
 
-fn site() -> Site {
+fn env() -> Env {
     let host_lab = HostLab::new().unwrap();
     let first = host_lab.tree.commit(&first_os()).unwrap();
-    Site::of(host_lab, &first, |spec, _| spec.argument("quiet")).unwrap()
+    Env::of(host_lab, &first, |spec, _| spec.argument("quiet")).unwrap()
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn another_os_than_the_configurations_is_found_by_verify() {
-    let site = site();
+    let env = env();
     let (first, second) = (
-        site.push(&second_os()).unwrap(),
-        site.push(&Overlay::version("by-hand")).unwrap(),
+        env.push(&second_os()).unwrap(),
+        env.push(&Overlay::version("by-hand")).unwrap(),
     );
     let (none, full) = (configs::none().unwrap(), configs::full(&first).unwrap());
-    site.switch(&configs::plan("a1", &none, &full).unwrap())
+    env.switch(&configs::plan("a1", &none, &full).unwrap())
         .unwrap();
-    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
-    site.expect(0, &["verify"]).unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    env.expect(0, &["verify"]).unwrap();
 
     // As a tool would that knows nothing of configurations: the record comes along with /etc.
-    let booted = site.host.boots().pop().unwrap().deployment;
-    let origin = site
+    let booted = env.host.boots().pop().unwrap().deployment;
+    let origin = env
         .host
         .deployment_dir(&booted)
         .with_file_name(format!("{booted}.origin"));
@@ -56,7 +56,7 @@ fn another_os_than_the_configurations_is_found_by_verify() {
     #[expect(clippy::disallowed_methods, reason = "a tool that is not ours")]
     std::fs::write(&origin, text.replace(&first, &second)).unwrap();
 
-    let said = site.expect(1, &["verify"]).unwrap().reasons();
+    let said = env.expect(1, &["verify"]).unwrap().reasons();
     let expected = format!("expected target osImageURL \"{first}\", have \"{second}\"");
     assert!(said.starts_with(&expected), "{said}");
 }
@@ -64,22 +64,22 @@ fn another_os_than_the_configurations_is_found_by_verify() {
 #[test]
 #[ignore = "needs the lab"]
 fn what_changes_in_etc_after_the_merge_is_named() {
-    let site = site();
-    let os = site.push(&second_os()).unwrap();
+    let env = env();
+    let os = env.push(&second_os()).unwrap();
     let (none, full) = (configs::none().unwrap(), configs::full(&os).unwrap());
     let plan = configs::plan("a1", &none, &full).unwrap();
-    site.host
+    env.host
         .run(["sh", "-c", "echo early | tee /etc/early /etc/gone"])
         .unwrap();
-    site.switch(&plan).unwrap();
+    env.switch(&plan).unwrap();
     let late = "echo late >/etc/late; rm /etc/gone";
-    site.host.run(["sh", "-c", late]).unwrap();
-    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+    env.host.run(["sh", "-c", late]).unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
 
-    assert_eq!(site.host.run(["cat", "/etc/early"]).unwrap(), "early");
-    assert_ne!(site.host.exec(["cat", "/etc/late"]).unwrap().code, Some(0));
+    assert_eq!(env.host.run(["cat", "/etc/early"]).unwrap(), "early");
+    assert_ne!(env.host.exec(["cat", "/etc/late"]).unwrap().code, Some(0));
     let words = ["journalctl", "-b", "-o", "cat", "-u", "slipway-guard"];
-    let said = site.host.run(words).unwrap();
+    let said = env.host.run(words).unwrap();
     let line = said.lines().find(|line| line.contains("LateChanges"));
     let line = line.unwrap_or_else(|| panic!("nothing of late changes in:\n{said}"));
     let field = |name: &str| {
@@ -94,22 +94,22 @@ fn what_changes_in_etc_after_the_merge_is_named() {
 
 #[test]
 #[ignore = "needs the lab"]
-fn an_update_with_everything_is_in_after_one_reboot_and_proved() {
-    let site = site();
-    let os = site.push(&second_os()).unwrap();
+fn an_update_with_everything_is_verified_after_one_reboot() {
+    let env = env();
+    let os = env.push(&second_os()).unwrap();
     let plan = configs::to_full("a1", &os).unwrap();
-    site.host
+    env.host
         .run(["sh", "-c", "echo mine >/etc/unmanaged"])
         .unwrap();
-    site.switch(&plan).unwrap();
-    let last = site.reboot().unwrap();
+    env.switch(&plan).unwrap();
+    let last = env.reboot().unwrap();
     assert_eq!(
         (&last["attempt"], &last["outcome"]),
         (&json!("a1"), &json!("proved")),
         "{last}"
     );
 
-    let stat = |path: &str| site.stat(path).unwrap();
+    let stat = |path: &str| env.stat(path).unwrap();
     let is = |stat: &str, bytes: &str| (stat.to_owned(), bytes.to_owned());
     assert_eq!(
         stat("/etc/managed/secret"),
@@ -128,7 +128,7 @@ fn an_update_with_everything_is_in_after_one_reboot_and_proved() {
     assert_eq!(stat("/var/lib/managed/data"), is("644 root:root", "data"));
     assert_eq!(stat("/etc/new-in-second"), is("640 root:chrony", "new"));
     assert_eq!(stat("/etc/unmanaged"), is("644 root:root", "mine"));
-    let owner = site
+    let owner = env
         .host
         .run(["stat", "--format=%u:%g", "/etc/managed/static-owner"])
         .unwrap();
@@ -136,39 +136,39 @@ fn an_update_with_everything_is_in_after_one_reboot_and_proved() {
 
     let keys = "/home/core/.ssh/authorized_keys.d/ignition";
     assert_eq!(stat(keys), is("600 core:core", "ssh-ed25519 AAAA core@lab"));
-    let ssh = site
+    let ssh = env
         .host
         .run(["stat", "--format=%a %U", "/home/core/.ssh"])
         .unwrap();
     assert_eq!(ssh, "700 core");
-    let shadow = site.host.run(["getent", "shadow", "core"]).unwrap();
+    let shadow = env.host.run(["getent", "shadow", "core"]).unwrap();
     assert!(shadow.starts_with("core:$6$salt$hash:"), "{shadow}");
 
-    let command_line = site.host.run(["cat", "/proc/cmdline"]).unwrap();
+    let command_line = env.host.run(["cat", "/proc/cmdline"]).unwrap();
     assert!(command_line.contains(" slipway.test=1"), "{command_line}");
     assert!(command_line.contains("quiet"), "{command_line}");
     let enabled = |unit| {
-        site.host
+        env.host
             .exec(["systemctl", "is-enabled", unit])
             .unwrap()
             .stdout
     };
     assert_eq!(enabled("own.service"), "enabled\n");
     assert_eq!(enabled("fstrim.timer"), "masked\n");
-    site.host
+    env.host
         .run(["systemctl", "is-active", "own.service", "kubelet.service"])
         .unwrap();
     let environment = ["systemctl", "show", "--property=Environment", "own.service"];
-    assert_eq!(site.host.run(environment).unwrap(), "Environment=MORE=1");
+    assert_eq!(env.host.run(environment).unwrap(), "Environment=MORE=1");
     assert_eq!(
-        site.host.run(["systemctl", "is-system-running"]).unwrap(),
+        env.host.run(["systemctl", "is-system-running"]).unwrap(),
         "running"
     );
 
     let moment = |unit: &str, of: &str| -> u64 {
         let property = format!("--property={of}Monotonic");
         let asked = ["systemctl", "show", "--value", &property, unit];
-        site.host.run(asked).unwrap().parse().unwrap()
+        env.host.run(asked).unwrap().parse().unwrap()
     };
     let guarded = moment("slipway-guard.service", "ExecMainExitTimestamp");
     let started = moment("kubelet.service", "ExecMainStartTimestamp");
@@ -177,35 +177,35 @@ fn an_update_with_everything_is_in_after_one_reboot_and_proved() {
         "the guard ended at {guarded} us, the kubelet started at {started} us"
     );
 
-    let view = site.view().unwrap();
+    let view = env.view().unwrap();
     assert_eq!(view["booted"]["config"], "rendered-full");
     assert_eq!(view["booted"]["version"], "second");
     assert_eq!(view["booted"]["os_image"], json!(os));
     assert_eq!(view["rollback"]["version"], "first");
     assert_eq!(view["next"], json!(null));
-    site.expect(0, &["verify"]).unwrap();
-    let plans = site.host.run(["ls", "/var/lib/slipway/plans"]).unwrap();
+    env.expect(0, &["verify"]).unwrap();
+    let plans = env.host.run(["ls", "/var/lib/slipway/plans"]).unwrap();
     assert_eq!(plans, "", "secrets of the plan stay nowhere");
 }
 
 #[test]
 #[ignore = "needs the lab"]
-fn a_file_given_back_is_that_of_the_new_os_and_no_change_of_its() {
-    let site = site();
+fn a_restored_file_is_that_of_the_new_os_and_counts_as_unchanged() {
+    let env = env();
     let full = configs::full(configs::FIRST_OS).unwrap();
-    site.switch(&configs::plan("a1", &configs::none().unwrap(), &full).unwrap())
+    env.switch(&configs::plan("a1", &configs::none().unwrap(), &full).unwrap())
         .unwrap();
-    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
 
-    let os = site.push(&second_os()).unwrap();
+    let os = env.push(&second_os()).unwrap();
     let bare = Config::new().os(&os).rendered("rendered-bare").unwrap();
-    site.switch(&configs::plan("a2", &full, &bare).unwrap())
+    env.switch(&configs::plan("a2", &full, &bare).unwrap())
         .unwrap();
-    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
 
     let shadowed = ("640 root:root".to_owned(), "of the second OS".to_owned());
-    assert_eq!(site.stat(SHADOWED).unwrap(), shadowed);
-    let diff = site.host.run(["ostree", "admin", "config-diff"]).unwrap();
+    assert_eq!(env.stat(SHADOWED).unwrap(), shadowed);
+    let diff = env.host.run(["ostree", "admin", "config-diff"]).unwrap();
     for gone in ["managed", "own.service", "system/fstrim"] {
         assert!(!diff.contains(gone), "{gone}: {diff}");
     }
@@ -214,63 +214,63 @@ fn a_file_given_back_is_that_of_the_new_os_and_no_change_of_its() {
         "/usr/local/bin/tool",
         "/var/lib/managed/data",
     ] {
-        site.host.run(["test", "!", "-e", gone]).unwrap();
+        env.host.run(["test", "!", "-e", gone]).unwrap();
     }
-    let command_line = site.host.run(["cat", "/proc/cmdline"]).unwrap();
+    let command_line = env.host.run(["cat", "/proc/cmdline"]).unwrap();
     assert!(!command_line.contains("slipway.test"), "{command_line}");
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn until_it_is_applied_nothing_of_an_update_is_on_the_host_to_boot() {
-    let site = site();
-    let os = site.push(&second_os()).unwrap();
+    let env = env();
+    let os = env.push(&second_os()).unwrap();
     let plan = configs::to_full("a1", &os).unwrap();
-    let (before, entries) = (site.snapshot().unwrap(), site.entries().unwrap());
-    site.expect(0, &["fetch", &os]).unwrap();
-    let directory = site.put(&plan).unwrap();
-    site.expect(0, &["rehearse", &directory]).unwrap();
-    assert_eq!(site.entries().unwrap(), entries);
-    assert_eq!(site.deployments_on_disk().unwrap(), 1);
-    assert_eq!(differences(&before, &site.snapshot().unwrap()), [""; 0]);
-    site.host
+    let (before, entries) = (env.snapshot().unwrap(), env.entries().unwrap());
+    env.expect(0, &["fetch", &os]).unwrap();
+    let directory = env.put(&plan).unwrap();
+    env.expect(0, &["rehearse", &directory]).unwrap();
+    assert_eq!(env.entries().unwrap(), entries);
+    assert_eq!(env.deployments_on_disk().unwrap(), 1);
+    assert_eq!(differences(&before, &env.snapshot().unwrap()), [""; 0]);
+    env.host
         .run(["systemctl", "is-active", "kubelet.service"])
         .unwrap();
 
-    let booted = site.host.boots().pop().unwrap().deployment;
-    site.host.reboot().unwrap();
-    assert_eq!(site.host.boots().pop().unwrap().deployment, booted);
-    assert_eq!(site.entries().unwrap(), entries);
+    let booted = env.host.boots().pop().unwrap().deployment;
+    env.host.reboot().unwrap();
+    assert_eq!(env.host.boots().pop().unwrap().deployment, booted);
+    assert_eq!(env.entries().unwrap(), entries);
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn the_kubelet_is_stopped_for_the_merge_and_a_second_apply_changes_nothing() {
-    let site = site();
-    let os = site.push(&second_os()).unwrap();
+    let env = env();
+    let os = env.push(&second_os()).unwrap();
     let plan = configs::to_full("a1", &os).unwrap();
-    site.switch(&plan).unwrap();
+    env.switch(&plan).unwrap();
     assert_ne!(
-        site.host
+        env.host
             .exec(["systemctl", "is-active", "kubelet.service"])
             .unwrap()
             .code,
         Some(0)
     );
-    // Were nobody left to go on, the kubelet would come back by itself.
-    site.host
+    // If no program went on, the kubelet would be started by this timer.
+    env.host
         .run(["systemctl", "is-active", "slipway-kubelet-a1.timer"])
         .unwrap();
-    let entries = site.entries().unwrap();
+    let entries = env.entries().unwrap();
     assert_eq!(entries.len(), 2);
-    site.expect(4, &["apply", "/var/lib/slipway/plans/a1"])
+    env.expect(4, &["apply", "/var/lib/slipway/plans/a1"])
         .unwrap();
-    assert_eq!(site.entries().unwrap(), entries);
-    let view = site.view().unwrap();
+    assert_eq!(env.entries().unwrap(), entries);
+    let view = env.view().unwrap();
     assert_eq!(view["journal"]["stage"], "switched");
     assert_eq!(view["next"]["config"], "rendered-full");
-    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
-    site.host
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    env.host
         .run(["systemctl", "is-active", "kubelet.service"])
         .unwrap();
 }
@@ -278,9 +278,9 @@ fn the_kubelet_is_stopped_for_the_merge_and_a_second_apply_changes_nothing() {
 #[test]
 #[ignore = "needs the lab"]
 fn an_account_new_in_the_os_is_there_though_the_host_has_added_its_own() {
-    let site = site();
-    let passwd = site.host_lab.tree.read("/usr/etc/passwd").unwrap();
-    let group = site.host_lab.tree.read("/usr/etc/group").unwrap();
+    let env = env();
+    let passwd = env.host_lab.tree.read("/usr/etc/passwd").unwrap();
+    let group = env.host_lab.tree.read("/usr/etc/group").unwrap();
     let with = |text: Vec<u8>, line: &str| [text, line.as_bytes().to_vec()].concat();
     let overlay = second_os()
         .file(
@@ -289,23 +289,18 @@ fn an_account_new_in_the_os_is_there_though_the_host_has_added_its_own() {
             0o644,
         )
         .file("/usr/etc/group", with(group, "newd:x:880:\n"), 0o644);
-    let os = site.push(&overlay).unwrap();
-    site.host
-        .run(["useradd", "--uid", "2000", "admin"])
-        .unwrap();
+    let os = env.push(&overlay).unwrap();
+    env.host.run(["useradd", "--uid", "2000", "admin"]).unwrap();
     let file = File::new("/etc/managed/of-newd", "x")
         .mode(0o600)
         .owner("newd");
     let to = Config::new().os(&os).files([file]);
     let to = to.rendered("rendered-newd").unwrap();
-    site.switch(&configs::plan("a1", &configs::none().unwrap(), &to).unwrap())
+    env.switch(&configs::plan("a1", &configs::none().unwrap(), &to).unwrap())
         .unwrap();
-    assert_eq!(site.reboot().unwrap()["outcome"], "proved");
-    assert_eq!(
-        site.stat("/etc/managed/of-newd").unwrap().0,
-        "600 newd:newd"
-    );
-    site.host.run(["id", "admin"]).unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    assert_eq!(env.stat("/etc/managed/of-newd").unwrap().0, "600 newd:newd");
+    env.host.run(["id", "admin"]).unwrap();
 }
 
 #[test]
@@ -316,43 +311,43 @@ fn a_full_boot_is_freed_of_the_deployment_before_the_booted_one() {
         host_lab.tree.base().clone(),
         host_lab.tree.boot_bytes(2).unwrap(),
     );
-    let site = Site::of(host_lab, &base, |spec, _| spec.boot_bytes(two)).unwrap();
+    let env = Env::of(host_lab, &base, |spec, _| spec.boot_bytes(two)).unwrap();
     let mut from = configs::none().unwrap();
     for version in ["2", "3"] {
-        let os = site
+        let os = env
             .push(&Overlay::version(version).another_kernel())
             .unwrap();
         let name = format!("rendered-{version}");
         let to = Config::new().os(&os).rendered(&name).unwrap();
-        site.switch(&configs::plan(&format!("a{version}"), &from, &to).unwrap())
+        env.switch(&configs::plan(&format!("a{version}"), &from, &to).unwrap())
             .unwrap();
-        assert_eq!(site.reboot().unwrap()["outcome"], "proved");
+        assert_eq!(env.reboot().unwrap()["outcome"], "proved");
         from = to;
     }
-    let view = site.view().unwrap();
+    let view = env.view().unwrap();
     assert_eq!(
         (&view["booted"]["version"], &view["rollback"]["version"]),
         (&json!("3"), &json!("2"))
     );
     // What its owner pinned is not dropped.
     let pin = "unshare --mount sh -c 'mount -o remount,rw /sysroot; ostree admin pin 1'";
-    site.host.run(["sh", "-c", pin]).unwrap();
-    let fourth = site.push(&Overlay::version("4").another_kernel()).unwrap();
-    let ran = site.expect(3, &["fetch", &fourth]).unwrap();
+    env.host.run(["sh", "-c", pin]).unwrap();
+    let fourth = env.push(&Overlay::version("4").another_kernel()).unwrap();
+    let ran = env.expect(3, &["fetch", &fourth]).unwrap();
     assert!(ran.reasons().contains("bytes in /boot"), "{ran:?}");
-    assert_eq!(site.view().unwrap()["rollback"]["version"], "2");
+    assert_eq!(env.view().unwrap()["rollback"]["version"], "2");
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn a_host_that_dies_while_it_waits_for_its_reboot_boots_the_target() {
-    let mut site = site();
-    let os = site.push(&second_os()).unwrap();
+    let mut env = env();
+    let os = env.push(&second_os()).unwrap();
     let plan = configs::to_full("a1", &os).unwrap();
-    site.switch(&plan).unwrap();
-    site.host.kill().unwrap();
-    site.host.start().unwrap();
-    site.host.wait_booted(BOOTED_WITHIN).unwrap();
-    assert_eq!(site.wait_ended().unwrap()["outcome"], "proved");
-    assert_eq!(site.view().unwrap()["booted"]["config"], "rendered-full");
+    env.switch(&plan).unwrap();
+    env.host.kill().unwrap();
+    env.host.start().unwrap();
+    env.host.wait_booted(BOOTED_WITHIN).unwrap();
+    assert_eq!(env.wait_ended().unwrap()["outcome"], "proved");
+    assert_eq!(env.view().unwrap()["booted"]["config"], "rendered-full");
 }

@@ -7,7 +7,7 @@ use super::configs;
 use super::machine::{Machine, differences};
 
 /// Goes to a target, and comes back: how the attempt ended, and what the console says of it.
-fn goes_back_from(overlay: &Overlay) -> (Value, String) {
+fn rolls_back_from(overlay: &Overlay) -> (Value, String) {
     let mut machine = Machine::new().unwrap();
     let before = machine.snapshot().unwrap();
     let origin = machine.journal_under_way().unwrap();
@@ -41,16 +41,16 @@ fn goes_back_from(overlay: &Overlay) -> (Value, String) {
 
 #[test]
 #[ignore = "needs root, debootstrap tree, qemu"]
-fn a_target_that_does_not_boot_is_left_after_three_tries_and_held() {
-    let (last, console) = goes_back_from(&Overlay::version("panics").panics());
+fn a_target_that_does_not_boot_is_rolled_back_after_three_tries_and_held() {
+    let (last, console) = rolls_back_from(&Overlay::version("panics").panics());
     assert_eq!(last["outcome"], "rolled-back", "{last}");
     assert_eq!(console.matches("Kernel panic").count(), 3, "{console}");
 }
 
 #[test]
 #[ignore = "needs root, debootstrap tree, qemu"]
-fn a_target_whose_kubelet_fails_is_left_by_the_machine_itself_and_held() {
-    let (last, console) = goes_back_from(&Overlay::version("no-node").failing_kubelet());
+fn a_target_whose_kubelet_fails_is_rolled_back_and_held() {
+    let (last, console) = rolls_back_from(&Overlay::version("no-node").failing_kubelet());
     assert_eq!(last["outcome"], "rolled-back", "{last}");
     assert!(
         last["cause"].as_str().unwrap().contains("kubelet.service"),

@@ -11,7 +11,7 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
-#![expect(clippy::print_stderr, reason = "a run of minutes tells how far it is")]
+#![expect(clippy::print_stderr, reason = "a run of minutes prints how far it is")]
 
 mod bad_target;
 #[expect(

@@ -53,7 +53,7 @@ enum May {
 
 /// Where an update is cut.
 enum Point {
-    /// While a verb of it is at work; its plan is `PLAN`, its image `IMAGE`.
+    /// While a verb of it runs; its plan is `PLAN`, its image `IMAGE`.
     During { verb: &'static str, when: String },
     /// While it goes down for its reboot.
     GoingDown,

@@ -1,4 +1,4 @@
-//! Whom a socket leads to.
+//! The peer of a socket.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -13,7 +13,7 @@ pub(super) const LOCAL: &str = "a socket of this host";
 
 /// The peer of a socket, and how many bytes are sent there; none if the descriptor is no socket.
 ///
-/// The length tells one request from another where its content cannot be read.
+/// The length distinguishes requests whose content cannot be read.
 pub(super) fn to(pid: Pid, descriptor: u64, length: u64) -> Option<String> {
     let descriptor = descriptor & 0xffff_ffff;
     let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;

@@ -16,7 +16,7 @@ use testbed::{Cluster, objects};
 
 use super::super::points::TEMPORARY;
 use super::super::state::Kept;
-use super::look::{Repeats, record, until_whole};
+use super::snapshots::{Repeats, record, until_whole};
 use testbed::files::{self, Files, Tree};
 
 /// What it brings to `/etc`.
@@ -40,19 +40,19 @@ const HELPER: &str = "lib/slipway/bin/mcd-os";
 /// Annotations that are its own begin with one of these.
 const ANNOTATIONS: [&str; 2] = ["machineconfiguration.openshift.io/", "slipway.dev/"];
 
-/// A node that nobody met yet.
+/// A node that is not adopted yet.
 #[derive(Debug)]
-pub(super) struct Newborn {
-    /// The configuration that it was born in.
+pub(super) struct Adoption {
+    /// Its initial configuration.
     pub(super) target: String,
     /// Its `/etc`.
-    born: Tree,
+    initial: Tree,
     /// What that was after each kill.
     seen: Vec<(String, Tree)>,
     pub(super) repeats: Repeats,
 }
 
-impl Newborn {
+impl Adoption {
     /// Has a host and its Node forget the daemon, of which no life is under way.
     #[expect(clippy::disallowed_methods, reason = "a lab's own file")]
     pub(super) async fn begin(cluster: &Cluster, node: &str, pool: &str) -> Result<Self> {
@@ -81,14 +81,14 @@ impl Newborn {
             .await?;
         Ok(Self {
             target: cluster.objects().target(pool).await?,
-            born: files::read(&etc, Files::Whole, &[])?,
+            initial: files::read(&etc, Files::Whole, &[])?,
             seen: Vec::new(),
             repeats: Repeats::default(),
         })
     }
 
-    /// Looks at the host after a kill, and at its Node as it was read after that.
-    pub(super) fn look(&mut self, host: &Host, node: &Node, killed: &str) -> Result<()> {
+    /// Checks the host after a kill, and its Node as it was read after that.
+    pub(super) fn check(&mut self, host: &Host, node: &Node, killed: &str) -> Result<()> {
         let says = |key| objects::annotation(node, key);
         for key in [annotation::CURRENT_CONFIG, annotation::DESIRED_CONFIG] {
             let config = says(key);
@@ -142,7 +142,7 @@ impl Newborn {
             let is_there = without.remove(path).is_some();
             ensure!(is_there || !is_done, "Done, and {path} is missing");
         }
-        let differences = files::differences("/etc", &without, &self.born);
+        let differences = files::differences("/etc", &without, &self.initial);
         ensure!(differences.is_empty(), "{}", differences.join("\n  "));
         Ok(etc)
     }

@@ -1,4 +1,4 @@
-//! Which points there are in an update, and at which of them somebody was killed.
+//! Which points there are in an update, and at which of them a life was killed.
 //!
 //! Lives are not alike: one that goes on where another was killed has less to do. A point is therefore not
 //! known by its number, but by what the program said last, how often it had said so, the call that comes
@@ -15,7 +15,7 @@ const EVICTS: &str = "evicting pod";
 /// So many digits or more of a name are another each time: attempts, digests.
 const RANDOM: usize = 8;
 
-/// One life's way from point to point.
+/// One life's points, in order.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     /// What it said last, and how often it had.
@@ -24,21 +24,21 @@ pub(super) struct Course {
     calls: BTreeMap<String, usize>,
 }
 
-/// All ways.
+/// All scenarios.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    ways: BTreeMap<&'static str, Way>,
+pub(super) struct Coverage {
+    scenarios: BTreeMap<&'static str, Scenario>,
 }
 
 #[derive(Debug, Default)]
-struct Way {
+struct Scenario {
     tried: BTreeSet<String>,
     kills: BTreeMap<String, usize>,
     updates: usize,
     /// Points of the last update, in order.
     last: Vec<String>,
     /// Kills in the last update.
-    cuts: usize,
+    last_kills: usize,
 }
 
 impl Course {
@@ -59,82 +59,92 @@ impl Course {
     }
 }
 
-impl Ledger {
-    /// Another update of this way begins.
-    pub(super) fn begin(&mut self, way: &'static str) {
-        let way = self.ways.entry(way).or_default();
-        way.updates += 1;
-        way.last.clear();
-        way.cuts = 0;
+impl Coverage {
+    /// Another update of this scenario begins.
+    pub(super) fn begin(&mut self, scenario: &'static str) {
+        let scenario = self.scenarios.entry(scenario).or_default();
+        scenario.updates += 1;
+        scenario.last.clear();
+        scenario.last_kills = 0;
     }
 
-    /// A life comes to this point; whether nobody was killed there yet.
-    pub(super) fn is_new(&mut self, way: &'static str, name: &str) -> bool {
-        let way = self.ways.entry(way).or_default();
-        way.last.push(name.to_owned());
-        !way.tried.contains(name)
+    /// A life comes to this point; whether no life was killed there yet.
+    pub(super) fn is_new(&mut self, scenario: &'static str, name: &str) -> bool {
+        let scenario = self.scenarios.entry(scenario).or_default();
+        scenario.last.push(name.to_owned());
+        !scenario.tried.contains(name)
     }
 
     /// A life ends there, before this call.
-    pub(super) fn killed(&mut self, way: &'static str, name: String, next: &Call) {
-        let way = self.ways.entry(way).or_default();
-        way.tried.insert(name);
-        way.cuts += 1;
+    pub(super) fn killed(&mut self, scenario: &'static str, name: String, next: &Call) {
+        let scenario = self.scenarios.entry(scenario).or_default();
+        scenario.tried.insert(name);
+        scenario.last_kills += 1;
         let network = if next.is_to_network() {
             " (network)"
         } else {
             ""
         };
-        *way.kills
+        *scenario
+            .kills
             .entry(format!("{}{network}", next.name))
             .or_default() += 1;
     }
 
-    /// Kills in the last update of a way, and in all.
-    pub(super) fn kills(&self, way: &str) -> (usize, usize) {
-        self.ways
-            .get(way)
-            .map_or((0, 0), |way| (way.cuts, way.kills.values().sum()))
+    /// Kills in the last update of a scenario, and in all.
+    pub(super) fn kills(&self, scenario: &str) -> (usize, usize) {
+        self.scenarios.get(scenario).map_or((0, 0), |scenario| {
+            (scenario.last_kills, scenario.kills.values().sum())
+        })
     }
 
-    /// Points of the last update of a way at which nobody was ever killed.
-    pub(super) fn missed(&self, way: &str) -> Vec<&str> {
-        let Some(way) = self.ways.get(way) else {
+    /// Points of the last update of a scenario at which no life was ever killed.
+    pub(super) fn missed(&self, scenario: &str) -> Vec<&str> {
+        let Some(scenario) = self.scenarios.get(scenario) else {
             return Vec::new();
         };
-        let missed = way.last.iter().filter(|name| !way.tried.contains(*name));
+        let missed = scenario
+            .last
+            .iter()
+            .filter(|name| !scenario.tried.contains(*name));
         missed.map(String::as_str).collect()
     }
 
-    /// How many points the last update of a way had.
-    pub(super) fn points(&self, way: &str) -> usize {
-        self.ways.get(way).map_or(0, |way| way.last.len())
+    /// How many points the last update of a scenario had.
+    pub(super) fn points(&self, scenario: &str) -> usize {
+        self.scenarios
+            .get(scenario)
+            .map_or(0, |scenario| scenario.last.len())
     }
 
     /// How many points of the last update are before something is sent over the network, and how many are
     /// between or after evictions.
-    pub(super) fn requests(&self, way: &str) -> (usize, usize) {
+    pub(super) fn requests(&self, scenario: &str) -> (usize, usize) {
         let count = |part: &str| {
-            let last = self.ways.get(way).into_iter().flat_map(|way| &way.last);
+            let last = self
+                .scenarios
+                .get(scenario)
+                .into_iter()
+                .flat_map(|scenario| &scenario.last);
             last.filter(|name| name.contains(part)).count()
         };
         (count(" tcp "), count(EVICTS))
     }
 
-    /// A line a way, and each point that was missed.
+    /// A line a scenario, and each point that was missed.
     pub(super) fn report(&self) -> String {
         let mut lines = Vec::new();
-        for (name, way) in &self.ways {
+        for (name, scenario) in &self.scenarios {
             let missed = self.missed(name);
-            let kills: usize = way.kills.values().sum();
-            let each: Vec<_> = (way.kills.iter())
+            let kills: usize = scenario.kills.values().sum();
+            let each: Vec<_> = (scenario.kills.iter())
                 .map(|(call, count)| format!("{call} {count}"))
                 .collect();
             lines.push(format!(
-                "{name:28} {:5} of {:6} points of an uncut update; {kills} kills in {} updates: {}",
-                way.last.len() - missed.len(),
-                way.last.len(),
-                way.updates,
+                "{name:28} {:5} of {:6} points of an update without a kill; {kills} kills in {} updates: {}",
+                scenario.last.len() - missed.len(),
+                scenario.last.len(),
+                scenario.updates,
                 each.join(", ")
             ));
             lines.extend(missed.iter().map(|point| format!("  not tried: {point}")));

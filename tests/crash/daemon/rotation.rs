@@ -34,10 +34,10 @@ const OWN: [&str; 6] = [
 /// Where the kubelet's kubeconfig is, in `/var`. What else is there is the kubelet's own.
 const KUBELET: &str = "lib/kubelet";
 
-/// Certificates on their way to a host.
+/// Certificates that the cluster rotates on a host.
 #[derive(Debug)]
 pub(super) struct Rotation {
-    /// Version of the ControllerConfig that tells them.
+    /// Version of the ControllerConfig that publishes them.
     version: String,
     before: Seen,
     /// What the host was after each kill.
@@ -53,7 +53,7 @@ struct Seen {
 }
 
 impl Rotation {
-    /// Has the cluster tell others than in the round before.
+    /// Has the cluster publish others than in the round before.
     pub(super) async fn begin(cluster: &Cluster, node: &str, round: usize) -> Result<Self> {
         let host = cluster.host(node)?;
         for directory in DIRECTORIES {
@@ -64,7 +64,7 @@ impl Rotation {
         let other = String::from_utf8(control_plane.another_authority()?)?;
         let none = json!({ "metadata": { "annotations": { (annotation::LAST_OBSERVED_SERVER_CA): "false" } } });
         cluster.objects().patch_node(node, &none).await?;
-        cluster.tell_authority(&format!("{other}{own}")).await?;
+        cluster.publish_authority(&format!("{other}{own}")).await?;
         let registry = if round.is_multiple_of(2) {
             "zero.test"
         } else {
@@ -72,7 +72,7 @@ impl Rotation {
         };
         let before = Seen::of(host)?;
         let version = cluster
-            .tell_certificates(&[&other, &other], &[(registry, &other)], true)
+            .publish_certificates(&[&other, &other], &[(registry, &other)], true)
             .await?;
         Ok(Self {
             version,
@@ -91,8 +91,8 @@ impl Rotation {
         })
     }
 
-    /// Looks at the host after a kill.
-    pub(super) fn look(&mut self, host: &Host, killed: &str) -> Result<()> {
+    /// Checks the host after a kill.
+    pub(super) fn check(&mut self, host: &Host, killed: &str) -> Result<()> {
         let now = Seen::of(host)?;
         let differences = files::differences("/etc", &now.others(), &self.before.others());
         ensure!(differences.is_empty(), "{}", differences.join("\n  "));
@@ -156,7 +156,7 @@ impl Seen {
         })
     }
 
-    /// What of `/etc` is nobody's to change.
+    /// What of `/etc` must not change.
     fn others(&self) -> Tree {
         let mut others = self.etc.clone();
         others.retain(|path, _| !OWN.contains(&path.as_str()) && !path.ends_with(TEMPORARY));

@@ -1,7 +1,7 @@
 //! What a host and its Node are between a kill and the next life.
 //!
-//! The host's helper may be at work still. What it has not said that it began must be whole, and whatever
-//! boots next always.
+//! The host's helper may still be working. What it has not reported as begun must be whole, and what boots
+//! next always.
 
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
@@ -18,7 +18,7 @@ use testbed::files::{self, Files, Tree};
 /// How long what is looked at may be in motion: a file is read while the helper takes it away.
 const STILL_WITHIN: Duration = Duration::from_secs(10);
 
-/// Time between two looks.
+/// Time between two polls.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What of a host an update changes, by its bytes.
@@ -30,9 +30,9 @@ pub(super) struct Bytes {
     homes: Tree,
 }
 
-/// All looks of one update.
+/// All snapshots of one update.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(super) struct Snapshots {
     reboots: bool,
     /// The configuration that it comes from.
     from: String,
@@ -48,38 +48,41 @@ pub(super) struct Looks {
     pub(super) repeats: Repeats,
 }
 
-/// How many looks found the host in motion, and were repeated.
+/// How many snapshots found the host in motion, and were repeated.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     repeated: usize,
-    looks: usize,
+    snapshots: usize,
 }
 
 impl Repeats {
     pub(super) fn count(&mut self, is_repeated: bool) {
-        self.looks += 1;
+        self.snapshots += 1;
         self.repeated += usize::from(is_repeated);
     }
 }
 
 impl fmt::Display for Repeats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { repeated, looks } = self;
+        let Self {
+            repeated,
+            snapshots,
+        } = self;
         write!(
             f,
-            "{repeated} of {looks} looks were repeated, as the helper was at work"
+            "{repeated} of {snapshots} snapshots were repeated, as the helper was working"
         )
     }
 }
 
-/// Looks until what is found is whole; that, and whether it was in motion at first.
+/// Takes snapshots until what is found is whole; that, and whether it was in motion at first.
 ///
-/// Nobody but the helper moves anything: what is torn and left alone stays torn.
-pub(super) fn until_whole<T>(mut look: impl FnMut() -> Result<T>) -> Result<(T, bool)> {
+/// Only the helper moves anything: what is torn and left alone stays torn.
+pub(super) fn until_whole<T>(mut take: impl FnMut() -> Result<T>) -> Result<(T, bool)> {
     let until = Instant::now() + STILL_WITHIN;
     let mut is_repeated = false;
     loop {
-        match look() {
+        match take() {
             Ok(found) => return Ok((found, is_repeated)),
             Err(_) if Instant::now() < until => {
                 is_repeated = true;
@@ -109,7 +112,7 @@ impl Bytes {
     }
 }
 
-impl Looks {
+impl Snapshots {
     /// Of a host at rest that is about to leave `from` for `to`.
     pub(super) fn begin(host: &Host, from: String, to: String, reboots: bool) -> Result<Self> {
         ensure!(
@@ -129,8 +132,8 @@ impl Looks {
         })
     }
 
-    /// Looks at the host after a kill. `node` was read after that, and before.
-    pub(super) fn look(&mut self, host: &Host, node: &Node, killed: &str) -> Result<()> {
+    /// Checks the host after a kill. `node` was read after that, and before.
+    pub(super) fn check(&mut self, host: &Host, node: &Node, killed: &str) -> Result<()> {
         self.claims(host, node)?;
         let ((), again) = until_whole(|| self.is_whole(host, killed))?;
         self.repeats.count(again);
@@ -166,7 +169,7 @@ impl Looks {
                 self.others.push((killed.to_owned(), now));
             }
         }
-        // A host on its way down is neither here nor there.
+        // A host going down runs neither.
         let runs_origin = booted(host).is_ok_and(|booted| booted == self.booted);
         if self.reboots && runs_origin {
             let etc = files::read(&host.etc_of_booted()?, Files::Whole, &[])?;
@@ -191,7 +194,7 @@ impl Looks {
         let kept = Kept::of(host)?;
         let runs = booted(host);
         if current == self.to {
-            // Told only when proved, which closes the journal.
+            // Reported only when verified, which closes the journal.
             ensure!(
                 !kept.is_open,
                 "{} is in force, and its attempt is open",
@@ -216,9 +219,9 @@ impl Looks {
                 self.to
             );
         } else if current != self.from {
-            bail!("{current} is in force, of which nobody has heard");
+            bail!("{current} is in force, which is neither origin nor target");
         } else if is_done {
-            ensure!(current != desired, "nobody asks for {}", self.to);
+            ensure!(current != desired, "{} is not asked for", self.to);
             ensure!(
                 !self.has_begun,
                 "Done in {} after the update began",

@@ -1,15 +1,15 @@
-//! On which ways a host is killed, at which of their points, and what may be found then.
+//! In which scenarios a host is killed, at which of their points, and the permitted states then.
 
 use testbed::single_host::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
+use crate::fixture::Change;
 use crate::points::Choice;
-use crate::stage::Change;
-use crate::way::{self, Before, End, IMAGE, NEW_IMAGE, Start, Way};
+use crate::scenario::{self, Before, End, IMAGE, NEW_IMAGE, Scenario, Start};
 
-/// A way, and what may be found after a kill on it.
+/// A scenario, and the permitted states after a kill in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Death {
-    pub(super) way: Way,
+    pub(super) scenario: Scenario,
     pub(super) tried: Choice,
     /// What the daemon does again when it is back.
     pub(super) again: &'static [&'static str],
@@ -21,7 +21,7 @@ pub(super) struct Death {
 
 pub(super) const DEATHS: &[Death] = &[
     Death {
-        way: Way {
+        scenario: Scenario {
             name: "fetch",
             start: Start::Unfetched,
             plan: None,
@@ -34,31 +34,31 @@ pub(super) const DEATHS: &[Death] = &[
         leaves_strays: false,
     },
     Death {
-        way: way::REHEARSE,
+        scenario: scenario::REHEARSE,
         tried: Choice::Sampled,
         again: &[],
         ends: &[End::Old],
         leaves_strays: true,
     },
     Death {
-        way: way::APPLY,
+        scenario: scenario::APPLY,
         tried: Choice::Sampled,
         again: &[],
         ends: &[End::Old, End::New],
         leaves_strays: false,
     },
     Death {
-        way: way::TAKE_BACK,
+        scenario: scenario::TAKE_BACK,
         tried: Choice::Sampled,
         again: &[],
         ends: &[End::Old, End::New],
         leaves_strays: false,
     },
     Death {
-        way: Way {
+        scenario: Scenario {
             name: "rehearse, small OS",
             plan: Some(Change::Small),
-            ..way::REHEARSE
+            ..scenario::REHEARSE
         },
         tried: Choice::Bulk,
         again: &[],
@@ -67,10 +67,10 @@ pub(super) const DEATHS: &[Death] = &[
         leaves_strays: true,
     },
     Death {
-        way: Way {
+        scenario: Scenario {
             name: "apply, small OS",
             plan: Some(Change::Small),
-            ..way::APPLY
+            ..scenario::APPLY
         },
         tried: Choice::Bulk,
         again: &[],
@@ -79,10 +79,10 @@ pub(super) const DEATHS: &[Death] = &[
         leaves_strays: false,
     },
     Death {
-        way: Way {
+        scenario: Scenario {
             name: "rollback before the reboot, small OS",
             plan: Some(Change::Small),
-            ..way::TAKE_BACK
+            ..scenario::TAKE_BACK
         },
         tried: Choice::Bulk,
         again: &[],
@@ -91,7 +91,7 @@ pub(super) const DEATHS: &[Death] = &[
         leaves_strays: false,
     },
     Death {
-        way: Way {
+        scenario: Scenario {
             name: "mcd pivot",
             start: Start::Old,
             plan: None,
@@ -104,56 +104,56 @@ pub(super) const DEATHS: &[Death] = &[
         leaves_strays: true,
     },
     Death {
-        way: way::FINISH,
+        scenario: scenario::FINISH,
         tried: Choice::Every,
         again: &[],
         ends: &[End::New],
         leaves_strays: false,
     },
     Death {
-        way: way::PROVE,
+        scenario: scenario::PROVE,
         tried: Choice::Every,
         again: &[],
         ends: &[End::New],
         leaves_strays: true,
     },
     Death {
-        way: way::GIVE_UP,
+        scenario: scenario::GIVE_UP,
         tried: Choice::Every,
         again: &[],
         ends: &[End::Old],
         leaves_strays: false,
     },
     Death {
-        way: way::UNDO,
+        scenario: scenario::UNDO,
         tried: Choice::Every,
         again: &[],
         ends: &[End::Old],
         leaves_strays: false,
     },
     Death {
-        way: way::GO_BACK,
+        scenario: scenario::GO_BACK,
         tried: Choice::Every,
         again: &[],
         ends: &[End::Old, End::New],
         leaves_strays: false,
     },
     Death {
-        way: way::LIVE,
+        scenario: scenario::LIVE,
         tried: Choice::Every,
         again: &[],
         ends: &[End::Old, End::Live],
         leaves_strays: false,
     },
     Death {
-        way: way::LIVE_BACK,
+        scenario: scenario::LIVE_BACK,
         tried: Choice::Every,
         again: &[],
         ends: &[End::Old],
         leaves_strays: false,
     },
     Death {
-        way: way::INSTALL,
+        scenario: scenario::INSTALL,
         tried: Choice::Every,
         again: &[MCD_OS_BROUGHT, "guard", "--install"],
         ends: &[End::Installed],

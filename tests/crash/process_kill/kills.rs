@@ -2,8 +2,8 @@
 
 use testbed::single_host::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT};
 
-use crate::stage::Change;
-use crate::way::{self, Before, End, IMAGE, PLAN, Start, Way};
+use crate::fixture::Change;
+use crate::scenario::{self, Before, End, IMAGE, PLAN, Scenario, Start};
 
 /// What comes after a kill.
 #[derive(Clone, Copy, Debug)]
@@ -31,16 +31,16 @@ pub(super) enum Between {
     Own,
 }
 
-/// A way, and what follows when it is cut.
+/// A scenario, and what follows when the program is killed in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
-    pub(super) way: Way,
+pub(super) struct Kill {
+    pub(super) scenario: Scenario,
     pub(super) between: Between,
     pub(super) next: &'static [Next],
     /// What the host may be then.
     pub(super) ends: &'static [End],
-    /// What brings the host back from the end to the start of the way, so that one host can take one after the other:
-    /// nothing where the end is the start. Where there is none, it is put back by its disks, and hosts go the way side by
+    /// What brings the host back from the end to the start of the scenario, so that one host can take one after the other:
+    /// nothing where the end is the start. Where there is none, it is put back by its disks, and hosts run the scenario side by
     /// side.
     pub(super) back: Option<&'static [Next]>,
 }
@@ -48,9 +48,9 @@ pub(super) struct Cut {
 const PROVE_AGAIN: &[&str] = &[MCD_OS, "guard", "--prove"];
 const PIVOT: &[&str] = &[MCD_BROUGHT, "pivot", IMAGE];
 
-pub(super) const CUTS: &[Cut] = &[
-    Cut {
-        way: Way {
+pub(super) const KILLS: &[Kill] = &[
+    Kill {
+        scenario: Scenario {
             name: "fetch",
             start: Start::Unfetched,
             plan: None,
@@ -65,50 +65,50 @@ pub(super) const CUTS: &[Cut] = &[
         ends: &[End::Old],
         back: None,
     },
-    Cut {
-        way: Way {
+    Kill {
+        scenario: Scenario {
             plan: Some(Change::Small),
-            ..way::REHEARSE
+            ..scenario::REHEARSE
         },
         between: Between::Untouched,
-        next: &[Next::Run(way::REHEARSE.verb, 0)],
+        next: &[Next::Run(scenario::REHEARSE.verb, 0)],
         ends: &[End::Old],
         back: Some(&[]),
     },
-    Cut {
-        way: Way {
+    Kill {
+        scenario: Scenario {
             name: "apply, and again",
             plan: Some(Change::Small),
-            ..way::APPLY
+            ..scenario::APPLY
         },
         between: Between::Untouched,
-        next: &[Next::Run(way::APPLY.verb, 4)],
+        next: &[Next::Run(scenario::APPLY.verb, 4)],
         ends: &[End::SwitchedSmall],
-        back: Some(&[Next::Run(way::TAKE_BACK.verb, 0)]),
+        back: Some(&[Next::Run(scenario::TAKE_BACK.verb, 0)]),
     },
-    Cut {
-        way: Way {
+    Kill {
+        scenario: Scenario {
             name: "apply, and back",
             plan: Some(Change::Small),
-            ..way::APPLY
+            ..scenario::APPLY
         },
         between: Between::Untouched,
-        next: &[Next::Run(way::TAKE_BACK.verb, 0)],
+        next: &[Next::Run(scenario::TAKE_BACK.verb, 0)],
         ends: &[End::Old],
         back: Some(&[]),
     },
-    Cut {
-        way: Way {
+    Kill {
+        scenario: Scenario {
             plan: Some(Change::Small),
-            ..way::TAKE_BACK
+            ..scenario::TAKE_BACK
         },
         between: Between::Untouched,
-        next: &[Next::Run(way::TAKE_BACK.verb, 0)],
+        next: &[Next::Run(scenario::TAKE_BACK.verb, 0)],
         ends: &[End::Old],
         back: Some(&[]),
     },
-    Cut {
-        way: Way {
+    Kill {
+        scenario: Scenario {
             name: "mcd pivot",
             start: Start::Old,
             plan: None,
@@ -116,79 +116,79 @@ pub(super) const CUTS: &[Cut] = &[
             verb: PIVOT,
         },
         between: Between::Untouched,
-        // Another pivot is another attempt, and the one under way is in its way.
-        next: &[Next::Run(way::TAKE_BACK.verb, 0), Next::Run(PIVOT, 4)],
+        // Another pivot is another attempt, and the one under way keeps it from starting.
+        next: &[Next::Run(scenario::TAKE_BACK.verb, 0), Next::Run(PIVOT, 4)],
         ends: &[End::PivotedSmall],
-        back: Some(&[Next::Run(way::TAKE_BACK.verb, 0)]),
+        back: Some(&[Next::Run(scenario::TAKE_BACK.verb, 0)]),
     },
-    Cut {
-        way: Way {
+    Kill {
+        scenario: Scenario {
             name: "live apply, and again",
-            ..way::LIVE
+            ..scenario::LIVE
         },
         between: Between::Open,
-        next: &[Next::Run(way::LIVE.verb, 0)],
+        next: &[Next::Run(scenario::LIVE.verb, 0)],
         ends: &[End::Live],
-        // A change to the old configuration is no way back: a password stays, and a unit that is no longer named gets what
+        // A change to the old configuration does not lead back: a password stays, and a unit that is no longer named gets what
         // the OS presets.
         back: None,
     },
-    Cut {
-        way: Way {
+    Kill {
+        scenario: Scenario {
             name: "live apply, and back",
-            ..way::LIVE
+            ..scenario::LIVE
         },
         between: Between::Open,
-        next: &[Next::Run(way::LIVE_BACK.verb, 0)],
+        next: &[Next::Run(scenario::LIVE_BACK.verb, 0)],
         // What was at its end already is not taken back. Its runs would have this to be swept now, and that then: other points
         // each time.
         ends: &[End::Old, End::Live],
         back: None,
     },
-    Cut {
-        way: way::LIVE_BACK,
+    Kill {
+        scenario: scenario::LIVE_BACK,
         between: Between::Open,
-        next: &[Next::Run(way::LIVE_BACK.verb, 0)],
+        next: &[Next::Run(scenario::LIVE_BACK.verb, 0)],
         ends: &[End::Old],
         back: Some(&[]),
     },
-    Cut {
-        way: way::FINISH,
+    Kill {
+        scenario: scenario::FINISH,
         between: Between::Whole,
         next: &[Next::Run(PROVE_AGAIN, 0)],
         ends: &[End::New],
         back: None,
     },
-    Cut {
-        way: way::PROVE,
+    Kill {
+        scenario: scenario::PROVE,
         between: Between::Whole,
         next: &[Next::Run(PROVE_AGAIN, 0)],
         ends: &[End::New],
         back: None,
     },
-    Cut {
-        way: way::GIVE_UP,
+    Kill {
+        scenario: scenario::GIVE_UP,
         between: Between::Whole,
-        next: &[Next::Reboots(way::GIVE_UP.verb)],
+        next: &[Next::Reboots(scenario::GIVE_UP.verb)],
         ends: &[End::Old],
         back: None,
     },
-    Cut {
-        way: way::UNDO,
+    Kill {
+        scenario: scenario::UNDO,
         between: Between::Whole,
         next: &[Next::Run(PROVE_AGAIN, 0)],
         ends: &[End::Old],
         back: None,
     },
-    Cut {
-        way: way::GO_BACK,
+    Kill {
+        scenario: scenario::GO_BACK,
         between: Between::Whole,
-        next: &[Next::Run(way::GO_BACK.verb, 4), Next::Reboot],
+        next: &[Next::Run(scenario::GO_BACK.verb, 4), Next::Reboot],
         ends: &[End::Old],
         back: None,
     },
-    Cut {
-        way: way::INSTALL,
+    Kill {
+        scenario: scenario::INSTALL,
         between: Between::Own,
         next: &[Next::Run(&[MCD_OS_BROUGHT, "guard", "--install"], 0)],
         ends: &[End::Installed],

@@ -1,29 +1,29 @@
-//! Which point the next run of a way is for.
+//! Which point the next run of a scenario is for.
 
-/// So often a way ends uncut at most before points that only some of its runs have are left.
-const UNCUT_MAX: usize = 16;
+/// After so many runs without a kill, the points that only some runs have are left untried.
+const ENDED_MAX: usize = 16;
 
-/// The points of a way, handed out to runs that may go side by side.
+/// The points of a scenario, handed out to runs that may be side by side.
 ///
-/// Runs of a way differ: a pull has a point or two more in one than in the next. So a run that ends before its
-/// point comes is no proof that there is none, and the point is handed out again where another run had it.
+/// The number of system calls in a pull varies. A run that ends before its point is repeated, up to 16 times, if another run
+/// reached that point.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct Schedule {
     stride: usize,
     /// The first point of a sample.
     first: usize,
     next: usize,
-    /// Points that a run did not come to.
+    /// Points that a run did not reach.
     missed: Vec<usize>,
     /// The most that a run had.
     most: usize,
-    uncut: usize,
+    ended: usize,
     /// How often a point was handed out again.
     again: usize,
     is_given_up: bool,
 }
 
-impl Turns {
+impl Schedule {
     /// Each `stride`th point; which of the first ones it begins with is `sample`'s to choose.
     pub(super) const fn new(stride: usize, sample: usize) -> Self {
         let first = sample % stride;
@@ -33,7 +33,7 @@ impl Turns {
             next: first,
             missed: Vec::new(),
             most: 0,
-            uncut: 0,
+            ended: 0,
             again: 0,
             is_given_up: false,
         }
@@ -45,11 +45,11 @@ impl Turns {
             return None;
         }
         let again = self.missed.iter().position(|point| *point < self.most);
-        if let Some(index) = again.filter(|_| self.uncut < UNCUT_MAX) {
+        if let Some(index) = again.filter(|_| self.ended < ENDED_MAX) {
             self.again += 1;
             return Some(self.missed.swap_remove(index));
         }
-        if self.uncut > 0 && self.next >= self.most {
+        if self.ended > 0 && self.next >= self.most {
             return None;
         }
         let point = self.next;
@@ -57,22 +57,22 @@ impl Turns {
         Some(point)
     }
 
-    /// A run was cut at its point, the last of so many.
-    pub(super) fn cut(&mut self, points: usize) {
+    /// A run was killed at its point, the last of so many.
+    pub(super) fn killed(&mut self, points: usize) {
         self.most = self.most.max(points);
     }
 
-    /// A run ended after so many points, before its own came. A way with fewer points than a sample begins with has
+    /// A run ended after so many points, before its own came. A scenario with fewer points than a sample begins with has
     /// one of them tried instead.
-    pub(super) fn uncut(&mut self, point: usize, points: usize) {
+    pub(super) fn ended(&mut self, point: usize, points: usize) {
         self.most = self.most.max(points);
-        self.uncut += 1;
+        self.ended += 1;
         let is_short = point == self.first && points > 0;
         self.missed
             .push(if is_short { point % points } else { point });
     }
 
-    /// How often a point was handed out again, and which ones that some run had were never come to.
+    /// How often a point was handed out again, and which ones that some run had were never reached.
     pub(super) fn gone(&self) -> (usize, Vec<usize>) {
         let mut left = self.missed.clone();
         left.retain(|point| *point < self.most);
@@ -89,19 +89,19 @@ impl Turns {
 mod tests {
     use super::*;
 
-    /// Goes a way alone that has so many points in each run; those at which it was cut.
+    /// Runs a scenario alone that has so many points in each run; those at which it was killed.
     fn go(stride: usize, sample: usize, points: usize) -> Vec<usize> {
-        let mut turns = Turns::new(stride, sample);
-        let mut cut = Vec::new();
-        while let Some(point) = turns.take() {
+        let mut schedule = Schedule::new(stride, sample);
+        let mut killed = Vec::new();
+        while let Some(point) = schedule.take() {
             if point < points {
-                turns.cut(point + 1);
-                cut.push(point);
+                schedule.killed(point + 1);
+                killed.push(point);
             } else {
-                turns.uncut(point, points);
+                schedule.ended(point, points);
             }
         }
-        cut
+        killed
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_shorter_than_where_a_sample_begins_has_a_point_tried() {
+    fn a_scenario_shorter_than_where_a_sample_begins_has_a_point_tried() {
         assert_eq!(go(20, 19, 1), [0]);
         assert_eq!(go(20, 19, 4), [3]);
         assert_eq!(go(20, 8, 5), [3]);
@@ -130,52 +130,52 @@ mod tests {
 
     #[test]
     fn a_point_that_another_run_had_is_tried_again() {
-        let mut turns = Turns::new(1, 0);
-        let both = [turns.take(), turns.take()];
+        let mut schedule = Schedule::new(1, 0);
+        let both = [schedule.take(), schedule.take()];
         assert_eq!(both, [Some(0), Some(1)], "side by side");
-        turns.uncut(0, 0);
-        assert_eq!(turns.take(), None, "no run had one");
-        turns.cut(2);
-        assert_eq!(turns.take(), Some(0));
-        turns.cut(1);
-        assert_eq!(turns.take(), None);
+        schedule.ended(0, 0);
+        assert_eq!(schedule.take(), None, "no run had one");
+        schedule.killed(2);
+        assert_eq!(schedule.take(), Some(0));
+        schedule.killed(1);
+        assert_eq!(schedule.take(), None);
     }
 
     #[test]
-    fn a_longer_run_that_nobody_cut_has_the_way_gone_on() {
-        let mut turns = Turns::new(1, 0);
-        let side_by_side: Vec<_> = (0..4).filter_map(|_| turns.take()).collect();
+    fn points_of_a_longer_run_are_tried_again() {
+        let mut schedule = Schedule::new(1, 0);
+        let side_by_side: Vec<_> = (0..4).filter_map(|_| schedule.take()).collect();
         assert_eq!(side_by_side, [0, 1, 2, 3]);
-        turns.cut(1);
-        turns.uncut(1, 1);
-        turns.uncut(2, 2);
-        turns.uncut(3, 3);
-        let mut again: Vec<_> = std::iter::from_fn(|| turns.take()).collect();
+        schedule.killed(1);
+        schedule.ended(1, 1);
+        schedule.ended(2, 2);
+        schedule.ended(3, 3);
+        let mut again: Vec<_> = std::iter::from_fn(|| schedule.take()).collect();
         again.sort_unstable();
         assert_eq!(again, [1, 2]);
     }
 
     #[test]
     fn a_point_that_never_comes_again_is_left() {
-        let mut turns = Turns::new(1, 0);
-        let _first = turns.take();
-        let _second = turns.take();
-        turns.cut(2);
-        turns.uncut(0, 0);
+        let mut schedule = Schedule::new(1, 0);
+        let _first = schedule.take();
+        let _second = schedule.take();
+        schedule.killed(2);
+        schedule.ended(0, 0);
         let mut again = 0;
-        while let Some(point) = turns.take() {
+        while let Some(point) = schedule.take() {
             assert_eq!(point, 0);
-            turns.uncut(point, 0);
+            schedule.ended(point, 0);
             again += 1;
         }
-        assert_eq!(again, UNCUT_MAX - 1);
-        assert_eq!(turns.gone(), (UNCUT_MAX - 1, vec![0]));
+        assert_eq!(again, ENDED_MAX - 1);
+        assert_eq!(schedule.gone(), (ENDED_MAX - 1, vec![0]));
     }
 
     #[test]
-    fn what_was_given_up_has_no_turns() {
-        let mut turns = Turns::new(1, 0);
-        turns.give_up();
-        assert_eq!(turns.take(), None);
+    fn a_scenario_that_was_given_up_has_no_points_left() {
+        let mut schedule = Schedule::new(1, 0);
+        schedule.give_up();
+        assert_eq!(schedule.take(), None);
     }
 }

@@ -67,7 +67,7 @@ impl Bad {
     }
 
     /// Whether a node is to say what is wrong, and not the pool: it got so far.
-    pub(super) fn is_told_by_node(&self, says: &[String]) -> bool {
+    pub(super) fn is_said_by_node(&self, says: &[String]) -> bool {
         match self {
             Self::Host(_) | Self::Target(_) => true,
             // Of a configuration, what its host finds wrong.

@@ -189,7 +189,7 @@ async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
     let before: Vec<(&str, _)> = stays.iter().copied().map(snapshot).collect::<Result<_>>()?;
     give(cluster, case).await?;
     let mut parts = case.says.clone();
-    let by_node = case.bad.is_told_by_node(&parts);
+    let by_node = case.bad.is_said_by_node(&parts);
     if by_node {
         parts.push(format!("node {NODE}: "));
     }
@@ -201,15 +201,15 @@ async fn try_case(cluster: &Cluster, number: u32, case: &Case) -> Result<()> {
         let expected = case.bad.state();
         ensure!(shown == expected.as_str(), "the node shows {shown}: {said}");
         let events = cluster.objects().events().await?;
-        let is_told = events.iter().any(|event| {
+        let is_said = events.iter().any(|event| {
             let message = event.message.as_deref().unwrap_or_default();
             event.reason.as_deref() == Some("FailedToReconcile")
                 && case.says.iter().all(|part| message.contains(part.as_str()))
         });
         let is_refused = expected == NodeState::Unreconcilable;
         ensure!(
-            is_told == is_refused,
-            "an event tells of a refusal: {is_told}"
+            is_said == is_refused,
+            "an event says that it is rejected: {is_said}"
         );
     }
     good_goes_on(cluster, number).await?;
@@ -362,7 +362,7 @@ async fn other_goes_on(cluster: &Cluster, case: &Case) -> Result<()> {
     } else {
         cluster.change(OTHERS, "edge", &ssh_key("other")).await?
     };
-    // The controller would put another target right: the pool is paused, and its nodes are told by hand.
+    // The controller would put another target right: the pool is paused, and its nodes are assigned theirs by hand.
     if let Bad::Target(_) = case.bad {
         objects.set_target(OTHER, &target).await?;
     }

@@ -9,18 +9,18 @@ use nix::sys::signal::Signal;
 use testbed::objects;
 use testbed::{DONE_WITHIN, SOON, until};
 
+use crate::env::{Env, GRACE, NODE, POOL};
 use crate::hold::Hold;
-use crate::scene::{GRACE, NODE, POOL, Scene};
 
-/// How the daemon's log begins the line that it looks again at a target that failed and stays.
-const LOOKS: &str = "started unit=\"slipway-guard-";
+/// How the daemon's log begins the line that it checks again a target that failed and stays.
+const CHECKS: &str = "started unit=\"slipway-guard-";
 
 /// How it says that it holds a target.
 const HOLDS: &str = "phase phase=\"Held\"";
 
-impl Scene {
-    /// A target that does not hold stays booted on a node of the control plane. The way back is without a drain where
-    /// the way there was: it would never end.
+impl Env {
+    /// A target that does not hold stays booted on a node of the control plane. The rollback skips the drain where
+    /// the update did: it would never end.
     pub(crate) async fn a_control_plane_of_one_node_waits_for_people(&self) -> Result<()> {
         let objects = self.cluster.objects();
         let since = Timestamp::now();
@@ -41,10 +41,10 @@ impl Scene {
         };
         self.node_is("Degraded by its kubelet", DONE_WITHIN, stays)
             .await?;
-        // It looks again by itself. That it does so for a second time shows what the first look led to: nothing.
-        let looks = self.lines(LOOKS)?;
-        until("two more looks at the target", DONE_WITHIN, async || {
-            let more = self.lines(LOOKS)? - looks;
+        // It checks again automatically. A second check shows that the first one changed nothing.
+        let checks = self.lines(CHECKS)?;
+        until("two more checks of the target", DONE_WITHIN, async || {
+            let more = self.lines(CHECKS)? - checks;
             Ok(if more >= 2 {
                 Ok(())
             } else {
@@ -71,13 +71,13 @@ impl Scene {
     }
 
     /// What is only switched to is taken back, and never booted.
-    pub(crate) async fn a_switch_is_taken_back_for_another_target(&self) -> Result<()> {
+    pub(crate) async fn a_switch_is_reverted_for_another_target(&self) -> Result<()> {
         let overlay = Overlay::version("switched-to");
         self.another_target_while(Hold::Applying, &overlay, 1).await
     }
 
-    /// What is being booted is proved first: from there, the way leads on.
-    pub(crate) async fn a_target_that_is_being_booted_is_proved_before_another(
+    /// What is being booted is verified first; the update to the other target starts from there.
+    pub(crate) async fn a_target_that_is_being_booted_is_verified_before_another(
         &self,
     ) -> Result<()> {
         let overlay = Overlay::version("booted-first");
@@ -85,14 +85,14 @@ impl Scene {
             .await
     }
 
-    /// What does not hold is rolled back first: from the origin, the way leads on.
-    pub(crate) async fn a_target_that_fails_is_left_before_another(&self) -> Result<()> {
+    /// What cannot be verified is rolled back first; the update to the other target starts from the origin.
+    pub(crate) async fn a_target_that_fails_is_rolled_back_before_another(&self) -> Result<()> {
         let overlay = Overlay::version("failing-first").failing_kubelet();
         self.another_target_while(Hold::Verifying, &overlay, 3)
             .await
     }
 
-    /// In a paused pool, tells the node another target by hand while it is held in a phase on its way to a first one.
+    /// In a paused pool, assigns the node another target by hand while it is held in a phase of an update to a first one.
     /// It ends in the other one, after so many boots.
     async fn another_target_while(&self, hold: Hold, first: &Overlay, boots: usize) -> Result<()> {
         self.pause(true).await?;
@@ -163,9 +163,9 @@ impl Scene {
         self.booted_since(boots, 2)?;
         let node = self.cluster.objects().node(NODE).await?;
         let desired = objects::annotation(&node, annotation::DESIRED_CONFIG);
-        ensure!(desired == target, "it was told {desired} meanwhile");
+        ensure!(desired == target, "it was assigned {desired} meanwhile");
 
-        // Another target is tried, and this one is not in its way.
+        // Another target is tried, and this one does not block it.
         let image = self.os("after-failing")?;
         let target = self.target_of(&image).await?;
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;

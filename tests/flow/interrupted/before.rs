@@ -11,9 +11,9 @@ use testbed::config::Config;
 use testbed::objects;
 use testbed::{DONE_WITHIN, SOON, until};
 
-use crate::scene::{BALLAST_BYTES, NODE, POOL, Scene};
+use crate::env::{BALLAST_BYTES, Env, NODE, POOL};
 
-impl Scene {
+impl Env {
     pub(crate) async fn a_reboot_while_fetching_changes_nothing(&self) -> Result<()> {
         let before = host::snapshot(self.host()?)?;
         let image = self
@@ -131,19 +131,20 @@ impl Scene {
         self.evicted_none(since)
     }
 
-    pub(crate) async fn a_paused_pool_lets_a_told_node_finish(&self) -> Result<()> {
-        let image = self.os("told")?;
-        let told = self.target_of(&image).await?;
-        let is_told = |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == told;
-        self.node_is("told", SOON, is_told).await?;
+    pub(crate) async fn a_paused_pool_lets_an_assigned_node_finish(&self) -> Result<()> {
+        let image = self.os("assigned")?;
+        let assigned = self.target_of(&image).await?;
+        let is_assigned =
+            |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == assigned;
+        self.node_is("assigned", SOON, is_assigned).await?;
         self.pause(true).await?;
         let later = self
             .ask(&Config::new().argument("slipway.test=later").spec())
             .await?;
-        self.cluster.all_done(POOL, &told, DONE_WITHIN).await?;
+        self.cluster.all_done(POOL, &assigned, DONE_WITHIN).await?;
         self.runs(&image)?;
 
-        // The controller has seen both, and tells nobody.
+        // The controller has read both, and assigns neither.
         until("the pool to wait", SOON, async || {
             let status = self
                 .cluster
@@ -164,7 +165,7 @@ impl Scene {
             })
         })
         .await?;
-        self.node_is("left alone", SOON, is_told).await
+        self.node_is("left alone", SOON, is_assigned).await
     }
 
     /// `desiredImage`, beside a configuration that stays.

@@ -38,15 +38,15 @@ pub(crate) const GRACE: Duration = Duration::from_secs(3);
 pub(crate) const BALLAST_BYTES: u64 = 30 << 20;
 const SLOW_KBIT: u32 = 4_000;
 
-/// A cluster of one node, and where that started.
-pub(crate) struct Scene {
+/// A cluster of one node, and the configuration that it started in.
+pub(crate) struct Env {
     pub(crate) cluster: Cluster,
-    /// The configuration that the node was born in.
+    /// The initial configuration of the node.
     pub(crate) origin: String,
     is_slow: Cell<bool>,
 }
 
-impl Scene {
+impl Env {
     pub(crate) async fn start(test: &str) -> Result<Self> {
         let testbed =
             Testbed::new(logs::folder("interrupted", test)).objects(&deployment("held", 1));
@@ -60,7 +60,7 @@ impl Scene {
         })
     }
 
-    /// Takes back all that an act may have set, and waits until the node is Done in what it was born in.
+    /// Reverts all that a scenario may have set, and waits until the node is Done in its initial configuration.
     pub(crate) async fn restore(&self) -> Result<()> {
         for hold in Hold::ALL {
             hold.let_go(self.host()?)?;
@@ -71,8 +71,8 @@ impl Scene {
         self.layered_in(None).await?;
         self.pause(false).await?;
         self.cluster.remove_config(CONFIG).await?;
-        // Only then is what it may be fetching not fetched to its end.
-        self.node_is("told where it was born", DONE_WITHIN, |node| {
+        // Only then does it stop a fetch.
+        self.node_is("assigned its origin", DONE_WITHIN, |node| {
             objects::annotation(node, annotation::DESIRED_CONFIG) == self.origin
         })
         .await?;
@@ -121,16 +121,16 @@ impl Scene {
         Ok(())
     }
 
-    /// Tells the node another target by hand, and waits until its daemon has seen it.
+    /// Assigns the node another target by hand, and waits until its daemon has read it.
     ///
     /// Outside of Held there is nothing to try again: the daemon takes `slipway.dev/retry` away. When it has, it has
     /// seen what came with it.
     pub(crate) async fn daemon_sees(&self, target: &str) -> Result<()> {
-        let told = json!({
+        let annotations = json!({
             (annotation::DESIRED_CONFIG): target,
             (annotation::RETRY): "is it seen?",
         });
-        self.cluster.objects().annotate(NODE, &told).await?;
+        self.cluster.objects().annotate(NODE, &annotations).await?;
         let is_taken_away = |node: &Node| objects::annotation(node, annotation::RETRY).is_empty();
         self.node_is("seen by its daemon", SOON, is_taken_away)
             .await
@@ -158,7 +158,7 @@ impl Scene {
         self.cluster.objects().pause(POOL, is_paused).await
     }
 
-    /// Asks for what the node was born in, and waits until it is Done in that.
+    /// Asks for the node's initial configuration, and waits until it is Done in that.
     pub(crate) async fn back_to_origin(&self) -> Result<()> {
         self.cluster.remove_config(CONFIG).await?;
         self.cluster.all_done(POOL, &self.origin, DONE_WITHIN).await
@@ -185,7 +185,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Reboots the host as somebody else would; it comes back as it was.
+    /// Reboots the host as another program would; it comes back as it was.
     pub(crate) async fn reboots_into_the_same(
         &self,
         before: &BTreeMap<String, String>,

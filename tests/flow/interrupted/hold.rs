@@ -1,4 +1,4 @@
-//! Holding a node in a phase that would pass by itself: what a test does meanwhile does not race it.
+//! Holding a node in a phase that would end on its own: what a test does meanwhile does not race it.
 
 use std::fs;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Lets a host go on, wherever it is; from outside, as it may be on its way down.
+    /// Lets a host go on, wherever it is; from outside, as it may be going down.
     pub(crate) fn let_go(self, host: &Host) -> Result<()> {
         let below_var = DIRECTORY.trim_start_matches("/var/");
         let file = host.var().join(below_var).join(self.phase());

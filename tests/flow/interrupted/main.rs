@@ -1,106 +1,123 @@
 //! What comes between: a plain reboot, another target, a target that does not hold.
 //!
 //! One node, one pod that a budget holds on to: while that is there, the node stays in Draining. A phase that would
-//! pass by itself is held while something is done in it.
+//! end on its own is held while something is done in it.
 //!
-//! - `acts`: acts one after the other, each from where the node was born
-//! - `scene`: the cluster, and what is asked of it
+//! - `scenarios`: scenarios one after the other, each from the node's initial configuration
+//! - `env`: the cluster, and what is asked of it
 //! - `hold`: a node that stays in a phase
-//! - `before`, `after`: the acts, before the switch and from it on
+//! - `before`, `after`: the scenarios, before the switch and from it on
 
-mod acts;
 mod after;
 mod before;
+mod env;
 mod hold;
-mod scene;
+mod scenarios;
 
 use anyhow::Result;
 use observer::laws::{Law, node};
 
-use acts::Acts;
-use scene::Scene;
+use env::Env;
+use scenarios::Scenarios;
 
-/// What today's daemon breaks when it is told another target between the switch and the end of the checks: it plans and
+/// What today's daemon breaks when it is assigned another target between the switch and the end of the checks: it plans and
 /// fetches that before the node is uncordoned. See "Not there yet" in `docs/architecture.md`.
 const FETCHES_WHILE_OUT: &[&Law] = &[&node::FETCH_BEFORE];
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
-async fn what_comes_before_the_switch_is_borne() -> Result<()> {
-    let mut acts = Acts::begin("before-the-switch").await?;
-    acts.play(
-        "reboot while fetching",
-        Scene::a_reboot_while_fetching_changes_nothing,
-    )
-    .await?;
-    acts.play(
-        "daemon killed while fetching",
-        Scene::a_daemon_killed_while_fetching_fetches_again,
-    )
-    .await?;
-    acts.play(
-        "another target while fetching",
-        Scene::only_the_newest_target_is_booted,
-    )
-    .await?;
-    acts.play(
-        "reboot while draining",
-        Scene::a_reboot_while_draining_changes_nothing,
-    )
-    .await?;
-    acts.play(
-        "back while draining",
-        Scene::back_to_current_while_draining_undoes,
-    )
-    .await?;
-    acts.play(
-        "live target while draining",
-        Scene::a_live_target_while_draining_uncordons,
-    )
-    .await?;
-    acts.play("one node", Scene::a_cluster_of_one_node_is_not_drained)
+async fn disturbances_before_the_switch_are_survived() -> Result<()> {
+    let mut scenarios = Scenarios::begin("before-the-switch").await?;
+    scenarios
+        .run(
+            "reboot while fetching",
+            Env::a_reboot_while_fetching_changes_nothing,
+        )
         .await?;
-    acts.play("paused pool", Scene::a_paused_pool_lets_a_told_node_finish)
+    scenarios
+        .run(
+            "daemon killed while fetching",
+            Env::a_daemon_killed_while_fetching_fetches_again,
+        )
         .await?;
-    acts.play(
-        "layered image",
-        Scene::a_layered_image_goes_before_the_configuration,
-    )
-    .await?;
-    acts.end()
+    scenarios
+        .run(
+            "another target while fetching",
+            Env::only_the_newest_target_is_booted,
+        )
+        .await?;
+    scenarios
+        .run(
+            "reboot while draining",
+            Env::a_reboot_while_draining_changes_nothing,
+        )
+        .await?;
+    scenarios
+        .run(
+            "back while draining",
+            Env::back_to_current_while_draining_undoes,
+        )
+        .await?;
+    scenarios
+        .run(
+            "live target while draining",
+            Env::a_live_target_while_draining_uncordons,
+        )
+        .await?;
+    scenarios
+        .run("one node", Env::a_cluster_of_one_node_is_not_drained)
+        .await?;
+    scenarios
+        .run(
+            "paused pool",
+            Env::a_paused_pool_lets_an_assigned_node_finish,
+        )
+        .await?;
+    scenarios
+        .run(
+            "layered image",
+            Env::a_layered_image_goes_before_the_configuration,
+        )
+        .await?;
+    scenarios.end()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
-async fn what_comes_from_the_switch_on_is_borne() -> Result<()> {
-    let mut acts = Acts::begin("from-the-switch-on").await?;
-    acts.play(
-        "one node of the control plane",
-        Scene::a_control_plane_of_one_node_waits_for_people,
-    )
-    .await?;
-    acts.play_breaking(
-        FETCHES_WHILE_OUT,
-        "another target while applying",
-        Scene::a_switch_is_taken_back_for_another_target,
-    )
-    .await?;
-    acts.play_breaking(
-        FETCHES_WHILE_OUT,
-        "another target while rebooting",
-        Scene::a_target_that_is_being_booted_is_proved_before_another,
-    )
-    .await?;
-    acts.play_breaking(
-        FETCHES_WHILE_OUT,
-        "another target while verifying",
-        Scene::a_target_that_fails_is_left_before_another,
-    )
-    .await?;
-    acts.play(
-        "failing target",
-        Scene::a_target_that_fails_is_held_until_another_comes,
-    )
-    .await?;
-    acts.end()
+async fn disturbances_from_the_switch_on_are_survived() -> Result<()> {
+    let mut scenarios = Scenarios::begin("from-the-switch-on").await?;
+    scenarios
+        .run(
+            "one node of the control plane",
+            Env::a_control_plane_of_one_node_waits_for_people,
+        )
+        .await?;
+    scenarios
+        .run_breaking(
+            FETCHES_WHILE_OUT,
+            "another target while applying",
+            Env::a_switch_is_reverted_for_another_target,
+        )
+        .await?;
+    scenarios
+        .run_breaking(
+            FETCHES_WHILE_OUT,
+            "another target while rebooting",
+            Env::a_target_that_is_being_booted_is_verified_before_another,
+        )
+        .await?;
+    scenarios
+        .run_breaking(
+            FETCHES_WHILE_OUT,
+            "another target while verifying",
+            Env::a_target_that_fails_is_rolled_back_before_another,
+        )
+        .await?;
+    scenarios
+        .run(
+            "failing target",
+            Env::a_target_that_fails_is_held_until_another_comes,
+        )
+        .await?;
+    scenarios.end()
 }

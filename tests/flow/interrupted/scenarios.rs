@@ -1,84 +1,85 @@
-//! Acts one after the other. One that fails keeps no other from its turn; each is judged by the laws that hold in any
+//! Scenarios one after the other. One that fails does not stop the others; each is judged by the laws that hold in any
 //! run.
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use observer::laws::{Breach, Law};
 
-use crate::scene::Scene;
+use crate::env::Env;
 
-/// The acts of one cluster, and how they went so far.
-pub(crate) struct Acts {
-    scene: Scene,
+/// The scenarios of one cluster, and how they went so far.
+pub(crate) struct Scenarios {
+    env: Env,
     failures: Vec<String>,
-    /// What acts so far have answered for.
+    /// What was found in scenarios so far.
     breaches: Vec<Breach>,
 }
 
-impl Acts {
+impl Scenarios {
     /// On a cluster of their own; `test` names its logs.
     pub(crate) async fn begin(test: &str) -> Result<Self> {
         Ok(Self {
-            scene: Scene::start(test).await?,
+            env: Env::start(test).await?,
             failures: Vec::new(),
             breaches: Vec::new(),
         })
     }
 
-    /// Plays an act, brings the node back to where it was born, and judges what was recorded meanwhile.
+    /// Runs a scenario, brings the node back to its initial configuration, and judges what was recorded meanwhile.
     ///
     /// # Errors
     ///
-    /// The node does not come back: no other act can be played. Says what failed so far.
-    pub(crate) async fn play(
+    /// The node does not come back: no other scenario can run. Says what failed so far.
+    pub(crate) async fn run(
         &mut self,
         name: &str,
-        act: impl AsyncFnOnce(&Scene) -> Result<()>,
+        scenario: impl AsyncFnOnce(&Env) -> Result<()>,
     ) -> Result<()> {
-        self.play_breaking(&[], name, act).await
+        self.run_breaking(&[], name, scenario).await
     }
 
-    /// Plays an act in which today's daemon breaks these laws. It fails as well once one is broken no longer.
+    /// Runs a scenario in which today's daemon breaks these laws. It fails as well once one is broken no longer.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::play`].
-    pub(crate) async fn play_breaking(
+    /// Those of [`Self::run`].
+    pub(crate) async fn run_breaking(
         &mut self,
         known: &[&Law],
         name: &str,
-        act: impl AsyncFnOnce(&Scene) -> Result<()>,
+        scenario: impl AsyncFnOnce(&Env) -> Result<()>,
     ) -> Result<()> {
         let since = Timestamp::now();
-        let played = act(&self.scene).await;
-        let is_played = played.is_ok();
-        if let Err(error) = played {
+        let ran = scenario(&self.env).await;
+        let is_complete = ran.is_ok();
+        if let Err(error) = ran {
             self.failures.push(format!("{name}: {error:#}"));
         }
-        let restored = self.scene.restore().await;
-        let judged = self.judge(name, since, known, is_played);
+        let restored = self.env.restore().await;
+        let judged = self.judge(name, since, known, is_complete);
         restored.and(judged).with_context(|| {
             let failed = self.failures.join("\n");
-            format!("{failed}\nno act can follow {name}")
+            format!("{failed}\nno scenario can follow {name}")
         })
     }
 
-    /// An act that was not played to its end need not have come to where it breaks what is known.
+    /// A scenario that failed before its end need not have reached the known breach.
     fn judge(
         &mut self,
         name: &str,
         since: Timestamp,
         known: &[&Law],
-        is_played: bool,
+        is_complete: bool,
     ) -> Result<()> {
-        let mut breaches = self.scene.cluster.record()?.judge(since);
+        let mut breaches = self.env.cluster.record()?.judge(since);
         breaches.retain(|breach| !self.breaches.contains(breach));
         let unknown = breaches
             .iter()
             .filter(|breach| !known.contains(&breach.law));
         self.failures
             .extend(unknown.map(|breach| format!("{name}: {breach}")));
-        let is_kept = |law: &&&Law| is_played && breaches.iter().all(|breach| breach.law != **law);
+        let is_kept =
+            |law: &&&Law| is_complete && breaches.iter().all(|breach| breach.law != **law);
         self.failures
             .extend(known.iter().filter(is_kept).map(|law| {
                 let sentence = law.sentence;

@@ -28,8 +28,8 @@ const TEXT: &str = "interfaces: []\n";
 /// How long a roll may take, a reboot included.
 const ROLL_WITHIN: Duration = Duration::from_mins(3);
 
-/// Time between two looks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Time between two polls.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 
 /// What the node is asked to become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,22 +53,22 @@ pub(crate) async fn run(programs: &Programs, name: &str, change: &Change) -> Res
     let cluster = testbed.objects(OBJECTS).node(node).start().await?;
     let pods = [("web", PODS), ("agent", 1)];
     cluster.objects().pods_ready(&pods).await?;
-    let mut scene = Scene {
+    let mut env = Env {
         content: booted(&cluster)?,
         change: *change,
         cluster,
     };
-    let spec = scene.prepare().await?;
+    let spec = env.prepare().await?;
     let start = Timestamp::now();
-    let config = scene.cluster.change("50-change", POOL, &spec).await?;
+    let config = env.cluster.change("50-change", POOL, &spec).await?;
     let deadline = tokio::time::Instant::now() + ROLL_WITHIN;
     loop {
-        let node = scene.cluster.objects().node(NODE).await?;
+        let node = env.cluster.objects().node(NODE).await?;
         let is_over = objects::is_done_in(&node, &config)
             && objects::annotation(&node, "slipway.dev/phase") == "Idle";
-        let rollout = scene.rollout(&config, start, is_over)?;
+        let rollout = env.rollout(&config, start, is_over)?;
         // The logs of a record are read one after another: only what a second one shows, too, is a breach.
-        if is_over || is_broken(&rollout) && is_broken(&scene.rollout(&config, start, false)?) {
+        if is_over || is_broken(&rollout) && is_broken(&env.rollout(&config, start, false)?) {
             return Ok(rollout);
         }
         if tokio::time::Instant::now() >= deadline {
@@ -78,7 +78,7 @@ pub(crate) async fn run(programs: &Programs, name: &str, change: &Change) -> Res
                 objects::says(&node)
             );
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
@@ -86,14 +86,14 @@ fn is_broken(rollout: &Rollout) -> bool {
     !rollout.judge().breaches.is_empty()
 }
 
-struct Scene {
+struct Env {
     cluster: Cluster,
     change: Change,
     /// Content of the OS that the node is to run.
     content: String,
 }
 
-impl Scene {
+impl Env {
     /// Makes what the change is asked for beside; the change.
     async fn prepare(&mut self) -> Result<Value> {
         let config = Config::new();
@@ -138,7 +138,7 @@ impl Scene {
         self.cluster.apply(&node.to_string()).await
     }
 
-    /// What is recorded so far; at its end with a look at the host.
+    /// What is recorded so far; at its end with what the host is.
     fn rollout(&self, config: &str, start: Timestamp, is_over: bool) -> Result<Rollout> {
         let doubt = if is_over { self.doubt()? } else { None };
         let roll = Roll {

@@ -1,9 +1,9 @@
 //! The live mutants: each law is broken by a program with one fault.
 //!
 //! - `scratch`: a copy of the workspace, in which a fault is built
-//! - `scene`: a cluster of one node, which is rolled until a law is broken
+//! - `env`: a cluster of one node, which is rolled until a law is broken
 
-mod scene;
+mod env;
 mod scratch;
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use observer::rollout::Rollout;
 use testbed::Programs;
 use tokio::runtime::Runtime;
 
-use self::scene::Change;
+use self::env::Change;
 use self::scratch::Scratch;
 
 /// A fault, as a patch of the workspace below `tests/mutants`, and the change that brings it out.
@@ -165,7 +165,7 @@ fn every_mutant_is_found() -> Result<()> {
 /// Runs a mutant until it breaks a law, or to its end. It has to have broken its own laws, and no other.
 async fn judge(mutant: &Mutant, programs: &Programs) -> Result<String> {
     let name = mutant.name();
-    let rollout = scene::run(programs, name, &mutant.change).await?;
+    let rollout = env::run(programs, name, &mutant.change).await?;
     keep(&rollout, name)?;
     let breaches = rollout.judge().breaches;
     let broken: BTreeSet<_> = breaches.iter().map(|breach| breach.law.name).collect();

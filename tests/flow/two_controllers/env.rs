@@ -28,7 +28,7 @@ pub(crate) const BUDGET: usize = 2;
 const UPDATE: Duration = Duration::from_millis(200);
 
 /// How often a node is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(30);
+const POLL_EVERY: Duration = Duration::from_millis(30);
 
 /// How long a rollout of all nodes may take; and with a leader's lease to run out.
 pub(crate) const WITHIN: Duration = DONE_WITHIN;
@@ -40,12 +40,12 @@ const WORKS: &str = "this replica works";
 const DECIDED: &str = "nodes to tell";
 
 /// A control plane with a pool of nodes.
-pub(crate) struct Scene {
+pub(crate) struct Env {
     pub(crate) cluster: Cluster,
 }
 
-impl Scene {
-    /// Starts both replicas with these arguments; the scene, and the configuration that the nodes were born in.
+impl Env {
+    /// Starts both replicas with these arguments; the initial configuration of the nodes, too.
     pub(crate) async fn start(
         name: &str,
         definitions: &Path,
@@ -61,9 +61,9 @@ impl Scene {
         let quiet = Config::new().argument("quiet").spec();
         cluster.configure("00-worker", POOL, &quiet).await?;
         cluster.run(CONTROLLER, arguments).await?;
-        let scene = Self { cluster };
-        let first = scene.born().await?;
-        Ok((scene, first))
+        let env = Self { cluster };
+        let first = env.initial().await?;
+        Ok((env, first))
     }
 
     pub(crate) fn objects(&self) -> &Objects {
@@ -99,8 +99,8 @@ impl Scene {
         self.cluster.configure(name, POOL, &spec).await
     }
 
-    /// Gives the nodes the pool's first configuration, as if they were born in it. That configuration.
-    async fn born(&self) -> Result<String> {
+    /// Gives the nodes the pool's first configuration, as an installer does. That configuration.
+    async fn initial(&self) -> Result<String> {
         let first = self.cluster.next_target(POOL, "").await?;
         let annotations = json!({
             annotation::CURRENT_CONFIG: first,
@@ -121,13 +121,13 @@ impl Scene {
         Ok(target)
     }
 
-    /// Updates nodes until the pool has another target, and one of them has it. That target.
+    /// Updates nodes until the pool has another target, and one of them is assigned it. That target.
     pub(crate) async fn retargeted(&self, before: &str) -> Result<String> {
         self.updated("another target", async |nodes| {
             let target = self.objects().target(POOL).await?;
-            let is_told =
+            let is_assigned =
                 |node: &Node| objects::annotation(node, annotation::DESIRED_CONFIG) == target;
-            let is_new = target != before && nodes.values().any(is_told);
+            let is_new = target != before && nodes.values().any(is_assigned);
             Ok(is_new.then_some(target).ok_or_else(|| before.to_owned()))
         })
         .await
@@ -159,12 +159,12 @@ impl Scene {
         let mut daemons = Daemons::default();
         let deadline = Instant::now() + WITHIN;
         loop {
-            let last = match found(&daemons.look(self).await?).await? {
+            let last = match found(&daemons.update(self).await?).await? {
                 Ok(found) => return Ok(found),
                 Err(last) => last,
             };
             ensure!(Instant::now() < deadline, "waited for {what}: {last}");
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     }
 }
@@ -192,9 +192,9 @@ struct Daemons {
 }
 
 impl Daemons {
-    /// Looks at all nodes once and writes what is due.
-    async fn look(&mut self, scene: &Scene) -> Result<BTreeMap<String, Node>> {
-        let nodes = scene.objects().nodes().await?;
+    /// Reads all nodes once and writes what is due.
+    async fn update(&mut self, env: &Env) -> Result<BTreeMap<String, Node>> {
+        let nodes = env.objects().nodes().await?;
         for (name, node) in &nodes {
             let of = |key| objects::annotation(node, key);
             let desired = of(annotation::DESIRED_CONFIG);
@@ -213,7 +213,7 @@ impl Daemons {
                 Some(_) => continue,
             };
             let patch = json!({ "metadata": { "annotations": written } });
-            scene.objects().patch_node(name, &patch).await?;
+            env.objects().patch_node(name, &patch).await?;
         }
         Ok(nodes)
     }

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use api::annotation;
 use lab::audit::{self, Event, nodes};
 
-use crate::scene::{ACCOUNT, BUDGET};
+use crate::env::{ACCOUNT, BUDGET};
 
 /// Whether the laws held, by what was asked of the API server.
 pub(crate) fn judge(events: &[Event], targets: &[String]) -> Result<()> {
@@ -63,15 +63,19 @@ pub(crate) fn judge(events: &[Event], targets: &[String]) -> Result<()> {
     );
     for (node, history) in &histories {
         for (before, after) in history.iter().zip(history.iter().skip(1)) {
-            let told = |state: &nodes::NodeState| {
+            let assigned = |state: &nodes::NodeState| {
                 state.annotations.get(annotation::DESIRED_CONFIG).cloned()
             };
-            if told(before).is_some() && told(before) != told(after) {
-                let target = told(after).unwrap_or_default();
-                ensure!(after.user == account, "{} told {node} {target}", after.user);
+            if assigned(before).is_some() && assigned(before) != assigned(after) {
+                let target = assigned(after).unwrap_or_default();
+                ensure!(
+                    after.user == account,
+                    "{} assigned {node} {target}",
+                    after.user
+                );
                 ensure!(
                     targets.contains(&target),
-                    "{node} was told {target}, which no pool asked for"
+                    "{node} was assigned {target}, which no pool asked for"
                 );
             }
         }

@@ -1,10 +1,10 @@
 //! Two controllers on a real control plane: one leads, and where for once both decide, the budget holds nevertheless.
 //!
-//! The nodes are objects without hosts. What their daemons would write is written here, so that many rounds take seconds; who told whom, and
+//! The nodes are objects without hosts. What their daemons would write is written here, so that many rounds take seconds; which controller assigned which node, and
 //! how many were out at once, is read from the API server's audit log.
 
+mod env;
 mod judge;
-mod scene;
 mod strict;
 
 use std::path::Path;
@@ -15,8 +15,8 @@ use k8s_openapi::api::core::v1::Node;
 use lab::control_plane::definitions;
 use testbed::{objects, until};
 
+use self::env::{Env, WITHIN};
 use self::judge::judge;
-use self::scene::{Scene, WITHIN};
 
 /// Our own definitions, which elsewhere are only compared with upstream's.
 const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds");
@@ -31,42 +31,42 @@ const SHORT_LEASE: [&str; 3] = [
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control plane"]
 async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> {
-    let scene = Scene::start("killed-leader", Path::new(DEFINITIONS), &SHORT_LEASE);
-    let (mut scene, first) = scene.await?;
-    scene.configure("50-change", "a=1").await?;
+    let env = Env::start("killed-leader", Path::new(DEFINITIONS), &SHORT_LEASE);
+    let (mut env, first) = env.await?;
+    env.configure("50-change", "a=1").await?;
     let leader = until("a leader", WITHIN, async || {
-        Ok(scene
+        Ok(env
             .working()?
             .pop()
-            .context("nobody leads")
+            .context("none leads")
             .map_err(|error| error.to_string()))
     })
     .await?;
-    until("the first node is told", WITHIN, async || {
-        let nodes = scene.objects().nodes().await?;
-        let is_told = |node: &Node| {
+    until("the first assignment", WITHIN, async || {
+        let nodes = env.objects().nodes().await?;
+        let is_assigned = |node: &Node| {
             let desired = objects::annotation(node, annotation::DESIRED_CONFIG);
             !desired.is_empty() && desired != first
         };
-        Ok(if nodes.values().any(is_told) {
+        Ok(if nodes.values().any(is_assigned) {
             Ok(())
         } else {
-            Err("nobody is".to_owned())
+            Err("there is none".to_owned())
         })
     })
     .await?;
-    ensure!(scene.working()? == [leader], "more than one leads");
-    let replicas = scene.cluster.replicas();
+    ensure!(env.working()? == [leader], "more than one leads");
+    let replicas = env.cluster.replicas();
     replicas
         .remove(leader)
         .context("the leader is none of ours")?;
-    let target = scene.rolled(&first).await?;
+    let target = env.rolled(&first).await?;
     ensure!(
-        scene.working()?.len() == 2,
+        env.working()?.len() == 2,
         "the other replica did not take over"
     );
-    scene.cluster.replicas().clear();
-    judge(&scene.cluster.events()?, &[first, target])
+    env.cluster.replicas().clear();
+    judge(&env.cluster.events()?, &[first, target])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,25 +74,25 @@ async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> 
 async fn two_that_decide_at_once_keep_the_budget() -> Result<()> {
     let arguments = ["--leader-elect=false", "--v=4"];
     let definitions = definitions()?;
-    let scene = Scene::start("both-decide", &definitions, &arguments);
-    let (mut scene, mut known) = scene.await?;
+    let env = Env::start("both-decide", &definitions, &arguments);
+    let (mut env, mut known) = env.await?;
     let mut targets = vec![known.clone()];
-    // Each change comes while nodes are on their way to the one before. Who decides is whoever looks
-    // first, so there are as many as it takes for both to have done so.
+    // Each change comes while nodes are updating to the one before. The replica that reads first decides,
+    // so there are as many changes as it takes for both to have decided.
     for change in 0..CHANGES_MAX {
-        scene.configure("50-change", &format!("a={change}")).await?;
-        known = scene.retargeted(&known).await?;
+        env.configure("50-change", &format!("a={change}")).await?;
+        known = env.retargeted(&known).await?;
         targets.push(known.clone());
-        if change >= CHANGES_MIN && scene.idle()?.is_empty() {
+        if change >= CHANGES_MIN && env.idle()?.is_empty() {
             break;
         }
     }
-    scene.all_done(&known).await?;
-    let idle = scene.idle()?;
+    env.all_done(&known).await?;
+    let idle = env.idle()?;
     ensure!(idle.is_empty(), "{idle:?} never decided anything");
-    scene.cluster.replicas().clear();
-    let events = scene.cluster.events()?;
-    strict::accepts_all(scene.objects().client(), &events).await?;
+    env.cluster.replicas().clear();
+    let events = env.cluster.events()?;
+    strict::accepts_all(env.objects().client(), &events).await?;
     judge(&events, &targets)
 }
 

@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams, PostParams, Request};
 use lab::audit::{Event, ObjectRef, Verb};
 use serde_json::{Value, json};
 
-use crate::scene::ACCOUNT;
+use crate::env::ACCOUNT;
 
 const GROUP: &str = "machineconfiguration.openshift.io";
 

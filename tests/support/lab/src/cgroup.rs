@@ -82,7 +82,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Kills what is in it and removes it. What somebody is just putting there is killed, too.
+    /// Kills what is in it and removes it. What is just being put there is killed, too.
     pub(crate) fn clear(&self) -> Result<()> {
         let deadline = Instant::now() + GONE_WITHIN;
         loop {

@@ -48,8 +48,8 @@ use crate::{PATIENCE, ports};
 /// How long the control plane may take to come up. It takes 3 s on an idle machine of two cores.
 const UP_WITHIN: Duration = PATIENCE;
 
-/// Time between two looks at whether it is up.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time between two polls at whether it is up.
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// How long a token of a service account is good for.
 const TOKEN_SECS: i64 = 24 * 60 * 60;
@@ -60,7 +60,7 @@ pub enum Parts {
     /// All: pods are made, scheduled and deleted.
     #[default]
     All,
-    /// etcd and the API server. Objects are kept, and nobody acts on them.
+    /// etcd and the API server. Objects are kept, and no controller acts on them.
     Api,
 }
 
@@ -133,7 +133,7 @@ impl ControlPlane {
     /// The build fails, or a program ends or is not ready in time; with the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
         if let Some(notice) = not_used(std::env::var_os("KUBECONFIG").as_deref()) {
-            // Where standard error is closed nobody is looking.
+            // Where standard error is closed, nothing reads it.
             drop(writeln!(std::io::stderr(), "{notice}"));
         }
         let programs = Programs::find()?;
@@ -386,10 +386,10 @@ impl ControlPlane {
                             if Instant::now() >= deadline {
                                 return Err(error.map_or_else(
                                     || anyhow::anyhow!("it answers, and says that it is not"),
-                                    |error| error.context("the last look failed"),
+                                    |error| error.context("the last poll failed"),
                                 ));
                             }
-                            tokio::time::sleep(LOOK_EVERY).await;
+                            tokio::time::sleep(POLL_EVERY).await;
                         }
                     })
             });

@@ -38,7 +38,7 @@ pub use self::install::{STATEROOT, pull_into};
 pub use self::pod::{Pod, PodSpec, Propagation};
 use self::power::Power;
 pub use self::power::{Boot, End};
-pub use self::snapshot::{Shelf, Snapshot};
+pub use self::snapshot::{DiskCache, Snapshot};
 pub use self::spec::HostSpec;
 use self::spec::WhenDown;
 use crate::PATIENCE;
@@ -99,8 +99,8 @@ impl Host {
     pub fn create(lab: &Lab, spec: HostSpec) -> Result<Self> {
         let dir = lab.dir().join(&spec.name);
         fs::create_dir(&dir).with_context(|| format!("cannot make the host {}", spec.name))?;
-        let images = match &spec.shelf {
-            Some(shelf) => shelf.dir().join(&spec.name),
+        let images = match &spec.disk_cache {
+            Some(disk_cache) => disk_cache.dir().join(&spec.name),
             None => dir.join("disks"),
         };
         fs::create_dir(&images)?;
@@ -258,7 +258,7 @@ impl Host {
             "b",
             "false",
         ])?;
-        // The answer may be lost on the way down, with the bus or with who waits for it; then the boot tells.
+        // The answer may be lost while the host goes down, with the bus or the program that waits for it; then the boot shows it.
         let was_killed = matches!(output.code, None | Some(137 | 143));
         let lost = ["Connection reset", "disconnected from message bus"];
         let was_lost = lost.iter().any(|why| output.stderr.contains(why));
@@ -433,7 +433,7 @@ impl Drop for Machine {
 /// The arguments by which a program is run among the processes whose first is `leader`.
 ///
 /// nsenter does not fork, a shell does: where nsenter's child is stopped it stops itself, and
-/// systemd stops all processes on its way down. It would wait for ever for one that nobody reaps.
+/// systemd stops all processes on its way down. It would wait for ever for one that is not reaped.
 fn entering(leader: Pid) -> Vec<String> {
     let leader = leader.to_string();
     let nsenter = ["nsenter", "--all", "--no-fork", "--target", &leader, "--"];

@@ -1,4 +1,4 @@
-//! Container images of commits: in both forms that a node may be told to run, and as plain as can be.
+//! Container images of commits: in both forms that a node can run, and as plain as can be.
 //!
 //! Each is an OCI layout in the cache, for [`crate::registry::Registry::push`].
 //!

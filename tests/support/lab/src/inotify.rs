@@ -32,7 +32,7 @@ fn raise_in(limits: &Path, mut notices: impl std::io::Write) -> Result<()> {
         if limit < needed {
             fs::write(&path, needed.to_string())
                 .with_context(|| format!("cannot raise fs.inotify.{name} from {limit}"))?;
-            // Where standard error is closed nobody is looking.
+            // Where standard error is closed, nothing reads it.
             drop(writeln!(
                 notices,
                 "raised fs.inotify.{name} from {limit} to {needed}"

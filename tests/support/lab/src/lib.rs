@@ -5,7 +5,7 @@
 //! root but the reading of logs.
 //!
 //! - `tree`: the operating system, built once, and commits made from it
-//! - `image`, `registry`: those commits as container images, and who fetched them when
+//! - `image`, `registry`: those commits as container images, and which host fetched them when
 //! - `place`: where one run's things live, and how they go with it; `network`, `disk`, `cgroup` are
 //!   what it is made of; `inotify`, `ports`: what it shares with others on the machine
 //! - `host`: a systemd on a deployment, in namespaces; programs on it as a DaemonSet's container

@@ -120,7 +120,7 @@ impl Lab {
 impl Drop for Place {
     fn drop(&mut self) {
         // If something cannot be removed, the next lab's sweep tries again. Emptying takes long, and
-        // needs no turn: as long as `alive` is there and locked, nobody sweeps.
+        // needs no turn: as long as `alive` is there and locked, nothing sweeps.
         let emptied = empty(&self.dir, &self.cgroup);
         drop(emptied.and_then(|()| {
             let _turn = turn()?;

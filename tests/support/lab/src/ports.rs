@@ -1,4 +1,4 @@
-//! Ports for servers that are told theirs before they listen.
+//! Ports for servers that need to know theirs before they listen.
 //!
 //! They are from below the kernel's ephemeral range (from 32768), so that no outgoing connection takes
 //! one in between. Each process has blocks of its own, claimed by listening on a block's first port for
@@ -19,7 +19,7 @@ const BLOCK: u16 = 32;
 /// The blocks of this process.
 static MINE: Mutex<Blocks> = Mutex::new(Blocks::new());
 
-/// So many ports of this machine on which nobody listens. Each is handed out once in a process's life.
+/// So many ports of this machine on which nothing listens. Each is handed out once in a process's life.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ impl Blocks {
         }
     }
 
-    /// Takes the first block that nobody has.
+    /// Takes the first block that is free.
     fn claim(&mut self) -> Result<()> {
         let mut firsts = BLOCKS.step_by(usize::from(BLOCK));
         let claimed = firsts.find_map(|first| Some((first, listen(first).ok()?)));

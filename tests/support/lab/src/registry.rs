@@ -1,6 +1,6 @@
 //! A registry for one lab: Debian's `docker-registry`, which logs every request it answers.
 //!
-//! - `log`: what was asked of it, by whom, when
+//! - `log`: requests, with client and time
 
 mod log;
 
@@ -22,7 +22,7 @@ use crate::program::{command, run};
 /// Port of the one that lets everybody in. The bridge's address is the lab's own, so that no two meet.
 const PORT: u16 = 5000;
 
-/// Port of the one that lets nobody in.
+/// Port of the one that lets no client in.
 const CLOSED_PORT: u16 = 5001;
 
 /// How long it may take to answer. It takes 0.1 s.
@@ -67,7 +67,7 @@ impl Registry {
         self.address.to_string()
     }
 
-    /// `address:port` of the same content behind a door that nobody is let through.
+    /// `address:port` of the same content, which refuses every client.
     pub fn closed_location(&self) -> String {
         SocketAddrV4::new(*self.address.ip(), CLOSED_PORT).to_string()
     }
@@ -99,7 +99,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Puts an image under `name`, such as `os:v2`; how a node is told of it, by digest.
+    /// Puts an image under `name`, such as `os:v2`; its pull spec, by digest.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ fn record(
         bail!("{REQUIRE}=1, and this would be skipped: {what}");
     }
     let line = format!("skipped: {what}\n");
-    // Where standard error is closed nobody is looking.
+    // Where standard error is closed, nothing reads it.
     drop(notices.write_all(line.as_bytes()));
     if let Some(list) = list {
         // One write, so that lines of several processes do not mix.

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// Time between two looks over the network.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Time between two polls over the network.
+const POLL_EVERY: Duration = Duration::from_millis(200);
 
-/// Looks until `found` is something, and returns that.
+/// Polls until `found` is something, and returns that.
 ///
 /// # Errors
 ///
@@ -22,11 +22,11 @@ pub async fn until<T>(
         if let Some(found) = judge(what, within, deadline, found().await?)? {
             return Ok(found);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
-/// The same on a thread, with `pause` between two looks.
+/// The same on a thread, with `pause` between two polls.
 ///
 /// # Errors
 ///
@@ -63,9 +63,9 @@ fn judge<T>(
 
 /// Lets time pass, unless it is over with before.
 pub(crate) fn pause(time: Duration, is_over: impl Fn() -> bool) {
-    const LOOK_EVERY: Duration = Duration::from_millis(10);
+    const POLL_EVERY: Duration = Duration::from_millis(10);
     let until = Instant::now() + time;
     while !is_over() && Instant::now() < until {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_EVERY);
     }
 }

@@ -16,7 +16,7 @@ use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostP
 use kube::{Api, Client, ResourceExt};
 use lab::audit::{self, nodes, pods, requests};
 use lab::control_plane::{ControlPlane, LocalKubelet, Options, Parts, definitions};
-use lab::{PATIENCE, manifest};
+use lab::{PATIENCE, manifest, wait};
 use serde_json::{Value, json};
 
 async fn start(parts: Parts, nodes: &[&str]) -> Result<ControlPlane> {
@@ -33,16 +33,10 @@ async fn start(parts: Parts, nodes: &[&str]) -> Result<ControlPlane> {
     Ok(control_plane)
 }
 
-/// Looks until there is an answer.
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look().await? {
-            return Ok(found);
-        }
-        ensure!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+/// Polls until there is an answer.
+async fn until<T>(what: &str, mut found: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let found = async || Ok(found().await?.ok_or_else(|| "nothing yet".to_owned()));
+    wait::until(what, PATIENCE, found).await
 }
 
 fn condition<'a>(
@@ -334,7 +328,7 @@ async fn a_pod_takes_as_long_to_stop_as_it_says_within_its_grace() -> Result<()>
     let [at_once, late, killed] = took[..] else {
         unreachable!()
     };
-    // What tells a pod that stops by itself from one that is killed is the end of its grace: 30 s.
+    // A pod that stops by itself differs from one that is killed by the end of its grace: 30 s.
     let grace = Duration::from_secs(30);
     assert!(at_once < grace);
     assert!(late >= Duration::from_secs(3) && late < grace);

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::time::Instant;
 
-use lab::host::{BOOTED_WITHIN, End, Host, HostSpec, Shelf};
+use lab::host::{BOOTED_WITHIN, DiskCache, End, Host, HostSpec};
 use lab::tree::{Overlay, Tree};
 use lab::{Lab, PATIENCE};
 
@@ -63,7 +63,7 @@ fn what_is_read_only_on_a_machine_is_read_only_here() {
     for dir in ["/etc", "/var", "/home/core", "/usr/local/bin", "/root"] {
         host.run(["touch", &format!("{dir}/x")]).unwrap();
     }
-    // A mount namespace of one's own may remount, and nobody else sees it.
+    // A mount namespace of one's own may remount, and no other process sees it.
     let script = "mount -o remount,rw /sysroot && touch /sysroot/x && rm /sysroot/x";
     host.run(["unshare", "--mount", "sh", "-c", script])
         .unwrap();
@@ -260,7 +260,7 @@ fn labs_that_come_and_go_at_the_same_time_leave_each_other_alone() {
             for file in &files {
                 assert!(lab.dir().join(file).exists(), "{file} is gone");
             }
-            // Whoever had this number before has not taken the bridge along.
+            // The lab that had this number before has not removed the bridge.
             TcpListener::bind((lab.address(), 5000)).unwrap();
         }
     };
@@ -295,8 +295,8 @@ fn a_commit_without_a_kernel_cannot_be_deployed() {
 fn a_host_goes_on_from_a_snapshot_as_if_it_had_been_killed_then() {
     let tree = Tree::ready().unwrap();
     let lab = Lab::create().unwrap();
-    let shelf = Shelf::create(&lab).unwrap();
-    let mut host = Host::create(&lab, HostSpec::new("node", tree.base()).on(&shelf)).unwrap();
+    let disk_cache = DiskCache::create(&lab).unwrap();
+    let mut host = Host::create(&lab, HostSpec::new("node", tree.base()).on(&disk_cache)).unwrap();
     host.start().unwrap();
     host.wait_booted(BOOTED_WITHIN).unwrap();
     host.run(["sh", "-c", "echo before >/etc/when"]).unwrap();
@@ -305,7 +305,7 @@ fn a_host_goes_on_from_a_snapshot_as_if_it_had_been_killed_then() {
     host.restore(&snapshot).unwrap_err();
     host.kill().unwrap();
 
-    let spec = HostSpec::new("other", tree.base()).on(&shelf);
+    let spec = HostSpec::new("other", tree.base()).on(&disk_cache);
     let mut other = Host::create(&lab, spec).unwrap();
     for host in [&mut host, &mut other] {
         host.restore(&snapshot).unwrap();

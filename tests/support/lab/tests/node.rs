@@ -45,7 +45,7 @@ fn a_host_is_ready_by_its_kubelet_and_is_not_while_it_is_down() -> Result<()> {
     let address = Ipv4Addr::new(a, b, c, 10);
     let arguments = format!("--node-name=worker-0 --node-ip={address}");
     let binary = control_plane.programs().binary();
-    let tells = Arc::clone(&control_plane);
+    let reports = Arc::clone(&control_plane);
     let spec = HostSpec::new("worker-0", Tree::ready()?.base())
         .kubelet(&control_plane.node_kubeconfig("worker-0")?, &arguments)
         .bin(binary.parent().context("the binary is in no folder")?)
@@ -55,7 +55,7 @@ fn a_host_is_ready_by_its_kubelet_and_is_not_while_it_is_down() -> Result<()> {
                 .build();
             runtime
                 .unwrap()
-                .block_on(tells.host_is_down("worker-0"))
+                .block_on(reports.host_is_down("worker-0"))
                 .unwrap();
         });
     let mut host = Host::create(&lab, spec)?;

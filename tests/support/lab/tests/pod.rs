@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use lab::host::{BOOTED_WITHIN, Host, HostSpec, Pod, PodSpec, Propagation};
 use lab::tree::Tree;
+use lab::wait::until_blocking;
 use lab::{Lab, PATIENCE};
 use nix::sys::signal::{Signal, kill};
 
@@ -34,12 +35,10 @@ fn shell(script: &str) -> PodSpec {
     })
 }
 
-fn wait_for(what: &str, look: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !look() {
-        assert!(begin.elapsed() < SOON, "waited for {what}");
-        std::thread::yield_now();
-    }
+fn wait_for(what: &str, holds: impl Fn() -> bool) {
+    let pause = Duration::from_millis(1);
+    let found = || Ok(holds().then_some(()).ok_or_else(|| "not yet".to_owned()));
+    until_blocking(what, SOON, pause, found).unwrap();
 }
 
 #[test]

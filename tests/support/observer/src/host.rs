@@ -261,7 +261,7 @@ fn stat(host: &impl Host, path: &str) -> Result<Option<String>> {
     let message = output.stderr.trim();
     ensure!(
         message.contains("No such file"),
-        "cannot look at {path}: {message}"
+        "cannot stat {path}: {message}"
     );
     Ok(None)
 }

@@ -1,4 +1,4 @@
-//! The phases of each node's updates, as its annotations told them while they happened.
+//! The phases of each node's updates, as its annotations showed them while they happened.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub enum Phase {
     Apply,
     /// The host goes down and comes up.
     Reboot,
-    /// The host is checked, and the node given back.
+    /// The host is verified, and the node returned to service.
     Verify,
 }
 
@@ -67,7 +67,7 @@ pub struct Span {
     pub phase: Phase,
     /// When it began.
     pub start: Timestamp,
-    /// When the next one began, or the node was given back.
+    /// When the next one began, or the node was returned to service.
     pub end: Timestamp,
     /// What the node said most of that time that it waited for; empty if it said nothing.
     pub waits_for: String,

@@ -1,5 +1,5 @@
-//! Whether a host went down by logind: who asked logind for a delay is told of a shutdown, and waited for.
-//! By force nobody is.
+//! Whether a host went down by logind: logind announces a shutdown to programs that asked for a delay, and waits for
+//! them. A forced one does neither.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use anyhow::{Result, ensure};
 
 use super::host::Host;
 
-/// Holds an inhibitor until it was told, and for a moment more.
+/// Holds an inhibitor until the shutdown was announced, and for a moment more.
 const LISTENER: &str = r#"
 rm --force /var/observer-heard
 systemd-run --quiet --collect systemd-inhibit --what=shutdown --mode=delay --who=observer --why=listens sh -c '
     signal=type=signal,interface=org.freedesktop.login1.Manager,member=PrepareForShutdown
     stdbuf --output=L busctl monitor --match="$signal" 2>&1 | {
         read -r _ && touch /run/observer-listens
-        grep --quiet PrepareForShutdown && echo told >/var/observer-heard &&
+        grep --quiet PrepareForShutdown && echo announced >/var/observer-heard &&
             sleep 1 && echo waited for >>/var/observer-heard
         sync
     }'
@@ -30,16 +30,19 @@ const LISTENS_WITHIN: Duration = lab::PATIENCE;
 /// It cannot.
 pub fn listen(host: &impl Host) -> Result<()> {
     let begun = host.output(&["sh", "-c", LISTENER])?;
-    ensure!(begun.code == Some(0), "nobody listens: {begun:?}");
+    ensure!(
+        begun.code == Some(0),
+        "the listener did not start: {begun:?}"
+    );
     let until = Instant::now() + LISTENS_WITHIN;
     while host.output(&["test", "-e", "/run/observer-listens"])?.code != Some(0) {
-        ensure!(Instant::now() < until, "nobody listens");
+        ensure!(Instant::now() < until, "the listener does not run");
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())
 }
 
-/// What was heard of the shutdown before this boot. `told` and `waited for` is what logind's are.
+/// What was heard of the shutdown before this boot. A reboot by logind leaves `announced` and `waited for`.
 ///
 /// # Errors
 ///

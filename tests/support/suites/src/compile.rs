@@ -243,7 +243,7 @@ fn newest_glibc(versions: &str) -> Option<(u32, u32)> {
     names.filter_map(parse).max()
 }
 
-/// Compiles the control plane's packages while cargo is at work; the lab links them later. None where one is built already: if it is
+/// Compiles the control plane's packages while cargo compiles; the lab links them later. None where one is built already: if it is
 /// of another version, the lab builds the new one whole.
 pub(crate) fn go(workspace: &Workspace) -> Option<Job> {
     let is_built = |entry: std::io::Result<fs::DirEntry>| {

@@ -14,8 +14,8 @@ use crate::lanes::{self, Next, Plan, State};
 use crate::report::Report;
 use crate::workspace::Workspace;
 
-/// Time between two looks at a running command.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time between two polls at a running command.
+const POLL_EVERY: Duration = Duration::from_millis(100);
 
 /// No command of the build takes longer, even with empty caches.
 pub(crate) const BUILD_LIMIT: Duration = Duration::from_mins(40);
@@ -129,7 +129,7 @@ impl Log {
                     limit.as_secs() / 60
                 );
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
     }
 

@@ -162,7 +162,7 @@ mod tests {
         let plans = [
             plan("a", 1, &["b"]),
             plan("b", 1, &["a"]),
-            plan("c", 1, &["nobody"]),
+            plan("c", 1, &["none"]),
         ];
         let (started, states) = order(&plans, &[]);
         assert!(started.is_empty());

@@ -43,7 +43,7 @@ impl Report {
 
     /// A line of its own, with the time since the start.
     pub(crate) fn say(&self, line: &str) {
-        // Where standard output is closed, the exit code still tells.
+        // Where standard output is closed, the exit code says it.
         drop(writeln!(
             std::io::stdout(),
             "{} {line}",

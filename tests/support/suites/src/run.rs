@@ -37,7 +37,7 @@ pub(crate) fn test(workspace: &Workspace, names: &[&str]) -> Result<bool> {
         suites: SUITES.iter().filter(is_chosen).collect(),
         profile: Profile::Dev,
         is_whole: names.is_empty(),
-        // Who names a suite wants it run.
+        // A suite that is named is to run.
         uses_stamps: names.is_empty() && setting("SLIPWAY_NO_STAMPS").is_none(),
     };
     let mut report = Report::new();

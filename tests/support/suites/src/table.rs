@@ -80,12 +80,12 @@ const SUITE: Suite = Suite {
     limit_mins: 25,
 };
 
-/// All suites. Longest first where no earlier run tells how long each takes.
+/// All suites. Longest first where no earlier run shows how long each takes.
 pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "crash-daemon",
         executable: ("tests", "crash"),
-        tests: &["a_killed_daemon_goes_on_where_it_was"],
+        tests: &["a_killed_daemon_resumes_its_update"],
         own: &["tests/crash"],
         ..SUITE
     },
@@ -100,21 +100,21 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "interrupted-after",
         executable: ("tests", "interrupted"),
-        tests: &["what_comes_from_the_switch_on_is_borne"],
+        tests: &["disturbances_from_the_switch_on_are_survived"],
         own: &["tests/flow/interrupted"],
         ..SUITE
     },
     Suite {
         name: "interrupted-before",
         executable: ("tests", "interrupted"),
-        tests: &["what_comes_before_the_switch_is_borne"],
+        tests: &["disturbances_before_the_switch_are_survived"],
         own: &["tests/flow/interrupted"],
         ..SUITE
     },
     Suite {
         name: "crash-programs",
         executable: ("tests", "crash"),
-        tests: &["some_killed_programs_leave_their_host_whole"],
+        tests: &["a_sample_of_killed_programs_leaves_the_old_state_or_the_target"],
         programs: &["mcd", "mcd-os"],
         own: &["tests/crash"],
         ..SUITE
@@ -204,7 +204,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "crash-programs-all",
         executable: ("tests", "crash"),
-        tests: &["a_killed_program_leaves_its_host_whole"],
+        tests: &["a_killed_program_leaves_the_old_state_or_the_target"],
         lanes: 2,
         own: &["tests/crash"],
         when: When::Proof(Part::Programs),
@@ -214,7 +214,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "crash-hosts",
         executable: ("tests", "crash"),
-        tests: &["a_killed_host_boots_into_the_old_state_or_the_new"],
+        tests: &["a_killed_host_boots_the_old_state_or_the_target"],
         lanes: 2,
         own: &["tests/crash"],
         when: When::Proof(Part::Hosts),
@@ -224,7 +224,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "crash-daemon-host",
         executable: ("tests", "crash"),
-        tests: &["a_daemon_whose_host_is_killed_goes_on_where_it_was"],
+        tests: &["a_daemon_whose_host_is_killed_resumes_its_update"],
         own: &["tests/crash"],
         when: When::Proof(Part::Hosts),
         limit_mins: 40,

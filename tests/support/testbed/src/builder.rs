@@ -247,12 +247,12 @@ impl Cluster {
             spec = spec.boot_bytes(bytes);
         }
         let control_plane = Arc::clone(&self.control_plane);
-        Ok(spec.when_down(move || tell_down(&control_plane, &name)))
+        Ok(spec.when_down(move || report_down(&control_plane, &name)))
     }
 }
 
 /// Lets the cluster know that a host is down. That it cannot know is a cluster on its way down.
-fn tell_down(control_plane: &ControlPlane, node: &str) {
+fn report_down(control_plane: &ControlPlane, node: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -1,4 +1,4 @@
-//! Certificates, as the operator of a cluster tells them to its nodes.
+//! Certificates, as the operator of a cluster publishes them to its nodes.
 
 use anyhow::{Context as _, Result};
 use api::{annotation, controller_config};
@@ -12,7 +12,7 @@ use crate::Cluster;
 impl Cluster {
     /// Writes the ControllerConfig: the CA of kubelets and of the cloud, those of registries by file name, and whether the API server's
     /// CA is rotated. Its version.
-    pub async fn tell_certificates(
+    pub async fn publish_certificates(
         &self,
         [kubelet, cloud]: &[&str; 2],
         registries: &[(&str, &str)],
@@ -52,7 +52,7 @@ impl Cluster {
     }
 
     /// Writes the CA by which nodes are to know the API server, where and as OpenShift's operator does.
-    pub async fn tell_authority(&self, pem: &str) -> Result<()> {
+    pub async fn publish_authority(&self, pem: &str) -> Result<()> {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": { "name": "kubeconfig-data", "namespace": api::NAMESPACE },

@@ -91,7 +91,7 @@ impl Cluster {
         daemon.with_context(|| format!("there is no daemon on {node}"))
     }
 
-    /// The replicas that run beside the nodes, by name; whoever takes one out ends it.
+    /// The replicas that run beside the nodes, by name; removing one ends it.
     pub fn replicas(&mut self) -> &mut BTreeMap<String, Process> {
         &mut self.replicas
     }
@@ -157,7 +157,7 @@ impl Cluster {
                         .is_some_and(|labels| labels.contains_key(&role))
                 };
                 let is_late = |node: &Node| {
-                    // A node is born Done, before its daemon has looked at it.
+                    // A new node says Done before its daemon has read it.
                     let is_idle = objects::annotation(node, annotation::PHASE) == "Idle";
                     !is_idle || !objects::is_done_in(node, config)
                 };

@@ -85,7 +85,7 @@ fn collect(dir: &Path, below: &str, files: Files, skip: &[&str], tree: &mut Tree
         if skip.contains(&path.as_str()) {
             continue;
         }
-        // What vanishes meanwhile is somebody's temporary file.
+        // What vanishes meanwhile is a temporary file.
         let Some(item) = Item::read(&entry.path(), files)? else {
             continue;
         };

@@ -256,7 +256,7 @@ pub fn is_in_service(node: &Node) -> bool {
     !is_cordoned && conditions.into_iter().flatten().any(is_ready)
 }
 
-/// Whether a pod is Ready, and nobody has asked it to go.
+/// Whether a pod is Ready, and not being deleted.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod
         .status

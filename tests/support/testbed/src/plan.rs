@@ -26,7 +26,7 @@ pub fn policies(files: &[(&str, &[Action])], units: &[(&str, &[Action])]) -> Pol
     }
 }
 
-/// Plans the way between two configurations, on a host that runs the OS of the first.
+/// Plans the update between two configurations, on a host that runs the OS of the first.
 pub fn between(
     attempt: &str,
     from: &MachineConfig,

@@ -1,4 +1,4 @@
-//! Changes of a node, as the audit log tells them: what was asked for, until it was done. Pure.
+//! Changes of a node, as the audit log shows them: what was asked for, until it was done. Pure.
 
 use api::{NodeState as Word, annotation};
 use jiff::Timestamp;

@@ -95,7 +95,7 @@ async fn rendered(session: &Session) -> Result<Vec<MachineConfig>> {
 
 /// What an hour costs the API server in which nothing is asked of the node. `watched` is how long that
 /// is measured: two reports of the kubelet on an unchanged Node, which the daemon watches, are five
-/// minutes apart, so that less than ten minutes tell little.
+/// minutes apart, so that less than ten minutes say little.
 ///
 /// Errors: the node does not come to rest, or the log cannot be read.
 pub(crate) async fn traffic(session: &Session, watched: Duration) -> Result<Vec<Figure>> {

@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use lab::host::Host;
 
-/// Time between two looks at a process that may end at any time. The peak itself is the kernel's; what
-/// is missed is what was taken after the last look.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Time between two polls at a process that may end at any time. The peak itself is the kernel's; what
+/// is missed is what was taken after the last sample.
+const POLL_EVERY: Duration = Duration::from_millis(5);
 
 /// What a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) struct Memory {
 
 /// Memory of a process now.
 ///
-/// Errors: it is gone, or the kernel does not tell.
+/// Errors: it is gone, or the kernel does not say.
 pub(crate) fn of(process: u32) -> Result<Memory> {
     let path = format!("/proc/{process}/smaps_rollup");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -144,7 +144,7 @@ impl OnHost {
                     Err(error) => return Err(error).context("cannot read a process's status"),
                 }
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
         Ok(peak)
     }
@@ -198,7 +198,7 @@ AnonHugePages:         0 kB
         };
         let held = of(std::process::id()).unwrap();
         let pause = || {
-            thread::sleep(LOOK_EVERY * 20);
+            thread::sleep(POLL_EVERY * 20);
             Ok(())
         };
         let ((), peak) = here.peak_resident(pause).unwrap();

@@ -39,7 +39,7 @@ pub(crate) async fn measure(session: &mut Session, samples: usize) -> Result<Vec
         .collect();
     ensure!(
         times.len() == samples,
-        "the log tells of {} changes, not {samples}",
+        "the log has {} changes, not {samples}",
         times.len()
     );
 

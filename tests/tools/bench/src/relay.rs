@@ -1,7 +1,7 @@
 //! A relay before the API server that counts bytes: what goes over the wire, TLS and HTTP included.
 //!
 //! The kubelet and the daemon use one kubeconfig. Each connection is counted for the program that
-//! opened it, which the kernel's table of sockets tells.
+//! opened it, which the kernel's table of sockets shows.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -24,12 +24,12 @@ const ABOVE_FLOOR_MS: f64 = 3000.0;
 /// Requests of an update, besides one for each attempt to evict.
 const UPDATE_REQUESTS: f64 = 30.0;
 
-/// Time between two looks at a Node that comes back: short beside what is measured.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time between two polls at a Node that comes back: short beside what is measured.
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// Takes the node out so many times by the daemon, and as many by hand.
 ///
-/// Errors: the node does not come to be Done or Ready, or the log tells of other times.
+/// Errors: the node does not come to be Done or Ready, or the log has other times.
 pub(crate) async fn measure(session: &mut Session, samples: usize) -> Result<Vec<Figure>> {
     let (mut starts, mut updates) = (Vec::new(), Vec::new());
     session.settle().await?;
@@ -91,7 +91,7 @@ async fn by_hand(session: &Session) -> Result<()> {
                 SOON.as_secs()
             );
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
     cluster
         .objects()

@@ -18,7 +18,7 @@ use crate::run;
 /// The shell's settings: what it offers, and what it says at its start.
 const SETTINGS: &str = include_str!("objects/playground.sh");
 
-/// What a booted target has until it must be proven: nobody wants to wait ten minutes for a kubelet that fails.
+/// What a booted target has until it must be proven: ten minutes are too long to wait for a kubelet that fails.
 const PROVED_WITHIN_SECS: u32 = 30;
 
 /// Starts the demo's cluster, and a shell that ends it.
@@ -93,7 +93,7 @@ fn budget() -> Value {
     json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": { "name": "nobody-leaves" },
+        "metadata": { "name": "keep-all" },
         "spec": { "minAvailable": "100%", "selector": { "matchLabels": { "app": "scratch" } } },
     })
 }

@@ -122,7 +122,7 @@ fn second() -> Roll {
         path: SHADOWED.into(),
     });
     Roll {
-        title: "another OS, a file given back to it",
+        title: "another OS, a file restored to it",
         // Group 4 is adm.
         os: Some(Overlay::version("v3").owned_file("/usr/etc/issue", issue, 0o640, (0, 4))),
         config: config(KEY),

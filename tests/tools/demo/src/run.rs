@@ -26,8 +26,8 @@ use crate::workload;
 /// How long one roll of the pool may take.
 const ROLL_WITHIN: Duration = Duration::from_mins(4);
 
-/// Time between two looks at the nodes.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Time between two polls at the nodes.
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// Name of the MachineConfig that the rolls change.
 const CONFIG: &str = "50-demo";
@@ -123,7 +123,7 @@ pub(crate) async fn start(
     Ok(cluster)
 }
 
-/// Changes the configuration and shows the nodes until all are in it, then looks at the hosts. A roll that
+/// Changes the configuration and shows the nodes until all are in it, then checks the hosts. A roll that
 /// does not come to its end has a doubt.
 async fn one_roll(
     cluster: &Cluster,
@@ -170,7 +170,7 @@ async fn one_roll(
             ));
             break config;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     };
     if late.is_none()
         && let Err(error) = wait_for_pods(cluster.objects()).await

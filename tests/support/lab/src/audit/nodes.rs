@@ -48,7 +48,7 @@ pub fn histories(events: &[Event]) -> BTreeMap<String, Vec<NodeState>> {
         };
         let name = text(at(node, "/metadata/name")).to_owned();
         // A write that changed nothing answers with the version that another write made: its author
-        // is the one who was answered first.
+        // is the one that was answered first.
         let history = histories.entry(name).or_default();
         match history.get(&version) {
             Some(known) if known.at <= state.at => {}

@@ -71,9 +71,9 @@ fn eviction(event: &Event) -> Option<Eviction> {
 /// How many pods of `namespace` that carry the label were ready, and since when: one step a change,
 /// from none.
 ///
-/// A pod counts while its condition `Ready` is `True` and nobody has asked it to go, as a
+/// A pod counts while its condition `Ready` is `True` and it is not being deleted, as a
 /// PodDisruptionBudget counts it. It begins to when the write that says so was received, and ends
-/// to when the one that ends it was answered: a few milliseconds in favour of those who are judged,
+/// to when the one that ends it was answered: a few milliseconds in favour of the programs that are judged,
 /// for which no dip is seen where a ready pod let another one go.
 pub fn ready(events: &[Event], namespace: &str, label: (&str, &str)) -> Vec<(Timestamp, usize)> {
     let mut steps = Vec::new();
@@ -87,7 +87,7 @@ pub fn ready(events: &[Event], namespace: &str, label: (&str, &str)) -> Vec<(Tim
             }
             counted = is_ready;
         }
-        // Nobody has written the pod since.
+        // The pod was not written since.
         steps.extend(evicted.filter(|_| counted).map(|at| (at, -1)));
     }
     // Of steps at the same moment those up come first, for the same reason.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Event, Verb};
 
-/// Who asked: several programs may share a user, as the daemon does with the kubelet.
+/// The client: several programs may share a user, as the daemon does with the kubelet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asker {
     /// User name.
@@ -32,7 +32,7 @@ pub struct Total {
     pub logged_bytes: usize,
 }
 
-/// Requests by who asked and what for.
+/// Requests by client and object.
 pub fn totals(events: &[Event]) -> BTreeMap<Asker, BTreeMap<Request, Total>> {
     let mut seen = BTreeSet::new();
     let mut totals = BTreeMap::<Asker, BTreeMap<Request, Total>>::new();

@@ -62,7 +62,7 @@ impl Listen {
         format!("http://127.0.0.1:{}", self.etcd_port)
     }
 
-    /// URL for those who are not on this machine's loopback.
+    /// URL for clients that are not on this machine's loopback.
     pub(super) fn url(&self) -> String {
         url(self.address, self.port)
     }
@@ -149,7 +149,7 @@ pub(super) fn controller_manager(files: &Files) -> Vec<String> {
         "--use-service-account-credentials=true".into(),
         "--leader-elect=false".into(),
         "--profiling=false".into(),
-        // Its own metrics and health port: nobody asks, and none need be free.
+        // Its own metrics and health port: nothing asks, and none need be free.
         "--secure-port=0".into(),
         // A host that dies unseen is NotReady after this; more than the kubelet's 10 s lease.
         "--node-monitor-period=1s".into(),

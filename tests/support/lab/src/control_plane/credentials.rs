@@ -1,4 +1,4 @@
-//! Who may talk to the API server: users with static tokens, random for each run.
+//! Clients of the API server: users with static tokens, random for each run.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -59,7 +59,7 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
-        // Not in the terminal's group: a Ctrl-C is for the owner, who stops them in order.
+        // Not in the terminal's group: a Ctrl-C is for the owner, which stops them in order.
         command.process_group(0);
         let child = spawn(command).with_context(|| format!("cannot start {name}"))?;
         Ok(Self {
@@ -106,7 +106,7 @@ static KEEPER: LazyLock<Sender<Request>> = LazyLock::new(|| {
     let (requests, received) = channel::<Request>();
     std::thread::spawn(move || {
         for (mut command, answer) in received {
-            // The one who asked waits for the answer; if it is gone, so is its wish.
+            // The caller waits for the answer; if it is gone, the answer is not needed.
             drop(answer.send(command.spawn()));
         }
     });

@@ -165,7 +165,7 @@ fn sources(module: &Path) -> Result<Vec<PathBuf>> {
 fn build(module: &Path, dir: &Path) -> Result<()> {
     let output = dir.join(BINARY);
     let output = output.to_str().context("the cache's path is not UTF-8")?;
-    // Minutes without a word look like a hang. Where standard error is closed nobody is looking.
+    // Minutes without output seem to be a hang. Where standard error is closed, nothing reads it.
     drop(writeln!(
         std::io::stderr(),
         "building etcd and Kubernetes into {} (about 7 minutes on two cores, once)",

@@ -39,8 +39,8 @@ use crate::wait::{self, until_blocking};
 /// what a crash test takes.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// Time between two looks at whether it runs.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Time between two polls at whether it runs.
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// Between an end and the next start of a pod that is held.
 const AT_ONCE: Duration = Duration::from_millis(20);
@@ -134,7 +134,7 @@ impl Pod {
             fs::read(format!("/proc/{pid}/cmdline"))
                 .is_ok_and(|line| line.windows(GATE.len()).any(|part| part == GATE.as_bytes()))
         };
-        // The runtime has two: the container, and who holds it up.
+        // The runtime has two: the container, and the process that holds it up.
         let is_held = children.iter().any(waits);
         children.into_iter().find(|pid| is_held && !waits(pid))
     }
@@ -156,7 +156,7 @@ impl Pod {
     /// It does not, in that time.
     pub fn wait_running(&self, within: Duration) -> Result<Pid> {
         let what = format!("pod {} to run", self.shared.spec.name);
-        until_blocking(&what, within, LOOK_EVERY, || {
+        until_blocking(&what, within, POLL_EVERY, || {
             Ok(self.pid().ok_or_else(|| "it is down".to_owned()))
         })
     }
@@ -280,7 +280,7 @@ impl Shared {
         let status = child.wait();
         *self.lock() = None;
         let status = status?;
-        // It was no child of the host's systemd, which on the way down looks again who is left only
+        // It was no child of the host's systemd, which while it goes down checks what is left only
         // when a child has ended, or after ten seconds. The host may be gone by now.
         kill(leader, Signal::SIGCHLD).ok();
         self.note(&format!("ended: {status}"));

@@ -34,7 +34,7 @@ pub struct Boot {
     pub id: String,
     /// What was booted.
     pub deployment: DeploymentId,
-    /// What that is, as [`crate::tree::content`] gives it; none where the repository cannot tell.
+    /// What that is, as [`crate::tree::content`] gives it; none where the repository does not know.
     pub content: Option<String>,
     /// The kernel's command line.
     pub options: String,
@@ -60,7 +60,7 @@ pub enum End {
     Died,
 }
 
-/// What is known of a host's life; waited on by those who want it to change.
+/// What is known of a host's life; threads wait for its change.
 #[derive(Debug, Default)]
 pub(super) struct Power {
     state: Mutex<State>,
@@ -76,7 +76,7 @@ struct State {
     nspawn: Option<Pid>,
     /// No further boot is wanted.
     stopping: bool,
-    /// Somebody looks after the host.
+    /// A thread keeps the host.
     supervised: bool,
     /// Why the last boot could not be started.
     failure: Option<String>,
@@ -119,7 +119,7 @@ impl Power {
             .context("the host did not go down in time")
     }
 
-    /// Waits until the host is up, or `is_over` says that nobody cares any more: false then. Whoever
+    /// Waits until the host is up, or `is_over` says that no caller waits any more: false then. Whoever
     /// changes that calls [`Self::nudge`].
     pub(super) fn wait_up(&self, is_over: impl Fn() -> bool) -> bool {
         let mut state = self.lock();
@@ -141,7 +141,7 @@ impl Power {
         }
     }
 
-    /// Lets everybody who waits look again.
+    /// Wakes all threads that wait.
     pub(super) fn nudge(&self) {
         self.change(|_| ());
     }
@@ -250,7 +250,7 @@ fn boot(machine: &Machine) -> Result<Option<End>> {
     let run = machine.run_dir();
     write(&run.join("cmdline"), &format!("{}\n", boot.options))?;
     write(&run.join("boot_id"), &format!("{}\n", boot.id))?;
-    // Who just starts a pod there may not know yet that the host was down.
+    // A thread that just starts a pod there may not know yet that the host was down.
     machine.cgroup.clear()?;
     machine.cgroup.make()?;
     let socket_path = machine.dir.join("notify");

@@ -16,16 +16,16 @@ use crate::disk::{self, Mounted};
 use crate::place::Lab;
 use crate::program::{command, run};
 
-/// Room on a shelf. Its file takes what is used of it.
-const SHELF_BYTES: u64 = 64 << 30;
+/// Room in a disk cache. Its file takes what is used of it.
+const CACHE_BYTES: u64 = 64 << 30;
 
-/// Numbers folders of disks, so that two of one shelf have two names.
+/// Numbers folders of disks, so that two of one disk cache have two names.
 static FOLDERS: AtomicU32 = AtomicU32::new(0);
 
 /// A folder in which copies of disks share what is equal, so that one takes neither time nor room:
 /// XFS in a file. Without one a copy takes a second.
 #[derive(Clone, Debug)]
-pub struct Shelf(Arc<Mounted>);
+pub struct DiskCache(Arc<Mounted>);
 
 /// Disks as they were. Removed when dropped.
 #[derive(Debug)]
@@ -33,17 +33,20 @@ pub struct Snapshot {
     images: Images,
 }
 
-impl Shelf {
-    /// Puts one up in a lab.
+impl DiskCache {
+    /// Makes one in a lab.
     ///
     /// # Errors
     ///
     /// The lab has one, or `mkfs.xfs` is missing.
     pub fn create(lab: &Lab) -> Result<Self> {
-        let (image, at) = (lab.dir().join("shelf.img"), lab.dir().join("shelf"));
+        let (image, at) = (
+            lab.dir().join("disk-cache.img"),
+            lab.dir().join("disk-cache"),
+        );
         fs::create_dir(&at).with_context(|| format!("cannot make {}", at.display()))?;
         run(command("truncate")
-            .arg(format!("--size={SHELF_BYTES}"))
+            .arg(format!("--size={CACHE_BYTES}"))
             .arg(&image))?;
         run(command("mkfs.xfs")
             .args(["-q", "-m", "reflink=1"])

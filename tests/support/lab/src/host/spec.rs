@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::snapshot::Shelf;
+use super::snapshot::DiskCache;
 use crate::tree::Commit;
 
 /// Room for `/boot`: three kernels of 27 MB with their initramfs, and not many more.
@@ -22,7 +22,7 @@ pub struct HostSpec {
     pub(crate) arguments: Vec<String>,
     pub(crate) files: Vec<(String, Vec<u8>, u32)>,
     pub(crate) boot_bytes: u64,
-    pub(crate) shelf: Option<Shelf>,
+    pub(crate) disk_cache: Option<DiskCache>,
 }
 
 /// See [`HostSpec::when_down`].
@@ -39,7 +39,7 @@ impl HostSpec {
             arguments: ARGUMENTS.map(ToOwned::to_owned).to_vec(),
             files: Vec::new(),
             boot_bytes: BOOT_BYTES,
-            shelf: None,
+            disk_cache: None,
         }
     }
 
@@ -100,11 +100,11 @@ impl HostSpec {
         self
     }
 
-    /// With its disks on a shelf, where [`super::Host::snapshot`] and [`super::Host::restore`] take no
+    /// With its disks in a disk cache, where [`super::Host::snapshot`] and [`super::Host::restore`] take no
     /// time.
     #[must_use]
-    pub fn on(mut self, place: &Shelf) -> Self {
-        self.shelf = Some(place.clone());
+    pub fn on(mut self, place: &DiskCache) -> Self {
+        self.disk_cache = Some(place.clone());
         self
     }
 

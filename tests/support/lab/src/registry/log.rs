@@ -22,7 +22,7 @@ pub struct Request {
     pub status: u16,
     /// Bytes of the answer's body that were written.
     pub bytes: u64,
-    /// Who asked; a host is known by its address.
+    /// The client; a host is known by its address.
     pub remote: IpAddr,
     /// What it asked with.
     pub user_agent: String,

@@ -4,7 +4,7 @@
 # usage: build.sh OUT FILES SUITE ARCHIVE [KEYRING], where OUT is an empty directory, FILES a directory laid over the tree, and the rest
 # says where Debian's packages come from.
 #
-# Each step prints one line, so that whoever waits for the first build sees that it moves.
+# Each step prints one line, so that a reader of the first build sees that it goes on.
 set -euo pipefail
 umask 022
 
@@ -86,7 +86,7 @@ rm -f "$out"/etc/{passwd,group,shadow,gshadow,subuid,subgid}- "$out"/etc/.pwd.lo
     "$out"/etc/{hostname,resolv.conf,fstab,apt/sources.list} "$out"/{vmlinuz,initrd.img}{,.old}
 rm -r "$out"/etc/systemd/system/{timers.target.wants,getty.target.wants,sysinit.target.wants} \
     "$out"/etc/systemd/system/multi-user.target.wants/e2scrub_reap.service
-# An empty file tells systemd nothing; the installer of a host writes the real one.
+# systemd ignores an empty file; the installer of a host writes the real one.
 : >"$out/etc/machine-id"
 
 say "ostree layout"

@@ -18,7 +18,7 @@ use crate::host::Output;
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Time between two questions whether a program has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// A conversation with the agent.
 #[derive(Debug)]
@@ -54,11 +54,11 @@ impl Agent {
             if Instant::now() >= deadline {
                 bail!("{program} does not end within {within:?}");
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_EVERY);
         }
     }
 
-    /// Throws away what the agent still has to say to those who asked before.
+    /// Throws away what the agent still has to answer to earlier callers.
     fn synchronize(&mut self) -> Result<()> {
         let id = u64::from(std::process::id());
         let question = json!({ "execute": "guest-sync-delimited", "arguments": { "id": id } });

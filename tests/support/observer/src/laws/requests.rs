@@ -30,7 +30,7 @@ pub const LAWS: &[&Law] = &[&MODEST, &KEPT];
 /// started anew, it reads each MachineConfig once. No program asks for what it is not granted.
 pub static MODEST: Law = Law {
     name: "Modest",
-    sentence: "nobody asks the API server for more than is theirs",
+    sentence: "no program asks the API server for more than it is granted",
     judge: |run| {
         let audit = &run.record.audit;
         let mut found = asked_for_theirs(audit);
@@ -81,7 +81,7 @@ fn asked_for_theirs(events: &[Event]) -> Vec<String> {
 
 /// Each daemon reads each of the MachineConfigs once.
 ///
-/// Daemons share an account for their reads, and are told apart by their hosts' addresses.
+/// Daemons share an account for their reads, and are distinguished by their hosts' addresses.
 fn read_once(events: &[Event]) -> Vec<String> {
     let mut reads = BTreeMap::<(&[IpAddr], &str), usize>::new();
     for event in events {

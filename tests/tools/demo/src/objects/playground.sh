@@ -26,7 +26,7 @@ Five things to try, in this folder:
   3. kubectl apply -f os.yaml        another OS: fetch, drain, reboot, verify; one node after the other
   4. kubectl apply -f budget.yaml    a budget that lets no pod go: apply it, then os.yaml, and `nodes` names what the drain
                                      waits for; kubectl delete -f budget.yaml lets it go on
-  5. kubectl apply -f broken.yaml    an OS whose kubelet fails: the node goes back by itself and says why, the pool stops;
+  5. kubectl apply -f broken.yaml    an OS whose kubelet fails: the node rolls back and says why, the pool stops;
                                      kubectl delete -f broken.yaml
 
 `host worker-0` is a shell on a host. `things` prints this again. Ctrl-D ends the cluster.
