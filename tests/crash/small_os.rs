@@ -50,7 +50,7 @@ pub(crate) fn commit(tree: &Tree, dir: &Path) -> Result<Commit> {
         put(&root.join(&path), &tree.read(&format!("/{path}"))?, mode)?;
     }
     let repo = dir.join("repo");
-    ostree(&["init", "--mode=pristine"], &repo)?;
+    ostree(&["init", "--mode=bare"], &repo)?;
     let from = format!("--tree=dir={}", root.display());
     let made = [
         "commit",

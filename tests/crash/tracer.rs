@@ -168,7 +168,7 @@ impl Run {
     fn begin(outer: &mut Child) -> Result<Self> {
         let leader = only_child(outer)?;
         ptrace::seize(leader)?;
-        let mut stdin = outer.stdin.take().context("no scenario to say go")?;
+        let mut stdin = outer.stdin.take().context("no pipe to say go")?;
         stdin.write_all(b"\n")?;
         Ok(Self::of(leader, BTreeSet::from([leader]), Origin::Ours))
     }

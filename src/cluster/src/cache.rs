@@ -86,8 +86,8 @@ impl<K: Kind> Table<K> {
         }
     }
 
-    /// Takes in the answer to a request, unless the object is not known: its end may have been told while the answer was on its way,
-    /// and nobody would tell of that again. True when it is news.
+    /// Stores the answer to a request, unless the object is unknown: the watch may have reported its
+    /// deletion before the answer arrived, and reports it once only. True when the entry changed.
     pub fn refresh(&mut self, entry: K::Entry) -> bool {
         self.entries.contains_key(K::name(&entry)) && self.put(entry)
     }

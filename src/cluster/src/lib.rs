@@ -1,7 +1,7 @@
 //! The hands on a Kubernetes cluster: requests, lists and watches, a lease, events.
 //!
-//! It must not know: what an update is, hosts, machine configurations, what a Node or any other object means. It sends what it is told
-//! and says exactly what came back.
+//! It must not know: what an update is, hosts, machine configurations, what a Node or any other
+//! object means. It sends the requests of its callers and returns the answers unchanged.
 //!
 //! - [`access`]: an identity at the API server, with credentials that rotate
 //! - [`wire`]: one request, and errors by what they mean

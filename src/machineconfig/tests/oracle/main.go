@@ -1,4 +1,4 @@
-// Oracle prints what the libraries that the original is built on make of a question, so that the crates ignition and machineconfig
+// Oracle prints the answers of the libraries that OpenShift's MCO uses, so that the crates ignition and machineconfig
 // can be compared with them.
 //
 // It reads one JSON question a line and prints the question again with the answer in it, so that its output can be its input:

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use cluster::access::Access;
 use cluster::apply::{self, Applier, Change, Conflict, Ownership};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};

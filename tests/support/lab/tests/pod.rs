@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lab::host::{BOOTED_WITHIN, Host, HostSpec, Pod, PodSpec, Propagation};
 use lab::tree::Tree;
