@@ -29,6 +29,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("host", HandsOrChassis),
     ("cluster", HandsOrChassis),
     ("chassis", HandsOrChassis),
+    ("operator", HandsOrChassis),
     ("node", HandsOrChassis),
     ("mcd", Binaries),
     ("controller", Binaries),
@@ -132,6 +133,11 @@ const ONLY: &[Only] = &[
         what: "kube/client",
         users: &["cluster", "node", "operator", "mcd", "controller"],
         why: "only the cluster's hands and what stands on them open a client",
+    },
+    Only {
+        what: "kube/runtime",
+        users: &["operator"],
+        why: "watches, caches and queues of controllers are in one place; the daemon has no room",
     },
     Only {
         what: "ostree-ext",

@@ -39,7 +39,7 @@ impl Registry {
     ///
     /// Shape: `name` is the whole name: with its unit, and of a counter with `_total`. `help` is a
     /// sentence with its full stop.
-    pub fn register(&mut self, name: &'static str, help: &'static str, metric: impl Metric) {
+    pub fn register(&mut self, name: &str, help: &'static str, metric: impl Metric) {
         let is_counter = matches!(metric.metric_type(), MetricType::Counter);
         debug_assert_eq!(name.ends_with("_total"), is_counter, "{name}");
         // The library adds the full stop.

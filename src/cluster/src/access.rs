@@ -3,11 +3,12 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::Stream;
-use http::Method;
 use http::header::{HeaderValue, USER_AGENT};
+use http::{Method, Request};
+use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
@@ -167,6 +168,22 @@ impl Access {
             client: client.clone(),
         });
         Ok(client)
+    }
+
+    /// A client for libraries: each of its requests goes by the credentials as they are then.
+    pub fn to_client(self: &Arc<Self>) -> Client {
+        if let Source::Fixed(client) = &self.source {
+            return client.clone();
+        }
+        let access = Arc::clone(self);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let access = Arc::clone(&access);
+            async move {
+                let client = access.client().await?;
+                Ok::<_, tower::BoxError>(client.send(request).await?)
+            }
+        });
+        Client::new(service, "default")
     }
 
     /// Drops the connections that are open. The next request opens new ones.

@@ -2,36 +2,54 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
-
-use crate::collection::News;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A kind of objects, and what a [`Table`] needs of each.
-pub trait Kind {
+pub trait Kind: 'static {
     /// What is kept of an object.
-    type Entry;
+    type Entry: Send + Sync;
 
-    /// Name, which is its key.
+    /// Name, which is its key: a table holds the objects of the cluster, or of one namespace.
     fn name(entry: &Self::Entry) -> &str;
 
     /// Version of the object that was read.
     fn version(entry: &Self::Entry) -> &str;
 
-    /// Whether both say the same: a kubelet's heartbeat is no news.
-    fn says_the_same(one: &Self::Entry, other: &Self::Entry) -> bool;
+    /// Whether both have the same content: a kubelet's heartbeat changes nothing that is kept.
+    fn has_same_content(one: &Self::Entry, other: &Self::Entry) -> bool;
 }
 
-/// Objects of one kind by name.
+/// What a watch delivers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchEvent<T> {
+    /// These are all objects. Others that were known do not exist any more.
+    Synced(Vec<T>),
+    /// This object is new, or has changed.
+    Applied(T),
+    /// This object was deleted; this is its last state.
+    Deleted(T),
+}
+
+/// What changed in a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change<T> {
+    /// Any of its objects: all were read.
+    All,
+    /// One object: before, unless it is new, and after, unless it was deleted.
+    One(Option<Arc<T>>, Option<Arc<T>>),
+}
+
+/// Objects of one kind by name. Cheap to clone.
 pub struct Table<K: Kind> {
-    entries: BTreeMap<String, Arc<K::Entry>>,
-    is_known: bool,
+    entries: Arc<BTreeMap<String, Arc<K::Entry>>>,
+    has_synced: bool,
 }
 
 impl<K: Kind<Entry: fmt::Debug>> fmt::Debug for Table<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table")
             .field("entries", &self.entries)
-            .field("is_known", &self.is_known)
+            .field("has_synced", &self.has_synced)
             .finish()
     }
 }
@@ -39,8 +57,8 @@ impl<K: Kind<Entry: fmt::Debug>> fmt::Debug for Table<K> {
 impl<K: Kind> Clone for Table<K> {
     fn clone(&self) -> Self {
         Self {
-            entries: self.entries.clone(),
-            is_known: self.is_known,
+            entries: Arc::clone(&self.entries),
+            has_synced: self.has_synced,
         }
     }
 }
@@ -48,16 +66,16 @@ impl<K: Kind> Clone for Table<K> {
 impl<K: Kind> Default for Table<K> {
     fn default() -> Self {
         Self {
-            entries: BTreeMap::new(),
-            is_known: false,
+            entries: Arc::default(),
+            has_synced: false,
         }
     }
 }
 
 impl<K: Kind> Table<K> {
-    /// Whether the objects were listed at least once.
-    pub const fn is_known(&self) -> bool {
-        self.is_known
+    /// Whether all objects were read at least once.
+    pub const fn has_synced(&self) -> bool {
+        self.has_synced
     }
 
     /// The object of that name.
@@ -70,44 +88,139 @@ impl<K: Kind> Table<K> {
         self.entries.values()
     }
 
-    /// Takes in what a watch told. True when it is news.
-    pub fn learn(&mut self, news: News<K::Entry>) -> bool {
-        match news {
-            News::All(entries) => {
-                self.entries = entries
-                    .into_iter()
-                    .map(|entry| (K::name(&entry).to_owned(), Arc::new(entry)))
-                    .collect();
-                self.is_known = true;
-                true
+    /// Applies a watch event. Tells what changed, if anything.
+    fn apply(&mut self, event: WatchEvent<K::Entry>) -> Option<Change<K::Entry>> {
+        match event {
+            WatchEvent::Synced(entries) => {
+                let entries = entries.into_iter();
+                self.entries = Arc::new(
+                    entries
+                        .map(|entry| (K::name(&entry).to_owned(), Arc::new(entry)))
+                        .collect(),
+                );
+                self.has_synced = true;
+                Some(Change::All)
             }
-            News::Present(entry) => self.put(entry),
-            News::Gone(entry) => self.entries.remove(K::name(&entry)).is_some(),
+            WatchEvent::Applied(entry) => self.put(entry),
+            WatchEvent::Deleted(entry) => {
+                let deleted = Arc::make_mut(&mut self.entries).remove(K::name(&entry))?;
+                Some(Change::One(Some(deleted), None))
+            }
         }
     }
 
-    /// Stores the answer to a request, unless the object is unknown: the watch may have reported its
-    /// deletion before the answer arrived, and reports it once only. True when the entry changed.
-    pub fn refresh(&mut self, entry: K::Entry) -> bool {
-        self.entries.contains_key(K::name(&entry)) && self.put(entry)
-    }
-
-    /// Puts an object unless a newer one is known: a watch may be behind the answer to a write of ours.
-    fn put(&mut self, entry: K::Entry) -> bool {
-        let known = self.entries.get(K::name(&entry));
-        if known.is_some_and(|known| is_newer(K::version(known), K::version(&entry))) {
-            return false;
-        }
-        let is_news = !known.is_some_and(|known| K::says_the_same(known, &entry));
+    /// Applies the answer to a request, unless the object is unknown: it may have been deleted before
+    /// the answer arrived, and the watch reports a deletion once only.
+    fn refresh(&mut self, entry: K::Entry) -> Option<Change<K::Entry>> {
         self.entries
-            .insert(K::name(&entry).to_owned(), Arc::new(entry));
-        is_news
+            .contains_key(K::name(&entry))
+            .then(|| self.put(entry))?
+    }
+
+    /// Puts an object unless a newer one is known: a watch may be behind the answer to a write of
+    /// ours.
+    fn put(&mut self, entry: K::Entry) -> Option<Change<K::Entry>> {
+        let known = self.entries.get(K::name(&entry)).cloned();
+        if let Some(known) = &known
+            && is_newer(K::version(known), K::version(&entry))
+        {
+            return None;
+        }
+        let is_same = known
+            .as_ref()
+            .is_some_and(|known| K::has_same_content(known, &entry));
+        let name = K::name(&entry).to_owned();
+        let entry = Arc::new(entry);
+        Arc::make_mut(&mut self.entries).insert(name, Arc::clone(&entry));
+        (!is_same).then_some(Change::One(known, Some(entry)))
+    }
+}
+
+/// Called with each change of a [`Cache`].
+type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
+
+/// A [`Table`] that a watch fills and others read. Its clones are one.
+pub struct Cache<K: Kind>(Arc<Shared<K>>);
+
+struct Shared<K: Kind> {
+    table: Mutex<Table<K>>,
+    listener: OnceLock<Listener<K::Entry>>,
+}
+
+impl<K: Kind> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Kind> Default for Cache<K> {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            table: Mutex::default(),
+            listener: OnceLock::new(),
+        }))
+    }
+}
+
+impl<K: Kind> fmt::Debug for Cache<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.lock();
+        f.debug_struct("Cache")
+            .field("objects", &table.entries.len())
+            .field("has_synced", &table.has_synced)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Kind> Cache<K> {
+    /// All objects as they are known now.
+    pub fn table(&self) -> Table<K> {
+        self.lock().clone()
+    }
+
+    /// One object as it is known now.
+    pub fn get(&self, name: &str) -> Option<Arc<K::Entry>> {
+        self.lock().get(name).cloned()
+    }
+
+    /// Whether all objects were read at least once.
+    pub fn has_synced(&self) -> bool {
+        self.lock().has_synced
+    }
+
+    /// Calls `listener` with each change from now on. Only the first one is called.
+    pub fn listen(&self, listener: impl Fn(&Change<K::Entry>) + Send + Sync + 'static) {
+        self.0.listener.get_or_init(|| Box::new(listener));
+    }
+
+    /// Applies a watch event.
+    pub fn apply(&self, event: WatchEvent<K::Entry>) {
+        let change = self.lock().apply(event);
+        self.tell(change);
+    }
+
+    /// Applies the answer to a request: ignored where the object is not known, or known newer.
+    pub fn refresh(&self, entry: K::Entry) {
+        let change = self.lock().refresh(entry);
+        self.tell(change);
+    }
+
+    fn tell(&self, change: Option<Change<K::Entry>>) {
+        if let (Some(change), Some(listener)) = (change, self.0.listener.get()) {
+            listener(&change);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table<K>> {
+        // Nothing panics while it is held; a poisoned lock still holds whole values.
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether the version `a` is newer than `b`.
 ///
-/// Source: resource versions of one resource are decimal and comparable (KEP-5504). Others, which no Kubernetes sends, never are.
+/// Source: resource versions of one resource are decimal and comparable (KEP-5504). Others, which no
+/// Kubernetes sends, never are.
 pub fn is_newer(a: &str, b: &str) -> bool {
     matches!((a.parse::<u128>(), b.parse::<u128>()), (Ok(a), Ok(b)) if a > b)
 }
@@ -116,7 +229,7 @@ pub fn is_newer(a: &str, b: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[derive(Debug, Clone)]
+    #[derive(Debug, Clone, PartialEq)]
     struct Object {
         name: &'static str,
         version: String,
@@ -136,7 +249,7 @@ mod tests {
             &object.version
         }
 
-        fn says_the_same(one: &Object, other: &Object) -> bool {
+        fn has_same_content(one: &Object, other: &Object) -> bool {
             one.content == other.content
         }
     }
@@ -149,6 +262,21 @@ mod tests {
         }
     }
 
+    fn change(before: Option<Object>, after: Option<Object>) -> Change<Object> {
+        Change::One(before.map(Arc::new), after.map(Arc::new))
+    }
+
+    type Changes = Arc<Mutex<Vec<Change<Object>>>>;
+
+    /// A cache, and the changes that it tells of.
+    fn cache() -> (Cache<Objects>, Changes) {
+        let cache = Cache::<Objects>::default();
+        let changes = Changes::default();
+        let listener = Arc::clone(&changes);
+        cache.listen(move |change| listener.lock().unwrap().push(change.clone()));
+        (cache, changes)
+    }
+
     #[test]
     fn versions_compare_as_numbers() {
         assert!(is_newer("10", "9"));
@@ -157,45 +285,72 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_are_kept_and_are_no_news() {
-        let mut table = Table::<Objects>::default();
-        assert!(table.learn(News::All(vec![object("1", "x")])));
-        assert!(!table.learn(News::Present(object("2", "x"))));
-        assert_eq!(table.get("a").unwrap().version, "2");
-        assert!(table.learn(News::Present(object("3", "y"))));
+    fn heartbeat_is_kept_and_is_no_change() {
+        let (cache, changes) = cache();
+        assert!(!cache.has_synced());
+        cache.apply(WatchEvent::Synced(vec![object("1", "x")]));
+        assert!(cache.has_synced());
+        cache.apply(WatchEvent::Applied(object("2", "x")));
+        assert_eq!(cache.get("a").unwrap().version, "2");
+        cache.apply(WatchEvent::Applied(object("3", "y")));
+        let expected = [
+            Change::All,
+            change(Some(object("2", "x")), Some(object("3", "y"))),
+        ];
+        assert_eq!(*changes.lock().unwrap(), expected);
     }
 
     #[test]
-    fn a_watch_that_is_behind_takes_nothing_back() {
-        let mut table = Table::<Objects>::default();
-        assert!(table.put(object("10", "new")));
-        assert!(!table.learn(News::Present(object("9", "old"))));
-        assert_eq!(table.get("a").unwrap().content, "new");
+    fn late_watch_event_restores_nothing() {
+        let (cache, changes) = cache();
+        cache.apply(WatchEvent::Applied(object("10", "new")));
+        cache.apply(WatchEvent::Applied(object("9", "old")));
+        assert_eq!(cache.get("a").unwrap().content, "new");
+        let expected = [change(None, Some(object("10", "new")))];
+        assert_eq!(*changes.lock().unwrap(), expected);
     }
 
     #[test]
-    fn what_is_gone_is_gone() {
-        let mut table = Table::<Objects>::default();
-        table.put(object("1", "x"));
-        assert!(table.learn(News::Gone(object("2", "x"))));
-        assert!(table.get("a").is_none());
-        table.put(object("3", "x"));
-        assert!(table.learn(News::All(vec![])));
-        assert_eq!(table.values().count(), 0);
+    fn deleted_object_is_removed() {
+        let (cache, changes) = cache();
+        cache.apply(WatchEvent::Applied(object("1", "x")));
+        cache.apply(WatchEvent::Deleted(object("2", "x")));
+        cache.apply(WatchEvent::Deleted(object("2", "x")));
+        assert!(cache.get("a").is_none());
+        assert_eq!(
+            changes.lock().unwrap()[1..],
+            [change(Some(object("1", "x")), None)]
+        );
+        cache.apply(WatchEvent::Applied(object("3", "x")));
+        cache.apply(WatchEvent::Synced(vec![]));
+        assert_eq!(cache.table().values().count(), 0);
     }
 
     #[test]
-    fn a_late_answer_brings_nothing_back() {
-        let mut table = Table::<Objects>::default();
-        table.put(object("1", "x"));
-        assert!(table.refresh(object("2", "y")));
-        assert!(!table.refresh(object("1", "x")), "the answer is older");
-        table.learn(News::Gone(object("3", "y")));
-        assert!(!table.refresh(object("2", "y")));
-        assert!(table.get("a").is_none());
-        // It is there again: another object of that name.
-        assert!(table.learn(News::Present(object("4", "z"))));
-        assert!(!table.refresh(object("2", "y")));
-        assert_eq!(table.get("a").unwrap().version, "4");
+    fn late_answer_restores_nothing() {
+        let (cache, changes) = cache();
+        let count = || changes.lock().unwrap().len();
+        cache.apply(WatchEvent::Applied(object("1", "x")));
+        cache.refresh(object("2", "y"));
+        assert_eq!(count(), 2);
+        cache.refresh(object("1", "x"));
+        assert_eq!(count(), 2, "the answer is older");
+        cache.apply(WatchEvent::Deleted(object("3", "y")));
+        cache.refresh(object("2", "y"));
+        assert!(cache.get("a").is_none());
+        // It exists again: another object of that name.
+        cache.apply(WatchEvent::Applied(object("4", "z")));
+        cache.refresh(object("2", "y"));
+        assert_eq!(cache.get("a").unwrap().version, "4");
+        assert_eq!(count(), 4);
+    }
+
+    #[test]
+    fn snapshot_stays_as_it_was() {
+        let (cache, _) = cache();
+        cache.apply(WatchEvent::Synced(vec![object("1", "x")]));
+        let before = cache.table();
+        cache.apply(WatchEvent::Applied(object("2", "y")));
+        assert_eq!(before.get("a").unwrap().content, "x");
     }
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::access::Access;
+use crate::cache::is_newer;
 use crate::wire::{self, Content};
 
 /// How long things take.
@@ -61,6 +62,13 @@ pub enum Error {
         lease: String,
         /// How long was tried.
         deadline: Duration,
+    },
+    /// It is older than it was: the API server's store was restored from a backup, and what watches
+    /// have told since then does not hold.
+    #[error("lease {lease} is older than it was: the API server's store was restored")]
+    Restored {
+        /// Namespace and name.
+        lease: String,
     },
     /// Another holds it.
     #[error("lease {lease} was taken by {holder}")]
@@ -158,12 +166,9 @@ impl Held<'_> {
                     Ok(Err(error)) => {
                         tracing::warn!(lease = self.name(), error = %Chain(&error), "cannot renew the lease");
                         if error.code() == Some(409)
-                            && let Some(holder) = self.other_holder(deadline).await
+                            && let Some(error) = self.lost(deadline).await
                         {
-                            return Error::Taken {
-                                lease: self.name(),
-                                holder,
-                            };
+                            return error;
                         }
                     }
                     Err(_) => return self.not_renewed(),
@@ -288,16 +293,22 @@ impl Held<'_> {
         Ok(())
     }
 
-    /// After a conflict: who else holds the lease. Where it is still ours, for example because an administrator labelled it, the next
-    /// renewal goes on from there.
-    async fn other_holder(&mut self, deadline: Instant) -> Option<String> {
+    /// After a conflict: why we do not lead any more. Where the lease is still ours, for example
+    /// because an administrator labelled it, the next renewal goes on from there.
+    async fn lost(&mut self, deadline: Instant) -> Option<Error> {
         let read = timeout_at(deadline, self.access.get::<Lease>(&self.path())).await;
         match read {
+            Ok(Ok(lease)) if is_newer(&self.version, &lease.metadata.resource_version) => {
+                Some(Error::Restored { lease: self.name() })
+            }
             Ok(Ok(lease)) if lease.holder() == Some(self.candidacy.identity.as_str()) => {
                 self.version = lease.metadata.resource_version;
                 None
             }
-            Ok(Ok(lease)) => Some(lease.holder().unwrap_or("nobody").to_owned()),
+            Ok(Ok(lease)) => Some(Error::Taken {
+                lease: self.name(),
+                holder: lease.holder().unwrap_or("nobody").to_owned(),
+            }),
             Ok(Err(error)) => {
                 tracing::warn!(lease = self.name(), error = %Chain(&error), "cannot read the lease");
                 None

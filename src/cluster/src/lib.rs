@@ -5,8 +5,8 @@
 //!
 //! - [`access`]: an identity at the API server, with credentials that rotate
 //! - [`wire`]: one request, and errors by what they mean
-//! - [`collection`]: all objects of a kind, kept up to date
-//! - [`cache`]: the objects of a collection by name
+//! - [`list`]: all objects of a kind, as they are now
+//! - [`cache`]: the objects of a kind by name, kept up to date
 //! - [`discovery`]: which path a kind has
 //! - [`apply`]: server-side apply of any object
 //! - [`lease`]: of several replicas one leads
@@ -15,8 +15,8 @@
 pub mod access;
 pub mod apply;
 pub mod cache;
-pub mod collection;
 pub mod discovery;
 pub mod events;
 pub mod lease;
+pub mod list;
 pub mod wire;

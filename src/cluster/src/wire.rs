@@ -27,10 +27,8 @@ pub const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 pub enum Content<'a> {
     /// Nothing.
     Empty,
-    /// Nothing; of each object of a watch only its metadata is wanted.
+    /// Nothing; of the object only its metadata is wanted.
     Metadata,
-    /// Nothing; of each object of a list only its metadata is wanted.
-    MetadataList,
     /// An object to create.
     Object(&'a Value),
     /// A JSON merge patch: RFC 7386.
@@ -44,9 +42,6 @@ impl Content<'_> {
     const fn accept(self) -> &'static str {
         match self {
             Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-            Self::MetadataList => {
-                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-            }
             Self::Empty | Self::Object(_) | Self::MergePatch(_) | Self::Apply(_) => {
                 "application/json"
             }
@@ -164,7 +159,7 @@ fn request(method: &Method, path: &str, content: Content<'_>) -> Result<Request<
         .uri(path)
         .header(ACCEPT, content.accept());
     let built = match content {
-        Content::Empty | Content::Metadata | Content::MetadataList => builder.body(Body::empty()),
+        Content::Empty | Content::Metadata => builder.body(Body::empty()),
         Content::Object(value) => builder
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(value.to_string().into_bytes())),

@@ -1,19 +1,13 @@
-//! Metrics and probes.
+//! The controller's own metrics; the operator adds those of its loop.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use chassis::health::{Probes, Watchdog};
-use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
+use chassis::metrics::{Collector, DescriptorEncoder, Registry, encode_gauges};
 use pool::node::NodeView;
 use pool::rollout::{NotAssigned, RolloutDecision};
 use pool::view::PoolView;
-
-/// The longest a look at one pool takes before a restart is worth trying: some requests of a minute each.
-const STUCK: Duration = Duration::from_mins(10);
 
 /// Figures of one pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,60 +80,19 @@ const fn reason(not_assigned: &NotAssigned) -> &'static str {
 /// Counts one thing of a pool.
 type Count = fn(&PoolFigures) -> usize;
 
-/// All figures of the process.
-#[derive(Debug)]
+/// All figures of the controller.
+#[derive(Debug, Default)]
 pub struct Figures {
-    watchdog: Watchdog,
-    leader: Gauge,
-    /// Whether everything was read at least once.
-    knows: AtomicBool,
     pools: Mutex<BTreeMap<String, PoolFigures>>,
     alerts: Mutex<Vec<String>>,
 }
 
-impl Default for Figures {
-    fn default() -> Self {
-        Self {
-            watchdog: Watchdog::new(STUCK + crate::passes::RESYNC),
-            leader: Gauge::default(),
-            knows: AtomicBool::new(false),
-            pools: Mutex::default(),
-            alerts: Mutex::default(),
-        }
-    }
-}
-
 impl Figures {
-    /// The process's metrics, which these are all of.
+    /// The controller's metrics.
     pub fn registry(self: &Arc<Self>) -> Registry {
         let mut registry = Registry::default();
-        registry.register(
-            "mcc_leader",
-            "Whether this replica holds the lease.",
-            self.leader.clone(),
-        );
         registry.collect(Arc::clone(self));
         registry
-    }
-
-    fn leads(&self) -> bool {
-        self.leader.get() == 1
-    }
-
-    /// From now on this replica leads.
-    pub fn lead(&self) {
-        self.leader.set(1);
-        self.progress();
-    }
-
-    /// From now on everything is known.
-    pub fn know(&self) {
-        self.knows.store(true, Ordering::Relaxed);
-    }
-
-    /// A pool was looked at.
-    pub fn progress(&self) {
-        self.watchdog.beat();
     }
 
     /// Replaces a pool's figures.
@@ -221,22 +174,6 @@ impl Collector for Figures {
     }
 }
 
-impl Probes for Figures {
-    fn healthy(&self) -> Result<(), String> {
-        self.watchdog
-            .check()
-            .map_err(|since| format!("no pool was looked at for {} s", since.as_secs()))
-    }
-
-    fn ready(&self) -> Result<(), String> {
-        let waits = self.leads() && !self.knows.load(Ordering::Relaxed);
-        if waits {
-            return Err("pools, nodes and configurations were not all read yet".to_owned());
-        }
-        Ok(())
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics while it is held; a poisoned lock still holds whole values.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -275,22 +212,5 @@ mod tests {
         );
         figures.retain(|_| false);
         assert!(!registry.text().unwrap().contains("worker"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_leader_that_stands_still_is_not_healthy_and_one_that_waits_is() {
-        let figures = Figures::default();
-        tokio::time::advance(Duration::from_hours(1)).await;
-        assert_eq!(figures.healthy(), Ok(()));
-        figures.lead();
-        assert_eq!(figures.healthy(), Ok(()));
-        assert!(figures.ready().is_err());
-        figures.know();
-        assert_eq!(figures.ready(), Ok(()));
-        tokio::time::advance(Duration::from_hours(1)).await;
-        assert_eq!(
-            figures.healthy(),
-            Err("no pool was looked at for 3600 s".to_owned())
-        );
     }
 }

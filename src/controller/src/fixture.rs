@@ -1,7 +1,7 @@
 //! Objects for this crate's tests, as the API server writes them.
 
 use api::{ControllerConfig, MachineConfig, MachineConfigPool};
-use cluster::collection::News;
+use cluster::cache::WatchEvent;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
 use machineconfig::render::{Base, Source, render};
@@ -35,19 +35,21 @@ impl Cluster {
             .pools
             .iter()
             .map(|pool| Pool::parse(read::<MachineConfigPool>(pool)));
-        store.learn_pools(News::All(pools.collect()));
+        store.pools.apply(WatchEvent::Synced(pools.collect()));
         let nodes = self
             .nodes
             .iter()
             .map(|node| NodeView::parse(read::<Node>(node)));
-        store.learn_nodes(News::All(nodes.collect()));
+        store.nodes.apply(WatchEvent::Synced(nodes.collect()));
         let configs = self
             .configs
             .iter()
             .map(|config| ConfigMeta::parse(read::<PartialObjectMeta<MachineConfig>>(config)));
-        store.learn_configs(News::All(configs.collect()));
+        store.configs.apply(WatchEvent::Synced(configs.collect()));
         let configs = self.controller_configs.iter().map(read::<ControllerConfig>);
-        store.learn_controller_configs(News::All(configs.collect()));
+        store
+            .controller_configs
+            .apply(WatchEvent::Synced(configs.collect()));
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

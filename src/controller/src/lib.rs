@@ -1,8 +1,9 @@
 //! The controller: renders the configuration of each pool and moves the pool's nodes to it under its budget.
 //!
-//! Level-triggered: watches fill a store, and each pass looks at all pools anew, as `observe → decide → apply`. What is decided comes
-//! from `machineconfig` and `pool`; here it is only asked for and carried out. Two replicas run; the one that holds the lease works, and
-//! its writes are guarded so that a deposed one does no harm.
+//! Level-triggered: watches fill caches, and each change wakes the pools that it concerns. A pool is
+//! reconciled as `observe → decide → assign → report`. The decisions come from `machineconfig` and
+//! `pool`; here they are asked for and carried out. The loop around that, with leadership, retries
+//! and probes, is `operator`'s; a deposed leader does no harm, because its writes are guarded.
 //!
 //! It must not know: hosts, drains, how an update is applied. That is the node's daemon.
 //!
@@ -11,27 +12,27 @@
 //! - [`version`]: which build this is
 //! - [`store`]: what is known of the cluster, kept up to date
 //! - [`configs`]: what is kept of a MachineConfig: never its content
-//! - [`follow`]: the watches that fill the store
+//! - [`watches`]: what is watched, and which work a change wakes
 //! - [`requests`]: each request that is ever sent
-//! - [`passes`]: the loop, and one pass over all pools
+//! - [`reconcile`]: one pool: observed, decided, assigned, reported
 //! - [`rendering`]: the configuration of a pool
-//! - [`telling`]: a claimed round, and the nodes that are told
+//! - [`assign`]: a claimed round, and its assignments
 //! - [`reporting`]: what a pool's status says, and what of it changed
 //! - [`announce`]: what is said in events, and when
-//! - [`figures`]: metrics and probes
+//! - [`figures`]: the metrics of pools and nodes
 
 pub mod announce;
+pub mod assign;
 pub mod cli;
 pub mod configs;
 pub mod figures;
 #[cfg(test)]
 mod fixture;
-pub mod follow;
-pub mod passes;
 pub mod process;
+pub mod reconcile;
 pub mod rendering;
 pub mod reporting;
 pub mod requests;
 pub mod store;
-pub mod telling;
 pub mod version;
+pub mod watches;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::machine_config_pool::Configuration;
 use api::{MachineConfig, MachineConfigPool, MachineConfiguration, annotation};
 use cluster::access::Access;
-use cluster::collection::{Scope, list};
+use cluster::list::{Scope, list};
 use cluster::wire::{Content, Error};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
@@ -24,8 +24,6 @@ pub const NODES: &str = "/api/v1/nodes";
 pub const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 /// Path of all MachineConfigPools.
 pub const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
-/// Path of all ControllerConfigs.
-pub const CONTROLLER_CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/controllerconfigs";
 
 /// Path of the cluster's MachineConfiguration.
 pub const SETTINGS: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
@@ -60,8 +58,7 @@ impl Requests {
     /// All of [`Error`].
     pub async fn list_nodes(&self, labels: String) -> Result<Vec<NodeView>, Error> {
         let scope = Scope::all(NODES).labels(labels);
-        let (nodes, _) = list::<Node, _>(&self.access, &scope, NodeView::parse).await?;
-        Ok(nodes)
+        list::<Node, _>(&self.access, &scope, NodeView::parse).await
     }
 
     /// Reads the MachineConfigs with these labels, whole.
@@ -70,8 +67,7 @@ impl Requests {
     /// All of [`Error`].
     pub async fn list_configs(&self, labels: String) -> Result<Vec<MachineConfig>, Error> {
         let scope = Scope::all(CONFIGS).labels(labels);
-        let (configs, _) = list::<MachineConfig, _>(&self.access, &scope, |config| config).await?;
-        Ok(configs)
+        list::<MachineConfig, _>(&self.access, &scope, |config| config).await
     }
 
     /// Reads a MachineConfig; nothing where there is none.

@@ -1,14 +1,13 @@
 //! What is known of the cluster, kept up to date.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use api::{ControllerConfig, MachineConfigPool};
-use cluster::cache::{Kind, Table};
-use cluster::collection::News;
-use pool::membership::{Membership, initial_pool};
+use cluster::cache::{Cache, Kind, Table};
+use pool::membership;
+use pool::membership::Membership;
 use pool::node::NodeView;
 use pool::view::PoolView;
-use tokio::sync::Notify;
 
 use crate::configs::ConfigMeta;
 
@@ -45,7 +44,7 @@ impl Kind for Pools {
         &entry.view.resource_version
     }
 
-    fn says_the_same(one: &Pool, other: &Pool) -> bool {
+    fn has_same_content(one: &Pool, other: &Pool) -> bool {
         one == other
     }
 }
@@ -65,7 +64,7 @@ impl Kind for Nodes {
         &entry.resource_version
     }
 
-    fn says_the_same(one: &NodeView, other: &NodeView) -> bool {
+    fn has_same_content(one: &NodeView, other: &NodeView) -> bool {
         let mut other = other.clone();
         other.resource_version.clone_from(&one.resource_version);
         *one == other
@@ -87,7 +86,7 @@ impl Kind for Configs {
         &entry.resource_version
     }
 
-    fn says_the_same(one: &ConfigMeta, other: &ConfigMeta) -> bool {
+    fn has_same_content(one: &ConfigMeta, other: &ConfigMeta) -> bool {
         let mut other = other.clone();
         other.resource_version.clone_from(&one.resource_version);
         *one == other
@@ -113,7 +112,7 @@ impl Kind for ControllerConfigs {
             .unwrap_or_default()
     }
 
-    fn says_the_same(one: &ControllerConfig, other: &ControllerConfig) -> bool {
+    fn has_same_content(one: &ControllerConfig, other: &ControllerConfig) -> bool {
         one == other
     }
 }
@@ -132,14 +131,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Whether every kind was read at least once.
-    pub const fn is_known(&self) -> bool {
-        self.pools.is_known()
-            && self.nodes.is_known()
-            && self.configs.is_known()
-            && self.controller_configs.is_known()
-    }
-
     /// All pools, with one of them in a newer form.
     pub fn views_with(&self, pool: &PoolView) -> Vec<PoolView> {
         self.pools
@@ -151,19 +142,20 @@ impl Snapshot {
             .collect()
     }
 
-    /// The custom pool that a node was born in and whose labels it was not given yet. Until it has them, no pool may tell it anything.
-    pub fn birthplace(&self, node: &NodeView) -> Option<&PoolView> {
+    /// The custom pool that a node was provisioned for and whose labels it does not have yet. Until
+    /// it has them, no pool assigns it anything.
+    pub fn initial_pool(&self, node: &NodeView) -> Option<&PoolView> {
         let owner = |config: &str| self.configs.get(config)?.pool.clone();
-        initial_pool(node, self.pools.values().map(|pool| &pool.view), owner)
+        membership::initial_pool(node, self.pools.values().map(|pool| &pool.view), owner)
     }
 
-    /// Sorts `nodes` into `pools`, those left out that were not given the labels of their birth yet.
+    /// Sorts `nodes` into `pools`, without those that lack their initial labels.
     pub fn sort<'a>(
         &self,
         nodes: impl IntoIterator<Item = &'a NodeView>,
         pools: &'a [PoolView],
     ) -> Membership<'a> {
-        let has_its_labels = |node: &&NodeView| self.birthplace(node).is_none();
+        let has_its_labels = |node: &&NodeView| self.initial_pool(node).is_none();
         Membership::sort(nodes.into_iter().filter(has_its_labels), pools)
     }
 
@@ -175,90 +167,27 @@ impl Snapshot {
     }
 }
 
-/// The snapshot that watches and writes keep up to date.
-#[derive(Debug, Default)]
+/// The caches that watches and answers keep up to date. Its clones are one.
+#[derive(Debug, Clone, Default)]
 pub struct Store {
-    snapshot: Mutex<Snapshot>,
-    changed: Notify,
+    /// Pools.
+    pub pools: Cache<Pools>,
+    /// Nodes.
+    pub nodes: Cache<Nodes>,
+    /// Metadata of the MachineConfigs.
+    pub configs: Cache<Configs>,
+    /// The cluster's ControllerConfig.
+    pub controller_configs: Cache<ControllerConfigs>,
 }
 
 impl Store {
     /// What is known now.
     pub fn snapshot(&self) -> Snapshot {
-        self.lock().clone()
-    }
-
-    /// What is known now of one pool.
-    pub fn pool(&self, name: &str) -> Option<Arc<Pool>> {
-        self.lock().pools.get(name).cloned()
-    }
-
-    /// Waits for news since the last wait.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
-    }
-
-    /// Takes in a pool that a request was answered with.
-    pub fn refresh_pool(&self, pool: Pool) {
-        let is_news = self.lock().pools.refresh(pool);
-        self.tell(is_news);
-    }
-
-    /// Takes in a node that a request was answered with.
-    pub fn refresh_node(&self, node: NodeView) {
-        let is_news = self.lock().nodes.refresh(node);
-        self.tell(is_news);
-    }
-
-    /// Takes in what a watch tells of pools.
-    pub fn learn_pools(&self, news: News<Pool>) {
-        let is_news = self.lock().pools.learn(news);
-        self.tell(is_news);
-    }
-
-    /// Takes in what a watch tells of nodes.
-    pub fn learn_nodes(&self, news: News<NodeView>) {
-        let is_news = self.lock().nodes.learn(news);
-        self.tell(is_news);
-    }
-
-    /// Takes in what a watch tells of MachineConfigs, and one that was just made.
-    pub fn learn_configs(&self, news: News<ConfigMeta>) {
-        let is_news = self.lock().configs.learn(news);
-        self.tell(is_news);
-    }
-
-    /// Takes in what a watch tells of ControllerConfigs.
-    pub fn learn_controller_configs(&self, news: News<ControllerConfig>) {
-        let is_news = self.lock().controller_configs.learn(news);
-        self.tell(is_news);
-    }
-
-    fn tell(&self, is_news: bool) {
-        if is_news {
-            self.changed.notify_one();
+        Snapshot {
+            pools: self.pools.table(),
+            nodes: self.nodes.table(),
+            configs: self.configs.table(),
+            controller_configs: self.controller_configs.table(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Snapshot> {
-        // Nothing panics while it is held; a poisoned lock still holds whole values.
-        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn nothing_is_decided_before_everything_was_read() {
-        let store = Store::default();
-        store.learn_pools(News::All(vec![]));
-        store.learn_nodes(News::All(vec![]));
-        store.learn_configs(News::All(vec![]));
-        assert!(!store.snapshot().is_known());
-        store.learn_controller_configs(News::All(vec![]));
-        assert!(store.snapshot().is_known());
-        store.changed().await;
     }
 }

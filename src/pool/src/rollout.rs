@@ -329,6 +329,43 @@ impl RolloutDecision {
         }
     }
 
+    /// Records that an assignment was written: the node's update has begun.
+    pub fn record_assigned(&mut self, node: &str) {
+        self.not_assigned
+            .insert(node.to_owned(), NotAssigned::Updating);
+    }
+
+    /// Records that a node was deleted after the decision.
+    pub fn record_deleted(&mut self, node: &str) {
+        self.assignments
+            .retain(|assignment| assignment.node != node);
+        self.not_assigned.remove(node);
+    }
+
+    /// Records that the pool was paused or deleted after the decision: assignments that were not
+    /// written wait for the pool, and so do the nodes that waited for its budget.
+    pub fn record_stopped(&mut self, pool: &PoolView) {
+        let reason = if pool.is_deleted {
+            NotAssigned::PoolDeleted
+        } else {
+            NotAssigned::Paused
+        };
+        for waiting in self.not_assigned.values_mut() {
+            if matches!(
+                waiting,
+                NotAssigned::Budget { .. } | NotAssigned::Halted { .. }
+            ) {
+                waiting.clone_from(&reason);
+            }
+        }
+        for assignment in &self.assignments {
+            let reason = reason.clone();
+            self.not_assigned
+                .entry(assignment.node.clone())
+                .or_insert(reason);
+        }
+    }
+
     /// Records assignments that the API server rejected, each with its message.
     pub fn record_rejected(&mut self, rejected: impl IntoIterator<Item = (String, String)>) {
         let not_assigned = |(node, why)| (node, NotAssigned::WriteRejected(why));

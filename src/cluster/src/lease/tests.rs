@@ -184,3 +184,18 @@ async fn conflict_over_our_own_lease_goes_on() {
         "lease mco/machine-config-controller was taken by nobody"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn lease_that_is_older_than_before_ends_the_leadership() {
+    let (_, why) = run(vec![
+        read(lease("70", "")),
+        take("70", lease("80", "me")),
+        renew("80", conflict()),
+        read(lease("75", "me")),
+    ])
+    .await;
+    assert!(
+        why.ends_with("is older than it was: the API server's store was restored"),
+        "{why}"
+    );
+}

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use controller::cli::StartArgs;
-use controller::process::{self, identity};
+use controller::process;
 use controller::version::{BUILD, VERSION};
 
 /// Renders machine configurations and rolls them out.
@@ -49,7 +49,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::Start(arguments) => {
             chassis::logs::init(chassis::logs::level(arguments.v)).context("cannot log")?;
-            let options = arguments.validate(identity)?;
+            let options = arguments.validate(operator::client::identity)?;
             tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()

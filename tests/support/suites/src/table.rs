@@ -151,6 +151,13 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "operator",
+        executable: ("tests", "operator"),
+        programs: &[],
+        own: &["tests/flow/operator"],
+        ..SUITE
+    },
+    Suite {
         name: "two-controllers",
         executable: ("tests", "two-controllers"),
         programs: &["mcc"],

@@ -3,12 +3,13 @@
 //!
 //! - `run`: the order of measurements
 //! - `session`, `config`: the cluster of one node that most are made in, and its configuration
-//! - `idle`, `rebootless`, `service`, `fetch`: the measurements
+//! - `idle`, `rebootless`, `service`, `fetch`, `controller`: the measurements
 //! - `memory`, `relay`, `traffic`, `changes`: what they read
 //! - `figure`, `statistics`, `table`, `report`: what they come to, and how it is shown
 
 mod changes;
 mod config;
+mod controller;
 mod fetch;
 mod figure;
 mod idle;

@@ -12,7 +12,8 @@ use anyhow::{Context as _, Result};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::sync::broadcast;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::memory;
 
@@ -22,6 +23,7 @@ pub(crate) struct Relay {
     address: SocketAddr,
     counts: Counts,
     accepting: JoinHandle<()>,
+    cuts: broadcast::Sender<()>,
 }
 
 /// What programs sent and received.
@@ -49,22 +51,38 @@ impl Relay {
         let address = listener.local_addr()?;
         let counts = Counts::default();
         let counted = counts.clone();
+        let cuts = broadcast::Sender::new(1);
+        let cutting = cuts.clone();
         let accepting = tokio::spawn(async move {
             // Ends with the process's descriptors, or when the relay is dropped.
             while let Ok((client, peer)) = listener.accept().await {
-                tokio::spawn(relay(client, peer, server, programs, counted.clone()));
+                let relayed = relay(client, peer, server, programs, counted.clone());
+                let mut cut = cutting.subscribe();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = relayed => {}
+                        _ = cut.recv() => {}
+                    }
+                });
             }
         });
         Ok(Self {
             address,
             counts,
             accepting,
+            cuts,
         })
     }
 
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Closes the connections that are open. New ones are accepted.
+    pub(crate) fn cut(&self) {
+        // It fails where there are none.
+        drop(self.cuts.send(()));
     }
 
     /// Bytes that a program sent and received so far.
@@ -102,8 +120,17 @@ async fn relay(
     let (from_server, to_server) = server.into_split();
     let counted = counts.clone();
     let up = tokio::spawn(async move { pass_on(from_client, to_server, owner, &counted).await });
+    let _up = EndWith(up.abort_handle());
     pass_on(from_server, to_client, owner, &counts).await;
-    up.abort();
+}
+
+/// A task that ends when this is dropped.
+struct EndWith(AbortHandle);
+
+impl Drop for EndWith {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Passes on until one end is closed, and closes the other.

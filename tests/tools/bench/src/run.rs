@@ -13,7 +13,7 @@ use crate::idle::float;
 use crate::report::Report;
 use crate::session::Session;
 use crate::table::Failure;
-use crate::{fetch, idle, rebootless, service};
+use crate::{controller, fetch, idle, rebootless, service};
 
 /// Figures that are measured together.
 const BINARIES: [&str; 2] = ["mcd_binary_bytes", "mcd_os_binary_bytes"];
@@ -38,6 +38,7 @@ const SERVICE: [&str; 6] = [
     "mcd_api_update_requests",
     "mcd_api_update_bytes",
 ];
+const CONTROLLER: [&str; 2] = ["mcc_2000_nodes_anon_bytes", "mcc_lists_after_first"];
 
 /// Measurements that a median is taken of, where the command line names no other number.
 const FETCHES: usize = 5;
@@ -81,6 +82,10 @@ pub(crate) async fn run(programs: &Programs, out: &Path, wanted: &Wanted) -> Rep
     };
     if wanted.any(&BINARIES) {
         bench.take(&BINARIES, lengths(programs));
+    }
+    if wanted.any(&CONTROLLER) {
+        say("the controller with 2,000 nodes, for a minute");
+        bench.take(&CONTROLLER, controller::measure(programs, out).await);
     }
     let on_node = [&MEMORY[..], &TRAFFIC, &REBOOTLESS, &SERVICE].concat();
     let mut session = None;

@@ -69,6 +69,11 @@ impl Process {
         })
     }
 
+    /// Its number, as `/proc` names it.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Looks whether it still runs.
     ///
     /// # Errors

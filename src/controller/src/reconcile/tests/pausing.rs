@@ -22,7 +22,7 @@ async fn a_paused_pool_is_rendered_and_tells_nobody() {
         list_sources(&sources),
         set_status(&mut known, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
     ];
-    passes(&cluster, calls, 2).await;
+    reconciled(&cluster, calls, 2).await;
 }
 
 /// `pool` as an administrator pauses it.
@@ -46,12 +46,12 @@ async fn a_pause_stops_a_round_between_two_nodes() {
     let body = tell_body("5", &target);
     let tell = patch("/api/v1/nodes/n1", &mut nodes[0], body, "6");
     known = paused(&known, "12");
-    let (watch, news) = (Arc::clone(&store), Pool::parse(read(&known)));
-    calls.push(tell.meanwhile(move || watch.learn_pools(News::Present(news.clone()))));
+    let (watch, news) = (store.clone(), Pool::parse(read(&known)));
+    calls.push(tell.meanwhile(move || watch.pools.apply(WatchEvent::Applied(news.clone()))));
     let waiting = "n2, n3: the pool is paused";
     let changes = paused_status(&target, waiting, [3, 0, 0, 1, 0]);
     calls.push(set_status(&mut known, &changes, "13"));
-    let (said, _) = passes_in(store, calls, 2).await;
+    let (said, _) = reconciled_in(&store, calls, 2).await;
 
     let message = format!("Targeted node n1 to MachineConfig: {target}");
     let event = json!({
@@ -101,5 +101,5 @@ async fn a_pool_that_goes_on_tells_those_first_that_were_claimed_before_the_paus
         patch("/api/v1/nodes/n0", &mut nodes[0], taint_body("5"), "7"),
         set_status(&mut known, &changes, "12"),
     ];
-    passes(&cluster, calls, 2).await;
+    reconciled(&cluster, calls, 2).await;
 }

@@ -9,14 +9,14 @@ fn refused() -> Reply {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
     let (store, mut calls, mut known, mut nodes, target) = round_of_three();
-    let (watch, gone) = (Arc::clone(&store), NodeView::parse(read(&nodes[1])));
+    let (watch, gone) = (store.clone(), NodeView::parse(read(&nodes[1])));
     let tell = patch(
         "/api/v1/nodes/n1",
         &mut nodes[0],
         tell_body("5", &target),
         "6",
     );
-    calls.push(tell.meanwhile(move || watch.learn_nodes(News::Gone(gone.clone()))));
+    calls.push(tell.meanwhile(move || watch.nodes.apply(WatchEvent::Deleted(gone.clone()))));
     calls.push(Call::patch(
         &format!("/api/v1/nodes/n2?{MANAGER}"),
         tell_body("5", &target),
@@ -31,7 +31,7 @@ async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
     calls.push(tell);
     let changes = status(&rolling(&target, &nobody_waits()), [2, 0, 0, 2, 0]);
     calls.push(set_status(&mut known, &changes, "12"));
-    passes_in(Arc::clone(&store), calls, 1).await;
+    reconciled_in(&store, calls, 1).await;
     let left = store.snapshot();
     let left: Vec<&str> = left.nodes.values().map(|node| node.name.as_str()).collect();
     assert_eq!(left, ["n1", "n3"]);
@@ -40,17 +40,16 @@ async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_goes_in_the_middle_of_a_round_tells_nobody_else() {
     let (store, mut calls, known, mut nodes, target) = round_of_three();
-    let (watch, gone) = (Arc::clone(&store), Pool::parse(read(&known)));
+    let (watch, gone) = (store.clone(), Pool::parse(read(&known)));
     let tell = patch(
         "/api/v1/nodes/n1",
         &mut nodes[0],
         tell_body("5", &target),
         "6",
     );
-    calls.push(tell.meanwhile(move || watch.learn_pools(News::Gone(gone.clone()))));
-    let (_, delay) = passes_in(Arc::clone(&store), calls, 2).await;
-    assert_eq!(store.snapshot().pools.values().count(), 0);
-    assert_eq!(delay, RESYNC);
+    calls.push(tell.meanwhile(move || watch.pools.apply(WatchEvent::Deleted(gone.clone()))));
+    let (_, results) = reconciled_in(&store, calls, 1).await;
+    assert_eq!(results[1].1, Some(Next::Gone));
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,6 +78,6 @@ async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
         patch("/api/v1/nodes/n2", &mut nodes[1], taint_body("5"), "7"),
         set_status(&mut known, &changes, "12"),
     ];
-    let (_, delay) = passes(&cluster, calls, 1).await;
-    assert!(delay < Duration::from_secs(2), "{delay:?}");
+    let (_, results) = reconciled(&cluster, calls, 1).await;
+    assert_eq!(results[1].1, None);
 }

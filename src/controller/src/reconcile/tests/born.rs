@@ -1,4 +1,6 @@
-//! Nodes that were born in a custom pool.
+//! Nodes that were provisioned for a custom pool.
+
+use cluster::cache::Change;
 
 use super::*;
 
@@ -40,8 +42,26 @@ fn born() -> (Cluster, Vec<Value>, Value, Value) {
 async fn a_node_that_was_initial_pool_a_custom_pool_gets_its_labels_first() {
     let (cluster, _, mut born, body) = born();
     let calls = vec![patch("/api/v1/nodes/n1", &mut born, body, "6")];
-    let (said, delay) = passes(&cluster, calls, 1).await;
-    assert_eq!((said, delay), (vec![], RETRY.0));
+    let store = Store::default();
+    cluster.fill(&store);
+    // The pool wakes for the node: it has its labels by then.
+    let woken = Arc::new(Mutex::new(Vec::new()));
+    let listener = Arc::clone(&woken);
+    store
+        .nodes
+        .listen(move |change| listener.lock().unwrap().push(change.clone()));
+    let (script, client) = Script::start(calls);
+    let access = Arc::new(Access::of_client(client));
+    let (recorder, _sending) = Recorder::new(Arc::clone(&access), speaker());
+    let figures = Arc::new(Figures::default());
+    let controller = Controller::new(Requests::new(access), store, recorder, figures, clock);
+    let next = Box::pin(script.drive(controller.reconcile(&Work::NewNodes))).await;
+    assert_eq!(next.unwrap(), Next::Settled);
+    let woken = woken.lock().unwrap();
+    let [Change::One(Some(_), Some(after))] = woken.as_slice() else {
+        panic!("{woken:?}");
+    };
+    assert!(after.labels.contains_key("node-role.kubernetes.io/edge"));
 }
 
 /// It is in the pool `worker` by its labels, and was made with the configuration of another.
@@ -71,8 +91,8 @@ async fn a_node_without_the_labels_of_its_birth_is_told_nothing() {
         calls.push(list_sources(&sources));
         calls.push(set_status(&mut known, &changes, "11"));
     }
-    let (_, delay) = passes(&cluster, calls, 1).await;
-    assert_eq!(delay, RETRY.1);
+    let (_, results) = reconciled(&cluster, calls, 1).await;
+    assert_eq!(results[0].1, Some(Next::Retry));
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,6 +121,11 @@ async fn a_node_that_cannot_be_labelled_is_tried_again_and_keeps_no_pool_waiting
         set_status(&mut edge, &changes, "11"),
         refused(),
     ];
-    let (said, delay) = passes(&cluster, calls, 2).await;
-    assert_eq!((said, delay), (vec![], RETRY.1));
+    let (said, results) = reconciled(&cluster, calls, 2).await;
+    assert_eq!(said, []);
+    let next = results.into_iter().map(|(_, next)| next);
+    assert_eq!(
+        next.collect::<Vec<_>>(),
+        [Some(Next::Retry), Some(Next::Settled)]
+    );
 }

@@ -1,0 +1,355 @@
+//! One pool is reconciled: rendered, decided, assigned and reported. And new nodes get their labels.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chassis::report::Chain;
+use cluster::cache::WatchEvent;
+use cluster::events::Recorder;
+use cluster::wire;
+use futures::StreamExt as _;
+use futures::stream;
+use jiff::Timestamp;
+use operator::{Next, Reconcile};
+use pool::membership::{Conflict, Membership};
+use pool::node::NodeView;
+use pool::rollout::{RolloutDecision, decide};
+use pool::selector::Selector;
+use pool::status::{StatusInput, status};
+use pool::view::PoolView;
+use pool::write::NodeWrite;
+
+use crate::announce::{Announcement, announce, on_status};
+use crate::assign::{Round, assign};
+use crate::figures::{Figures, PoolFigures};
+use crate::rendering::{self, Last};
+use crate::reporting;
+use crate::requests::Requests;
+use crate::store::{Pool, Snapshot, Store};
+use crate::watches::Work;
+
+/// Writes of one pool's nodes that are under way at once, but for assignments: a rollout begins with
+/// a taint on each node.
+const WRITES: usize = 8;
+
+/// Does the controller's work.
+#[derive(Debug)]
+pub struct Controller {
+    requests: Requests,
+    store: Store,
+    recorder: Recorder,
+    figures: Arc<Figures>,
+    clock: fn() -> Timestamp,
+    pools: Mutex<BTreeMap<String, PoolState>>,
+}
+
+/// What is remembered of a pool from one reconcile to the next. All of it can be lost.
+#[derive(Debug, Default)]
+struct PoolState {
+    rendering: Option<Last>,
+    /// Generation for which an event said that a selector takes everything.
+    warned: Option<i64>,
+}
+
+/// A pool and its nodes at one moment.
+#[derive(Debug)]
+pub struct Observed {
+    /// The pool.
+    pub pool: Pool,
+    /// Its nodes.
+    pub members: Vec<NodeView>,
+}
+
+impl Observed {
+    /// Decides which of the nodes are assigned the pool's configuration.
+    fn decide(&self) -> RolloutDecision {
+        decide(&self.pool.view, &self.members())
+    }
+
+    fn members(&self) -> Vec<&NodeView> {
+        self.members.iter().collect()
+    }
+
+    /// Puts a node as it was written in the place of the one that was read.
+    pub fn replace(&mut self, node: NodeView) {
+        let mut members = self.members.iter_mut();
+        if let Some(known) = members.find(|known| known.name == node.name) {
+            *known = node;
+        }
+    }
+}
+
+impl Reconcile for Controller {
+    type Key = Work;
+    type Error = wire::Error;
+
+    fn keys(&self) -> Vec<Work> {
+        let pools = self.store.pools.table();
+        let pools = pools
+            .values()
+            .map(|pool| Work::Pool(pool.view.name.clone()));
+        [Work::NewNodes].into_iter().chain(pools).collect()
+    }
+
+    async fn reconcile(&self, work: &Work) -> Result<Next, wire::Error> {
+        let snapshot = self.store.snapshot();
+        self.forget_deleted(&snapshot);
+        match work {
+            Work::NewNodes => Ok(self.label_new_nodes(&snapshot).await),
+            Work::Pool(name) => match self.reconcile_pool(&snapshot, name).await {
+                Err(error) if error.code() == Some(409) => {
+                    tracing::debug!(pool = name, "pool changed meanwhile");
+                    Ok(Next::Retry)
+                }
+                result => result,
+            },
+        }
+    }
+}
+
+impl Controller {
+    /// A controller that remembers nothing yet.
+    pub const fn new(
+        requests: Requests,
+        store: Store,
+        recorder: Recorder,
+        figures: Arc<Figures>,
+        clock: fn() -> Timestamp,
+    ) -> Self {
+        Self {
+            requests,
+            store,
+            recorder,
+            figures,
+            clock,
+            pools: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// Gives nodes that were provisioned for a custom pool its labels. That wakes the pool.
+    async fn label_new_nodes(&self, snapshot: &Snapshot) -> Next {
+        let mut next = Next::Settled;
+        for node in snapshot.nodes.values() {
+            let Some(pool) = snapshot.initial_pool(node) else {
+                continue;
+            };
+            let write = NodeWrite::initial_labels(node, pool);
+            match self.requests.write_node(&write).await {
+                Ok(written) => {
+                    tracing::info!(
+                        node = node.name,
+                        pool = pool.name,
+                        "gave a node its initial labels"
+                    );
+                    self.store.nodes.refresh(written);
+                }
+                Err(error) if error.code() == Some(404) => {}
+                // A heartbeat changes a node, and wakes nothing.
+                Err(error) if error.code() == Some(409) => next = Next::Retry,
+                Err(error) => {
+                    tracing::warn!(node = node.name, pool = pool.name, error = %Chain(&error), "cannot give a node its initial labels");
+                    next = Next::Retry;
+                }
+            }
+        }
+        next
+    }
+
+    /// Observes a pool, decides, assigns and reports.
+    async fn reconcile_pool(&self, snapshot: &Snapshot, name: &str) -> Result<Next, wire::Error> {
+        let Some(pool) = snapshot.pools.get(name) else {
+            return Ok(Next::Gone);
+        };
+        let (pool, rendering) = self.render(snapshot, pool.as_ref().clone()).await?;
+        let topology = snapshot
+            .controller_config()
+            .and_then(|config| config.spec.control_plane_topology());
+
+        let views = snapshot.views_with(&pool.view);
+        let sorted = snapshot.sort(snapshot.nodes.values().map(Arc::as_ref), &views);
+        self.report_membership(&sorted);
+        let members = sorted.of(name).iter().map(|node| (*node).clone());
+        let mut observed = Observed {
+            members: members.collect(),
+            pool,
+        };
+        let mut decision = observed.decide();
+        let mut round = Round::default();
+        if !decision.assignments.is_empty() {
+            // The caches may be late, which is enough to decide nothing: a round is decided from
+            // the cluster as it is, its pool read before its nodes.
+            observed = self.read(snapshot, name).await?;
+            decision = observed.decide();
+            if !decision.assignments.is_empty() {
+                let (requests, store) = (&self.requests, &self.store);
+                round = assign(requests, store, &mut observed, &mut decision, topology).await?;
+            }
+        }
+        if self.store.pools.get(name).is_none() {
+            // Deleted meanwhile: its nodes are another pool's.
+            return Ok(Next::Gone);
+        }
+        let written = self.write_members(&mut observed, topology).await;
+        let conflicts: Vec<&Conflict> = sorted.conflicts_of(name).collect();
+        if !round.assigned.is_empty() {
+            let (nodes, config) = (round.assigned, observed.pool.view.claim.target.clone());
+            self.say(&observed.pool, &[Announcement::Targeted { nodes, config }]);
+        }
+        let certificates = snapshot.controller_config().map(reporting::certificates);
+        let after = status(StatusInput {
+            pool: &observed.pool.object,
+            view: &observed.pool.view,
+            members: &observed.members(),
+            decision: &decision,
+            conflicts: &conflicts,
+            rendering,
+            certificates,
+            now: (self.clock)(),
+        });
+        self.count(&observed, &decision);
+        if let Some(changes) = reporting::changes(&observed.pool.object, &after) {
+            let written = self.requests.set_status(&observed.pool, &changes).await?;
+            self.say(
+                &observed.pool,
+                &on_status(&observed.pool.object, &written.object),
+            );
+            self.store.pools.refresh(written);
+        }
+        let are_written = written?;
+        Ok(if round.is_unfinished || !are_written {
+            Next::Retry
+        } else {
+            Next::Settled
+        })
+    }
+
+    /// Renders the pool's configuration where something changed. The pool as it is then, and how the
+    /// last rendering ended, where there was one.
+    async fn render(
+        &self,
+        snapshot: &Snapshot,
+        pool: Pool,
+    ) -> Result<(Pool, Option<Result<(), String>>), wire::Error> {
+        let name = pool.view.name.clone();
+        let mut last = self
+            .state()
+            .entry(name.clone())
+            .or_default()
+            .rendering
+            .take();
+        let turn = rendering::turn(&self.requests, snapshot, pool, &mut last).await;
+        self.state().entry(name).or_default().rendering = last;
+        let turn = turn?;
+        self.store.pools.refresh(turn.pool.clone());
+        if let Some(created) = turn.created {
+            self.store.configs.apply(WatchEvent::Applied(created));
+        }
+        self.say(&turn.pool, &turn.said);
+        Ok((turn.pool, turn.outcome))
+    }
+
+    /// Reads a pool, then its nodes, from the API server.
+    async fn read(&self, snapshot: &Snapshot, name: &str) -> Result<Observed, wire::Error> {
+        let pool = self.requests.read_pool(name).await?;
+        let nodes = match &pool.view.node_selector {
+            Ok(Selector::Labels(selector)) => {
+                self.requests.list_nodes(selector.to_string()).await?
+            }
+            Ok(Selector::Nothing | Selector::Everything) | Err(_) => Vec::new(),
+        };
+        self.store.pools.refresh(pool.clone());
+        let views = snapshot.views_with(&pool.view);
+        let members = snapshot.sort(&nodes, &views);
+        let members = members.of(name).iter().map(|node| (*node).clone());
+        let members = members.collect();
+        for node in nodes {
+            self.store.nodes.refresh(node);
+        }
+        Ok(Observed { pool, members })
+    }
+
+    /// Writes what nodes lack besides an assignment: taint and topology. False when a node changed
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The first one. A node that cannot be written keeps neither the others nor the pool's status
+    /// waiting.
+    async fn write_members(
+        &self,
+        observed: &mut Observed,
+        topology: Option<&str>,
+    ) -> Result<bool, wire::Error> {
+        let members = observed.members.iter();
+        let writes: Vec<NodeWrite> = members
+            .filter_map(|node| NodeWrite::of(node, &observed.pool.view, false, topology))
+            .collect();
+        let writes =
+            stream::iter(writes).map(|write| async move { self.requests.write_node(&write).await });
+        let results: Vec<_> = writes.buffered(WRITES).collect().await;
+        let mut is_finished = true;
+        let mut failure = None;
+        for result in results {
+            match result {
+                Ok(node) => {
+                    self.store.nodes.refresh(node.clone());
+                    observed.replace(node);
+                }
+                Err(error) if error.code() == Some(404) => {}
+                // A heartbeat changes a node, and wakes nothing.
+                Err(error) if error.code() == Some(409) => is_finished = false,
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(is_finished), Err)
+    }
+
+    fn report_membership(&self, sorted: &Membership<'_>) {
+        for orphan in &sorted.orphans {
+            tracing::debug!(node = orphan, "managed node that no pool selects");
+        }
+        self.figures.set_alerts(&sorted.alerts);
+    }
+
+    fn count(&self, observed: &Observed, decision: &RolloutDecision) {
+        let view: &PoolView = &observed.pool.view;
+        let is_image_overridden = self
+            .state()
+            .get(&view.name)
+            .and_then(|state| state.rendering.as_ref())
+            .is_some_and(|last| last.is_image_overridden);
+        let members = observed.members();
+        let figures = PoolFigures::of(view, &members, decision, is_image_overridden);
+        self.figures.set_pool(&view.name, figures);
+    }
+
+    fn say(&self, pool: &Pool, said: &[Announcement]) {
+        let at = (self.clock)();
+        for announcement in said {
+            if matches!(announcement, Announcement::SelectingAll { .. }) {
+                let mut states = self.state();
+                let state = states.entry(pool.view.name.clone()).or_default();
+                if state.warned.is_some() && state.warned == pool.view.generation {
+                    continue;
+                }
+                state.warned = pool.view.generation;
+            }
+            announce(&self.recorder, pool, announcement, at);
+        }
+    }
+
+    /// Forgets pools that do not exist any more, and their series with them.
+    fn forget_deleted(&self, snapshot: &Snapshot) {
+        self.state()
+            .retain(|name, _| snapshot.pools.get(name).is_some());
+        self.figures
+            .retain(|name| snapshot.pools.get(name).is_some());
+    }
+
+    fn state(&self) -> MutexGuard<'_, BTreeMap<String, PoolState>> {
+        // Nothing panics while it is held; a poisoned lock still holds whole values.
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

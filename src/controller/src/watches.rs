@@ -1,0 +1,130 @@
+//! What is watched, and which work a change wakes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use api::{ControllerConfig, MachineConfig, MachineConfigPool};
+use cluster::cache::Cache;
+use k8s_openapi::api::core::v1::Node;
+use kube::core::PartialObjectMeta;
+use operator::{Operator, Scope, Wake, Watched};
+use pool::node::NodeView;
+
+use crate::configs::ConfigMeta;
+use crate::store::{Configs, ControllerConfigs, Nodes, Pool, Pools, Store};
+
+/// What is reconciled alone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Work {
+    /// Initial labels of nodes.
+    NewNodes,
+    /// The pool of this name.
+    Pool(String),
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NewNodes => f.write_str("new nodes"),
+            Self::Pool(name) => write!(f, "pool {name}"),
+        }
+    }
+}
+
+impl Watched for Pools {
+    type Object = MachineConfigPool;
+
+    fn parse(object: MachineConfigPool) -> Pool {
+        Pool::parse(object)
+    }
+}
+
+impl Watched for Nodes {
+    type Object = Node;
+
+    fn parse(object: Node) -> NodeView {
+        NodeView::parse(object)
+    }
+}
+
+impl Watched for Configs {
+    type Object = PartialObjectMeta<MachineConfig>;
+
+    fn parse(object: PartialObjectMeta<MachineConfig>) -> ConfigMeta {
+        ConfigMeta::parse(object)
+    }
+}
+
+impl Watched for ControllerConfigs {
+    type Object = ControllerConfig;
+
+    fn parse(mut object: ControllerConfig) -> ControllerConfig {
+        object.metadata.managed_fields = None;
+        object
+    }
+}
+
+/// Has the operator watch all that a decision depends on: pools, nodes, the metadata of
+/// MachineConfigs and the ControllerConfig.
+pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
+    let pools = store.pools.clone();
+    operator
+        // What one pool selects is not another's.
+        .watch(&store.pools, Scope::cluster(), |_, _| Wake::All)
+        .watch(&store.nodes, Scope::cluster(), move |before, after| {
+            Wake::Keys(work_of(&pools, [before, after]))
+        })
+        .watch(&store.configs, Scope::cluster(), |_, _| Wake::All)
+        .watch(&store.controller_configs, Scope::cluster(), |_, _| {
+            Wake::All
+        })
+}
+
+/// The pools that select a node in either of its states, and the work on new nodes.
+fn work_of(pools: &Cache<Pools>, states: [Option<&NodeView>; 2]) -> Vec<Work> {
+    let table = pools.table();
+    let selects = |pool: &&Arc<Pool>| {
+        let mut states = states.into_iter().flatten();
+        states.any(|node| pool.view.selects(node))
+    };
+    let selecting = table.values().filter(selects);
+    let mut work: Vec<Work> = selecting
+        .map(|pool| Work::Pool(pool.view.name.clone()))
+        .collect();
+    if states[1].is_some_and(|node| node.initial_config.is_some()) {
+        work.push(Work::NewNodes);
+    }
+    work
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{OLD, node, read, settled};
+
+    #[test]
+    fn node_wakes_the_pools_that_select_it_or_selected_it() {
+        let (cluster, _, _) = settled();
+        let store = Store::default();
+        cluster.fill(&store);
+        let mut object = node("n", OLD);
+        let member = NodeView::parse(read(&object));
+        object["metadata"]["labels"] = serde_json::json!({});
+        object["metadata"]["annotations"]["machineconfiguration.openshift.io/firstPivotConfig"] =
+            serde_json::json!("rendered-edge-1");
+        let stranger = NodeView::parse(read(&object));
+        let worker = Work::Pool("worker".to_owned());
+        let table = [
+            ([None, Some(&member)], vec![worker.clone()]),
+            ([Some(&member), None], vec![worker.clone()]),
+            (
+                [Some(&member), Some(&stranger)],
+                vec![worker, Work::NewNodes],
+            ),
+            ([Some(&stranger), None], vec![]),
+        ];
+        for (states, expected) in table {
+            assert_eq!(work_of(&store.pools, states), expected);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The control loop that controllers share: of several replicas one leads; watches fill its caches;
+//! each change wakes keys, and each key is reconciled alone, again after a failure, and now and then
+//! without a reason.
+//!
+//! It must not know: what a key stands for, what is reconciled, hosts.
+//!
+//! A controller is its kinds ([`Watched`]), one [`Reconcile`], and a command line:
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use chassis::shutdown::Shutdown;
+//! # use cluster::access::Access;
+//! # use cluster::cache::Cache;
+//! # use operator::{Operator, Reconcile, Scope, Wake, Watched};
+//! # async fn start<K: Watched, R: Reconcile<Key = String>>(
+//! #     access: Arc<Access>, candidacy: cluster::lease::Candidacy, reconciler: R, shutdown: Shutdown,
+//! # ) -> Result<(), operator::Error> {
+//! let cache = Cache::<K>::default();
+//! Operator::new("toy", access)
+//!     .lease(candidacy)
+//!     .watch(&cache, Scope::cluster(), |_, _| Wake::All)
+//!     .run(reconciler, shutdown)
+//!     .await
+//! # }
+//! ```
+//!
+//! Watches and the queue are those of `kube::runtime` (`docs/decisions/0012`).
+//!
+//! - [`client`]: who a controller is at the API server
+//! - [`reconcile`]: what a controller does for one key
+//! - [`watch`]: one kind in its cache
+//! - `queue`: which key is next, and when
+//! - `health`: leadership, readiness and stuck keys, for probes and metrics
+//! - [`process`]: the loop, from the lease to its release
+
+pub mod client;
+mod health;
+pub mod process;
+mod queue;
+pub mod reconcile;
+pub mod watch;
+
+pub use process::{Error, Operator};
+pub use reconcile::{Key, Next, Reconcile};
+pub use watch::{Scope, Wake, Watched};

@@ -1,0 +1,170 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use apimock::{Call, Reply, Script};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::*;
+
+const PATH: &str = "/api/v1/namespaces/ns/configmaps";
+
+struct ConfigMaps;
+
+impl Kind for ConfigMaps {
+    type Entry = (String, String);
+
+    fn name((name, _): &(String, String)) -> &str {
+        name
+    }
+
+    fn version((_, version): &(String, String)) -> &str {
+        version
+    }
+
+    fn has_same_content(one: &(String, String), other: &(String, String)) -> bool {
+        one == other
+    }
+}
+
+impl Watched for ConfigMaps {
+    type Object = ConfigMap;
+
+    fn parse(object: ConfigMap) -> (String, String) {
+        let version = object.resource_version().unwrap_or_default();
+        (object.name_any(), version)
+    }
+}
+
+fn object(name: &str, version: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": name, "namespace": "ns", "resourceVersion": version }
+    })
+}
+
+fn list(version: &str, next: &str, items: &[Value]) -> Reply {
+    let metadata = json!({ "resourceVersion": version, "continue": next });
+    Reply::ok(json!({
+        "apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": items
+    }))
+}
+
+fn lists(version: &str, items: &[Value]) -> Call {
+    Call::get(&format!("{PATH}?&limit=100"), list(version, "", items))
+}
+
+fn watches(version: &str, reply: Reply) -> Call {
+    let query = "&watch=true&timeoutSeconds=N&allowWatchBookmarks=true";
+    Call::get(&format!("{PATH}?{query}&resourceVersion={version}"), reply)
+}
+
+fn events(events: &[(&str, Value)]) -> Reply {
+    let events = events.iter().map(|(kind, object)| {
+        let event = json!({ "type": kind, "object": object });
+        (Duration::ZERO, event)
+    });
+    Reply::Events(events.collect(), Duration::ZERO)
+}
+
+fn expired() -> Value {
+    json!({ "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old" })
+}
+
+/// Follows until all calls have come; the last of them is a watch from `position` that stays open.
+/// Returns the objects by name and version then, and how often all were read.
+async fn followed(mut calls: Vec<Call>, position: &str) -> (Vec<(String, String)>, usize) {
+    calls.push(watches(
+        position,
+        Reply::Events(vec![], Duration::from_hours(1)),
+    ));
+    let (script, client) = Script::start(calls);
+    let cache = Cache::<ConfigMaps>::default();
+    let synced = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&synced);
+    cache.listen(move |change| {
+        if *change == cluster::cache::Change::All {
+            *count.lock().unwrap() += 1;
+        }
+    });
+    let all_came = async {
+        while script.remaining() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    script
+        .drive(async {
+            tokio::select! {
+                () = follow(client, Scope::namespace("ns"), cache.clone()) => {}
+                () = all_came => {}
+            }
+        })
+        .await;
+    let entries = cache.table();
+    let entries = entries.values().map(|entry| entry.as_ref().clone());
+    let synced = *synced.lock().unwrap();
+    (entries.collect(), synced)
+}
+
+fn entry(name: &str, version: &str) -> (String, String) {
+    (name.to_owned(), version.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pages_are_read_once_then_watches_go_on_from_there() {
+    let bookmark = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "resourceVersion": "12" }
+    });
+    let calls = vec![
+        Call::get(
+            &format!("{PATH}?&limit=100"),
+            list("7", "next", &[object("a", "1")]),
+        ),
+        Call::get(
+            &format!("{PATH}?&limit=100&continue=next"),
+            list("7", "", &[object("b", "2")]),
+        ),
+        watches(
+            "7",
+            events(&[
+                ("ADDED", object("c", "8")),
+                ("DELETED", object("a", "9")),
+                ("BOOKMARK", bookmark),
+            ]),
+        ),
+        watches("12", events(&[("MODIFIED", object("c", "13"))])),
+    ];
+    let (entries, synced) = followed(calls, "13").await;
+    assert_eq!(entries, [entry("b", "2"), entry("c", "13")]);
+    assert_eq!(synced, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn outage_costs_no_further_list() {
+    let down = Reply::failure(503, "ServiceUnavailable", "down");
+    let calls = vec![
+        lists("7", &[object("a", "1")]),
+        watches("7", Reply::Broken),
+        watches("7", down),
+        watches("7", events(&[("MODIFIED", object("a", "8"))])),
+    ];
+    let (entries, synced) = followed(calls, "8").await;
+    assert_eq!(entries, [entry("a", "8")]);
+    assert_eq!(synced, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_position_lists_again() {
+    let calls = vec![
+        lists("7", &[object("a", "1")]),
+        watches("7", events(&[("ERROR", expired())])),
+        lists("90", &[object("b", "80")]),
+        // The same, as an answer instead of an event.
+        watches("90", Reply::Object(410, expired())),
+        lists("99", &[object("b", "80")]),
+    ];
+    let (entries, synced) = followed(calls, "99").await;
+    assert_eq!(entries, [entry("b", "80")]);
+    assert_eq!(synced, 3);
+}

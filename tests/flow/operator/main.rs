@@ -1,0 +1,198 @@
+//! A second controller on `operator`, against a real API server: one replica of two leads, watches,
+//! reconciles, tries again what fails, is not healthy while it is stuck, and releases its lease.
+//!
+//! - `toy`: the controller
+
+mod toy;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use anyhow::Result;
+use chassis::shutdown::{self, Trigger};
+use clap::Parser as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use lab::audit::{self, Verb};
+use lab::control_plane::{ControlPlane, Options, Parts};
+use lab::{PATIENCE, wait};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use crate::toy::DIGEST;
+
+/// One replica of the toy.
+struct Replica {
+    turns: Arc<Semaphore>,
+    probes: SocketAddr,
+    stop: Trigger,
+    running: JoinHandle<Result<()>>,
+}
+
+impl Replica {
+    fn start(control_plane: &ControlPlane, identity: &str) -> Result<Self> {
+        let probes = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let kubeconfig = control_plane.admin_kubeconfig();
+        let options = toy::Options::try_parse_from([
+            "toy",
+            &format!("--kubeconfig={}", kubeconfig.display()),
+            "--namespace=default",
+            &format!("--metrics-url={probes}"),
+            &format!("--identity={identity}"),
+        ])?;
+        let turns = Arc::new(Semaphore::new(1));
+        let (stop, shutdown) = shutdown::pair();
+        let running = tokio::spawn(toy::start(options, Arc::clone(&turns), shutdown));
+        Ok(Self {
+            turns,
+            probes,
+            stop,
+            running,
+        })
+    }
+
+    /// Status line and body of an answer of its endpoint.
+    fn get(&self, path: &str) -> Result<String> {
+        let mut stream = TcpStream::connect(self.probes)?;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: toy\r\n\r\n").as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    fn is_healthy(&self) -> Result<bool> {
+        Ok(self.get("/healthz")?.starts_with("HTTP/1.1 200"))
+    }
+
+    /// A line of its metrics that begins with this, without it.
+    fn metric(&self, series: &str) -> Result<f64> {
+        let text = self.get("/metrics")?;
+        let value = text.lines().find_map(|line| line.strip_prefix(series));
+        value.map_or(Ok(0.0), |value| Ok(value.trim().parse()?))
+    }
+
+    fn leads(&self) -> Result<bool> {
+        Ok(self.metric("toy_leader")? > 0.0)
+    }
+
+    async fn end(self) -> Result<()> {
+        self.stop.fire();
+        self.running.await?
+    }
+}
+
+/// Looks until it is so.
+async fn until(what: &str, mut look: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    wait::until(what, PATIENCE, async || {
+        Ok(look()
+            .await?
+            .then_some(())
+            .ok_or_else(|| "it is not".to_owned()))
+    })
+    .await
+}
+
+async fn put(maps: &Api<ConfigMap>, name: &str, data: &str) -> Result<()> {
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "k": data }
+    });
+    let params = PatchParams::apply("test").force();
+    maps.patch(name, &params, &Patch::Apply(map)).await?;
+    Ok(())
+}
+
+/// Sets the annotation of a ConfigMap as another manager, or removes it.
+async fn annotate(maps: &Api<ConfigMap>, name: &str, value: Value) -> Result<()> {
+    let change = json!({ "metadata": { "annotations": { DIGEST: value } } });
+    let params = PatchParams::default();
+    maps.patch(name, &params, &Patch::Merge(change)).await?;
+    Ok(())
+}
+
+/// Waits until a ConfigMap has a digest other than `before`; the digest.
+async fn digest(maps: &Api<ConfigMap>, name: &str, before: &str) -> Result<String> {
+    let mut digest = String::new();
+    until(&format!("a new digest of {name}"), async || {
+        let map = maps.get(name).await?;
+        digest = map.annotations().get(DIGEST).cloned().unwrap_or_default();
+        Ok(!digest.is_empty() && digest != before)
+    })
+    .await?;
+    Ok(digest)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn a_second_controller_is_a_page() -> Result<()> {
+    let options = Options {
+        parts: Parts::Api,
+        ..Options::default()
+    };
+    let start = move || ControlPlane::start(&options);
+    let control_plane = tokio::task::spawn_blocking(start).await??;
+    let client = control_plane.client().await?;
+    let maps = Api::<ConfigMap>::default_namespaced(client.clone());
+    let leases = Api::<Lease>::default_namespaced(client);
+    put(&maps, "a", "one").await?;
+
+    // Of two replicas one leads, and reconciles what was there before it.
+    let one = Replica::start(&control_plane, "one")?;
+    let first = digest(&maps, "a", "").await?;
+    let other = Replica::start(&control_plane, "other")?;
+    until("both answer", async || Ok(other.get("/readyz").is_ok())).await?;
+    assert!(one.leads()? && !other.leads()?);
+    assert!(one.get("/readyz")?.starts_with("HTTP/1.1 200"));
+
+    // A change is followed, and what others remove is put back.
+    put(&maps, "a", "two").await?;
+    let second = digest(&maps, "a", &first).await?;
+    annotate(&maps, "a", Value::Null).await?;
+    assert_eq!(digest(&maps, "a", "").await?, second);
+
+    // What fails is tried again until it does not fail any more: here, until the annotation is no
+    // other's.
+    put(&maps, "b", "three").await?;
+    let third = digest(&maps, "b", "").await?;
+    annotate(&maps, "b", json!("other's")).await?;
+    let failed = "toy_reconcile_seconds_count{result=\"failed\"}";
+    until("the third failure", async || Ok(one.metric(failed)? >= 3.0)).await?;
+    assert!(one.is_healthy()?, "a failure is no reason to restart");
+    annotate(&maps, "b", Value::Null).await?;
+    assert_eq!(digest(&maps, "b", "").await?, third);
+
+    // A reconcile that does not end is not healthy; the others go on.
+    let turn = one.turns.acquire().await?;
+    put(&maps, "a", "four").await?;
+    until("it is stuck", async || Ok(!one.is_healthy()?)).await?;
+    assert!(one.get("/healthz")?.ends_with("within 2 s: a"));
+    maps.delete("b", &DeleteParams::default()).await?;
+    drop(turn);
+    digest(&maps, "a", &second).await?;
+    until("it is healthy again", async || one.is_healthy()).await?;
+
+    // The lease is released at the end: the other replica leads before it would have run out.
+    let lease = leases.get("toy").await?;
+    assert_eq!(holder(&lease), Some("one"));
+    one.end().await?;
+    put(&maps, "c", "five").await?;
+    digest(&maps, "c", "").await?;
+    assert!(other.leads()?);
+    assert_eq!(holder(&leases.get("toy").await?), Some("other"));
+    other.end().await?;
+
+    // Each leader read the ConfigMaps once, and watched them from there.
+    let events = audit::load(&control_plane.audit_log())?;
+    let lists = events.iter().filter(|event| {
+        event.verb == Verb::List && event.user_agent == "toy/1" && event.concerns("", "configmaps")
+    });
+    assert_eq!(lists.count(), 2);
+    Ok(())
+}
+
+fn holder(lease: &Lease) -> Option<&str> {
+    lease.spec.as_ref()?.holder_identity.as_deref()
+}

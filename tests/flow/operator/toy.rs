@@ -1,0 +1,149 @@
+//! A controller on a page: keeps an annotation of each ConfigMap of a namespace equal to a digest of
+//! its data.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chassis::admin;
+use chassis::http::Server;
+use chassis::metrics::Registry;
+use chassis::shutdown::Shutdown;
+use cluster::apply::{self, Applier, Ownership};
+use cluster::cache::{Cache, Kind};
+use cluster::lease::{Candidacy, Terms};
+use k8s_openapi::api::core::v1::ConfigMap;
+use operator::{Next, Operator, Reconcile, Scope, Wake, Watched, client};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+
+/// The annotation.
+pub(crate) const DIGEST: &str = "toy.slipway.dev/digest";
+
+/// The command line.
+#[derive(Debug, clap::Parser)]
+pub(crate) struct Options {
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    #[arg(long)]
+    namespace: String,
+    #[arg(long)]
+    metrics_url: SocketAddr,
+    #[arg(long)]
+    identity: String,
+}
+
+/// What is kept of a ConfigMap.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Kept {
+    name: String,
+    version: String,
+    data: BTreeMap<String, String>,
+    digest: Option<String>,
+}
+
+enum ConfigMaps {}
+
+impl Kind for ConfigMaps {
+    type Entry = Kept;
+
+    fn name(kept: &Kept) -> &str {
+        &kept.name
+    }
+
+    fn version(kept: &Kept) -> &str {
+        &kept.version
+    }
+
+    fn has_same_content(one: &Kept, other: &Kept) -> bool {
+        (&one.data, &one.digest) == (&other.data, &other.digest)
+    }
+}
+
+impl Watched for ConfigMaps {
+    type Object = ConfigMap;
+
+    fn parse(object: ConfigMap) -> Kept {
+        let metadata = object.metadata;
+        Kept {
+            name: metadata.name.unwrap_or_default(),
+            version: metadata.resource_version.unwrap_or_default(),
+            data: object.data.unwrap_or_default(),
+            digest: metadata.annotations.unwrap_or_default().remove(DIGEST),
+        }
+    }
+}
+
+struct Digests {
+    cache: Cache<ConfigMaps>,
+    applier: Applier,
+    turns: Arc<Semaphore>,
+}
+
+impl Reconcile for Digests {
+    type Key = String;
+    type Error = apply::Error;
+
+    fn keys(&self) -> Vec<String> {
+        let table = self.cache.table();
+        table.values().map(|kept| kept.name.clone()).collect()
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Next, apply::Error> {
+        let Some(kept) = self.cache.get(name) else {
+            return Ok(Next::Gone);
+        };
+        // Closed by nobody: an error would leave the turn out.
+        let _turn = self.turns.acquire().await.ok();
+        let digest = hex::encode(Sha256::digest(json!(kept.data).to_string()));
+        if kept.digest.as_deref() != Some(&digest) {
+            let metadata = json!({ "name": name, "annotations": { DIGEST: digest } });
+            let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata });
+            self.applier.apply(&object, Ownership::Respect).await?;
+        }
+        Ok(Next::Settled)
+    }
+}
+
+/// Runs until the shutdown. `turns` are how many digests are made at once.
+pub(crate) async fn start(
+    options: Options,
+    turns: Arc<Semaphore>,
+    shutdown: Shutdown,
+) -> anyhow::Result<()> {
+    let access = Arc::new(client::connect(options.kubeconfig.as_deref(), "toy/1")?);
+    let terms = [3, 2, 1].map(Duration::from_secs);
+    let candidacy = Candidacy {
+        namespace: options.namespace.clone(),
+        name: "toy".to_owned(),
+        identity: options.identity,
+        terms: Terms {
+            duration: terms[0],
+            renew_deadline: terms[1],
+            retry: terms[2],
+        },
+    };
+    let cache = Cache::default();
+    let digests = Digests {
+        applier: Applier::new(Arc::clone(&access), "toy").namespace(&options.namespace),
+        cache: cache.clone(),
+        turns,
+    };
+    let named = |kept: &Kept| Wake::Keys(vec![kept.name.clone()]);
+    let server = Server::bind(options.metrics_url, admin::LIMITS).await?;
+    Operator::new("toy", access)
+        .lease(candidacy)
+        .deadline(Duration::from_secs(2))
+        .serve(server, Registry::default())
+        .watch(
+            &cache,
+            Scope::namespace(&options.namespace),
+            move |before, after| after.or(before).map_or(Wake::All, named),
+        )
+        .run(digests, shutdown)
+        .await?;
+    Ok(())
+}
