@@ -37,6 +37,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("bench", Tests),
     ("demo", Tests),
     ("display", Tests),
+    ("golden", Tests),
     ("lab", Tests),
     ("observer", Tests),
     ("suites", Tests),
