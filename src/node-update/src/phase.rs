@@ -1,99 +1,103 @@
 //! The node's state machine: one `match (phase, event)`, drawn in `docs/state-machine.md`.
 //!
-//! The machine holds what the daemon knows of its node, takes events, and returns commands; it runs none. Everything the node shows
-//! outwardly (state, reason, what it waits for) is a function of it.
+//! A phase holds all that is known of the update under way. Beside it are the two [`Facts`], both inputs. The machine takes events and
+//! returns commands; it runs none. Everything a node shows outwardly (state, reason, what it waits for, how long) is a function of the
+//! phase: [`outward`].
+//!
+//! - [`table`]: the `match`
+//! - [`starting`], [`preparing`], [`changing`], [`judging`], [`resting`]: the phases' data, and the transitions that need more than a line
+//! - [`failures`]: what failed on the way
 
 use std::fmt;
 
 use crate::plan::Target;
+use outward::Name;
 
+mod changing;
 mod command;
 mod event;
+mod failures;
+mod judging;
 pub mod outward;
+mod preparing;
+mod resting;
+mod starting;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use changing::{Applying, Rebooting};
 pub use command::Command;
 pub use event::{Event, Journal, Observation, Outline, Stage};
+pub use failures::{Failures, Kind, LostDrains};
+pub use judging::{Finishing, RollBack, RollingBack, Verifying};
+pub use preparing::{Draining, Fetching};
+pub use resting::{Degraded, Held, Idle, Unreconcilable, Wait};
+pub use starting::Starting;
 
-/// Where the node is on its way.
+/// Where the node is between two targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// The host is being read: booted deployment, journal, annotations.
-    Starting,
-    /// Verified in `current`; nothing to do.
-    Idle,
-    /// The plan is made, the image pulled and the deployment rehearsed, while the node works.
-    Fetching {
-        /// Where it goes.
-        to: Target,
-        /// The last error, while it is being retried.
-        last_error: Option<String>,
-        /// The plan's outline, once it is made.
-        outline: Option<Outline>,
-    },
-    /// Cordoned; pods are being evicted.
-    Draining {
-        /// Where it goes.
-        to: Target,
-        /// What refuses to go, for people: pod and budget.
-        blocked: Option<String>,
-    },
-    /// The stored plan is being executed or finished.
-    Applying {
-        /// Where it goes.
-        to: Target,
-    },
+    /// The host is read: booted deployment, journal.
+    Starting(Starting),
+    /// The desired target is verified and the node in service.
+    Idle(Idle),
+    /// The plan is made, the image fetched and the deployment rehearsed, while the node is in service.
+    Fetching(Fetching),
+    /// Cordoned; pods are evicted.
+    Draining(Draining),
+    /// The stored plan is executed or reverted.
+    Applying(Applying),
     /// The boot loader names the target; the host goes down.
-    Rebooting {
-        /// Where it goes.
-        to: Target,
-        /// The boot that ends. A different one means the host is back.
-        boot_id: String,
-    },
+    Rebooting(Rebooting),
     /// The host is checked against the target's expectations.
-    Verifying {
-        /// What it is checked against.
-        to: Target,
-        /// What does not hold yet, for people.
-        unmet: Option<String>,
-    },
-    /// Verified; the node is given back.
-    Finishing {
-        /// What it reached.
-        to: Target,
-    },
-    /// The target failed; the host goes back to `current`.
-    RollingBack {
-        /// What failed.
-        target: Target,
-        /// Why.
-        cause: String,
-        /// What refuses to go before it reboots, for people: pod and budget.
-        blocked: Option<String>,
-    },
-    /// Back in `current` and in service; the target is not tried again.
-    Held {
-        /// What failed.
-        target: Target,
-        /// Why.
-        cause: String,
-    },
-    /// Something broke, or a person is at work on the host; it is tried again. What is left to do or undo is read from the host then.
-    Degraded {
-        /// Why.
-        cause: String,
-        /// How often it was tried.
-        tries: u32,
-    },
-    /// The target is refused; nothing was touched.
-    Unreconcilable {
-        /// What is refused.
-        target: Target,
-        /// Why, one sentence each.
-        reasons: Vec<String>,
-    },
+    Verifying(Verifying),
+    /// Verified; the node returns to service.
+    Finishing(Finishing),
+    /// The target failed; the host returns to the origin.
+    RollingBack(RollingBack),
+    /// In the origin and in service; the target that failed is not tried again.
+    Held(Held),
+    /// An attempt failed, or an administrator works on the host; it is tried again. The host is read then for what is left to do.
+    Degraded(Degraded),
+    /// The target is rejected; nothing was changed.
+    Unreconcilable(Unreconcilable),
+}
+
+/// The inputs that outlast a phase.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The newest target that the Node named. There is no queue: only this one counts.
+    pub desired: Option<Target>,
+    /// The last target that was verified on the host, by this process; nothing before the first.
+    pub current: Option<Target>,
+}
+
+impl Facts {
+    /// Whether `target` is desired. Without a target the host stays what it is.
+    fn wants(&self, target: &Target) -> bool {
+        self.desired
+            .as_ref()
+            .is_none_or(|desired| desired == target)
+    }
+}
+
+/// What runs on the host: an update starts from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Verified since the host was last read.
+    Verified(Target),
+    /// Named by the host's record, and not verified since it was read.
+    Read(Target),
+}
+
+impl Origin {
+    /// The target, verified or not.
+    pub const fn target(&self) -> &Target {
+        match self {
+            Self::Verified(target) | Self::Read(target) => target,
+        }
+    }
 }
 
 /// An event that cannot happen in a phase: a fault of the program, never of the input.
@@ -101,40 +105,25 @@ pub enum Phase {
 #[error("event {event} cannot happen in phase {phase}")]
 pub struct Unexpected {
     /// Name of the phase.
-    pub phase: &'static str,
+    pub phase: Name,
     /// The event, in full.
     pub event: String,
 }
 
-/// What the daemon knows of its node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Machine {
-    /// What was verified on the running host; nothing before the first proof.
-    current: Option<Target>,
-    /// What the running host's record names; nothing before it was read.
-    at: Option<Target>,
-    /// The newest target. There is no queue: only this one counts.
-    desired: Option<Target>,
-    /// Failed tries since the node last was well or got another target, and the last cause: it stays visible until the node is well.
-    trouble: Option<Trouble>,
-    /// An administrator let go what is held, before the host was read.
-    released: bool,
-    /// Whether the newest plan drains the node, and no failure was counted for that.
-    drains: bool,
-    /// Whether `current` was proved before the host was last read, and not since: it is to be left.
-    is_unproved: bool,
-    phase: Phase,
+impl Unexpected {
+    fn of(phase: &Phase, event: &Event) -> Self {
+        Self {
+            phase: phase.name(),
+            event: format!("{event:?}"),
+        }
+    }
 }
 
+/// A node's phase and facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Trouble {
-    cause: String,
-    tries: u32,
-    refused: bool,
-    /// How often pods left for nothing: failures after a drain.
-    drained: u32,
-    /// Whether the next try waits in service for the last of them.
-    pauses: bool,
+pub struct Machine {
+    facts: Facts,
+    phase: Phase,
 }
 
 impl Default for Machine {
@@ -147,14 +136,14 @@ impl Machine {
     /// A daemon that has just started. Its first command is [`Command::Observe`].
     pub const fn new() -> Self {
         Self {
-            current: None,
-            at: None,
-            desired: None,
-            trouble: None,
-            released: false,
-            drains: false,
-            is_unproved: false,
-            phase: Phase::Starting,
+            facts: Facts {
+                desired: None,
+                current: None,
+            },
+            phase: Phase::Starting(Starting {
+                is_released: false,
+                failures: None,
+            }),
         }
     }
 
@@ -165,12 +154,12 @@ impl Machine {
 
     /// What was verified on the running host.
     pub const fn current(&self) -> Option<&Target> {
-        self.current.as_ref()
+        self.facts.current.as_ref()
     }
 
     /// The newest target.
     pub const fn desired(&self) -> Option<&Target> {
-        self.desired.as_ref()
+        self.facts.desired.as_ref()
     }
 
     /// Takes an event and returns what to do.
@@ -178,10 +167,19 @@ impl Machine {
     /// # Errors
     /// [`Unexpected`] for a pair that cannot be; the machine is unchanged then.
     pub fn step(&mut self, event: Event) -> Result<Vec<Command>, Unexpected> {
-        let mut next = self.clone();
-        let (phase, commands) = next.decide(event)?;
-        next.phase = phase;
-        *self = next;
+        let mut facts = self.facts.clone();
+        match (&self.phase, &event) {
+            (_, Event::Desired(target)) if facts.desired.as_ref() == Some(target) => {
+                return Ok(vec![]);
+            }
+            (_, Event::Desired(target)) => facts.desired = Some(target.clone()),
+            (Phase::Verifying(verifying), Event::Verified) => {
+                facts.current = Some(verifying.to.clone());
+            }
+            _ => {}
+        }
+        let (phase, commands) = table::next(self.phase.clone(), event, &facts)?;
+        *self = Self { facts, phase };
         Ok(commands)
     }
 }

@@ -12,7 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use node::drain::PodName;
 use node::watch::Seen;
 use node::writer::NodeWriter;
-use node_update::phase::{Command, Event, Machine, Phase};
+use node_update::phase::outward::Name;
+use node_update::phase::{Command, Event, Machine};
 use node_update::plan::{Attempt, Target};
 use tokio::sync::watch;
 
@@ -97,14 +98,15 @@ impl Executor for Agent {
                 self.figures.count_failed_reboot();
                 event
             }
-            Command::TakeBack => match self.stored() {
-                Some(plan) => apply::take_back(&self.helper, &plan.attempt).await,
+            // The helper reads from the journal whether the target has booted.
+            Command::Revert | Command::RollBack => match self.stored() {
+                Some(plan) => apply::revert(&self.helper, &plan.attempt).await,
                 // Nothing was begun in this boot or before it.
-                None => Event::TakenBack,
+                None => Event::Reverted,
             },
-            Command::Prove { to } => self.prove(&to, &say).await,
-            Command::GiveBack => match self.give_back().await {
-                Ok(()) => Event::GivenBack,
+            Command::Verify { to } => self.prove(&to, &say).await,
+            Command::ReturnToService => match self.give_back().await {
+                Ok(()) => Event::InService,
                 Err(text) => Event::Failed(text),
             },
             Command::Uncordon => match self.give_back().await {
@@ -140,7 +142,7 @@ impl Executor for Agent {
         self.figures.show(&turn.after);
         let before = turn.before.as_ref().map(super::publish::Shown::phase);
         if before != Some(turn.after.phase()) {
-            if turn.after.phase() != "Draining" {
+            if turn.after.phase() != Name::Draining {
                 self.figures.set_drain_overdue(false);
             }
             log_phase(machine.phase());
@@ -148,7 +150,7 @@ impl Executor for Agent {
             if let Some(word) = of_phase(&self.node, machine.phase(), was_done) {
                 self.announcer.say(&word);
             }
-            if matches!(machine.phase(), Phase::Idle | Phase::Held { .. }) {
+            if matches!(turn.after.phase(), Name::Idle | Name::Held) {
                 self.rest();
             }
         }
@@ -301,7 +303,7 @@ impl Agent {
         };
         let attempt = self.name_attempt();
         let event = prove::prove(&self.helper, &root, to, &attempt, |event| say.say(event)).await;
-        if event == Event::Proved {
+        if event == Event::Verified {
             self.known.facts().at = Some(to.clone());
         } else if let Event::Failed(text) = &event {
             self.announcer.say(&Word::validation_failed(text));

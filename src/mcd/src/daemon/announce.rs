@@ -73,39 +73,49 @@ impl Word {
 /// What entering `after` is worth saying on the node `node`. `was_done` tells whether the Node shows Done still: then nothing ended.
 pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<Word> {
     let (severity, reason, message) = match after {
-        Phase::Draining { .. } => (
+        Phase::Draining(_) => (
             Severity::Normal,
             "Drain",
             "Draining node to update config.".to_owned(),
         ),
-        Phase::Rebooting { to, .. } => (
+        Phase::Rebooting(it) => (
             Severity::Normal,
             "Reboot",
-            format!("Node will reboot into config {}", to.config),
+            format!("Node will reboot into config {}", it.to.config),
         ),
-        Phase::Finishing { to } if !was_done => (
+        Phase::Finishing(it) if !was_done => (
             Severity::Normal,
             "NodeDone",
-            format!("Setting node {node}, currentConfig {} to Done", to.config),
+            format!(
+                "Setting node {node}, currentConfig {} to Done",
+                it.to.config
+            ),
         ),
-        Phase::Unreconcilable { target, reasons } => (
+        Phase::Unreconcilable(it) => (
             Severity::Warning,
             "FailedToReconcile",
-            format!("cannot reconcile to {target}: {}", reasons.join("; ")),
+            format!(
+                "cannot reconcile to {}: {}",
+                it.target,
+                it.reasons.join("; ")
+            ),
         ),
-        Phase::Held { target, cause } => (
+        Phase::Held(it) => (
             Severity::Warning,
             "RolledBack",
-            format!("{target} failed on this node and was rolled back: {cause}"),
+            format!(
+                "{} failed on this node and was rolled back: {}",
+                it.target, it.cause
+            ),
         ),
-        Phase::Starting
-        | Phase::Idle
-        | Phase::Fetching { .. }
-        | Phase::Applying { .. }
-        | Phase::Verifying { .. }
-        | Phase::Finishing { .. }
-        | Phase::RollingBack { .. }
-        | Phase::Degraded { .. } => return None,
+        Phase::Starting(_)
+        | Phase::Idle(_)
+        | Phase::Fetching(_)
+        | Phase::Applying(_)
+        | Phase::Verifying(_)
+        | Phase::Finishing(_)
+        | Phase::RollingBack(_)
+        | Phase::Degraded(_) => return None,
     };
     Some(Word::new(severity, reason, message))
 }
@@ -113,32 +123,32 @@ pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<Word> {
 /// Logs the milestones that clients of the original look for, word by word.
 pub fn log_phase(after: &Phase) {
     match after {
-        Phase::Rebooting { to, .. } => {
+        Phase::Rebooting(it) => {
             tracing::info!(
                 "initiating reboot: Node will reboot into config {}",
-                to.config
+                it.to.config
             );
         }
-        Phase::Finishing { to } => {
+        Phase::Finishing(it) => {
             tracing::info!("Validated on-disk state");
-            tracing::info!("In desired state MachineConfig: {to}");
+            tracing::info!("In desired state MachineConfig: {}", it.to);
         }
-        Phase::Degraded { cause, .. } => {
-            tracing::error!("Marking Degraded due to: {cause:?}");
+        Phase::Degraded(it) => {
+            tracing::error!("Marking Degraded due to: {:?}", it.failures.cause);
         }
-        Phase::Unreconcilable { reasons, .. } => {
-            tracing::error!("Marking Unreconcilable due to: {:?}", reasons.join("; "));
+        Phase::Unreconcilable(it) => {
+            tracing::error!("Marking Unreconcilable due to: {:?}", it.reasons.join("; "));
         }
-        Phase::Held { target, cause } => {
-            tracing::error!(config = %target, reason = cause, "rolled back; the target is held");
+        Phase::Held(it) => {
+            tracing::error!(config = %it.target, reason = it.cause, "rolled back; the target is held");
         }
-        Phase::Starting
-        | Phase::Idle
-        | Phase::Fetching { .. }
-        | Phase::Draining { .. }
-        | Phase::Applying { .. }
-        | Phase::Verifying { .. }
-        | Phase::RollingBack { .. } => {}
+        Phase::Starting(_)
+        | Phase::Idle(_)
+        | Phase::Fetching(_)
+        | Phase::Draining(_)
+        | Phase::Applying(_)
+        | Phase::Verifying(_)
+        | Phase::RollingBack(_) => {}
     }
 }
 

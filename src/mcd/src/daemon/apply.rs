@@ -1,4 +1,4 @@
-//! Executing the stored plan, taking it back, and the reboot.
+//! Executing the stored plan, reverting it, and the reboot.
 
 use std::time::Duration;
 
@@ -48,11 +48,11 @@ pub async fn apply(
     }
 }
 
-/// Undoes the stored plan; after the switch, switches back. Answers `TakenBack` or `Failed`, or ends with the host.
-pub async fn take_back(helper: &Helper, attempt: &Attempt) -> Event {
+/// Undoes the stored plan; after the switch, switches back. Answers `Reverted` or `Failed`, or ends with the host.
+pub async fn revert(helper: &Helper, attempt: &Attempt) -> Event {
     match helper.run("rollback", attempt, &[], Priority::Normal).await {
         Ok(report) => match report.outcome {
-            Outcome::Done => Event::TakenBack,
+            Outcome::Done => Event::Reverted,
             // The target is booted: the origin is first again and has to be booted too.
             Outcome::NeedsReboot => go_down(helper).await,
             Outcome::Failed | Outcome::Refused => Event::Failed(report.because()),

@@ -132,14 +132,14 @@ impl<'e, E: Executor> Work<'e, E> {
 
     async fn step(&mut self, event: Event) -> Result<(), Unexpected> {
         let before = self.machine.phase().name();
-        tracing::debug!(phase = before, ?event, "event");
+        tracing::debug!(phase = before.as_str(), ?event, "event");
         let commands = self.machine.step(event)?;
         let after = self.machine.phase().name();
         if before != after {
             tracing::info!(
-                phase = after,
-                waits_for = self.machine.waits_for(),
-                reason = self.machine.reason(),
+                phase = after.as_str(),
+                waits_for = self.machine.phase().waits_for(),
+                reason = self.machine.phase().reason(),
                 "phase"
             );
             // A wait is its phase's.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use chassis::health::Probes;
 use chassis::metrics::{Collector, Counter, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
-use node_update::phase::outward::State;
+use node_update::phase::outward::{Name, State};
 
 use super::publish::Shown;
 
@@ -27,7 +27,7 @@ pub struct Figures {
     now: fn() -> Timestamp,
     reboots_failed: Counter,
     drain_overdue: Gauge,
-    shown: Mutex<Option<(Option<State>, &'static str, Timestamp)>>,
+    shown: Mutex<Option<(Option<State>, Name, Timestamp)>>,
 }
 
 impl Figures {
@@ -97,7 +97,7 @@ impl Collector for Figures {
                 &mut encoder,
                 "mcd_phase",
                 "Phase of the node's state machine; 1 for the one it is in.",
-                [([("phase", phase)], 1_i64)],
+                [([("phase", phase.as_str())], 1_i64)],
             )?;
         }
         Ok(())
@@ -114,7 +114,7 @@ impl Probes for Figures {
     fn ready(&self) -> Result<(), String> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match *shown {
-            Some((_, phase, _)) if phase != "Starting" => Ok(()),
+            Some((_, phase, _)) if phase != Name::Starting => Ok(()),
             Some(_) | None => Err("the host was not read yet".to_owned()),
         }
     }
@@ -148,7 +148,8 @@ mod tests {
         let figures = Arc::new(Figures::new(|| {
             Timestamp::constant(1_700_000_000, 250_000_000)
         }));
-        *figures.shown.lock().unwrap() = Some((Some(State::Working), "Draining", (figures.now)()));
+        *figures.shown.lock().unwrap() =
+            Some((Some(State::Working), Name::Draining, (figures.now)()));
         let text = figures.registry().text().unwrap();
         for line in [
             "mcd_state{state=\"Done\"} 0.0",

@@ -109,7 +109,7 @@ pub enum NoPlan {
 impl From<NoPlan> for Event {
     fn from(no_plan: NoPlan) -> Self {
         match no_plan {
-            NoPlan::Refused(reasons) => Self::Refused(reasons),
+            NoPlan::Refused(reasons) => Self::Rejected(reasons),
             NoPlan::Failed(cause) => Self::Failed(cause),
         }
     }

@@ -21,7 +21,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 /// Verbs that [`prepare`] may have left running when it was given up.
 pub const VERBS: [&str; 2] = ["fetch", "rehearse"];
 
-/// Fetches the image of a stored plan, where it has one, and rehearses it. Answers `Prepared`, `Refused` or `Failed`, and says
+/// Fetches the image of a stored plan, where it has one, and rehearses it. Answers `Prepared`, `Rejected` or `Failed`, and says
 /// `StillTrying` in between.
 pub async fn prepare(helper: &Helper, plan: &Stored, say: &Say) -> Event {
     let object = object(plan);
@@ -80,7 +80,7 @@ where
                 Outcome::Refused => {
                     let reasons = report.reasons.iter();
                     let reasons = reasons.map(|reason| format!("{object}: {reason}"));
-                    return Some(Event::Refused(reasons.collect()));
+                    return Some(Event::Rejected(reasons.collect()));
                 }
                 Outcome::Failed => report.because(),
             },
@@ -195,7 +195,7 @@ mod tests {
     async fn a_final_answer_is_told_at_once() {
         let began = Instant::now();
         let reports = [report(Outcome::Refused, "manifest unknown")];
-        let refused = Event::Refused(vec!["MachineConfig new: manifest unknown".to_owned()]);
+        let refused = Event::Rejected(vec!["MachineConfig new: manifest unknown".to_owned()]);
         assert_eq!(end(reports.into()).await, (Some(refused), 0));
         assert_eq!(began.elapsed(), Duration::ZERO);
     }

@@ -39,7 +39,7 @@ enum Word {
     Stays(String),
 }
 
-/// Waits until `to` is proved or not. Answers `Proved`, `Disproved` or `Failed`, and says `Unmet` in between.
+/// Waits until `to` is proved or not. Answers `Verified`, `VerificationFailed` or `Failed`, and says `Unmet` in between.
 pub async fn prove(
     helper: &Helper,
     root: &Root,
@@ -51,9 +51,9 @@ pub async fn prove(
     let mut asked = began;
     loop {
         match word(root, to) {
-            Ok(Word::Proved) => return Event::Proved,
+            Ok(Word::Proved) => return Event::Verified,
             Ok(Word::Unknown) => return verify(helper, to, attempt).await,
-            Ok(Word::Disproved(cause)) => return Event::Disproved(cause),
+            Ok(Word::Disproved(cause)) => return Event::VerificationFailed(cause),
             Ok(Word::Stays(cause)) => match prove_again(helper, attempt).await {
                 Ok(true) => {}
                 Ok(false) => return Event::Failed(cause),
@@ -94,7 +94,7 @@ async fn prove_again(helper: &Helper, attempt: &Attempt) -> Result<bool, helper:
 /// Looks at a host on which nothing is under way.
 async fn verify(helper: &Helper, to: &Target, attempt: &Attempt) -> Event {
     match helper.run("verify", attempt, &[], Priority::Normal).await {
-        Ok(report) if report.outcome == helper::Outcome::Done => Event::Proved,
+        Ok(report) if report.outcome == helper::Outcome::Done => Event::Verified,
         Ok(report) => Event::Failed(format!(
             "unexpected on-disk state validating against {to}: {}",
             report.because()

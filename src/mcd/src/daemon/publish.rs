@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use node::view::Node;
 use node::watch::Seen;
 use node::writer::{Change, NodeWriter};
-use node_update::phase::outward::State;
-use node_update::phase::{Machine, Phase};
+use node_update::phase::outward::{Name, State};
+use node_update::phase::{Fetching, Machine, Phase};
 use node_update::plan::Target;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
@@ -22,7 +22,7 @@ const EDIT_PACE: Duration = Duration::from_secs(10);
 /// Everything that is shown of the machine at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    phase: &'static str,
+    phase: Name,
     since: Timestamp,
     state: Option<State>,
     reason: String,
@@ -39,21 +39,22 @@ impl Shown {
             phase: machine.phase().name(),
             since,
             state: machine.state(),
-            reason: machine.reason(),
-            waits_for: machine.waits_for(),
+            reason: machine.phase().reason(),
+            waits_for: machine.phase().waits_for(),
             in_force: machine.current().cloned(),
             drained_for: match machine.phase() {
-                Phase::Applying { to } | Phase::Rebooting { to, .. } => Some(to.config.clone()),
-                Phase::Starting
-                | Phase::Idle
-                | Phase::Fetching { .. }
-                | Phase::Draining { .. }
-                | Phase::Verifying { .. }
-                | Phase::Finishing { .. }
-                | Phase::RollingBack { .. }
-                | Phase::Held { .. }
-                | Phase::Degraded { .. }
-                | Phase::Unreconcilable { .. } => None,
+                Phase::Applying(it) => Some(it.to.config.clone()),
+                Phase::Rebooting(it) => Some(it.to.config.clone()),
+                Phase::Starting(_)
+                | Phase::Idle(_)
+                | Phase::Fetching(_)
+                | Phase::Draining(_)
+                | Phase::Verifying(_)
+                | Phase::Finishing(_)
+                | Phase::RollingBack(_)
+                | Phase::Held(_)
+                | Phase::Degraded(_)
+                | Phase::Unreconcilable(_) => None,
             },
         }
     }
@@ -64,7 +65,7 @@ impl Shown {
     }
 
     /// Name of the phase.
-    pub const fn phase(&self) -> &'static str {
+    pub const fn phase(&self) -> Name {
         self.phase
     }
 
@@ -73,11 +74,11 @@ impl Shown {
     /// Source: `docs/reference/daemon.md`, "Node annotations" for the keys of OpenShift's MCO.
     pub fn change(&self, node: &Node) -> Change {
         let mut change = Change::default();
-        if self.phase == "Starting" {
+        if self.phase == Name::Starting {
             // The host was not read yet: what stands there stays.
             return change;
         }
-        if self.phase == "Rebooting" {
+        if self.phase == Name::Rebooting {
             change = change.set(annotation::POST_CONFIG_ACTION, annotation::REBOOTING);
         } else if node.annotation(annotation::POST_CONFIG_ACTION) == Some(annotation::REBOOTING) {
             change = change.set(annotation::POST_CONFIG_ACTION, "");
@@ -97,14 +98,14 @@ impl Shown {
             }
             None => return change,
         }
-        change = change.set(annotation::PHASE, self.phase);
+        change = change.set(annotation::PHASE, self.phase.as_str());
         change = if self.waits_for.is_empty() {
             change.remove(annotation::WAITS_FOR)
         } else {
             change.set(annotation::WAITS_FOR, self.waits_for.as_str())
         };
         // A restarted daemon in the same phase does not start its clock anew.
-        if node.annotation(annotation::PHASE) != Some(self.phase)
+        if node.annotation(annotation::PHASE) != Some(self.phase.as_str())
             || node.annotation(annotation::SINCE).is_none()
         {
             let since = self.since.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
@@ -117,7 +118,7 @@ impl Shown {
                 change = change.set(annotation::LAST_APPLIED_DRAIN, drained);
             }
         }
-        if self.phase != "Held" {
+        if self.phase != Name::Held {
             change = change.remove(annotation::RETRY);
         }
         change
@@ -160,15 +161,8 @@ impl Shown {
 
 /// Whether a node shows that an update of it is being carried out, by a daemon before this one.
 fn is_under_way(node: &Node) -> bool {
-    let phases = [
-        "Applying",
-        "Rebooting",
-        "Verifying",
-        "Finishing",
-        "RollingBack",
-    ];
-    node.annotation(annotation::PHASE)
-        .is_some_and(|phase| phases.contains(&phase))
+    let phase = node.annotation(annotation::PHASE).and_then(Name::parse);
+    phase.is_some_and(Name::is_past_drain)
 }
 
 /// What was shown, and what is shown now.
@@ -252,7 +246,7 @@ fn is_on_its_way_round(machine: &Machine) -> bool {
     has_failed
         && matches!(
             machine.phase(),
-            Phase::Verifying { .. } | Phase::Fetching { outline: None, .. }
+            Phase::Verifying(_) | Phase::Fetching(Fetching { outline: None, .. })
         )
 }
 

@@ -11,14 +11,14 @@ pub enum Command {
     Observe,
     /// Stop the plan, fetch or drain under way and forget its answer.
     Cancel,
-    /// Read both configurations, judge, plan, store. → `Planned`, `Refused`, `Failed`
+    /// Read both configurations, judge, plan, store. → `Planned`, `Rejected`, `Failed`
     Plan {
         /// Where from.
         from: Target,
         /// Where to.
         to: Target,
     },
-    /// Fetch and rehearse the stored plan. → `Prepared`, `Refused`, `StillTrying`, `Failed`
+    /// Fetch and rehearse the stored plan. → `Prepared`, `Rejected`, `StillTrying`, `Failed`
     Prepare,
     /// Cordon, then evict. → `Drained`, `Blocked`, `Overdue`, `Failed`
     Drain,
@@ -26,19 +26,22 @@ pub enum Command {
     Apply,
     /// Reboot by logind. → `Failed`, or the end of this process
     Reboot,
-    /// Undo the stored plan; after the switch, switch back. → `TakenBack`, `Failed`
-    TakeBack,
-    /// Check the running host. → `Proved`, `Unmet`, `Disproved`, `Failed`
-    Prove {
+    /// Undo the stored plan, whose target has not booted; after the switch, switch back. → `Reverted`, `Failed`
+    Revert,
+    /// Return from the target, which has booted, to the previous deployment. → `Reverted` where nothing is left to undo, `Failed`, or the
+    /// end of this process
+    RollBack,
+    /// Check the running host. → `Verified`, `Unmet`, `VerificationFailed`, `Failed`
+    Verify {
         /// Against what.
         to: Target,
     },
-    /// Uncordon if the cordon is ours. → `GivenBack`, `Failed`
-    GiveBack,
+    /// Uncordon if the cordon is ours. → `InService`, `Failed`
+    ReturnToService,
     /// The same, while another command answers. → nothing, `StillCordoned`
     Uncordon,
     /// Forget that a target failed.
     Forget,
-    /// Send `Retry` after this time.
+    /// Send `Retry` after this time: the phase's [`super::Phase::delay`].
     RetryAfter(Duration),
 }

@@ -1,4 +1,4 @@
-//! What the machine is told: events, and what was read on the host.
+//! What happens: events, and what was read on the host.
 
 use crate::plan::{Route, Target};
 
@@ -20,9 +20,9 @@ pub struct Journal {
     pub to: Target,
     /// How far it came.
     pub stage: Stage,
-    /// Whether a person began it on the host (`mcd pivot`): the daemon neither reboots for it nor takes it back.
+    /// Whether an administrator began it on the host (`mcd pivot`): the daemon neither reboots for it nor reverts it.
     pub by_hand: bool,
-    /// Whether the target is left by a person only, as one of a control-plane node.
+    /// Whether the target stays booted until an administrator leaves it, as that of a control-plane node.
     pub stays: bool,
 }
 
@@ -36,9 +36,9 @@ pub enum Stage {
         /// Boot in which it was switched.
         boot_id: String,
     },
-    /// The target booted and is being proved on the host.
+    /// The target booted and is being verified on the host.
     Booted,
-    /// The target is booted and the host goes back by itself: the boot loader names the origin again, a reboot completes it.
+    /// The target is booted and the host rolls back by itself: the boot loader names the origin again, a reboot completes it.
     RollingBack {
         /// Why.
         cause: String,
@@ -48,7 +48,7 @@ pub enum Stage {
         /// Why.
         cause: String,
     },
-    /// The target is booted, was not proved until the deadline and stays, as it was told to.
+    /// The target is booted, was not verified before the deadline and stays, as that of a control-plane node.
     Stays {
         /// Why.
         cause: String,
@@ -71,19 +71,19 @@ pub struct Observation {
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The node's turn: `desiredConfig` (and image) as read from the Node.
+    /// The Node names a target: `desiredConfig` and `desiredImage`.
     Desired(Target),
     /// The host was read.
     Observed(Observation),
     /// The plan was made and stored.
     Planned(Outline),
-    /// The target is refused: by the plan, the image or the rehearsal. Nothing was touched.
-    Refused(Vec<String>),
+    /// The target is rejected: by the plan, the image or the rehearsal. Nothing was changed.
+    Rejected(Vec<String>),
     /// Image present, deployment rehearsed.
     Prepared,
-    /// An attempt to prepare failed and goes on being retried.
+    /// A fetch failed and is retried by the command under way.
     StillTrying(String),
-    /// A pod or budget refuses.
+    /// A pod or its budget blocks the drain.
     Blocked(String),
     /// The same for too long: the node counts as degraded, and the drain goes on.
     Overdue(String),
@@ -96,17 +96,17 @@ pub enum Event {
     },
     /// The stored plan is through on the running system.
     Applied,
-    /// What was begun is undone: the host is in `current` again, in this boot.
-    TakenBack,
+    /// What was begun is undone: the host is in its origin, in this boot.
+    Reverted,
     /// Checks do not hold yet.
     Unmet(String),
-    /// The running host was verified against the target.
-    Proved,
-    /// The host found the target bad and goes back.
-    Disproved(String),
+    /// The running host meets the target's expectations.
+    Verified,
+    /// The host found the target bad and rolls back.
+    VerificationFailed(String),
     /// The node is in service again.
-    GivenBack,
-    /// Uncordoning beside another command failed.
+    InService,
+    /// An uncordon beside another command failed.
     StillCordoned(String),
     /// The command under way failed; the host is in its old state or its journal says otherwise.
     Failed(String),

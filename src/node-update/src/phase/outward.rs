@@ -1,6 +1,9 @@
-//! What a node shows: functions of the machine, and nothing else sets them.
+//! What a node shows of its phase: label, state, reason, what it waits for, how long. Nothing else sets them.
 
-use super::{Machine, Phase};
+use std::fmt;
+use std::time::Duration;
+
+use super::{Facts, Failures, Kind, Machine, Phase, RollBack, Verifying, Wait};
 
 /// The `state` annotation: `docs/reference/daemon.md`, "Node annotations".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +14,7 @@ pub enum State {
     Working,
     /// Something broke, or a target failed; a person should look.
     Degraded,
-    /// The target is refused; nothing was touched.
+    /// The target is rejected; nothing was touched.
     Unreconcilable,
 }
 
@@ -30,49 +33,146 @@ impl State {
 /// The longest `reason`, in characters: `docs/reference/daemon.md`, "Node annotations".
 const REASON_CHARS: usize = 2000;
 
-impl Phase {
-    /// The phase's name, as in the drawing.
-    pub const fn name(&self) -> &'static str {
+/// The first wait before a failed update is tried again, doubled each time: `docs/reference/daemon.md`, "Retries".
+pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The longest such wait: `docs/reference/daemon.md`, "Retries".
+const LAST_RETRY: Duration = Duration::from_mins(1);
+/// The first and the longest time in service before a node is drained again after a lost drain. Every attempt restarts all pods of the
+/// node.
+const PAUSES: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
+
+/// The name of a phase: in the drawing, the annotation `slipway.dev/phase` and the metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "as the phases of the same names")]
+pub enum Name {
+    Starting,
+    Idle,
+    Fetching,
+    Draining,
+    Applying,
+    Rebooting,
+    Verifying,
+    Finishing,
+    RollingBack,
+    Held,
+    Degraded,
+    Unreconcilable,
+}
+
+impl Name {
+    /// Every name, in the order of the drawing.
+    pub const ALL: [Self; 12] = [
+        Self::Starting,
+        Self::Idle,
+        Self::Fetching,
+        Self::Draining,
+        Self::Applying,
+        Self::Rebooting,
+        Self::Verifying,
+        Self::Finishing,
+        Self::RollingBack,
+        Self::Held,
+        Self::Degraded,
+        Self::Unreconcilable,
+    ];
+
+    /// The annotation's value.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "Starting",
             Self::Idle => "Idle",
-            Self::Fetching { .. } => "Fetching",
-            Self::Draining { .. } => "Draining",
-            Self::Applying { .. } => "Applying",
-            Self::Rebooting { .. } => "Rebooting",
-            Self::Verifying { .. } => "Verifying",
-            Self::Finishing { .. } => "Finishing",
-            Self::RollingBack { .. } => "RollingBack",
-            Self::Held { .. } => "Held",
-            Self::Degraded { .. } => "Degraded",
-            Self::Unreconcilable { .. } => "Unreconcilable",
+            Self::Fetching => "Fetching",
+            Self::Draining => "Draining",
+            Self::Applying => "Applying",
+            Self::Rebooting => "Rebooting",
+            Self::Verifying => "Verifying",
+            Self::Finishing => "Finishing",
+            Self::RollingBack => "RollingBack",
+            Self::Held => "Held",
+            Self::Degraded => "Degraded",
+            Self::Unreconcilable => "Unreconcilable",
         }
+    }
+
+    /// The phase of an annotation's value.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.as_str() == text)
+    }
+
+    /// Whether the drain is over: the host is changed, verified, or rolled back.
+    pub const fn is_past_drain(self) -> bool {
+        matches!(
+            self,
+            Self::Applying
+                | Self::Rebooting
+                | Self::Verifying
+                | Self::Finishing
+                | Self::RollingBack
+        )
     }
 }
 
-impl Machine {
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Phase {
+    /// The phase's name.
+    pub const fn name(&self) -> Name {
+        match self {
+            Self::Starting(_) => Name::Starting,
+            Self::Idle(_) => Name::Idle,
+            Self::Fetching(_) => Name::Fetching,
+            Self::Draining(_) => Name::Draining,
+            Self::Applying(_) => Name::Applying,
+            Self::Rebooting(_) => Name::Rebooting,
+            Self::Verifying(_) => Name::Verifying,
+            Self::Finishing(_) => Name::Finishing,
+            Self::RollingBack(_) => Name::RollingBack,
+            Self::Held(_) => Name::Held,
+            Self::Degraded(_) => Name::Degraded,
+            Self::Unreconcilable(_) => Name::Unreconcilable,
+        }
+    }
+
+    /// What failed before, while an update is under way or waits for its next attempt.
+    pub const fn failures(&self) -> Option<&Failures> {
+        match self {
+            Self::Starting(it) => it.failures.as_ref(),
+            Self::Fetching(it) => it.failures.as_ref(),
+            Self::Draining(it) => it.failures.as_ref(),
+            Self::Applying(it) => it.failures.as_ref(),
+            Self::Rebooting(it) => it.failures.as_ref(),
+            Self::Verifying(it) => it.failures.as_ref(),
+            Self::Finishing(it) => it.failures.as_ref(),
+            Self::RollingBack(it) => it.failures.as_ref(),
+            Self::Degraded(it) => Some(&it.failures),
+            Self::Unreconcilable(it) => Some(&it.failures),
+            Self::Idle(_) | Self::Held(_) => None,
+        }
+    }
+
     /// The `state` annotation; `None` while a daemon that has just started reads and checks its host: what stands there stays.
-    ///
-    /// Once something failed, it stays visible until the node is well or gets another target, so that a retry does not flap.
-    pub fn state(&self) -> Option<State> {
-        let state = match &self.phase {
-            Phase::Starting => return None,
-            Phase::Idle => State::Done,
-            // A daemon that starts on a node in service only checks it: nothing is under way.
-            Phase::Verifying { to, .. } if self.current.is_none() && self.wants(to) => return None,
+    fn state(&self, facts: &Facts) -> Option<State> {
+        let state = match self {
+            Self::Starting(_) => return None,
+            Self::Idle(_) => State::Done,
+            Self::Verifying(it) if it.is_check_at_rest(facts) => return None,
             // What it shows ends here, and a node that was only checked shows nothing new.
-            Phase::Finishing { .. } if self.trouble.is_none() => return None,
-            Phase::Held { .. } | Phase::Degraded { .. } => State::Degraded,
-            Phase::Unreconcilable { .. } => State::Unreconcilable,
-            Phase::Fetching { .. }
-            | Phase::Draining { .. }
-            | Phase::Applying { .. }
-            | Phase::Rebooting { .. }
-            | Phase::Verifying { .. }
-            | Phase::Finishing { .. }
-            | Phase::RollingBack { .. } => match &self.trouble {
-                Some(trouble) if trouble.refused => State::Unreconcilable,
-                Some(_) => State::Degraded,
+            Self::Finishing(it) if it.failures.is_none() => return None,
+            Self::Held(_) | Self::Degraded(_) => State::Degraded,
+            Self::Unreconcilable(_)
+            | Self::Fetching(_)
+            | Self::Draining(_)
+            | Self::Applying(_)
+            | Self::Rebooting(_)
+            | Self::Verifying(_)
+            | Self::Finishing(_)
+            | Self::RollingBack(_) => match self.failures().map(|failures| failures.kind) {
+                Some(Kind::Rejection) => State::Unreconcilable,
+                Some(Kind::Failure) => State::Degraded,
                 None => State::Working,
             },
         };
@@ -81,81 +181,117 @@ impl Machine {
 
     /// The `reason` annotation: empty when all is well, at most 2000 characters.
     pub fn reason(&self) -> String {
-        let text = match &self.phase {
-            Phase::Idle => String::new(),
-            Phase::Held { target, cause } => format!(
-                "{target} failed on this node and was rolled back: {cause}; it is not tried again until \
-                 desiredConfig names another"
-            ),
-            Phase::RollingBack {
-                cause,
-                blocked: Some(what),
-                ..
-            } => format!("{cause}; the way back waits for pods: {what}"),
-            Phase::Degraded { cause: text, .. }
-            | Phase::RollingBack { cause: text, .. }
-            | Phase::Fetching {
-                last_error: Some(text),
-                ..
-            }
-            | Phase::Draining {
-                blocked: Some(text),
-                ..
-            }
-            | Phase::Verifying {
-                unmet: Some(text), ..
-            } => text.clone(),
-            Phase::Unreconcilable { reasons, .. } => reasons.join("; "),
-            Phase::Starting
-            | Phase::Fetching { .. }
-            | Phase::Draining { .. }
-            | Phase::Applying { .. }
-            | Phase::Rebooting { .. }
-            | Phase::Verifying { .. }
-            | Phase::Finishing { .. } => self
-                .trouble
-                .as_ref()
-                .map_or_else(String::new, |trouble| trouble.cause.clone()),
+        let own = match self {
+            Self::Held(it) => Some(format!(
+                "{} failed on this node and was rolled back: {}; it is not tried again until desiredConfig names another",
+                it.target, it.cause
+            )),
+            Self::RollingBack(it) => Some(match &it.step {
+                RollBack::Draining {
+                    blocked: Some(what),
+                } => format!("{}; the way back waits for pods: {what}", it.cause),
+                RollBack::Draining { blocked: None }
+                | RollBack::Reading
+                | RollBack::Waiting
+                | RollBack::Reverting => it.cause.clone(),
+            }),
+            Self::Fetching(it) => it.last_error.clone(),
+            Self::Draining(it) => it.blocked.clone(),
+            Self::Verifying(it) => it.unmet.clone(),
+            Self::Starting(_)
+            | Self::Idle(_)
+            | Self::Applying(_)
+            | Self::Rebooting(_)
+            | Self::Finishing(_)
+            | Self::Degraded(_)
+            | Self::Unreconcilable(_) => None,
         };
+        let failure = || self.failures().map(|failures| failures.cause.clone());
+        let text = own.or_else(failure).unwrap_or_default();
         text.chars().take(REASON_CHARS).collect()
     }
 
     /// What the node waits for, for people: a line of a table.
     pub fn waits_for(&self) -> String {
-        match &self.phase {
-            Phase::Starting => "the host's state".to_owned(),
-            Phase::Idle => String::new(),
-            Phase::Fetching {
-                last_error: Some(error),
-                ..
-            } => format!("a retry: {error}"),
-            Phase::Fetching { outline: None, .. } => "the plan".to_owned(),
-            Phase::Fetching {
-                outline: Some(outline),
-                ..
-            } => match &outline.image {
-                Some(image) => format!("image {image} and rehearsal"),
-                None => "rehearsal".to_owned(),
+        match self {
+            Self::Starting(_) => "the host's state".to_owned(),
+            Self::Idle(_) => String::new(),
+            Self::Fetching(it) => match (&it.last_error, &it.outline) {
+                (Some(error), _) => format!("a retry: {error}"),
+                (None, None) => "the plan".to_owned(),
+                (None, Some(outline)) => match &outline.image {
+                    Some(image) => format!("image {image} and rehearsal"),
+                    None => "rehearsal".to_owned(),
+                },
             },
-            Phase::Draining {
-                blocked: Some(what),
-                ..
-            }
-            | Phase::RollingBack {
-                blocked: Some(what),
-                ..
-            } => what.clone(),
-            Phase::Draining { .. } => "pods to leave".to_owned(),
-            Phase::Applying { to } => format!("{} to be applied", to.config),
-            Phase::Rebooting { .. } => "the host to come back".to_owned(),
-            Phase::Verifying {
-                unmet: Some(what), ..
-            } => format!("checks: {what}"),
-            Phase::Verifying { .. } => "checks".to_owned(),
-            Phase::Finishing { .. } => "uncordon".to_owned(),
-            Phase::RollingBack { .. } => "the way back".to_owned(),
-            Phase::Held { .. } | Phase::Unreconcilable { .. } => "another desiredConfig".to_owned(),
-            Phase::Degraded { tries, .. } => format!("a retry (after try {tries})"),
+            Self::Draining(it) => match &it.blocked {
+                Some(what) => what.clone(),
+                None => "pods to leave".to_owned(),
+            },
+            Self::Applying(it) => format!("{} to be applied", it.to.config),
+            Self::Rebooting(_) => "the host to come back".to_owned(),
+            Self::Verifying(it) => match &it.unmet {
+                Some(what) => format!("checks: {what}"),
+                None => "checks".to_owned(),
+            },
+            Self::Finishing(_) => "uncordon".to_owned(),
+            Self::RollingBack(it) => match &it.step {
+                RollBack::Draining {
+                    blocked: Some(what),
+                } => what.clone(),
+                RollBack::Draining { blocked: None }
+                | RollBack::Reading
+                | RollBack::Waiting
+                | RollBack::Reverting => "the way back".to_owned(),
+            },
+            Self::Held(_) | Self::Unreconcilable(_) => "another desiredConfig".to_owned(),
+            Self::Degraded(it) => format!("a retry (after try {})", it.failures.tries),
         }
     }
+
+    /// How long the phase waits before it sends `Retry`, where it does: in Held, once an uncordon failed.
+    pub fn delay(&self) -> Option<Duration> {
+        match self {
+            Self::Degraded(it) => Some(match it.wait {
+                Wait::Retry => retry_after(it.failures.tries),
+                Wait::InService => doubled(PAUSES, it.failures.drains.count()),
+                Wait::Uncordon => LAST_RETRY,
+            }),
+            Self::Unreconcilable(it) => Some(retry_after(it.failures.tries)),
+            Self::Held(_) => Some(LAST_RETRY),
+            Self::RollingBack(it) => (it.step == RollBack::Waiting).then_some(LAST_RETRY),
+            Self::Starting(_)
+            | Self::Idle(_)
+            | Self::Fetching(_)
+            | Self::Draining(_)
+            | Self::Applying(_)
+            | Self::Rebooting(_)
+            | Self::Verifying(_)
+            | Self::Finishing(_) => None,
+        }
+    }
+}
+
+impl Verifying {
+    /// Whether a daemon that has just started checks a node in service: nothing is under way.
+    fn is_check_at_rest(&self, facts: &Facts) -> bool {
+        facts.current.is_none() && facts.wants(&self.to)
+    }
+}
+
+impl Machine {
+    /// The `state` annotation; `None` where what stands there stays: before the host was read and checked.
+    pub fn state(&self) -> Option<State> {
+        self.phase.state(&self.facts)
+    }
+}
+
+fn retry_after(tries: u32) -> Duration {
+    doubled((FIRST_RETRY, LAST_RETRY), tries)
+}
+
+/// The first wait at the first try, doubled with each further one, up to the longest.
+fn doubled((first, longest): (Duration, Duration), tries: u32) -> Duration {
+    let doublings = tries.saturating_sub(1).min(16);
+    first.saturating_mul(1 << doublings).min(longest)
 }

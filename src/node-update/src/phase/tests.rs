@@ -1,12 +1,14 @@
 //! Tables for the rows of the design.
 
+mod goldens;
 mod journal;
 mod model;
+mod samples;
 
 use std::time::Duration;
 
+use super::outward::FIRST_RETRY;
 use super::outward::State;
-use super::table::FIRST_RETRY;
 use super::*;
 use crate::plan::Route;
 use journal::under_way;
@@ -64,12 +66,12 @@ fn idle() -> Machine {
     for event in [
         Event::Desired(target("a")),
         observed("a"),
-        Event::Proved,
-        Event::GivenBack,
+        Event::Verified,
+        Event::InService,
     ] {
         machine.step(event).unwrap();
     }
-    assert_eq!(machine.phase(), &Phase::Idle);
+    assert_eq!(machine.phase().name(), Name::Idle);
     machine
 }
 
@@ -153,9 +155,9 @@ fn a_drain_that_is_overdue_shows_degraded_and_goes_on() {
     drive(&mut machine, prepared);
     let overdue = Event::Overdue("pod shop/web-1: budget web".to_owned());
     assert_eq!(drive(&mut machine, vec![overdue]), []);
-    assert_eq!(machine.phase().name(), "Draining");
+    assert_eq!(machine.phase().name(), Name::Draining);
     assert_eq!(machine.state(), Some(State::Degraded));
-    assert_eq!(machine.reason(), "pod shop/web-1: budget web");
+    assert_eq!(machine.phase().reason(), "pod shop/web-1: budget web");
     assert_eq!(drive(&mut machine, vec![Event::Drained]), [Command::Apply]);
 }
 
@@ -171,8 +173,8 @@ fn back_to_current_while_draining_gives_the_node_back() {
         ],
     );
     let commands = drive(&mut machine, vec![Event::Desired(target("a"))]);
-    assert_eq!(commands, [Command::Cancel, Command::GiveBack]);
-    drive(&mut machine, vec![Event::GivenBack]);
+    assert_eq!(commands, [Command::Cancel, Command::ReturnToService]);
+    drive(&mut machine, vec![Event::InService]);
     assert_eq!(machine.state(), Some(State::Done));
 }
 
@@ -189,13 +191,13 @@ fn a_new_target_while_applying_takes_the_switch_back() {
             Event::Desired(target("c")),
         ],
     );
-    assert_eq!(machine.phase().name(), "Applying");
+    assert_eq!(machine.phase().name(), Name::Applying);
     let switched = Event::Switched {
         boot_id: "1".to_owned(),
     };
-    assert_eq!(drive(&mut machine, vec![switched]), [Command::TakeBack]);
+    assert_eq!(drive(&mut machine, vec![switched]), [Command::Revert]);
     assert_eq!(
-        drive(&mut machine, vec![Event::TakenBack]),
+        drive(&mut machine, vec![Event::Reverted]),
         [Command::Observe]
     );
     // Not proved once more: what drifted since is written by the next plan, and must not keep a drained node from it.
@@ -209,9 +211,9 @@ fn a_new_target_while_applying_takes_the_switch_back() {
     // Wanted again, it is.
     assert_eq!(
         drive(&mut machine, vec![Event::Desired(target("a"))]),
-        [Command::Cancel, Command::Prove { to: target("a") }]
+        [Command::Cancel, Command::Verify { to: target("a") }]
     );
-    let commands = drive(&mut machine, vec![Event::Proved, Event::GivenBack]);
+    let commands = drive(&mut machine, vec![Event::Verified, Event::InService]);
     assert_eq!(commands, []);
     assert_eq!(machine.state(), Some(State::Done));
 }
@@ -220,13 +222,13 @@ fn a_new_target_while_applying_takes_the_switch_back() {
 fn a_refused_target_is_unreconcilable_and_touches_nothing() {
     let mut machine = idle();
     drive(&mut machine, vec![Event::Desired(target("b"))]);
-    let commands = drive(&mut machine, vec![Event::Refused(vec!["no".to_owned()])]);
+    let commands = drive(&mut machine, vec![Event::Rejected(vec!["no".to_owned()])]);
     assert_eq!(
         commands,
         [Command::Uncordon, Command::RetryAfter(FIRST_RETRY)]
     );
     assert_eq!(machine.state(), Some(State::Unreconcilable));
-    assert_eq!(machine.reason(), "no");
+    assert_eq!(machine.phase().reason(), "no");
 }
 
 #[test]
@@ -240,9 +242,9 @@ fn a_retry_does_not_flap_the_state() {
         ],
     );
     drive(&mut machine, vec![Event::Retry, observed("a")]);
-    assert_eq!(machine.phase().name(), "Fetching");
+    assert_eq!(machine.phase().name(), Name::Fetching);
     assert_eq!(machine.state(), Some(State::Degraded));
-    assert_eq!(machine.reason(), "broke");
+    assert_eq!(machine.phase().reason(), "broke");
 }
 
 #[test]
@@ -253,7 +255,7 @@ fn a_reason_is_cut_where_the_annotation_ends() {
         &mut machine,
         vec![Event::Desired(target("b")), Event::Failed(long)],
     );
-    assert_eq!(machine.reason(), "ä".repeat(2000));
+    assert_eq!(machine.phase().reason(), "ä".repeat(2000));
 }
 
 #[test]
@@ -262,8 +264,8 @@ fn a_held_target_waits_for_another() {
     let held = back_in_a();
     let commands = drive(&mut machine, vec![Event::Desired(target("b")), held]);
     assert_eq!(commands, [Command::Uncordon]);
-    assert_eq!(machine.phase().name(), "Held");
-    assert!(machine.reason().contains("kubelet.service failed"));
+    assert_eq!(machine.phase().name(), Name::Held);
+    assert!(machine.phase().reason().contains("kubelet.service failed"));
     let commands = drive(&mut machine, vec![Event::Release]);
     assert_eq!(commands[..2], [Command::Cancel, Command::Forget]);
 }
@@ -275,7 +277,7 @@ fn a_held_node_is_uncordoned_until_it_is() {
     let still = Event::StillCordoned("its kubelet is not Ready".to_owned());
     let commands = drive(&mut machine, vec![still]);
     assert_eq!(commands, [Command::RetryAfter(Duration::from_mins(1))]);
-    assert_eq!(machine.phase().name(), "Held");
+    assert_eq!(machine.phase().name(), Name::Held);
     let commands = drive(&mut machine, vec![Event::Retry]);
     assert_eq!(commands, [Command::Uncordon]);
 }
@@ -285,7 +287,7 @@ fn a_held_target_is_forgotten_when_it_is_left() {
     let mut machine = Machine::new();
     drive(&mut machine, vec![Event::Desired(target("b")), back_in_a()]);
     let commands = drive(&mut machine, vec![Event::Desired(target("a"))]);
-    let prove = Command::Prove { to: target("a") };
+    let prove = Command::Verify { to: target("a") };
     assert_eq!(commands, [Command::Cancel, Command::Forget, prove.clone()]);
 
     // Nobody was there when it was left.
@@ -307,7 +309,7 @@ fn what_was_let_go_while_the_daemon_was_away_is_tried_again() {
         to: target("b"),
     };
     assert_eq!(commands, [Command::Forget, plan]);
-    assert_eq!(machine.phase().name(), "Fetching");
+    assert_eq!(machine.phase().name(), Name::Fetching);
 }
 
 #[test]
@@ -327,7 +329,7 @@ fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
         ],
     );
     let verifying = verifying_b();
-    for (mut machine, phase) in [(rebooting, "Rebooting"), (verifying, "Verifying")] {
+    for (mut machine, phase) in [(rebooting, Name::Rebooting), (verifying, Name::Verifying)] {
         assert_eq!(machine.phase().name(), phase);
         assert_eq!(
             drive(&mut machine, vec![Event::Desired(target("c"))]),
@@ -348,12 +350,17 @@ fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
         from: target(from),
         to: target("c"),
     };
-    assert_eq!(newest(&mut verifying_b(), vec![Event::Proved]), [plan("b")]);
+    assert_eq!(
+        newest(&mut verifying_b(), vec![Event::Verified]),
+        [plan("b")]
+    );
     let mut back = verifying_b();
-    let disproved = vec![Event::Disproved("kubelet.service failed".to_owned())];
+    let disproved = vec![Event::VerificationFailed(
+        "kubelet.service failed".to_owned(),
+    )];
     assert_eq!(newest(&mut back, disproved), [Command::Observe]);
     let held = back_in_a();
-    assert_eq!(drive(&mut back, vec![held, Event::Proved]), [plan("a")]);
+    assert_eq!(drive(&mut back, vec![held, Event::Verified]), [plan("a")]);
 }
 
 #[test]
@@ -374,7 +381,7 @@ fn pods_that_left_for_nothing_are_left_alone_for_longer_each_time() {
         let wait = Command::RetryAfter(Duration::from_mins(minutes));
         assert_eq!(drive(&mut machine, read), [Command::Uncordon, wait]);
         assert_eq!(machine.state(), Some(State::Degraded));
-        assert_eq!(machine.reason(), "cannot write to /boot");
+        assert_eq!(machine.phase().reason(), "cannot write to /boot");
         let read = vec![Event::Retry, observed("a")];
         let plan = Command::Plan {
             from: target("a"),
@@ -413,7 +420,7 @@ fn a_drain_is_lost_once_and_for_its_own_target() {
     for _ in 0..5 {
         drive(&mut machine, vec![Event::Retry, undoing(), failed()]);
     }
-    let undone = vec![Event::Retry, undoing(), Event::TakenBack, observed("a")];
+    let undone = vec![Event::Retry, undoing(), Event::Reverted, observed("a")];
     let wait = Command::RetryAfter(Duration::from_mins(1));
     assert_eq!(drive(&mut machine, undone), [Command::Uncordon, wait]);
 
@@ -461,6 +468,6 @@ fn a_wrong_event_leaves_the_machine_unchanged() {
     let mut machine = idle();
     let before = machine.clone();
     let error = machine.step(Event::Drained).unwrap_err();
-    assert_eq!(error.phase, "Idle");
+    assert_eq!(error.phase, Name::Idle);
     assert_eq!(machine, before);
 }

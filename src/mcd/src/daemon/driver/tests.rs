@@ -65,7 +65,7 @@ impl World {
     fn see(&mut self, command: &Command) {
         let touches = matches!(
             command,
-            Command::Drain | Command::Apply | Command::TakeBack | Command::Reboot
+            Command::Drain | Command::Apply | Command::Revert | Command::RollBack | Command::Reboot
         );
         if touches && self.refused_in.is_some() {
             self.complain(&format!("{command:?} after a refusal"));
@@ -159,7 +159,7 @@ impl Executor for Fake {
             }),
             Command::Plan { to, .. } => {
                 if to.config == "refused" {
-                    Event::Refused(vec!["no".to_owned()])
+                    Event::Rejected(vec!["no".to_owned()])
                 } else {
                     let reboots = world.reboots.contains(&to.config.as_str());
                     let outline = Outline {
@@ -182,29 +182,29 @@ impl Executor for Fake {
                 Event::Drained
             }
             Command::Apply => self.apply(&mut world),
-            Command::TakeBack => {
+            Command::Revert | Command::RollBack => {
                 world.journal = None;
                 world.at = world.origin.clone();
-                Event::TakenBack
+                Event::Reverted
             }
-            Command::Prove { to } => {
+            Command::Verify { to } => {
                 if world.journal.is_some() {
                     world.complain("nothing to prove while a plan is open");
                 }
                 if to == world.at && !world.is_bad(&to) {
                     world.proved = Some(to);
-                    Event::Proved
+                    Event::Verified
                 } else {
                     Event::Failed("does not verify".to_owned())
                 }
             }
-            Command::GiveBack | Command::Uncordon => {
+            Command::ReturnToService | Command::Uncordon => {
                 world.cordoned = false;
                 world.drained = false;
                 if command == Command::Uncordon {
                     return None;
                 }
-                Event::GivenBack
+                Event::InService
             }
             Command::Forget => {
                 world.held = None;

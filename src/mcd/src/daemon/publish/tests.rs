@@ -45,8 +45,8 @@ fn idle(config: &str) -> Vec<Event> {
     vec![
         Event::Desired(target(config)),
         observed(config, None),
-        Event::Proved,
-        Event::GivenBack,
+        Event::Verified,
+        Event::InService,
     ]
 }
 
@@ -226,8 +226,8 @@ fn a_layered_node_shows_its_image() {
             journal: None,
             held: None,
         }),
-        Event::Proved,
-        Event::GivenBack,
+        Event::Verified,
+        Event::InService,
     ];
     let after = shown(events, &json!({}));
     assert_eq!(after[annotation::CURRENT_IMAGE], "registry/os@sha256:1");
@@ -325,7 +325,7 @@ fn a_failure_that_is_looked_at_again_does_not_flap() {
     let mut events = idle("a");
     events.extend([
         Event::Desired(target("b")),
-        Event::Refused(vec!["no".to_owned()]),
+        Event::Rejected(vec!["no".to_owned()]),
     ]);
     assert!(!is_on_its_way_round(&machine(events.clone())));
     for event in [Event::Retry, observed("a", None)] {

@@ -30,9 +30,9 @@ fn an_undo_that_did_not_end_is_taken_up_again() {
         cause: "no room".to_owned(),
     };
     let (mut machine, commands) = started("b", under_way("a", stage.clone(), false));
-    assert_eq!(commands, [Command::TakeBack]);
+    assert_eq!(commands, [Command::Revert]);
     assert_eq!(machine.state(), Some(State::Degraded));
-    assert_eq!(machine.reason(), "no room");
+    assert_eq!(machine.phase().reason(), "no room");
     let failed = Event::Failed("still no room".to_owned());
     let commands = drive(&mut machine, vec![failed]);
     assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY * 2)]);
@@ -40,9 +40,9 @@ fn an_undo_that_did_not_end_is_taken_up_again() {
         &mut machine,
         vec![Event::Retry, under_way("a", stage, false)],
     );
-    assert_eq!(commands, [Command::TakeBack]);
+    assert_eq!(commands, [Command::Revert]);
     assert_eq!(
-        drive(&mut machine, vec![Event::TakenBack]),
+        drive(&mut machine, vec![Event::Reverted]),
         [Command::Observe]
     );
 }
@@ -54,14 +54,14 @@ fn a_host_that_goes_back_by_itself_is_waited_for_and_then_helped() {
     };
     let mut machine = verifying_b();
     let wait = [Command::RetryAfter(Duration::from_mins(1))];
-    let disproved = Event::Disproved("kubelet.service failed".to_owned());
+    let disproved = Event::VerificationFailed("kubelet.service failed".to_owned());
     let commands = drive(
         &mut machine,
         vec![disproved, under_way("b", back.clone(), false)],
     );
     assert_eq!(commands, wait);
-    assert_eq!(drive(&mut machine, vec![Event::Retry]), [Command::TakeBack]);
-    assert_eq!(machine.phase().name(), "RollingBack");
+    assert_eq!(drive(&mut machine, vec![Event::Retry]), [Command::RollBack]);
+    assert_eq!(machine.phase().name(), Name::RollingBack);
     // One that a person began is that person's to reboot.
     let (_, commands) = started("b", under_way("b", back, true));
     assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)]);
@@ -73,22 +73,22 @@ fn a_target_that_stays_is_looked_at_again_and_left_for_another() {
         cause: "kubelet.service failed".to_owned(),
     };
     let (mut machine, commands) = started("b", under_way("b", stays.clone(), false));
-    assert_eq!(commands, [Command::Prove { to: target("b") }]);
+    assert_eq!(commands, [Command::Verify { to: target("b") }]);
     let failed = Event::Failed("kubelet.service failed".to_owned());
     drive(&mut machine, vec![failed, Event::Desired(target("a"))]);
     let commands = drive(&mut machine, vec![under_way("b", stays, false)]);
     assert_eq!(commands, [Command::Drain]);
-    assert_eq!(machine.phase().name(), "RollingBack");
+    assert_eq!(machine.phase().name(), Name::RollingBack);
     drive(&mut machine, vec![Event::Blocked("a budget".to_owned())]);
-    assert_eq!(machine.waits_for(), "a budget");
+    assert_eq!(machine.phase().waits_for(), "a budget");
     assert!(
-        machine.reason().contains("a budget"),
+        machine.phase().reason().contains("a budget"),
         "{}",
-        machine.reason()
+        machine.phase().reason()
     );
     let commands = drive(&mut machine, vec![Event::Drained]);
-    assert_eq!(commands, [Command::TakeBack]);
-    assert_eq!(machine.waits_for(), "the way back");
+    assert_eq!(commands, [Command::RollBack]);
+    assert_eq!(machine.phase().waits_for(), "the way back");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_target_that_stays_and_that_somebody_leaves_by_hand_is_drained_before_it_reb
     assert_eq!(commands, [Command::Drain]);
     assert_eq!(
         drive(&mut machine, vec![Event::Drained]),
-        [Command::TakeBack]
+        [Command::RollBack]
     );
 }
 
@@ -128,12 +128,16 @@ fn what_a_person_began_on_the_host_is_left_to_that_person() {
     ] {
         let (machine, commands) = started(wanted, under_way("a", stage, true));
         assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)], "{wanted}");
-        assert!(machine.reason().contains("by hand"), "{}", machine.reason());
+        assert!(
+            machine.phase().reason().contains("by hand"),
+            "{}",
+            machine.phase().reason()
+        );
     }
     // Rebooted, it is proved as any other.
     let switched = Stage::Switched {
         boot_id: "0".to_owned(),
     };
     let (_, commands) = started("b", under_way("b", switched, true));
-    assert_eq!(commands, [Command::Prove { to: target("b") }]);
+    assert_eq!(commands, [Command::Verify { to: target("b") }]);
 }

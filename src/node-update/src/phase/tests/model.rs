@@ -107,7 +107,7 @@ impl World {
     fn see(&mut self, command: &Command) {
         let touches = matches!(
             command,
-            Command::Drain | Command::Apply | Command::TakeBack | Command::Reboot
+            Command::Drain | Command::Apply | Command::Revert | Command::RollBack | Command::Reboot
         );
         assert!(
             !touches || self.refused_in.is_none(),
@@ -155,7 +155,7 @@ impl World {
             Command::Observe if good => Event::Observed(self.observation()),
             Command::Plan { to, .. } if good && is_refused(to) => {
                 self.is_refused = true;
-                Event::Refused(vec!["no".to_owned()])
+                Event::Rejected(vec!["no".to_owned()])
             }
             Command::Plan { to, .. } if good => {
                 self.planned = Some(to.clone());
@@ -199,21 +199,21 @@ impl World {
                     Event::Switched { boot_id }
                 }
             }
-            Command::TakeBack if good => {
+            Command::Revert | Command::RollBack if good => {
                 self.journal = None;
                 if let Some(undone) = self.undone_to.take() {
                     self.booted = undone;
                 }
-                Event::TakenBack
+                Event::Reverted
             }
-            Command::Prove { to } if good => {
+            Command::Verify { to } if good => {
                 assert_eq!(to, &self.booted, "proved something else than what runs");
-                Event::Proved
+                Event::Verified
             }
-            Command::GiveBack if good => {
+            Command::ReturnToService if good => {
                 self.cordoned = false;
                 self.drained = false;
-                Event::GivenBack
+                Event::InService
             }
             Command::Uncordon if good => {
                 self.cordoned = false;
@@ -233,9 +233,10 @@ impl World {
             | Command::Plan { .. }
             | Command::Prepare
             | Command::Drain
-            | Command::TakeBack
-            | Command::Prove { .. }
-            | Command::GiveBack => fails(),
+            | Command::Revert
+            | Command::RollBack
+            | Command::Verify { .. }
+            | Command::ReturnToService => fails(),
             Command::Apply => {
                 self.miss();
                 fails()
@@ -333,14 +334,14 @@ proptest! {
     fn any_sequence_ends_in_the_last_target_or_held(lucks in prop::collection::vec(luck(), 0..60)) {
         let (machine, world) = play(&lucks);
         if is_bad(&world.wanted) {
-            prop_assert_eq!(machine.phase().name(), "Held");
+            prop_assert_eq!(machine.phase().name(), Name::Held);
             prop_assert_eq!(&world.booted, &world.last_good);
         } else if is_refused(&world.wanted) {
-            prop_assert_eq!(machine.phase().name(), "Unreconcilable");
+            prop_assert_eq!(machine.phase().name(), Name::Unreconcilable);
             prop_assert_eq!(world.refused_in.as_ref(), Some(&world.booted));
             prop_assert_eq!(&world.booted, &world.last_good);
         } else {
-            prop_assert_eq!(machine.phase(), &Phase::Idle);
+            prop_assert_eq!(machine.phase().name(), Name::Idle);
             prop_assert_eq!(&world.booted, &world.wanted);
         }
         prop_assert!(!world.cordoned, "left cordoned");
@@ -368,6 +369,6 @@ proptest! {
         run(&mut machine, &mut world, &lucks);
         prop_assert_eq!(&world.booted, &target("a"));
         prop_assert!(world.journal.is_none());
-        prop_assert_eq!(machine.phase().name(), "Fetching");
+        prop_assert_eq!(machine.phase().name(), Name::Fetching);
     }
 }

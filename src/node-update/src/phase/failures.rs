@@ -1,0 +1,124 @@
+//! What failed on the way to the desired target.
+
+use super::Phase;
+
+/// Failures since the node was in order, or since it got another target. The last one stays visible while the next attempt runs, so that
+/// a retry does not flap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failures {
+    /// The newest cause, for people.
+    pub cause: String,
+    /// What the newest was.
+    pub kind: Kind,
+    /// How many there were; at least one.
+    pub tries: u32,
+    /// Drains that led to nothing.
+    pub drains: LostDrains,
+}
+
+/// What a failure was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A command failed.
+    Failure,
+    /// The target was rejected.
+    Rejection,
+}
+
+/// Drains after which the update failed. Each restarts all pods of the node, so the node stays in service for a while before the next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LostDrains {
+    /// No drain was lost.
+    #[default]
+    None,
+    /// Once the node is in its old state again, it has to stay in service.
+    PauseDue {
+        /// How many drains were lost.
+        count: u32,
+    },
+    /// The node stays in service, or has stayed, for the last of them.
+    Paused {
+        /// How many drains were lost.
+        count: u32,
+    },
+}
+
+impl Failures {
+    /// One more failure.
+    pub(super) fn add(before: Option<Self>, cause: String, kind: Kind) -> Self {
+        let (tries, drains) = before.map_or((0, LostDrains::None), |before| {
+            (before.tries, before.drains)
+        });
+        Self {
+            cause,
+            kind,
+            tries: tries.saturating_add(1),
+            drains,
+        }
+    }
+
+    /// The newest failure came after a drain.
+    pub(super) const fn lose_drain(&mut self) {
+        self.drains = LostDrains::PauseDue {
+            count: self.drains.count().saturating_add(1),
+        };
+    }
+
+    /// Begins the pause, where one is due.
+    pub(super) const fn begin_pause(&mut self) -> bool {
+        let LostDrains::PauseDue { count } = self.drains else {
+            return false;
+        };
+        self.drains = LostDrains::Paused { count };
+        true
+    }
+
+    /// The pause did not begin: the node is still cordoned.
+    pub(super) const fn owe_pause(&mut self) {
+        self.drains = LostDrains::PauseDue {
+            count: self.drains.count(),
+        };
+    }
+}
+
+impl LostDrains {
+    /// How many there were.
+    pub const fn count(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::PauseDue { count } | Self::Paused { count } => count,
+        }
+    }
+}
+
+impl Phase {
+    /// Whether the work under way ends before another target is taken up.
+    pub(super) const fn ends_first(&self) -> bool {
+        matches!(
+            self,
+            Self::Starting(_)
+                | Self::Applying(_)
+                | Self::Rebooting(_)
+                | Self::Verifying(_)
+                | Self::Finishing(_)
+                | Self::RollingBack(_)
+        )
+    }
+
+    /// The phase with another target desired, which has no failures yet.
+    pub(super) fn without_failures(mut self) -> Self {
+        match &mut self {
+            Self::Starting(it) => it.failures = None,
+            Self::Fetching(it) => it.failures = None,
+            Self::Draining(it) => it.failures = None,
+            Self::Applying(it) => it.failures = None,
+            Self::Rebooting(it) => it.failures = None,
+            Self::Verifying(it) => it.failures = None,
+            Self::Finishing(it) => it.failures = None,
+            Self::RollingBack(it) => it.failures = None,
+            // Without failures they would not be; another target leaves them.
+            Self::Idle(_) | Self::Held(_) | Self::Degraded(_) | Self::Unreconcilable(_) => {}
+        }
+        self
+    }
+}

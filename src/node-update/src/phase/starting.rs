@@ -1,0 +1,125 @@
+//! The host is read: where it is decides, not what was meant.
+
+use super::preparing::leave;
+use super::resting::release;
+use super::table::{Step, prepend, stay};
+use super::{
+    Applying, Command, Degraded, Facts, Failures, Held, Journal, Kind, Observation, Origin, Phase,
+    Rebooting, RollBack, RollingBack, Stage, Verifying,
+};
+
+/// The host is read: booted deployment, journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Starting {
+    /// An administrator released the held target, before the host was read.
+    pub is_released: bool,
+    /// What failed before.
+    pub failures: Option<Failures>,
+}
+
+/// Why a node waits for an administrator.
+const BY_HAND: &str = "the host was changed by hand (mcd pivot) and not rebooted yet: reboot it, or take the change back with \
+                       mcd-os rollback";
+
+impl Starting {
+    pub(super) fn begin(failures: Option<Failures>, is_released: bool) -> Step {
+        let starting = Self {
+            is_released,
+            failures,
+        };
+        (Phase::Starting(starting), vec![Command::Observe])
+    }
+
+    pub(super) fn release(self) -> Step {
+        stay(Phase::Starting(Self {
+            is_released: true,
+            ..self
+        }))
+    }
+
+    pub(super) fn observed(self, seen: Observation, facts: &Facts) -> Step {
+        match seen.journal {
+            Some(journal) => self.resume(Origin::Read(seen.at), &seen.boot_id, journal, facts),
+            None => self.settle(seen, facts),
+        }
+    }
+
+    /// A plan is under way.
+    #[expect(clippy::match_same_arms, reason = "in the order of the stages")]
+    fn resume(self, origin: Origin, boot_id: &str, journal: Journal, facts: &Facts) -> Step {
+        let is_wanted = facts.wants(&journal.to);
+        let (to, failures) = (journal.to, self.failures);
+        let back = |failures, cause, step| {
+            let rolling_back = RollingBack {
+                origin: origin.clone(),
+                target: to.clone(),
+                cause,
+                step,
+                failures,
+            };
+            rolling_back.begin()
+        };
+        match journal.stage {
+            // Neither rebooted for, which would cost pods that were not evicted, nor reverted under the administrator's hands.
+            Stage::Applying if journal.by_hand => Degraded::after(failures, BY_HAND.to_owned()),
+            Stage::Switched { boot_id: switched } if journal.by_hand && switched == boot_id => {
+                Degraded::after(failures, BY_HAND.to_owned())
+            }
+            Stage::Applying if is_wanted => Applying::resume(origin, to, failures, Command::Apply),
+            Stage::Applying => Applying::resume(origin, to, failures, Command::Revert),
+            // The guard has not judged this boot yet.
+            Stage::Switched { boot_id: switched } if switched != boot_id => {
+                Verifying::begin(to, failures)
+            }
+            Stage::Switched { boot_id } if is_wanted => {
+                Rebooting::begin(origin, to, boot_id, failures)
+            }
+            Stage::Switched { .. } => Applying::resume(origin, to, failures, Command::Revert),
+            Stage::Booted => Verifying::begin(to, failures),
+            Stage::RollingBack { .. } if journal.by_hand => {
+                Degraded::after(failures, BY_HAND.to_owned())
+            }
+            Stage::RollingBack { cause } if !journal.stays => {
+                back(failures, cause, RollBack::Waiting)
+            }
+            Stage::Undoing { cause } => {
+                let failures = Failures::add(failures, cause, Kind::Failure);
+                Applying::resume(origin, to, Some(failures), Command::Revert)
+            }
+            // Checked again: an administrator may have mended what kept it from being verified.
+            Stage::Stays { .. } if is_wanted => Verifying::begin(to, failures),
+            // It may have been uncordoned: what came to it since is evicted, not killed.
+            Stage::RollingBack { cause } | Stage::Stays { cause } => {
+                back(failures, cause, RollBack::Draining { blocked: None })
+            }
+        }
+    }
+
+    /// Nothing is under way.
+    fn settle(self, seen: Observation, facts: &Facts) -> Step {
+        let at = seen.at;
+        let is_held = seen.held.is_some();
+        if let Some((target, cause)) = seen.held
+            && facts.wants(&target)
+            && target != at
+        {
+            let origin = Origin::Read(at);
+            return if self.is_released {
+                release(origin, facts)
+            } else {
+                Held::begin(origin, target, cause)
+            };
+        }
+        // What was verified and is to be left is not verified again: the next plan overwrites what was changed by hand meanwhile.
+        let step = if facts.current.as_ref() == Some(&at) && !facts.wants(&at) {
+            leave(Origin::Read(at), self.failures, facts)
+        } else {
+            Verifying::begin(at, self.failures)
+        };
+        if is_held {
+            // It was left while no daemon ran.
+            return prepend(Command::Forget, step);
+        }
+        step
+    }
+}
