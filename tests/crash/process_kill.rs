@@ -302,7 +302,7 @@ impl Suite<'_> {
                     let is_killed = output.code.is_none_or(|code| code > SIGNALLED);
                     ensure!(
                         is_killed || output.code == Some(1),
-                        "it went back with another word: {output:?}"
+                        "it rolled back with another exit code: {output:?}"
                     );
                 }
                 settle(host)

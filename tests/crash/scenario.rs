@@ -88,7 +88,7 @@ pub(crate) const APPLY: Scenario = Scenario {
     verb: &[MCD_OS, "apply", PLAN],
 };
 
-pub(crate) const TAKE_BACK: Scenario = Scenario {
+pub(crate) const REVERT: Scenario = Scenario {
     name: "rollback before the reboot",
     start: Start::Old,
     plan: Some(Change::Update),
@@ -128,7 +128,7 @@ pub(crate) const UNDO: Scenario = Scenario {
     verb: &[MCD_OS, "guard"],
 };
 
-pub(crate) const GO_BACK: Scenario = Scenario {
+pub(crate) const ROLL_BACK: Scenario = Scenario {
     name: "rollback in the target",
     start: Start::Guarded,
     plan: None,

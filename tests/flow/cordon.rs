@@ -52,10 +52,10 @@ async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<
         value(&node, annotation::CORDONED_BY).is_empty(),
         "the cordon was made ours"
     );
-    let given_back = format!("uncordon-{target}");
+    let uncordoned = format!("uncordon-{target}");
     for key in [annotation::DESIRED_DRAIN, annotation::LAST_APPLIED_DRAIN] {
         ensure!(
-            value(&node, key) == given_back,
+            value(&node, key) == uncordoned,
             "{key} is {}",
             value(&node, key)
         );

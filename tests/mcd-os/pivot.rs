@@ -106,7 +106,7 @@ fn a_pivoted_host_keeps_its_configuration() {
 #[ignore = "needs the lab"]
 fn a_pivot_that_is_refused_changes_nothing() {
     let env = Env::untouched().unwrap();
-    let nothing = format!("{}/nobody:1", env.host_lab.registry.location());
+    let nothing = format!("{}/absent:1", env.host_lab.registry.location());
     let no_kernel = Overlay::version("no-kernel").without_kernel();
     let no_kernel = env.push(&no_kernel).unwrap();
     let before = host::snapshot(&env.host).unwrap();

@@ -52,7 +52,7 @@ fn images_that_cannot_be_had_are_distinguished() {
             3,
             "manifest unknown",
         ),
-        (format!("{location}/nobody:1"), 3, "manifest unknown"),
+        (format!("{location}/absent:1"), 3, "manifest unknown"),
         (format!("{closed}/os@{digest}"), 3, "bearer token"),
         ("docker://x/os".to_owned(), 3, "is no pull spec"),
     ];
@@ -164,14 +164,14 @@ fn a_plan_that_cannot_be_carried_out_is_refused_by_the_rehearsal() {
         (
             "b1",
             "/etc/managed/x",
-            "nobody-here",
-            "cannot apply file /etc/managed/x: user \"nobody-here\"",
+            "absent-user",
+            "cannot apply file /etc/managed/x: user \"absent-user\"",
         ),
         (
             "b2",
             "/home/core/x",
-            "nobody-here",
-            "cannot apply file /home/core/x: user \"nobody-here\"",
+            "absent-user",
+            "cannot apply file /home/core/x: user \"absent-user\"",
         ),
         (
             "b3",
@@ -254,7 +254,7 @@ fn others_who_update_the_host_are_named() {
         let name = format!("{unit}.{kind}");
         env.host.run(["systemctl", "disable", &name]).unwrap();
     }
-    // Kept from running by a condition of its own, as the original does it to Zincati.
+    // A condition keeps it from running, as OpenShift's MCO does with Zincati.
     let script = format!(
         "systemctl enable {unit}.timer; mkdir -p /etc/systemd/system/{unit}.timer.d; \
          printf '[Unit]\\nConditionPathExists=/enoent\\n' >/etc/systemd/system/{unit}.timer.d/off.conf; \

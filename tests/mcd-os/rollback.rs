@@ -168,8 +168,8 @@ fn a_target_that_is_to_stay_is_held_and_stays_booted() {
     let view = stay_in(&env, &plan);
     assert_eq!(view["booted"]["version"], "second");
     assert_eq!(view["held"]["config"], "rendered-full");
-    let look_again = ["guard", "--prove", "--deadline", "0"];
-    env.expect(1, &look_again).unwrap();
+    let verify_again = ["guard", "--prove", "--deadline", "0"];
+    env.expect(1, &verify_again).unwrap();
     assert_eq!(env.view().unwrap()["journal"]["stage"], "failed");
     env.expect(4, &["rollback"]).unwrap();
     assert_eq!(env.reboot().unwrap()["outcome"], "rolled-back");

@@ -108,7 +108,7 @@ impl Access {
         self
     }
 
-    /// A client that somebody else has made and keeps.
+    /// Uses a client that its caller has made and keeps.
     pub const fn of_client(client: Client) -> Self {
         Self {
             source: Source::Fixed(client),
@@ -266,7 +266,7 @@ async fn connect(
             path: path.to_owned(),
             why: chassis::report::Chain(&error).to_string(),
         })?;
-    // Whoever sends decides about retries: an eviction refused by a budget must not be repeated underneath.
+    // The caller decides about retries: the client must not repeat an eviction that a budget refused.
     config.default_retry = false;
     config.headers.push((USER_AGENT, user_agent));
     Client::try_from(config).map_err(|source| Error::Client {

@@ -57,7 +57,7 @@ pub struct Speaker {
     pub namespace: String,
 }
 
-/// Hands events to the task that sends them, so that nobody waits for one. Cheap to clone.
+/// Hands events to the task that sends them, so that no caller waits for one. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     speaker: Arc<Speaker>,
@@ -108,7 +108,7 @@ impl Recorder {
     /// Waits until what was said so far is sent or given up.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
-        // An error means that nobody sends any more: there is nothing to wait for.
+        // An error means that the sending task has ended: there is nothing to wait for.
         if self.queue.send(Message::Flush(done)).await.is_ok() && flushed.await.is_err() {
             tracing::debug!("events task ended");
         }
@@ -163,7 +163,7 @@ async fn send_all(access: Arc<Access>, path: String, mut messages: mpsc::Receive
     while let Some(message) = messages.recv().await {
         match message {
             Message::Event(event) => send(&access, &path, &event).await,
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             Message::Flush(done) => drop(done.send(())),
         }
     }

@@ -1,6 +1,6 @@
 //! Of several replicas one leads: the one that holds a Lease and renews it in time.
 //!
-//! A lease is no lock: a leader that was stopped for a while may act once more after another took over. Whoever acts under it guards its
+//! A lease is no lock: a leader that was stopped for a while may act once more after another took over. A leader guards its
 //! writes (see `pool::claim`).
 
 use std::time::Duration;
@@ -307,7 +307,7 @@ impl Held<'_> {
             }
             Ok(Ok(lease)) => Some(Error::Taken {
                 lease: self.name(),
-                holder: lease.holder().unwrap_or("nobody").to_owned(),
+                holder: lease.holder().unwrap_or("an unnamed holder").to_owned(),
             }),
             Ok(Err(error)) => {
                 tracing::warn!(lease = self.name(), error = %Chain(&error), "cannot read the lease");

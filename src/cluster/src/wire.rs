@@ -117,7 +117,7 @@ pub async fn send<T: DeserializeOwned>(
         })
 }
 
-/// Opens a watch: the events of `path` until the API server ends it. Reading has no deadline; whoever reads brings one.
+/// Opens a watch: the events of `path` until the API server ends it. Reading has no deadline; the caller sets one.
 ///
 /// # Errors
 /// All of [`Error`] but [`Error::Access`], for the opening and for each event. An event that says `ERROR` is [`Error::Refused`].

@@ -40,7 +40,7 @@ pub enum Announcement {
         /// What it would select: `machineconfigs` or `nodes`.
         what: &'static str,
     },
-    /// Nodes were told.
+    /// Nodes were assigned.
     Targeted {
         /// These.
         nodes: Vec<String>,

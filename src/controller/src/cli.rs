@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_the_original() {
+    fn defaults_are_those_of_upstream() {
         let options = options(&[]).unwrap();
         let candidacy = options.candidacy.unwrap();
         assert_eq!(options.namespace, "openshift-machine-config-operator");

@@ -195,7 +195,7 @@ async fn make(
         && inputs.is_without_controller_config
         && *gone != rendered.name
     {
-        // Nobody can say what it was made from. Made from the same, it has the same name and is made again.
+        // What it was made from is unknown. From the same sources it gets the same name and is made again.
         let why = format!("{gone}, which the pool names, is gone and may have been made from it");
         return Ok(Err(Failure::Sources(missing(&why))));
     }

@@ -87,8 +87,8 @@ async fn follow(
     let mut events = std::pin::pin!(access.watch::<Node>(&path).await?);
     loop {
         let Ok(event) = timeout(SILENCE, events.next()).await else {
-            // Its position may be one that the API server has not come to yet, as after its store was restored: then nothing is told until
-            // it has. From no position the Node is told as it is.
+            // Its position may be ahead of the API server, as after its store was restored: then no event comes until the server
+            // reaches it. A watch without a position starts with the Node as it is.
             tracing::warn!(node = name, "watch fell silent, opening it anew");
             *position = None;
             return Ok(());

@@ -230,7 +230,7 @@ impl Worker {
                     retry.reset();
                     let result = result.map_err(Arc::new);
                     for order in self.waiting.drain(..) {
-                        // Nobody waits any more: nobody needs to know.
+                        // No caller waits any more.
                         drop(order.done.send(result.clone()));
                     }
                 }

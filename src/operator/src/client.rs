@@ -13,7 +13,7 @@ use kube::{Client, Config};
 pub enum Error {
     /// There is no kubeconfig, and no service account of a pod.
     #[error("not in a pod with a service account, and there is no --kubeconfig")]
-    Nobody(#[source] kube::config::InClusterError),
+    NoIdentity(#[source] kube::config::InClusterError),
     /// The service account cannot be used.
     #[error("cannot make a client")]
     Client(#[source] Box<kube::Error>),
@@ -30,7 +30,7 @@ pub fn connect(kubeconfig: Option<&Path>, user_agent: &'static str) -> Result<Ac
         let access = Access::kubeconfig(path, Box::new(|path| std::fs::read(path)));
         return Ok(access.with_user_agent(user_agent));
     }
-    let mut config = Config::incluster().map_err(Error::Nobody)?;
+    let mut config = Config::incluster().map_err(Error::NoIdentity)?;
     // Retries are decided where a failure is understood.
     config.default_retry = false;
     config

@@ -126,7 +126,7 @@ impl<K: Key> Operator<K> {
                 Change::All => Wake::All,
                 Change::One(before, after) => wake(before.as_deref(), after.as_deref()),
             };
-            // The loop has ended: nobody is to be woken.
+            // The loop has ended: no reader is left.
             drop(wakes.send(woken));
         });
         let known = cache.clone();

@@ -48,7 +48,7 @@ pub(super) const DEATHS: &[Death] = &[
         leaves_strays: false,
     },
     Death {
-        scenario: scenario::TAKE_BACK,
+        scenario: scenario::REVERT,
         tried: Choice::Sampled,
         again: &[],
         ends: &[End::Old, End::New],
@@ -82,7 +82,7 @@ pub(super) const DEATHS: &[Death] = &[
         scenario: Scenario {
             name: "rollback before the reboot, small OS",
             plan: Some(Change::Small),
-            ..scenario::TAKE_BACK
+            ..scenario::REVERT
         },
         tried: Choice::Bulk,
         again: &[],
@@ -132,7 +132,7 @@ pub(super) const DEATHS: &[Death] = &[
         leaves_strays: false,
     },
     Death {
-        scenario: scenario::GO_BACK,
+        scenario: scenario::ROLL_BACK,
         tried: Choice::Every,
         again: &[],
         ends: &[End::Old, End::New],

@@ -84,7 +84,7 @@ pub(super) const KILLS: &[Kill] = &[
         between: Between::Untouched,
         next: &[Next::Run(scenario::APPLY.verb, 4)],
         ends: &[End::SwitchedSmall],
-        back: Some(&[Next::Run(scenario::TAKE_BACK.verb, 0)]),
+        back: Some(&[Next::Run(scenario::REVERT.verb, 0)]),
     },
     Kill {
         scenario: Scenario {
@@ -93,17 +93,17 @@ pub(super) const KILLS: &[Kill] = &[
             ..scenario::APPLY
         },
         between: Between::Untouched,
-        next: &[Next::Run(scenario::TAKE_BACK.verb, 0)],
+        next: &[Next::Run(scenario::REVERT.verb, 0)],
         ends: &[End::Old],
         back: Some(&[]),
     },
     Kill {
         scenario: Scenario {
             plan: Some(Change::Small),
-            ..scenario::TAKE_BACK
+            ..scenario::REVERT
         },
         between: Between::Untouched,
-        next: &[Next::Run(scenario::TAKE_BACK.verb, 0)],
+        next: &[Next::Run(scenario::REVERT.verb, 0)],
         ends: &[End::Old],
         back: Some(&[]),
     },
@@ -117,9 +117,9 @@ pub(super) const KILLS: &[Kill] = &[
         },
         between: Between::Untouched,
         // Another pivot is another attempt, and the one under way keeps it from starting.
-        next: &[Next::Run(scenario::TAKE_BACK.verb, 0), Next::Run(PIVOT, 4)],
+        next: &[Next::Run(scenario::REVERT.verb, 0), Next::Run(PIVOT, 4)],
         ends: &[End::PivotedSmall],
-        back: Some(&[Next::Run(scenario::TAKE_BACK.verb, 0)]),
+        back: Some(&[Next::Run(scenario::REVERT.verb, 0)]),
     },
     Kill {
         scenario: Scenario {
@@ -140,8 +140,7 @@ pub(super) const KILLS: &[Kill] = &[
         },
         between: Between::Open,
         next: &[Next::Run(scenario::LIVE_BACK.verb, 0)],
-        // What was at its end already is not taken back. Its runs would have this to be swept now, and that then: other points
-        // each time.
+        // A finished update is not reverted. Its runs would differ in what is left to clean up, and so in their points.
         ends: &[End::Old, End::Live],
         back: None,
     },
@@ -181,9 +180,9 @@ pub(super) const KILLS: &[Kill] = &[
         back: None,
     },
     Kill {
-        scenario: scenario::GO_BACK,
+        scenario: scenario::ROLL_BACK,
         between: Between::Whole,
-        next: &[Next::Run(scenario::GO_BACK.verb, 4), Next::Reboot],
+        next: &[Next::Run(scenario::ROLL_BACK.verb, 4), Next::Reboot],
         ends: &[End::Old],
         back: None,
     },

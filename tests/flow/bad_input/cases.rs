@@ -134,8 +134,8 @@ pub(super) fn cases(cluster: &Cluster) -> Result<Vec<Case>> {
         ),
         case(
             "60-owner",
-            file("/etc/bad", 0o644, "nobody-here", "root"),
-            &[CONFIG, "/etc/bad", "user", "nobody-here"],
+            file("/etc/bad", 0o644, "absent-user", "root"),
+            &[CONFIG, "/etc/bad", "user", "absent-user"],
         ),
         case(
             "60-group",

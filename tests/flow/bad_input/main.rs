@@ -110,8 +110,8 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
         if let Err(error) = outcome {
             failures.push(format!("{}: {error:#}", case.name));
         }
-        if let Err(error) = take_back(&cluster, &case, &target).await {
-            failures.push(format!("{}, taken back: {error:#}", case.name));
+        if let Err(error) = restore_target(&cluster, &case, &target).await {
+            failures.push(format!("{}, restoring the target: {error:#}", case.name));
             // From here the next case starts: if it cannot be had, nothing more is to be learnt.
             if let Err(error) = clear(&cluster, &case, &target).await {
                 failures.push(format!("no case can follow {}: {error:#}", case.name));
@@ -300,7 +300,7 @@ async fn give(cluster: &Cluster, case: &Case) -> Result<()> {
 }
 
 /// Brings the pool back to `target`.
-async fn take_back(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
+async fn restore_target(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
     let objects = cluster.objects();
     match &case.bad {
         Bad::Config(_) => cluster.remove_config(case.name).await?,

@@ -70,7 +70,7 @@ impl Env {
         Ok(())
     }
 
-    /// What is only switched to is taken back, and never booted.
+    /// A target that the host switched to and never booted is reverted.
     pub(crate) async fn a_switch_is_reverted_for_another_target(&self) -> Result<()> {
         let overlay = Overlay::version("switched-to");
         self.another_target_while(Hold::Applying, &overlay, 1).await

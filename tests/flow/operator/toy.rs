@@ -96,7 +96,7 @@ impl Reconcile for Digests {
         let Some(kept) = self.cache.get(name) else {
             return Ok(Next::Gone);
         };
-        // Closed by nobody: an error would leave the turn out.
+        // The semaphore is never closed: an error would only skip the limit.
         let _turn = self.turns.acquire().await.ok();
         let digest = hex::encode(Sha256::digest(json!(kept.data).to_string()));
         if kept.digest.as_deref() != Some(&digest) {

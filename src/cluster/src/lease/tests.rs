@@ -69,7 +69,7 @@ async fn run(calls: Vec<Call>) -> (Duration, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absent_lease_is_created_and_given_back() {
+async fn absent_lease_is_created_and_released() {
     let created = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": { "name": "machine-config-controller", "namespace": "mco" },
@@ -181,7 +181,7 @@ async fn conflict_over_our_own_lease_goes_on() {
     .await;
     assert_eq!(
         why,
-        "lease mco/machine-config-controller was taken by nobody"
+        "lease mco/machine-config-controller was taken by an unnamed holder"
     );
 }
 

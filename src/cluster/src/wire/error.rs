@@ -1,4 +1,4 @@
-//! What came of a request that did not succeed, by what it means to whoever sent it.
+//! Why a request failed, by what the failure means to its caller.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Works until it is told to stop
+    /// Runs until SIGTERM or SIGINT
     Start(StartArgs),
     /// Prints version and build
     Version,

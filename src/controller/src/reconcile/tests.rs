@@ -17,7 +17,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use self::calls::{
-    GROUP, MANAGER, NOW, claim_body, condition, list_nodes, list_sources, nobody_waits, patch,
+    GROUP, MANAGER, NOW, claim_body, condition, list_nodes, list_sources, none_waits, patch,
     patched, read_pool, rolling, set_status, status, taint_body, tell_body,
 };
 use super::*;
@@ -139,7 +139,7 @@ fn round_of_three() -> (Store, Vec<Call>, Value, Vec<Value>, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_pool_is_rendered_then_its_first_node_is_told() {
+async fn a_new_pool_is_rendered_then_its_first_node_is_assigned() {
     let sources = vec![
         source("50-a", &spec_with("a=1")),
         source("60-b", &spec_with("b=1")),
@@ -231,9 +231,9 @@ async fn a_new_pool_is_rendered_then_its_first_node_is_told() {
 async fn a_finished_pool_costs_nothing() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", &target)];
-    cluster.pools[0]["status"] = json!({ "conditions": rolling(&target, &nobody_waits()) });
+    cluster.pools[0]["status"] = json!({ "conditions": rolling(&target, &none_waits()) });
     let mut known = cluster.pools[0].clone();
-    let mut conditions = rolling(&target, &nobody_waits());
+    let mut conditions = rolling(&target, &none_waits());
     conditions[0] = condition(
         "Updated",
         true,
@@ -339,7 +339,7 @@ async fn a_pool_whose_controller_config_is_gone_is_degraded_and_not_rolled() {
         "Failed to render configuration for pool worker: ControllerConfig machine-config-controller is missing: {target}, which the pool names, was made from it. Create it again, or remove spec.configuration of the pool to render without it"
     );
     let updated = format!("All nodes are updated with MachineConfig {target}");
-    let mut conditions = rolling(&target, &nobody_waits());
+    let mut conditions = rolling(&target, &none_waits());
     conditions[0] = condition("Updated", true, "", &updated);
     conditions[1] = condition("Updating", false, "", "");
     conditions[2] = condition("RenderDegraded", true, "", &why);
@@ -353,7 +353,7 @@ async fn a_pool_whose_controller_config_is_gone_is_degraded_and_not_rolled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_budget_is_said_and_moves_nobody() {
+async fn a_bad_budget_is_reported_and_assigns_no_node() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD)];
     cluster.pools[0]["spec"]["maxUnavailable"] = json!("abc");
@@ -409,7 +409,7 @@ async fn a_node_in_two_custom_pools_stops_neither() {
             condition("NodeDegraded", false, "", ""),
             condition("RolloutDegraded", true, "NodeInTwoPools", why),
             condition("Degraded", true, "", why),
-            nobody_waits(),
+            none_waits(),
         ];
         let body = json!({ "metadata": { "resourceVersion": "10" }, "status": status(&conditions, [count, 0, 0, 0, 0]) });
         let path = format!("{GROUP}/machineconfigpools/{name}/status?{MANAGER}");

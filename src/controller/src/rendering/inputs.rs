@@ -13,9 +13,9 @@ pub struct Inputs {
     pub(super) sources: Vec<SourceVersion>,
     pub(super) base: Base,
     pub(super) release: String,
-    /// Whether there is no ControllerConfig, so that base and release are nobody's.
+    /// Whether there is no ControllerConfig, so that there is neither base nor release.
     pub(super) is_without_controller_config: bool,
-    /// What the pool names now, and whether that object is there: a configuration in use that somebody deleted is made again.
+    /// What the pool names now, and whether that object is there: a configuration in use that was deleted is made again.
     pub(super) target: Option<(String, bool)>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct SourceVersion {
 pub enum Preparation {
     /// Nothing can be said yet; what the pool says about its rendering stays.
     Wait(String),
-    /// It must not be rendered, and somebody has to mend that: the text of the pool's condition.
+    /// It must not be rendered until an administrator corrects it: the text of the pool's condition.
     Impossible(String),
     /// The pool's selector is `{}`.
     SelectingAll,
@@ -67,7 +67,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     let sources = snapshot
         .configs
         .values()
-        // Upstream: what has no labels is selected by nobody, though a selector of negations would.
+        // Upstream: no pool selects what has no labels, though a selector of negations would.
         .filter(|config| !config.labels.is_empty() && selector.matches(&config.labels))
         .map(|config| SourceVersion {
             name: config.name.clone(),
@@ -90,8 +90,8 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     })
 }
 
-/// Why the ControllerConfig is another release's, if it is: what was rendered from it would mix two releases. Whoever runs the wrong
-/// controller has to hear of it.
+/// Why the ControllerConfig is another release's, if it is: what was rendered from it would mix two releases. The administrator
+/// learns that the wrong controller runs.
 fn foreign(config: &ControllerConfig) -> Option<String> {
     let annotations = config.metadata.annotations.as_ref()?;
     let version = annotations.get(annotation::GENERATED_BY_VERSION)?;
@@ -335,7 +335,7 @@ mod tests {
         let table = [
             ("a person's", json!({}), true),
             ("ours, without", json!({ by: "x", without: "true" }), true),
-            ("ours, with, or the original's", json!({ by: "x" }), false),
+            ("ours, with, or OpenShift's MCO's", json!({ by: "x" }), false),
             ("marked otherwise", json!({ by: "x", without: "no" }), false),
         ];
         for (what, annotations, is_rendered) in table {

@@ -29,7 +29,7 @@ pub(super) enum Answer {
     Trouble(String),
 }
 
-/// Evicts one pod, and only the one with this uid: a pod of the same name that came since is somebody else.
+/// Evicts one pod, and only the one with this uid: a pod of the same name that was created since is another pod.
 ///
 /// No grace period is sent: the pod's own counts.
 pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> Answer {

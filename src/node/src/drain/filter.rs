@@ -75,9 +75,9 @@ pub enum Skip {
 /// What a drain does with a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Evicted; also where nobody makes it again, and where its emptyDir is lost.
+    /// Evicted, even if no controller replaces it and if its emptyDir is lost.
     Evict,
-    /// Waited for: somebody has deleted it already.
+    /// Waited for: it is already being deleted.
     Wait,
     /// Left alone.
     Skip(Skip),
@@ -85,7 +85,7 @@ pub enum Verdict {
 
 /// Judges one pod.
 ///
-/// Source: `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, as the original drains. Finished pods stay, unlike there:
+/// Source: `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, as OpenShift's MCO drains. Finished pods stay, unlike there:
 /// they hold up nothing, and their logs may be wanted.
 pub fn judge(pod: &Pod, own: Option<&PodName>) -> Verdict {
     if pod.is_mirror {
@@ -290,7 +290,7 @@ mod tests {
                 Verdict::Evict,
             ),
             (
-                "of somebody else's DaemonSet",
+                "of another group's DaemonSet",
                 owner("example.com/v1", "DaemonSet", true),
                 "Running",
                 &none,

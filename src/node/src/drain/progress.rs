@@ -34,7 +34,7 @@ pub struct Blocked {
 pub struct Progress {
     /// Pods that may not leave yet.
     pub blocked: Vec<Blocked>,
-    /// Pods that were told to leave and have not left.
+    /// Pods that were evicted and have not terminated.
     pub terminating: Vec<PodName>,
     /// The API server is out of reach.
     pub trouble: Option<String>,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn causes_are_told_once_and_changes_at_a_pace() {
+    async fn causes_are_reported_once_and_changes_at_intervals() {
         let mut told = Vec::new();
         let mut report = |progress: &Progress| told.push(progress.to_string());
         let mut teller = Teller::new();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_grace_period_is_told_only_when_it_is_long() {
+    async fn a_grace_period_is_reported_only_when_it_is_long() {
         let mut told = 0;
         let mut report = |_: &Progress| told += 1;
         let mut teller = Teller::new();

@@ -117,7 +117,7 @@ async fn our_own_patch_is_known_before_the_watch_tells() {
         set.writer.write(|_| working()).await.unwrap();
         // The watch is still at version 1.
         set.writer.write(|_| working()).await.unwrap();
-        // Somebody else wrote since: that counts, though we never wrote it.
+        // Another writer wrote since: that counts, though we never wrote it.
         set.seen
             .send_replace(Some(read(node(3, &json!({"state": "x"}), false))));
         set.writer
@@ -172,7 +172,7 @@ async fn conflicts_and_outages_are_retried_and_refusals_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_nobody_waits_for_is_withdrawn() {
+async fn a_change_that_no_caller_waits_for_is_withdrawn() {
     let patch = |annotations: Value, reply| {
         Call::patch(
             PATH,

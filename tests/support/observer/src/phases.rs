@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_told_from_fetch_to_idle() {
+    fn an_update_is_read_from_fetch_to_idle() {
         let history = history(&[
             (0, "Verifying", "checks"),
             (1, "Idle", ""),

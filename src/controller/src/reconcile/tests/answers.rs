@@ -29,7 +29,7 @@ async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
         "6",
     );
     calls.push(tell);
-    let changes = status(&rolling(&target, &nobody_waits()), [2, 0, 0, 2, 0]);
+    let changes = status(&rolling(&target, &none_waits()), [2, 0, 0, 2, 0]);
     calls.push(set_status(&mut known, &changes, "12"));
     reconciled_in(&store, calls, 1).await;
     let left = store.snapshot();
@@ -38,7 +38,7 @@ async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_that_goes_in_the_middle_of_a_round_tells_nobody_else() {
+async fn a_pool_deleted_within_a_round_assigns_no_further_node() {
     let (store, mut calls, known, mut nodes, target) = round_of_three();
     let (watch, gone) = (store.clone(), Pool::parse(read(&known)));
     let tell = patch(

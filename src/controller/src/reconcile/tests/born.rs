@@ -66,7 +66,7 @@ async fn a_node_that_was_initial_pool_a_custom_pool_gets_its_labels_first() {
 
 /// It is in the pool `worker` by its labels, and was made with the configuration of another.
 #[tokio::test(start_paused = true)]
-async fn a_node_without_the_labels_of_its_birth_is_told_nothing() {
+async fn a_node_without_its_initial_labels_is_assigned_nothing() {
     let (mut cluster, sources, born, body) = born();
     let (target, _) = rendered(&sources);
     cluster.pools.push(pool(Some(&target)));
@@ -82,7 +82,7 @@ async fn a_node_without_the_labels_of_its_birth_is_told_nothing() {
     for mut known in cluster.pools.clone() {
         let config = known["spec"]["configuration"].clone();
         let target = config["name"].as_str().unwrap().to_owned();
-        let mut conditions = rolling(&target, &nobody_waits());
+        let mut conditions = rolling(&target, &none_waits());
         let updated = format!("All nodes are updated with MachineConfig {target}");
         conditions[0] = condition("Updated", true, "", &updated);
         conditions[1] = condition("Updating", false, "", "");
@@ -101,7 +101,7 @@ async fn a_node_that_cannot_be_labelled_is_tried_again_and_keeps_no_pool_waiting
     let mut edge = cluster.pools[0].clone();
     let target = edge["spec"]["configuration"]["name"].clone();
     let target = target.as_str().unwrap();
-    let mut conditions = rolling(target, &nobody_waits());
+    let mut conditions = rolling(target, &none_waits());
     let updated = format!("All nodes are updated with MachineConfig {target}");
     conditions[0] = condition("Updated", true, "", &updated);
     conditions[1] = condition("Updating", false, "", "");

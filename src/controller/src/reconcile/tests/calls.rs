@@ -134,6 +134,6 @@ pub(super) fn rolling(target: &str, waiting: &Value) -> Vec<Value> {
     ]
 }
 
-pub(super) fn nobody_waits() -> Value {
+pub(super) fn none_waits() -> Value {
     condition("Waiting", false, "", "")
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_pool_is_rendered_and_tells_nobody() {
+async fn a_paused_pool_is_rendered_and_assigns_no_node() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD)];
     cluster.pools[0]["spec"]["paused"] = json!(true);
@@ -42,7 +42,7 @@ fn paused_status(target: &str, waiting: &str, counts: [u32; 5]) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_pause_stops_a_round_between_two_nodes() {
     let (store, mut calls, mut known, mut nodes, target) = round_of_three();
-    // The watch tells of the pause while the first node is told.
+    // The watch delivers the pause while the first node is assigned.
     let body = tell_body("5", &target);
     let tell = patch("/api/v1/nodes/n1", &mut nodes[0], body, "6");
     known = paused(&known, "12");
@@ -72,7 +72,7 @@ async fn a_pause_stops_a_round_between_two_nodes() {
     );
 }
 
-/// What was claimed and not told when the pool was paused is told first when it goes on.
+/// An assignment that was claimed and not written when the pool was paused comes first when it resumes.
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_goes_on_tells_those_first_that_were_claimed_before_the_pause() {
     let (mut cluster, sources, target) = settled();

@@ -112,7 +112,7 @@ fn intervals_overlap_by_versions_not_by_times() {
 }
 
 #[test]
-fn evictions_are_told_with_why_they_were_refused() {
+fn evictions_are_listed_with_the_reason_of_a_refusal() {
     let evictions = pods::evictions(&events());
     let seen: Vec<_> = evictions
         .iter()
@@ -143,7 +143,7 @@ fn a_pod_is_ready_until_it_is_evicted_and_another_takes_its_place() {
 }
 
 #[test]
-fn a_pod_nobody_wrote_since_its_eviction_is_not_ready() {
+fn a_pod_not_written_since_its_eviction_is_not_ready() {
     let mut events = events();
     events.retain(|event| event.at <= time("47.832538"));
     let last = pods::ready(&events, "default", ("app", "web")).pop();

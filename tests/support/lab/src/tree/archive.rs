@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_the_archive_is_told_what_is_missing() {
+    fn a_machine_without_the_archive_gets_an_error_that_names_it() {
         let error = Archive::choose(OS, &[]).unwrap_err().to_string();
         assert!(error.contains("no entry for bookworm main"), "{error}");
         let error = Archive::choose("ID=fedora\nVERSION_ID=40\n", &[]).unwrap_err();
