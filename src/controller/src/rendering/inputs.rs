@@ -335,7 +335,11 @@ mod tests {
         let table = [
             ("a person's", json!({}), true),
             ("ours, without", json!({ by: "x", without: "true" }), true),
-            ("ours, with, or OpenShift's MCO's", json!({ by: "x" }), false),
+            (
+                "ours, with, or OpenShift's MCO's",
+                json!({ by: "x" }),
+                false,
+            ),
             ("marked otherwise", json!({ by: "x", without: "no" }), false),
         ];
         for (what, annotations, is_rendered) in table {
