@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::annotation;
+use api::machineconfiguration::annotation;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::host::Pod;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::annotation;
+use api::machineconfiguration::annotation;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use testbed::objects::annotation as value;
 use testbed::{Cluster, DONE_WITHIN, NodeSpec, SOON, Testbed, until};
 
 const NODE: &str = "worker-0";
-const CONFIG: &str = api::controller_config::NAME;
+const CONFIG: &str = api::machineconfiguration::controller_config::NAME;
 
 /// Where a host has them, below `/etc`.
 const KUBELET_CA: &str = "kubernetes/kubelet-ca.crt";
@@ -58,7 +58,7 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
             == [
                 format!(
                     "get /api/v1/namespaces/{}/configmaps/kubeconfig-data",
-                    api::NAMESPACE
+                    api::machineconfiguration::NAMESPACE
                 ),
                 format!("get {config}"),
                 format!("patch /api/v1/nodes/{NODE}")

@@ -2,7 +2,7 @@
 //! waits for programs that asked for a delay.
 
 use anyhow::{Result, ensure};
-use api::{NodeState, annotation};
+use api::machineconfiguration::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use observer::shutdown;
 use serde_json::json;

@@ -6,9 +6,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt as _;
 
-use crate::{
-    ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool, MachineConfiguration,
+use crate::machineconfiguration::{
+    ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
 };
+use crate::operator::MachineConfiguration;
 
 /// All definitions, in the order of their files.
 pub fn all() -> Vec<CustomResourceDefinition> {

@@ -1,7 +1,8 @@
 //! Events: what operators search for, said once each.
 
-use api::machine_config_pool::PoolConditionType;
-use api::{ConditionStatus, MachineConfigPool};
+use api::ConditionStatus;
+use api::machineconfiguration::MachineConfigPool;
+use api::machineconfiguration::machine_config_pool::PoolConditionType;
 use cluster::events::{Recorder, Severity, Subject};
 use jiff::Timestamp;
 

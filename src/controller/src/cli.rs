@@ -17,7 +17,7 @@ pub struct StartArgs {
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
     /// Namespace of the lease and of events
-    #[arg(long, default_value = api::NAMESPACE)]
+    #[arg(long, default_value = api::machineconfiguration::NAMESPACE)]
     namespace: String,
     /// Where metrics and health are served
     #[arg(long, default_value = "127.0.0.1:8797")]

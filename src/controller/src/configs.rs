@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{MachineConfig, annotation};
+use api::machineconfiguration::{MachineConfig, annotation};
 use kube::core::PartialObjectMeta;
 
 /// Metadata of a MachineConfig.

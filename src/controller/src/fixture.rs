@@ -1,6 +1,6 @@
 //! Objects for this crate's tests, as the API server writes them.
 
-use api::{ControllerConfig, MachineConfig, MachineConfigPool};
+use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
 use cluster::cache::WatchEvent;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;

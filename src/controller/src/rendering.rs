@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::{annotation, label};
+use api::machineconfiguration::{annotation, label};
 use chassis::report::Chain;
 use cluster::wire;
 use machineconfig::render::{Rendered, Source, render};
@@ -213,7 +213,7 @@ async fn make(
     Ok(Ok(rendered))
 }
 
-fn source(config: api::MachineConfig) -> Source {
+fn source(config: api::machineconfiguration::MachineConfig) -> Source {
     let labels = config.metadata.labels.unwrap_or_default();
     let annotations = config.metadata.annotations.unwrap_or_default();
     Source {

@@ -1,7 +1,7 @@
 //! What a pool's status says, and what of it changed.
 
-use api::machine_config_pool::{CertificateExpiry, MachineConfigPoolStatus};
-use api::{ControllerConfig, MachineConfigPool};
+use api::machineconfiguration::machine_config_pool::{CertificateExpiry, MachineConfigPoolStatus};
+use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use serde_json::{Map, Value};
 
 /// Name of the bundle whose certificates every node carries.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use api::machine_config_pool::Configuration;
-use api::{MachineConfig, MachineConfigPool, MachineConfiguration, annotation};
+use api::machineconfiguration::machine_config_pool::Configuration;
+use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation};
+use api::operator::MachineConfiguration;
 use cluster::access::Access;
 use cluster::list::{Scope, list};
 use cluster::wire::{Content, Error};

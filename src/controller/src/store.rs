@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{ControllerConfig, MachineConfigPool};
+use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use cluster::cache::{Cache, Kind, Table};
 use pool::membership;
 use pool::membership::Membership;
@@ -162,7 +162,7 @@ impl Snapshot {
     /// The ControllerConfig that counts.
     pub fn controller_config(&self) -> Option<&ControllerConfig> {
         self.controller_configs
-            .get(api::controller_config::NAME)
+            .get(api::machineconfiguration::controller_config::NAME)
             .map(Arc::as_ref)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use api::{ControllerConfig, MachineConfig, MachineConfigPool};
+use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
 use cluster::cache::Cache;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use api::annotation;
+use api::machineconfiguration::annotation;
 use serde::{Deserialize, Serialize};
 
 use crate::node::NodeView;

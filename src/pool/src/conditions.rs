@@ -1,7 +1,9 @@
 //! Conditions that keep their time of transition.
 
 use api::ConditionStatus;
-use api::machine_config_pool::{PoolCondition, PoolConditionReason, PoolConditionType};
+use api::machineconfiguration::machine_config_pool::{
+    PoolCondition, PoolConditionReason, PoolConditionType,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

@@ -1,6 +1,6 @@
 //! Nodes and pools for this crate's tests, made by parsing objects.
 
-use api::{MachineConfigPool, NodeState};
+use api::machineconfiguration::{MachineConfigPool, NodeState};
 use serde_json::{Value, json};
 
 use crate::node::{NodeView, Unready};
@@ -73,8 +73,10 @@ impl NodeView {
 
     pub(crate) fn zone_and_age(mut self, zone: Option<&str>, created: i64) -> Self {
         if let Some(zone) = zone {
-            self.labels
-                .insert(api::label::ZONE.to_owned(), zone.to_owned());
+            self.labels.insert(
+                api::machineconfiguration::label::ZONE.to_owned(),
+                zone.to_owned(),
+            );
         }
         self.created = Some(jiff::Timestamp::from_second(created).unwrap());
         self

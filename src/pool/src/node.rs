@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use api::{NodeState, annotation, label};
+use api::machineconfiguration::{NodeState, annotation, label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 

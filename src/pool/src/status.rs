@@ -1,9 +1,10 @@
 //! Counters and conditions of a pool.
 
-use api::machine_config_pool::{
+use api::ConditionStatus;
+use api::machineconfiguration::MachineConfigPool;
+use api::machineconfiguration::machine_config_pool::{
     CertificateExpiry, MachineConfigPoolStatus, PoolConditionReason, PoolConditionType,
 };
-use api::{ConditionStatus, MachineConfigPool};
 use jiff::Timestamp;
 
 use crate::conditions::{self, Finding};

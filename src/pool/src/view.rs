@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use api::{IntOrString, MachineConfigPool};
+use api::IntOrString;
+use api::machineconfiguration::MachineConfigPool;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::budget::budget;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{annotation, label};
+use api::machineconfiguration::{annotation, label};
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::{Map, Value, json};
 

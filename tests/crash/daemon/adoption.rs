@@ -7,7 +7,7 @@ use std::fs;
 use std::io::ErrorKind;
 
 use anyhow::{Context as _, Result, ensure};
-use api::{NodeState, annotation};
+use api::machineconfiguration::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use lab::host::Host;
 use observer::host::Fact;

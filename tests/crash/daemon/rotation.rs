@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use api::annotation;
+use api::machineconfiguration::annotation;
 use lab::host::Host;
 use serde_json::json;
 use testbed::{Cluster, objects};

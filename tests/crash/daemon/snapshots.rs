@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::{NodeState, annotation};
+use api::machineconfiguration::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use lab::host::{DeploymentId, Host};
 use testbed::objects;

@@ -1,7 +1,7 @@
 //! What is wrong, and what is to be said of it.
 
 use anyhow::Result;
-use api::{NodeState, annotation};
+use api::machineconfiguration::{NodeState, annotation};
 use lab::tree::Overlay;
 use serde_json::{Value, json};
 use testbed::Cluster;

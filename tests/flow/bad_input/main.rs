@@ -8,7 +8,7 @@ mod cases;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::{NodeState, annotation};
+use api::machineconfiguration::{NodeState, annotation};
 use jiff::Timestamp;
 use lab::audit;
 use lab::tree::Tree;

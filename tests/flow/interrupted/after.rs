@@ -1,7 +1,7 @@
 //! What comes from the switch on: another target, a target that does not hold.
 
 use anyhow::{Result, ensure};
-use api::{NodeState, annotation};
+use api::machineconfiguration::{NodeState, annotation};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::tree::Overlay;

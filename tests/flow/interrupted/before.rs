@@ -1,7 +1,7 @@
 //! What comes before the switch: while the node fetches or is drained.
 
 use anyhow::{Result, ensure};
-use api::{NodeState, annotation};
+use api::machineconfiguration::{NodeState, annotation};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::tree::Overlay;

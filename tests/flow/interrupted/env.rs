@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::annotation;
+use api::machineconfiguration::annotation;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use lab::audit::{self, Verb, nodes};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use api::{NodeState, annotation};
+use api::machineconfiguration::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -172,7 +172,7 @@ impl Env {
 /// Makes a Node that is Ready. Without a node lifecycle controller it stays so.
 async fn create(objects: &Objects, name: &str) -> Result<()> {
     let nodes = Api::<Node>::all(objects.client().clone());
-    let node = json!({ "metadata": { "name": name, "labels": { api::label::WORKER: "" } } });
+    let node = json!({ "metadata": { "name": name, "labels": { api::machineconfiguration::label::WORKER: "" } } });
     let node = serde_json::from_value(node)?;
     nodes.create(&PostParams::default(), &node).await?;
     let ready = json!({ "status": { "conditions": [

@@ -1,14 +1,17 @@
 //! What the API server's audit log says of a run.
 
 use anyhow::{Result, ensure};
-use api::annotation;
+use api::machineconfiguration::annotation;
 use lab::audit::{self, Event, nodes};
 
 use crate::env::{ACCOUNT, BUDGET};
 
 /// Whether the laws held, by what was asked of the API server.
 pub(crate) fn judge(events: &[Event], targets: &[String]) -> Result<()> {
-    let account = format!("system:serviceaccount:{}:{ACCOUNT}", api::NAMESPACE);
+    let account = format!(
+        "system:serviceaccount:{}:{ACCOUNT}",
+        api::machineconfiguration::NAMESPACE
+    );
     let refused: Vec<_> = events
         .iter()
         .filter(|event| event.user.username == account)

@@ -10,7 +10,7 @@ mod strict;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use api::annotation;
+use api::machineconfiguration::annotation;
 use k8s_openapi::api::core::v1::Node;
 use lab::control_plane::definitions;
 use testbed::{objects, until};

@@ -26,7 +26,10 @@ const WRITES: [(&str, &str); 3] = [
 ///
 /// One is refused, nothing of a kind was written, or a field that no definition has is let through.
 pub(crate) async fn accepts_all(client: &Client, events: &[Event]) -> Result<()> {
-    let account = format!("system:serviceaccount:{}:{ACCOUNT}", api::NAMESPACE);
+    let account = format!(
+        "system:serviceaccount:{}:{ACCOUNT}",
+        api::machineconfiguration::NAMESPACE
+    );
     let mut seen = BTreeSet::new();
     let mut refused = Vec::new();
     for event in events

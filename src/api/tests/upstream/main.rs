@@ -13,9 +13,10 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use api::{
-    ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool, MachineConfiguration,
+use api::machineconfiguration::{
+    ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
 };
+use api::operator::MachineConfiguration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

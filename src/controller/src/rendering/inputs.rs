@@ -1,6 +1,6 @@
 //! What a rendering depends on, and whether it can be done now.
 
-use api::{ControllerConfig, annotation, controller_config, label};
+use api::machineconfiguration::{ControllerConfig, annotation, controller_config, label};
 use machineconfig::render::Base;
 use pool::selector::Selector;
 

@@ -1,7 +1,7 @@
 //! A rendered configuration is stored, then named in its pool.
 
-use api::annotation;
-use api::machine_config_pool::Configuration;
+use api::machineconfiguration::annotation;
+use api::machineconfiguration::machine_config_pool::Configuration;
 use cluster::wire;
 use k8s_openapi::api::core::v1::ObjectReference;
 use machineconfig::render::Rendered;

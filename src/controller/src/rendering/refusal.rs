@@ -1,6 +1,6 @@
 //! Whether the nodes of a pool can go from what they run to what was rendered. Better refused here than on the first node.
 
-use api::MachineConfiguration;
+use api::operator::MachineConfiguration;
 use cluster::wire;
 use machineconfig::render::{Rendered, Source};
 use machineconfig::spec::{MachineConfig, Spec};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::annotation;
+use api::machineconfiguration::annotation;
 use host::files::{Content, Root};
 use node::view::Node;
 use node::writer::Change;

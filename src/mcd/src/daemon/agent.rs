@@ -362,7 +362,8 @@ impl Agent {
         if observe::record(&root)
             .map_err(|error| text(error.into()))?
             .is_none()
-            && let Some(name) = node.annotation(api::annotation::CURRENT_CONFIG)
+            && let Some(name) =
+                node.annotation(api::machineconfiguration::annotation::CURRENT_CONFIG)
             && let Some(path) = planning::config_path(name)
         {
             let config: serde_json::Value = self

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use api::controller_config::{self, ImageRegistryBundle};
-use api::{ControllerConfigSpec, annotation};
+use api::machineconfiguration::controller_config::{self, ImageRegistryBundle};
+use api::machineconfiguration::{ControllerConfigSpec, annotation};
 use chassis::backoff::{Backoff, spread};
 use chassis::memory;
 use chassis::report::Chain;

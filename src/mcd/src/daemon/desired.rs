@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::annotation;
+use api::machineconfiguration::annotation;
 use chassis::shutdown::Shutdown;
 use node::view::Node;
 use node::watch::Seen;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::annotation;
+use api::machineconfiguration::annotation;
 use cluster::access::Access;
 use jiff::Timestamp;
 use node::drain::{Drain, PodName};

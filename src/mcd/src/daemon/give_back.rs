@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::annotation;
+use api::machineconfiguration::annotation;
 use jiff::Timestamp;
 use node::view::Node;
 use node::watch::Seen;

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use api::{annotation, machine_configuration};
+use api::machineconfiguration::annotation;
+use api::operator::machine_configuration;
 use chassis::backoff::Backoff;
 use chassis::report::Chain;
 use cluster::access::Access;

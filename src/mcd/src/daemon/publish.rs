@@ -1,6 +1,6 @@
 //! What the Node shows: annotations as a function of the state machine, written by one task.
 
-use api::annotation;
+use api::machineconfiguration::annotation;
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use jiff::Timestamp;

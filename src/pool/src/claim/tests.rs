@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::NodeState;
+use api::machineconfiguration::NodeState;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -310,7 +310,7 @@ fn any_node(name: String) -> impl Strategy<Value = NodeView> {
                 let mut view = node(&name).zone_and_age(zone, created);
                 view.current_config = Some(current.to_owned());
                 view.desired_config = Some(desired.to_owned());
-                view.state = api::NodeState::read(Some(state));
+                view.state = api::machineconfiguration::NodeState::read(Some(state));
                 view.unready = unready.into_iter().collect();
                 view.desired_image = layered.then(|| "image".to_owned());
                 view

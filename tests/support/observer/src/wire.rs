@@ -24,7 +24,7 @@ pub const CONTROLLER_CONFIG: &str = "machine-config-controller";
 
 #[cfg(test)]
 mod tests {
-    use api::{NodeState, annotation, controller_config};
+    use api::machineconfiguration::{NodeState, annotation, controller_config};
 
     use super::*;
 
@@ -37,7 +37,7 @@ mod tests {
             (CONTROL_PLANE_TOPOLOGY, annotation::CONTROL_PLANE_TOPOLOGY),
             (PHASE, annotation::PHASE),
             (WAITS_FOR, annotation::WAITS_FOR),
-            (NAMESPACE, api::NAMESPACE),
+            (NAMESPACE, api::machineconfiguration::NAMESPACE),
             (CONTROLLER_CONFIG, controller_config::NAME),
         ] {
             assert_eq!(ours, theirs);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use api::{MachineConfig, NodeState, annotation};
+use api::machineconfiguration::{MachineConfig, NodeState, annotation};
 use lab::control_plane::{ControlPlane, Options, Parts, definitions};
 use lab::host::{BOOTED_WITHIN, Host, HostSpec};
 use lab::manifest;

@@ -1,7 +1,7 @@
 //! Certificates, as the operator of a cluster publishes them to its nodes.
 
 use anyhow::{Context as _, Result};
-use api::{annotation, controller_config};
+use api::machineconfiguration::{annotation, controller_config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lab::manifest;
@@ -55,7 +55,7 @@ impl Cluster {
     pub async fn publish_authority(&self, pem: &str) -> Result<()> {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": { "name": "kubeconfig-data", "namespace": api::NAMESPACE },
+            "metadata": { "name": "kubeconfig-data", "namespace": api::machineconfiguration::NAMESPACE },
             "binaryData": { "ca-bundle.crt": STANDARD.encode(pem) },
         });
         self.apply(&object.to_string()).await

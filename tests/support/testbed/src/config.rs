@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
-use api::label;
+use api::machineconfiguration::label;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::Compression;

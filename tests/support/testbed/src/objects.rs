@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use api::{MachineConfig, MachineConfigPool, NodeState, annotation};
+use api::machineconfiguration::{MachineConfig, MachineConfigPool, NodeState, annotation};
 use k8s_openapi::api::core::v1::{Event, Node, NodeCondition, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};

@@ -1,6 +1,6 @@
 //! Changes of a node, as the audit log shows them: what was asked for, until it was done. Pure.
 
-use api::{NodeState as Word, annotation};
+use api::machineconfiguration::{NodeState as Word, annotation};
 use jiff::Timestamp;
 use lab::audit::nodes::NodeState;
 

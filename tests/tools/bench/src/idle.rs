@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::MachineConfig;
+use api::machineconfiguration::MachineConfig;
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{ListParams, ObjectMeta, PostParams};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::annotation;
+use api::machineconfiguration::annotation;
 use jiff::Timestamp;
 use lab::audit::Event;
 use lab::audit::nodes::{self, NodeState};

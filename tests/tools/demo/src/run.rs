@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use api::annotation;
+use api::machineconfiguration::annotation;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use observer::host::Fact;

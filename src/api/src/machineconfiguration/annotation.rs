@@ -12,7 +12,7 @@ pub const DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfi
 pub const CURRENT_IMAGE: &str = "machineconfiguration.openshift.io/currentImage";
 /// On a Node; written by the controller: pull spec of the layered OS image to reach; presence means "layered".
 pub const DESIRED_IMAGE: &str = "machineconfiguration.openshift.io/desiredImage";
-/// On a Node; written by the daemon: a [`crate::NodeState`]; absent means `Done`.
+/// On a Node; written by the daemon: a [`super::NodeState`]; absent means `Done`.
 pub const STATE: &str = "machineconfiguration.openshift.io/state";
 /// On a Node; written by the daemon: why the state is what it is, at most 2000 characters; `""` on `Done`.
 pub const REASON: &str = "machineconfiguration.openshift.io/reason";
