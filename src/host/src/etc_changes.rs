@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use node_update::plan::{Action, Plan};
 
-use crate::execute::record;
+use crate::record;
 
 /// Limit of nested directories; a real `/etc` has far fewer levels.
 const DEPTH_MAX: usize = 64;

@@ -13,7 +13,6 @@
 pub mod boot;
 pub mod live;
 pub mod reboot;
-pub mod record;
 mod steps;
 mod units;
 

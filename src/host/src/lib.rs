@@ -12,6 +12,7 @@
 //! - `ostree` (feature): deployments and images, by libostree
 //! - [`observe`]: checks the host against expectations
 //! - [`process`]: runs other programs; no other module does
+//! - [`record`]: the configuration that a root is recorded to be in
 //! - [`systemd`]: units of the running system over D-Bus, unit files of a deployment
 
 pub mod accounts;
@@ -24,4 +25,5 @@ pub mod observe;
 #[cfg(feature = "ostree")]
 pub mod ostree;
 pub mod process;
+pub mod record;
 pub mod systemd;

@@ -5,8 +5,9 @@ use node_update::plan::{Digest, Owner};
 use node_update::verify::{Expectation, Mismatch, Seen, judge};
 
 use crate::accounts::Accounts;
-use crate::execute::{StepError, Units, chain, record};
+use crate::execute::{StepError, Units, chain};
 use crate::files::{Found, Root};
+use crate::record;
 use crate::systemd::links;
 
 /// The running kernel's command line.

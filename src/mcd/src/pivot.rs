@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args as ClapArgs;
-use host::execute::record;
 use host::files::Root;
 use host::journal::JournalStore;
+use host::record;
 use host::systemd::SystemdClient;
 use jiff::Timestamp;
 use machineconfig::spec::MachineConfig;
@@ -175,7 +175,7 @@ fn exit_code(code: i32) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use host::execute::record::write;
+    use host::record::write;
 
     use super::*;
 

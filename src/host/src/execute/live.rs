@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use node_update::plan::{Action, Digest, Plan, Undo};
 use tracing::{info, warn};
 
-use super::{End, Error, Steps, chain, describe, record};
+use super::{End, Error, Steps, chain, describe};
 use crate::files::Root;
 use crate::journal::{AttemptOutcome, DeploymentId, Journal, JournalStage, JournalStore, Moment};
+use crate::record;
 use crate::systemd::{Job, links};
 
 /// Executes a live plan, or reverts all of it.

@@ -7,11 +7,12 @@ use tracing::{info, warn};
 
 use super::{
     End, Error, NewDeployment, Preflight, StepError, StepExecutor, Steps as _, Sysroot, Units,
-    chain, record,
+    chain,
 };
 use crate::journal::{
     AttemptOutcome, DeploymentId, Journal, JournalStage, JournalStore, Moment, UNVERIFIED_BOOTS_MAX,
 };
+use crate::record;
 use crate::systemd::Job;
 
 /// The kubelet: its pods change files of `/etc` (static pods, CNI), so it is stopped for the merge.

@@ -9,9 +9,9 @@ use ostree_ext::glib::VariantDict;
 use ostree_ext::ostree;
 
 use super::{Deployments, ErrorContext as _, Result, origin};
-use crate::execute::record;
 use crate::files::Root;
 use crate::journal::DeploymentId;
+use crate::record;
 
 /// A deployment with its properties.
 #[derive(Debug, Clone, PartialEq, Eq)]

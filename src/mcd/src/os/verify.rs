@@ -1,9 +1,9 @@
 //! `verify`: the host against the configuration it is recorded to be in. Nothing is changed.
 
 use anyhow::Context as _;
-use host::execute::{RunningUnits, record};
-use host::observe;
+use host::execute::RunningUnits;
 use host::ostree::Deployments;
+use host::{observe, record};
 use machineconfig::spec::MachineConfig;
 use node_update::verify::expectations;
 use serde_json::json;
