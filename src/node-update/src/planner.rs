@@ -94,7 +94,7 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
     let changes = diff(old, new);
     let before = Wanted::of_old(old);
     let (after, unreadable) = Wanted::of(new);
-    let mut refusals = reconcile::refusals(old, new, request.exempt);
+    let mut refusals = reconcile::refusals_of(old, new, &after, request.exempt);
     // A source that is no data: URL is told by the comparison already.
     let told = |reason: &Reason| {
         refusals
@@ -143,7 +143,7 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
         Steps::for_running_system(&before, &after, &decision.actions)
     };
     Ok(Outcome {
-        bundle: bundle(request, decision, deploy, steps),
+        bundle: bundle(request, decision, deploy, steps, &after),
         diff: changes,
     })
 }
@@ -230,8 +230,15 @@ fn packages(old: &Spec, new: &Spec, reboot: bool) -> Vec<Reason> {
     reasons
 }
 
-fn bundle(request: &Request<'_>, decision: Decision, deploy: Deploy, steps: Steps<'_>) -> Bundle {
-    let mut expect = verify::expectations(request.to.config, request.to.target.image.as_deref());
+fn bundle(
+    request: &Request<'_>,
+    decision: Decision,
+    deploy: Deploy,
+    steps: Steps<'_>,
+    desired: &Wanted,
+) -> Bundle {
+    let to = request.to;
+    let mut expect = verify::expectations_of(to.config, to.target.image.as_deref(), desired);
     if request.facts.is_node {
         let unit = KUBELET.to_owned();
         expect.push(verify::Expectation::Runs { unit });

@@ -58,6 +58,11 @@ pub struct Exempt {
 
 /// Why `new` cannot follow `old`; empty when it can.
 pub fn refusals(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Reason> {
+    refusals_of(old, new, &Wanted::of(new).0, exempt)
+}
+
+/// [`refusals`], where `new` was decoded already: `desired` is what it wants.
+pub(crate) fn refusals_of(old: &Spec, new: &Spec, desired: &Wanted, exempt: Exempt) -> Vec<Reason> {
     let (before, after) = (&old.ignition, &new.ignition);
     let mut reasons = Vec::new();
     passwd(before, after, &mut reasons);
@@ -69,7 +74,7 @@ pub fn refusals(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Reason> {
     }
     storage(before, after, exempt, &mut reasons);
     files(after, &mut reasons);
-    reasons.extend(paths::refusals(&Wanted::of(new).0));
+    reasons.extend(paths::refusals(desired));
     if old.fips != new.fips {
         reasons.push(fips());
     }

@@ -7,6 +7,7 @@ mod expectations;
 mod judge;
 
 pub use expectations::expectations;
+pub(crate) use expectations::expectations_of;
 pub use judge::judge;
 
 use std::fmt;

@@ -15,13 +15,21 @@ const NODE_UNITS: [&str; 2] = ["kubelet.service", "crio.service"];
 /// Shape: `image` is the layered image of the node, as its record names it. Files that change without a configuration are left out, as are
 /// keys and passwords.
 pub fn expectations(config: &MachineConfig, image: Option<&str>) -> Vec<Expectation> {
-    let (wanted, _) = Wanted::of(&config.spec);
+    expectations_of(config, image, &Wanted::of(&config.spec).0)
+}
+
+/// [`expectations`], where the configuration was decoded already: `desired` is what it wants.
+pub(crate) fn expectations_of(
+    config: &MachineConfig,
+    image: Option<&str>,
+    desired: &Wanted,
+) -> Vec<Expectation> {
     let mut expected = vec![Expectation::Record {
         config: config.name.clone(),
         image: image.map(ToOwned::to_owned),
     }];
     expected.extend(kernel_arguments(&config.spec.split_kernel_arguments()));
-    let files = wanted
+    let files = desired
         .files
         .iter()
         .filter(|file| !is_never_verified(&file.path));
@@ -32,7 +40,7 @@ pub fn expectations(config: &MachineConfig, image: Option<&str>) -> Vec<Expectat
         user: file.user.clone(),
         group: file.group.clone(),
     }));
-    for unit in &wanted.units {
+    for unit in &desired.units {
         if unit.is_masked() {
             expected.push(Expectation::Masked {
                 unit: unit.name.clone(),
@@ -44,7 +52,7 @@ pub fn expectations(config: &MachineConfig, image: Option<&str>) -> Vec<Expectat
             });
         }
     }
-    let runs = |name: &&str| wanted.unit(name).is_none_or(|unit| !unit.is_masked());
+    let runs = |name: &&str| desired.unit(name).is_none_or(|unit| !unit.is_masked());
     let units = NODE_UNITS.into_iter().filter(runs);
     expected.extend(units.map(|unit| Expectation::Active {
         unit: unit.to_owned(),
