@@ -1,4 +1,5 @@
-//! Status of a condition, and enums that keep what they do not know.
+//! Conditions of any kind: their status, the one writer of their lists, and enums that keep what
+//! they do not know.
 
 use std::fmt;
 
@@ -73,6 +74,68 @@ pub struct Condition<T> {
     pub observed_generation: Option<i64>,
 }
 
+/// A condition in a list that holds each type once.
+///
+/// The forms of conditions differ in which fields they require; `set` and `find` need only these
+/// parts, which every form has.
+pub trait Listed {
+    /// What tells one condition of a list from another.
+    type Type: PartialEq;
+
+    /// What it is about.
+    fn r#type(&self) -> &Self::Type;
+
+    /// Whether it holds.
+    fn status(&self) -> ConditionStatus;
+
+    /// Takes over when `present`, a condition of the same type, last changed.
+    fn keep_transition_time(&mut self, present: &Self);
+}
+
+impl<T: PartialEq> Listed for Condition<T> {
+    type Type = T;
+
+    fn r#type(&self) -> &T {
+        &self.r#type
+    }
+
+    fn status(&self) -> ConditionStatus {
+        self.status
+    }
+
+    fn keep_transition_time(&mut self, present: &Self) {
+        self.last_transition_time
+            .clone_from(&present.last_transition_time);
+    }
+}
+
+/// Puts `condition` into its list: in the place of the one of its type, or last.
+///
+/// Shape: `condition` has the time of now as its time of transition, which stays only if the status
+/// differs from the present one's. Conditions of other types keep their content and places.
+/// Source: Kubernetes API conventions, "Typical status properties".
+pub fn set<C: Listed>(conditions: &mut Vec<C>, mut condition: C) {
+    let present = conditions
+        .iter_mut()
+        .find(|present| present.r#type() == condition.r#type());
+    match present {
+        Some(present) => {
+            if present.status() == condition.status() {
+                condition.keep_transition_time(present);
+            }
+            *present = condition;
+        }
+        None => conditions.push(condition),
+    }
+}
+
+/// The condition of a type.
+pub fn find<'a, C: Listed>(conditions: &'a [C], r#type: &C::Type) -> Option<&'a C> {
+    conditions
+        .iter()
+        .find(|condition| condition.r#type() == r#type)
+}
+
 /// Declares an enum of known words that also keeps a word it does not know, because other writers share the list it stands in.
 macro_rules! words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -135,3 +198,6 @@ macro_rules! words {
     };
 }
 pub(crate) use words;
+
+#[cfg(test)]
+mod tests;

@@ -11,11 +11,10 @@
 //! - [`rollout`]: which nodes are assigned now, and why the others are not
 //! - [`mod@write`]: what to change on a Node
 //! - [`status`]: counters and conditions
-//! - [`conditions`]: conditions that keep their time of transition
 
 pub mod budget;
 pub mod claim;
-pub mod conditions;
+mod finding;
 #[cfg(test)]
 mod fixture;
 mod list;

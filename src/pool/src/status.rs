@@ -1,13 +1,13 @@
 //! Counters and conditions of a pool.
 
-use api::ConditionStatus;
+use api::condition::{self, ConditionStatus};
 use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::machine_config_pool::{
     CertificateExpiry, MachineConfigPoolStatus, PoolConditionReason, PoolConditionType,
 };
 use jiff::Timestamp;
 
-use crate::conditions::{self, Finding};
+use crate::finding::Finding;
 use crate::list::list;
 use crate::membership::Conflict;
 use crate::node::NodeView;
@@ -87,17 +87,17 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
         status.configuration = pool.spec.configuration.clone();
     }
     for finding in progress(target, is_finished, view.is_paused) {
-        conditions::set(&mut status.conditions, finding, now);
+        condition::set(&mut status.conditions, finding.at(now));
     }
     if let Some(rendering) = rendering {
-        conditions::set(&mut status.conditions, render_degraded(rendering), now);
+        condition::set(&mut status.conditions, render_degraded(rendering).at(now));
     }
-    conditions::set(&mut status.conditions, node_degraded(members), now);
+    condition::set(&mut status.conditions, node_degraded(members).at(now));
     let rollout = rollout_degraded(view, decision, conflicts);
-    conditions::set(&mut status.conditions, rollout, now);
+    condition::set(&mut status.conditions, rollout.at(now));
     let degraded = degraded(&status);
-    conditions::set(&mut status.conditions, degraded, now);
-    conditions::set(&mut status.conditions, waiting(decision), now);
+    condition::set(&mut status.conditions, degraded.at(now));
+    condition::set(&mut status.conditions, waiting(decision).at(now));
     status
 }
 

@@ -11,7 +11,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::condition::words;
+use crate::condition::{self, Listed, words};
 use crate::{ConditionStatus, IntOrString, nullable};
 
 /// What a pool selects and how it may be rolled.
@@ -203,9 +203,7 @@ pub struct MachineConfigPoolStatus {
 impl MachineConfigPoolStatus {
     /// The condition of that type.
     pub fn condition(&self, r#type: &PoolConditionType) -> Option<&PoolCondition> {
-        self.conditions
-            .iter()
-            .find(|condition| condition.r#type == *r#type)
+        condition::find(&self.conditions, r#type)
     }
 }
 
@@ -268,6 +266,23 @@ pub struct PoolCondition {
     /// Why, for people.
     #[serde(default)]
     pub message: String,
+}
+
+impl Listed for PoolCondition {
+    type Type = PoolConditionType;
+
+    fn r#type(&self) -> &PoolConditionType {
+        &self.r#type
+    }
+
+    fn status(&self) -> ConditionStatus {
+        self.status
+    }
+
+    fn keep_transition_time(&mut self, present: &Self) {
+        self.last_transition_time
+            .clone_from(&present.last_transition_time);
+    }
 }
 
 words! {
