@@ -31,7 +31,7 @@ use crate::accounts::MissingAccounts;
 use crate::files::Root;
 use crate::journal::{self, DeploymentId};
 use crate::systemd::{self, Enablement, Job};
-use crate::{accounts, files, process};
+use crate::{accounts, files, process, record};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +71,9 @@ pub enum Error {
     /// A file of Slipway's own cannot be read or written.
     #[error(transparent)]
     Files(#[from] files::Error),
+    /// The record cannot be written.
+    #[error(transparent)]
+    Record(#[from] record::Error),
     /// The accounts of the new deployment cannot be completed.
     #[error("cannot complete the accounts of the new deployment")]
     Accounts(#[source] accounts::Error),
@@ -109,6 +112,9 @@ pub enum StepError {
     /// A blob of the plan cannot be read.
     #[error(transparent)]
     Store(#[from] journal::Error),
+    /// The record cannot be read.
+    #[error(transparent)]
+    Record(#[from] record::Error),
     /// A blob must be text and is not UTF-8.
     #[error("its content is not UTF-8")]
     NotText,

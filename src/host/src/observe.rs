@@ -1,7 +1,7 @@
 //! Observes a host for the expectations of its configuration. All reads are local.
 
 use node_update::kargs;
-use node_update::plan::{Digest, Owner};
+use node_update::plan::{Digest, Owner, Target};
 use node_update::verify::{Expectation, Mismatch, Seen, judge};
 
 use crate::accounts::Accounts;
@@ -37,13 +37,10 @@ fn try_observe(
     expectation: &Expectation,
 ) -> Result<Seen, StepError> {
     Ok(match expectation {
-        Expectation::Record { .. } => match record::read(root)? {
-            Some(target) => Seen::Record {
-                config: target.config,
-                image: target.image,
-            },
-            None => Seen::Nothing,
-        },
+        Expectation::Record { .. } => record::read(root)?.map_or(Seen::Nothing, |record| {
+            let Target { config, image } = record.into_target();
+            Seen::Record { config, image }
+        }),
         Expectation::KernelArgument { argument, .. } => {
             let line = root.read(COMMAND_LINE)?.unwrap_or_default();
             let argument = kargs::unquoted(argument);

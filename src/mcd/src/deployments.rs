@@ -35,6 +35,9 @@ pub struct Deployment {
     pub config: Option<String>,
     /// Pull spec of the layered image it is recorded to be in.
     pub image: Option<String>,
+    /// Why its record cannot be read. `config` and `image` are absent then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record_error: Option<String>,
     /// Pull spec of its OS image, without transport, where it came as one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os_image: Option<String>,

@@ -11,10 +11,8 @@ use host::journal::JournalStore;
 use host::record;
 use host::systemd::SystemdClient;
 use jiff::Timestamp;
-use machineconfig::spec::MachineConfig;
 use node_update::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Target};
-use node_update::verify::{Expectation, expectations};
-use serde::Deserialize;
+use node_update::verify::expectations;
 
 use crate::beside::Helper;
 
@@ -81,22 +79,23 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The plan that changes the image and nothing else. The record goes along as it is: what the host is
 /// configured to be does not change.
 fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
-    let from = record::read(root)?.unwrap_or_else(unmanaged);
-    let config = record::read_config(root)?.unwrap_or_default();
-    let named = os_image(&config);
-    // Named only where it is not the one that the configuration asks for anyway.
-    let layered = (named.as_deref() != Some(image)).then(|| image.to_owned());
-    let is_managed = !from.config.is_empty();
-    let to = Target {
-        config: from.config.clone(),
-        image: layered.filter(|_| is_managed),
+    let (from, to, bytes, expect) = match record::read(root)? {
+        Some(record) => {
+            let config = record.machine_config()?;
+            // Named only where it is not the one that the configuration asks for anyway.
+            let is_layered = config.spec.os_image_url != image;
+            let bytes = record.bytes().to_owned();
+            let from = record.into_target();
+            let to = Target {
+                config: from.config.clone(),
+                image: is_layered.then(|| image.to_owned()),
+            };
+            let expect = expectations(&config, to.image.as_deref());
+            (from, to, bytes, expect)
+        }
+        None => (unmanaged(), unmanaged(), Vec::new(), Vec::new()),
     };
-    let record = Digest::of(&config);
-    let expect = if is_managed {
-        expected(&config, to.image.as_deref())?
-    } else {
-        Vec::new()
-    };
+    let record = Digest::of(&bytes);
     let plan = Plan {
         schema: plan::SCHEMA,
         attempt: Attempt(format!("{BY_HAND}{}", now.as_millisecond())),
@@ -115,16 +114,8 @@ fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
     };
     Ok(Bundle {
         plan,
-        blobs: BTreeMap::from([(record, config)]),
+        blobs: BTreeMap::from([(record, bytes)]),
     })
-}
-
-/// What must hold in a configuration, on whatever OS.
-fn expected(config: &[u8], image: Option<&str>) -> anyhow::Result<Vec<Expectation>> {
-    let value = serde_json::from_slice(config)?;
-    let (config, _) = MachineConfig::in_force(&value)
-        .with_context(|| format!("cannot understand {}", record::CONFIG))?;
-    Ok(expectations(&config, image))
 }
 
 /// A host that no cluster has configured yet.
@@ -133,24 +124,6 @@ fn unmanaged() -> Target {
         config: String::new(),
         image: None,
     }
-}
-
-/// The image that a MachineConfig asks for.
-fn os_image(config: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Config {
-        spec: Spec,
-    }
-    #[derive(Deserialize)]
-    struct Spec {
-        #[serde(rename = "osImageURL")]
-        os_image_url: Option<String>,
-    }
-    // A record that cannot be understood asks for nothing.
-    serde_json::from_slice::<Config>(config)
-        .ok()?
-        .spec
-        .os_image_url
 }
 
 fn reboot() -> anyhow::Result<ExitCode> {
@@ -223,5 +196,17 @@ mod tests {
         assert_eq!(bundle.plan.to, unmanaged());
         assert!(bundle.blobs[&bundle.plan.record].is_empty());
         assert!(bundle.plan.expect.is_empty());
+    }
+
+    #[test]
+    fn host_with_a_broken_record_is_not_pivoted() {
+        for config in [
+            &b"not json"[..],
+            br#"{"metadata":{"name":"a"},"spec":{"fips":1}}"#,
+        ] {
+            let (_dir, root) = host(Some((config, None)));
+            let error = plan(&root, "r/os:2", Timestamp::UNIX_EPOCH).unwrap_err();
+            assert!(error.to_string().contains(record::CONFIG), "{error}");
+        }
     }
 }

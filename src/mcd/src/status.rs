@@ -105,6 +105,9 @@ fn phase(view: &View) -> (String, Option<String>) {
             Some(held.cause.clone()),
         );
     }
+    if let Some(error) = &view.booted.record_error {
+        return ("Degraded".to_owned(), Some(error.clone()));
+    }
     let last = view.last.as_ref().filter(|last| last.outcome != "proved");
     ("Idle".to_owned(), last.and_then(|last| last.cause.clone()))
 }
@@ -117,10 +120,11 @@ fn why(journal: &UnderWay, view: &View) -> Option<String> {
 }
 
 fn describe(deployment: &Deployment) -> String {
-    let config = deployment
-        .config
-        .as_deref()
-        .map_or("no configuration", name);
+    let config = match (&deployment.config, &deployment.record_error) {
+        (Some(config), _) => name(config),
+        (None, Some(_)) => "unknown configuration",
+        (None, None) => "no configuration",
+    };
     let version = deployment.version.as_deref().unwrap_or("no version");
     let short: String = deployment.checksum.chars().take(12).collect();
     let mut text = format!("{config}, OS {version} ({short}.{})", deployment.serial);
@@ -153,6 +157,7 @@ mod tests {
             version: Some(version.to_owned()),
             config: Some(config.to_owned()),
             image: None,
+            record_error: None,
             os_image: None,
             origin: Some(format!("registry/os:{version}")),
             kernel_arguments: Vec::new(),
@@ -184,6 +189,19 @@ mod tests {
             render(&idle()),
             "phase      Idle\n\
              booted     rendered-worker-old, OS 1 (0123456789ab.1) from registry/os:1\n"
+        );
+    }
+
+    #[test]
+    fn host_with_a_broken_record_is_degraded() {
+        let mut view = idle();
+        view.booted.config = None;
+        view.booted.record_error = Some("broken record /etc/x: not a regular file".to_owned());
+        assert_eq!(
+            render(&view),
+            "phase      Degraded\n\
+             reason     broken record /etc/x: not a regular file\n\
+             booted     unknown configuration, OS 1 (0123456789ab.1) from registry/os:1\n"
         );
     }
 

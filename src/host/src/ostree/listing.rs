@@ -9,9 +9,10 @@ use ostree_ext::glib::VariantDict;
 use ostree_ext::ostree;
 
 use super::{Deployments, ErrorContext as _, Result, origin};
+use crate::execute::chain;
 use crate::files::Root;
 use crate::journal::DeploymentId;
-use crate::record;
+use crate::record::{self, Record};
 
 /// A deployment with its properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +23,9 @@ pub struct ListedDeployment {
     pub osname: String,
     /// The OS's version in its commit.
     pub version: Option<String>,
-    /// The configuration that its record names; `None` without a record.
-    pub record: Option<Target>,
+    /// The configuration that its record names, `None` without a record; or why the record cannot
+    /// be read.
+    pub record: std::result::Result<Option<Target>, String>,
     /// The pull spec that it was made from.
     pub image: Option<String>,
     /// Its origin as written, in one line.
@@ -44,7 +46,7 @@ impl Deployments {
     /// All deployments, in the order in which they boot.
     ///
     /// # Errors
-    /// Those of reading commits and records.
+    /// Those of reading commits.
     pub fn list(&self) -> Result<Vec<ListedDeployment>> {
         let booted = self
             .sysroot()
@@ -57,7 +59,7 @@ impl Deployments {
                 id: id_of(deployment),
                 osname: deployment.osname().into(),
                 version: self.version_of(&deployment.csum())?,
-                record: record::read(&Root::open(&path, None)?)?,
+                record: record_in(&Root::open(&path, None)?),
                 image: origin.as_ref().and_then(origin::image),
                 origin: origin.as_ref().and_then(origin::describe),
                 arguments: arguments_of(deployment),
@@ -83,6 +85,14 @@ impl Deployments {
         }
         let image = store::query_image_commit(&repo, commit).ok();
         Ok(image.and_then(|image| image.version().map(str::to_owned)))
+    }
+}
+
+/// The record of one deployment. A broken one hides no other deployment.
+fn record_in(root: &Root) -> std::result::Result<Option<Target>, String> {
+    match record::read(root) {
+        Ok(record) => Ok(record.map(Record::into_target)),
+        Err(error) => Err(chain(&error)),
     }
 }
 

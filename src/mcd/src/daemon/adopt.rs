@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use api::machineconfiguration::annotation;
-use host::files::{Content, Root};
+use host::files::Root;
+use host::record::{self, Record};
 use node::view::Node;
 use node::writer::Change;
-use node_update::plan::{Mode, Target};
+use node_update::plan::Target;
 
-use super::observe::{self, RECORD};
+use super::observe;
 
 /// Flat map of annotations that the config server gave the machine with its first configuration.
 ///
@@ -32,6 +33,12 @@ impl From<host::files::Error> for Error {
     }
 }
 
+impl From<record::Error> for Error {
+    fn from(error: record::Error) -> Self {
+        Self::Host(error.into())
+    }
+}
+
 /// The annotations that the host has for a Node that is not managed yet; none where it has neither such a file nor a record.
 ///
 /// Their file stays as the machine was born; a record that names something else has overtaken it, for the Node of a host that went on may
@@ -44,12 +51,12 @@ pub fn first_annotations(root: &Root) -> Result<BTreeMap<String, String>, Error>
         Some(bytes) => serde_json::from_slice(&bytes).map_err(Error::Annotations)?,
         None => BTreeMap::new(),
     };
-    Ok(first(born, observe::record(root)?))
+    let record = record::read(root)?.map(Record::into_target);
+    Ok(first(born, record))
 }
 
 fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap<String, String> {
-    // A host that only was pivoted has a record that names nothing.
-    let Some(record) = record.filter(|record| !record.config.is_empty()) else {
+    let Some(record) = record else {
         return born;
     };
     if born.get(annotation::CURRENT_CONFIG) == Some(&record.config) {
@@ -93,21 +100,6 @@ pub fn annotate(node: &Node, first: &BTreeMap<String, String>) -> Change {
     change
 }
 
-/// Writes the record of a host that never had one: `config` is the whole MachineConfig.
-///
-/// # Errors
-/// [`Error::Host`].
-pub fn write_record(root: &Root, config: &[u8]) -> Result<(), Error> {
-    let content = Content {
-        bytes: config,
-        mode: Mode(0o600),
-        uid: 0,
-        gid: 0,
-    };
-    root.replace(&root.locate(RECORD)?, content)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -146,7 +138,6 @@ mod tests {
         };
         assert_eq!(first(born(), record("rendered-worker-1", None)), born());
         assert_eq!(first(born(), None), born());
-        assert_eq!(first(born(), record("", Some("registry/os"))), born());
 
         let later = first(born(), record("rendered-worker-7", Some("registry/os")));
         let expected = [

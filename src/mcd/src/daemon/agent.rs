@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api::machineconfiguration::annotation;
 use chassis::report::Chain;
 use cluster::access::Access;
 use host::files::Root;
 use host::journal::JournalStore;
+use host::record;
 use jiff::{SignedDuration, Timestamp};
 use node::drain::PodName;
 use node::watch::Seen;
@@ -183,7 +185,7 @@ impl Agent {
             }
             Ok(None) => Event::Failed(format!(
                 "the host has no record of its configuration in {}, and the Node names none",
-                observe::RECORD
+                record::CONFIG
             )),
             Err(error) => Event::Failed(Chain(&error).to_string()),
         }
@@ -359,11 +361,10 @@ impl Agent {
                 node = write.await.map_err(|error| Chain(&error).to_string())?;
             }
         }
-        if observe::record(&root)
+        if record::read(&root)
             .map_err(|error| text(error.into()))?
             .is_none()
-            && let Some(name) =
-                node.annotation(api::machineconfiguration::annotation::CURRENT_CONFIG)
+            && let Some(name) = node.annotation(annotation::CURRENT_CONFIG)
             && let Some(path) = planning::config_path(name)
         {
             let config: serde_json::Value = self
@@ -371,7 +372,10 @@ impl Agent {
                 .get(&path)
                 .await
                 .map_err(|error| Chain(&error).to_string())?;
-            adopt::write_record(&root, config.to_string().as_bytes()).map_err(text)?;
+            let image = node.annotation(annotation::CURRENT_IMAGE);
+            let image = image.filter(|image| !image.is_empty());
+            record::write(&root, config.to_string().as_bytes(), image)
+                .map_err(|error| text(error.into()))?;
             tracing::info!(config = name, "wrote the first record of this host");
         }
         Ok(())

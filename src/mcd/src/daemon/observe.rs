@@ -2,18 +2,12 @@
 
 use host::files::Root;
 use host::journal::{self, Journal, JournalStage, JournalStore};
+use host::record::{self, Record};
 use node_update::phase;
 use node_update::plan::{Route, Target};
-use serde::Deserialize;
 
 use super::planning::Stored;
 use crate::pivot;
-
-/// Record of the configuration that the booted deployment is in.
-pub const RECORD: &str = "/etc/machine-config-daemon/currentconfig";
-
-/// Record of its layered image; empty or absent where there is none.
-pub const RECORD_IMAGE: &str = "/etc/machine-config-daemon/currentimage";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -26,39 +20,12 @@ pub enum Error {
     /// The journal or one of its companions.
     #[error(transparent)]
     Journal(#[from] journal::Error),
-    /// The record is not a MachineConfig.
-    #[error("{RECORD} on the host is not a MachineConfig")]
-    Record(#[source] serde_json::Error),
+    /// The record of the booted deployment.
+    #[error(transparent)]
+    Record(#[from] record::Error),
     /// A file that every Linux has.
     #[error("{0} is not there")]
     Missing(&'static str),
-}
-
-/// The record of the booted deployment; nothing on a host that never had one.
-///
-/// Source: the original writes the whole object there; ours does too, so that either can take over from the other.
-///
-/// # Errors
-/// [`Error::Files`], [`Error::Record`].
-pub fn record(root: &Root) -> Result<Option<Target>, Error> {
-    #[derive(Deserialize)]
-    struct Named {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        name: String,
-    }
-    let Some(bytes) = root.read(RECORD)? else {
-        return Ok(None);
-    };
-    let named: Named = serde_json::from_slice(&bytes).map_err(Error::Record)?;
-    let image = root.read(RECORD_IMAGE)?.unwrap_or_default();
-    let image = String::from_utf8_lossy(&image).trim().to_owned();
-    Ok(Some(Target {
-        config: named.metadata.name,
-        image: (!image.is_empty()).then_some(image),
-    }))
 }
 
 /// Identity of this boot.
@@ -111,12 +78,12 @@ pub struct Host {
     pub under_way: Option<Stored>,
 }
 
-/// Reads the host; nothing where it has no record.
+/// Reads the host; `None` if it has no record.
 ///
 /// # Errors
 /// All of [`Error`].
 pub fn host(root: &Root) -> Result<Option<Host>, Error> {
-    let Some(at) = record(root)? else {
+    let Some(at) = record::read(root)?.map(Record::into_target) else {
         return Ok(None);
     };
     let journal = open_journal(root)?;
@@ -230,23 +197,23 @@ mod tests {
     #[test]
     fn the_record_of_the_original_is_read() {
         let host = Host::new();
-        host.put(RECORD, r#"{"metadata": {"name": "rendered-worker-1", "creationTimestamp": null}, "spec": {"config": {}}}"#);
-        host.put(RECORD_IMAGE, "\n");
+        host.put(record::CONFIG, r#"{"metadata": {"name": "rendered-worker-1", "creationTimestamp": null}, "spec": {"config": {}}}"#);
+        host.put(record::IMAGE, "\n");
         let seen = super::host(&host.root()).unwrap().unwrap().observation;
         assert_eq!(seen.at.config, "rendered-worker-1");
         assert_eq!(seen.at.image, None);
         assert_eq!(seen.boot_id, "boot-1");
-        host.put(RECORD_IMAGE, "registry/os@sha256:1");
+        host.put(record::IMAGE, "registry/os@sha256:1");
         let seen = super::host(&host.root()).unwrap().unwrap().observation;
         assert_eq!(seen.at.image.as_deref(), Some("registry/os@sha256:1"));
     }
 
     #[test]
-    fn a_record_that_is_none_is_an_error_that_names_it() {
+    fn broken_record_is_an_error_that_names_it() {
         let host = Host::new();
-        host.put(RECORD, "{}");
+        host.put(record::CONFIG, "{}");
         let error = super::host(&host.root()).unwrap_err();
-        assert!(error.to_string().starts_with(RECORD), "{error}");
+        assert!(error.to_string().contains(record::CONFIG), "{error}");
     }
 
     #[test]

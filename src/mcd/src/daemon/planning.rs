@@ -11,6 +11,7 @@ use cluster::access::Access;
 use cluster::wire;
 use host::files::Root;
 use host::journal::JournalStore;
+use host::record;
 use ignition::Warning;
 use machineconfig::spec::{self, MachineConfig};
 use node_update::diff::Changes;
@@ -23,7 +24,6 @@ use serde_json::Value;
 
 use super::driver::Say;
 use super::helper::{Helper, Priority};
-use super::observe::RECORD;
 
 /// First and longest wait between two tries to read an object.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
@@ -192,18 +192,14 @@ impl Planner<'_> {
         Ok(stored)
     }
 
-    /// The origin as the host's record has it.
+    /// The origin as the host's record has it; `None` if the record names another configuration.
     fn recorded(&self, from: &Target) -> Result<Option<MachineConfig>, NoPlan> {
-        let read = || Root::open(self.root, None)?.read(RECORD);
-        let Some(bytes) = read().map_err(|error| failed(&error))? else {
-            return Ok(None);
+        let read = || {
+            let record = record::read(&Root::open(self.root, None)?)?;
+            let of_origin = record.filter(|record| record.target().config == from.config);
+            of_origin.map(|record| record.machine_config()).transpose()
         };
-        // A record in a form that is not understood is no reason to stop: the cluster has the object.
-        let config = serde_json::from_slice::<Value>(&bytes)
-            .ok()
-            .and_then(|value| MachineConfig::in_force(&value).ok())
-            .map(|(config, _)| config);
-        Ok(config.filter(|config| config.name == from.config))
+        read().map_err(|error: record::Error| failed(&error))
     }
 
     /// The MachineConfig that the annotation `key` names.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use chassis::report::Chain;
 use host::files::Root;
 use host::journal::{AttemptOutcome, JournalStage, JournalStore, LastAttempt};
+use host::record::{self, Record};
 use node_update::phase::Event;
 use node_update::plan::{Attempt, Target};
 use tokio::time::{Instant, sleep};
@@ -115,7 +116,7 @@ fn word(root: &Root, to: &Target) -> Result<Word, observe::Error> {
         });
     }
     let last = JournalStore::new(root).last()?;
-    let at = observe::record(root)?;
+    let at = record::read(root)?.map(Record::into_target);
     let boot_id = observe::boot_id(root)?;
     Ok(judge(last.as_ref(), at.as_ref(), &boot_id, to))
 }
@@ -255,7 +256,7 @@ mod tests {
             put("/var/lib/slipway/journal.json", &journal.to_string());
         };
         put("/proc/sys/kernel/random/boot_id", "2\n");
-        put(observe::RECORD, r#"{"metadata": {"name": "b"}}"#);
+        put(record::CONFIG, r#"{"metadata": {"name": "b"}}"#);
         let b = target("b");
 
         journal(serde_json::json!({"stage": "switched"}));

@@ -40,13 +40,14 @@ fn view(context: &Context) -> anyhow::Result<View> {
 }
 
 fn describe(deployment: &ostree::ListedDeployment) -> Deployment {
-    let record = deployment.record.as_ref();
+    let record = deployment.record.as_ref().ok().and_then(Option::as_ref);
     Deployment {
         checksum: deployment.id.checksum.clone(),
         serial: deployment.id.serial,
         version: deployment.version.clone(),
         config: record.map(|record| record.config.clone()),
         image: record.and_then(|record| record.image.clone()),
+        record_error: deployment.record.as_ref().err().cloned(),
         os_image: deployment.image.clone(),
         origin: deployment
             .image

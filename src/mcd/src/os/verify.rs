@@ -1,10 +1,8 @@
 //! `verify`: the host against the configuration it is recorded to be in. Nothing is changed.
 
-use anyhow::Context as _;
 use host::execute::RunningUnits;
 use host::ostree::Deployments;
 use host::{observe, record};
-use machineconfig::spec::MachineConfig;
 use node_update::verify::expectations;
 use serde_json::json;
 
@@ -12,20 +10,12 @@ use super::context::Context;
 use super::report::Report;
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
-    let (Some(at), Some(bytes)) = (
-        record::read(&context.root)?,
-        record::read_config(&context.root)?,
-    ) else {
-        let reason = format!("{} is not there, or names no configuration", record::CONFIG);
+    let Some(record) = record::read(&context.root)? else {
+        let reason = format!("the host has no record: {} is missing", record::CONFIG);
         return Ok(Report::failed(vec![reason]));
     };
-    let config = serde_json::from_slice(&bytes)
-        .with_context(|| format!("cannot understand {}", record::CONFIG))?;
-    let (config, warnings) = MachineConfig::in_force(&config)
-        .with_context(|| format!("cannot understand {}", record::CONFIG))?;
-    for warning in warnings {
-        tracing::debug!(config = at.config, "{warning}");
-    }
+    let config = record.machine_config()?;
+    let at = record.into_target();
     let expected = expectations(&config, at.image.as_deref());
     let mut units = RunningUnits::new(&context.runtime);
     let found = observe::mismatches(&context.root, &mut units, &expected);

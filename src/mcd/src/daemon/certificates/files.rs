@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use host::files::{self, Content, Found, Location, Root};
 use host::journal::{self, JournalStore, Lock};
+use host::record;
 use node_update::certificates::{Bundle, REGISTRIES, Wanted, is_ours, registry_path};
 use node_update::plan::Mode;
-use serde::Deserialize;
 
-use crate::daemon::observe::{self, RECORD};
+use crate::daemon::observe;
 
 /// Mode of a file that was not there. One that was keeps its own.
 const MODE: Mode = Mode(0o644);
@@ -27,6 +27,12 @@ pub enum Error {
     /// The next deployment is made already: what is written now would stay behind.
     #[error("an update is being applied: certificates are written after it")]
     Leaving,
+}
+
+impl From<record::Error> for Error {
+    fn from(error: record::Error) -> Self {
+        Self::Host(error.into())
+    }
 }
 
 impl From<journal::Error> for Error {
@@ -165,35 +171,10 @@ pub fn replace(root: &Path, at: &Location, bytes: &[u8]) -> Result<bool, Error> 
 /// # Errors
 /// [`Error::Files`], [`Error::Host`].
 pub fn configured(host: &Root) -> Result<BTreeSet<String>, Error> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Config {
-        spec: Spec,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Spec {
-        config: Option<Ignition>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Ignition {
-        storage: Option<Storage>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Storage {
-        files: Vec<File>,
-    }
-    #[derive(Deserialize)]
-    struct File {
-        path: String,
-    }
-    let Some(bytes) = host.read(RECORD)? else {
+    let Some(record) = record::read(host)? else {
         return Ok(BTreeSet::new());
     };
-    let config: Config = serde_json::from_slice(&bytes).map_err(observe::Error::Record)?;
-    let storage = config.spec.config.and_then(|ignition| ignition.storage);
-    let files = storage.unwrap_or_default().files.into_iter();
+    let config = record.machine_config()?;
+    let files = config.spec.ignition.storage.files.into_iter();
     Ok(files.map(|file| file.path).collect())
 }

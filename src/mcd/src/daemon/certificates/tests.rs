@@ -85,10 +85,12 @@ impl Host {
     /// Has the configuration in force bring a file.
     fn configure(&self, path: &str) {
         let record = json!({
-            "metadata": {"name": "a"}, "spec": {"config": {"storage": {"files": [{"path": path}]}}},
+            "metadata": {"name": "a"},
+            "spec": {"config": {
+                "ignition": {"version": "3.4.0"}, "storage": {"files": [{"path": path}]},
+            }},
         });
-        let at = "/etc/machine-config-daemon/currentconfig";
-        self.put(at, &record.to_string(), 0o600);
+        self.put(host::record::CONFIG, &record.to_string(), 0o600);
     }
 
     fn wanted(registries: &[(&str, &str)]) -> node_update::certificates::Wanted {

@@ -58,7 +58,7 @@ impl Host {
             uid: nix::unistd::getuid().as_raw(),
             gid: nix::unistd::getgid().as_raw(),
         };
-        root.replace(&root.locate(RECORD).unwrap(), content)
+        root.replace(&root.locate(record::CONFIG).unwrap(), content)
             .unwrap();
         host
     }
@@ -101,6 +101,34 @@ async fn the_target_is_read_once_and_the_origin_on_the_host() {
     let stored = host.plan("b", calls).await.unwrap();
     assert_eq!(stored.to, target("b"));
     assert_eq!(host.stored(), [Attempt("1-0".to_owned())]);
+}
+
+#[tokio::test]
+async fn broken_record_is_not_replaced_by_the_clusters_copy() {
+    let host = Host::in_a();
+    let root = Root::open(host.directory.path(), None).unwrap();
+    let account = Access::of_client(Script::start(vec![]).1);
+    let recorded = |spec: Value| {
+        let object = json!({"metadata": {"name": "a"}, "spec": spec}).to_string();
+        record::write(&root, object.as_bytes(), None).unwrap();
+        let planner = Planner {
+            root: host.directory.path(),
+            account: &account,
+        };
+        let read = |from| {
+            planner
+                .recorded(&target(from))
+                .map(|config| config.is_some())
+        };
+        (read("a"), read("other"))
+    };
+    assert_eq!(recorded(json!({"fips": true})), (Ok(true), Ok(false)));
+    let (Err(NoPlan::Failed(text)), other) = recorded(json!({"fips": "yes"})) else {
+        panic!("a broken record was used");
+    };
+    assert_eq!(other, Ok(false));
+    let start = format!("broken record {}: cannot read spec.fips", record::CONFIG);
+    assert!(text.starts_with(&start), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
