@@ -302,3 +302,6 @@ pub struct Bundle {
     /// Contents by digest.
     pub blobs: BTreeMap<Digest, Vec<u8>>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Plans, as text and as what they come to.
 
+mod goldens;
 mod model;
 mod properties;
 
