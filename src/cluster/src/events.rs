@@ -7,11 +7,13 @@ use std::time::Duration;
 use chassis::report::Chain;
 use http::Method;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::access::Access;
+use crate::path;
 use crate::wire::Content;
 
 /// How many events may wait to be sent; more are dropped, as they matter less than what they tell of.
@@ -79,7 +81,7 @@ impl Recorder {
         speaker: Speaker,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (queue, messages) = mpsc::channel(QUEUE);
-        let path = format!("/api/v1/namespaces/{}/events", speaker.namespace);
+        let path = path::namespace::<Event>(&speaker.namespace);
         let recorder = Self {
             speaker: Arc::new(speaker),
             queue,

@@ -9,12 +9,14 @@ use chassis::backoff;
 use chassis::report::Chain;
 use http::Method;
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1 as coordination;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::access::Access;
 use crate::cache::is_newer;
+use crate::path;
 use crate::wire::{self, Content};
 
 /// How long things take.
@@ -267,7 +269,7 @@ impl Held<'_> {
             "metadata": { "name": name, "namespace": namespace },
             "spec": spec
         });
-        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        let path = path::namespace::<coordination::Lease>(namespace);
         let began = Instant::now();
         match self
             .access
@@ -340,10 +342,7 @@ impl Held<'_> {
     }
 
     fn path(&self) -> String {
-        format!(
-            "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}",
-            self.candidacy.namespace, self.candidacy.name
-        )
+        path::namespaced::<coordination::Lease>(&self.candidacy.namespace, &self.candidacy.name)
     }
 }
 

@@ -7,7 +7,8 @@
 //! - [`wire`]: one request, and errors by what they mean
 //! - [`list`]: all objects of a kind, as they are now
 //! - [`cache`]: the objects of a kind by name, kept up to date
-//! - [`discovery`]: which path a kind has
+//! - [`path`]: paths of kinds known at compile time
+//! - [`discovery`]: paths of all other kinds
 //! - [`apply`]: server-side apply of any object
 //! - [`lease`]: of several replicas one leads
 //! - [`events`]: what operators search for
@@ -19,4 +20,5 @@ pub mod discovery;
 pub mod events;
 pub mod lease;
 pub mod list;
+pub mod path;
 pub mod wire;

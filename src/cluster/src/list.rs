@@ -1,54 +1,21 @@
 //! All objects of a kind, or those with certain labels, as they are now.
 
-use http::Method;
+use kube::Resource;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::access::Access;
-use crate::wire::{self, Content, escape};
+use crate::path;
+use crate::wire::{self, escape};
 
 /// Objects asked for at once; a page of Nodes is some megabytes.
 const PAGE: usize = 250;
 
-/// Which objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope {
-    /// Path of the collection, without query.
-    path: String,
-    /// Label selector, unescaped; `None` is all.
-    labels: Option<String>,
-}
-
-impl Scope {
-    /// All objects of a collection.
-    pub fn all(path: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            labels: None,
-        }
-    }
-
-    /// Those with certain labels.
-    #[must_use]
-    pub fn labels(mut self, selector: String) -> Self {
-        self.labels = Some(selector);
-        self
-    }
-
-    fn query(&self, mut query: String) -> String {
-        if let Some(labels) = &self.labels {
-            query.push_str("&labelSelector=");
-            query.push_str(&escape(labels));
-        }
-        format!("{}?{query}", self.path)
-    }
-}
-
 #[derive(Deserialize)]
-struct Page<W> {
+struct Page<K> {
     metadata: PageMetadata,
     #[serde(default = "Vec::new")]
-    items: Vec<W>,
+    items: Vec<K>,
 }
 
 #[derive(Deserialize)]
@@ -60,13 +27,16 @@ struct PageMetadata {
 /// Reads the objects as they are now, newer than any write that was answered before: page by page,
 /// each object parsed at once, so that no two pages of whole objects are held.
 ///
+/// Shape: `labels` is a label selector, unescaped; `None` is all.
+///
 /// # Errors
 /// All of [`wire::Error`].
-pub async fn list<W: DeserializeOwned, T>(
+pub async fn list<K: Resource<DynamicType = ()> + DeserializeOwned, T>(
     access: &Access,
-    scope: &Scope,
-    parse: impl Fn(W) -> T,
+    labels: Option<&str>,
+    parse: impl Fn(K) -> T,
 ) -> Result<Vec<T>, wire::Error> {
+    let path = path::all::<K>();
     let mut items = Vec::new();
     let mut next = String::new();
     loop {
@@ -75,9 +45,11 @@ pub async fn list<W: DeserializeOwned, T>(
             query.push_str("&continue=");
             query.push_str(&escape(&next));
         }
-        let page: Page<W> = access
-            .send(Method::GET, &scope.query(query), Content::Empty)
-            .await?;
+        if let Some(labels) = labels {
+            query.push_str("&labelSelector=");
+            query.push_str(&escape(labels));
+        }
+        let page: Page<K> = access.get(&format!("{path}?{query}")).await?;
         items.extend(page.items.into_iter().map(&parse));
         if page.metadata.r#continue.is_empty() {
             return Ok(items);
@@ -113,9 +85,9 @@ mod tests {
         ];
         let (script, client) = Script::start(calls);
         let access = Access::of_client(client);
-        let scope = Scope::all(PATH).labels("a/b=c,!d".to_owned());
+        let labels = Some("a/b=c,!d");
         let name = |object: ConfigMap| object.metadata.name.unwrap();
-        let names = script.drive(list(&access, &scope, name)).await.unwrap();
+        let names = script.drive(list(&access, labels, name)).await.unwrap();
         assert_eq!(names, ["a", "b"]);
     }
 }

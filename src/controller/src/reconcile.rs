@@ -253,7 +253,7 @@ impl Controller {
         let pool = self.requests.read_pool(name).await?;
         let nodes = match &pool.view.node_selector {
             Ok(Selector::Labels(selector)) => {
-                self.requests.list_nodes(selector.to_string()).await?
+                self.requests.list_nodes(&selector.to_string()).await?
             }
             Ok(Selector::Nothing | Selector::Everything) | Err(_) => Vec::new(),
         };

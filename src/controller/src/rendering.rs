@@ -169,7 +169,7 @@ async fn make(
         return Ok(Err(Failure::Sources(why)));
     }
     let sources: Vec<Source> = requests
-        .list_configs(selector.to_string())
+        .list_configs(&selector.to_string())
         .await?
         .into_iter()
         .filter(|config| {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use api::machineconfiguration::machine_config_pool::Configuration;
 use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation};
-use api::operator::MachineConfiguration;
+use api::operator::machine_configuration::{self, MachineConfiguration};
 use cluster::access::Access;
-use cluster::list::{Scope, list};
+use cluster::list::list;
+use cluster::path;
 use cluster::wire::{Content, Error};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
@@ -18,16 +19,6 @@ use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
 use crate::store::Pool;
-
-/// Path of all Nodes.
-pub const NODES: &str = "/api/v1/nodes";
-/// Path of all MachineConfigs.
-pub const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
-/// Path of all MachineConfigPools.
-pub const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
-
-/// Path of the cluster's MachineConfiguration.
-pub const SETTINGS: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
 
 /// Who owns the fields that are written.
 const MANAGER: &str = "fieldManager=machine-config-controller";
@@ -49,7 +40,10 @@ impl Requests {
     /// # Errors
     /// All of [`Error`], as every method here.
     pub async fn read_pool(&self, name: &str) -> Result<Pool, Error> {
-        let pool: MachineConfigPool = self.access.get(&format!("{POOLS}/{name}")).await?;
+        let pool: MachineConfigPool = self
+            .access
+            .get(&path::object::<MachineConfigPool>(name))
+            .await?;
         Ok(Pool::parse(pool))
     }
 
@@ -57,18 +51,16 @@ impl Requests {
     ///
     /// # Errors
     /// All of [`Error`].
-    pub async fn list_nodes(&self, labels: String) -> Result<Vec<NodeView>, Error> {
-        let scope = Scope::all(NODES).labels(labels);
-        list::<Node, _>(&self.access, &scope, NodeView::parse).await
+    pub async fn list_nodes(&self, labels: &str) -> Result<Vec<NodeView>, Error> {
+        list::<Node, _>(&self.access, Some(labels), NodeView::parse).await
     }
 
     /// Reads the MachineConfigs with these labels, whole.
     ///
     /// # Errors
     /// All of [`Error`].
-    pub async fn list_configs(&self, labels: String) -> Result<Vec<MachineConfig>, Error> {
-        let scope = Scope::all(CONFIGS).labels(labels);
-        list::<MachineConfig, _>(&self.access, &scope, |config| config).await
+    pub async fn list_configs(&self, labels: &str) -> Result<Vec<MachineConfig>, Error> {
+        list::<MachineConfig, _>(&self.access, Some(labels), |config| config).await
     }
 
     /// Reads a MachineConfig; nothing where there is none.
@@ -76,7 +68,7 @@ impl Requests {
     /// # Errors
     /// All of [`Error`].
     pub async fn read_config(&self, name: &str) -> Result<Option<MachineConfig>, Error> {
-        match self.access.get(&format!("{CONFIGS}/{name}")).await {
+        match self.access.get(&path::object::<MachineConfig>(name)).await {
             Ok(config) => Ok(Some(config)),
             Err(error) if error.code() == Some(404) => Ok(None),
             Err(error) => Err(error),
@@ -88,7 +80,8 @@ impl Requests {
     /// # Errors
     /// All of [`Error`].
     pub async fn read_settings(&self) -> Result<Option<MachineConfiguration>, Error> {
-        match self.access.get(SETTINGS).await {
+        let path = path::object::<MachineConfiguration>(machine_configuration::NAME);
+        match self.access.get(&path).await {
             Ok(settings) => Ok(Some(settings)),
             Err(error) if error.code() == Some(404) => Ok(None),
             Err(error) => Err(error),
@@ -100,7 +93,7 @@ impl Requests {
     /// # Errors
     /// All of [`Error`].
     pub async fn create_config(&self, config: &Value) -> Result<Option<ConfigMeta>, Error> {
-        let path = format!("{CONFIGS}?{MANAGER}");
+        let path = format!("{}?{MANAGER}", path::all::<MachineConfig>());
         match self
             .access
             .send(Method::POST, &path, Content::Object(config))
@@ -118,7 +111,7 @@ impl Requests {
     /// All of [`Error`].
     pub async fn annotate_config(&self, name: &str, annotations: &Value) -> Result<(), Error> {
         let change = json!({ "metadata": { "annotations": annotations } });
-        let path = format!("{CONFIGS}/{name}?{MANAGER}");
+        let path = format!("{}?{MANAGER}", path::object::<MachineConfig>(name));
         self.patch::<IgnoredAny>(&path, &change).await.map(|_| ())
     }
 
@@ -167,13 +160,14 @@ impl Requests {
     /// # Errors
     /// All of [`Error`]; 409 where it has changed.
     pub async fn write_node(&self, write: &NodeWrite) -> Result<NodeView, Error> {
-        let path = format!("{NODES}/{}?{MANAGER}", write.node);
+        let path = format!("{}?{MANAGER}", path::object::<Node>(&write.node));
         let node: Node = self.patch(&path, &write.to_patch()).await?;
         Ok(NodeView::parse(node))
     }
 
     async fn patch_pool(&self, name: &str, part: &str, change: &Value) -> Result<Pool, Error> {
-        let path = format!("{POOLS}/{name}{part}?{MANAGER}");
+        let pool = path::object::<MachineConfigPool>(name);
+        let path = format!("{pool}{part}?{MANAGER}");
         let pool: MachineConfigPool = self.patch(&path, change).await?;
         Ok(Pool::parse(pool))
     }

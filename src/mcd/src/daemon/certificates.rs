@@ -17,12 +17,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use api::machineconfiguration::controller_config::{self, ImageRegistryBundle};
-use api::machineconfiguration::{ControllerConfigSpec, annotation};
+use api::machineconfiguration::{ControllerConfig, ControllerConfigSpec, annotation};
 use chassis::backoff::{Backoff, spread};
 use chassis::memory;
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use cluster::access::Access;
+use cluster::path;
 use cluster::wire::{self, Content};
 use http::Method;
 use node::watch::Seen;
@@ -40,8 +41,6 @@ const PACE: Duration = Duration::from_mins(15);
 
 /// How soon it is asked for again after a failure, at first.
 const RETRY: Duration = Duration::from_mins(1);
-
-const CONTROLLER_CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/controllerconfigs";
 
 /// Why certificates are not in force yet. All of it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +165,7 @@ impl Keeper<'_> {
     /// # Errors
     /// All of [`Error`].
     async fn look(&self, is_compared: bool) -> Result<(), Error> {
-        let path = format!("{CONTROLLER_CONFIGS}/{}", controller_config::NAME);
+        let path = path::object::<ControllerConfig>(controller_config::NAME);
         if is_compared {
             let head = self
                 .account

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use api::machineconfiguration::annotation;
-use api::operator::machine_configuration;
+use api::operator::machine_configuration::{self, MachineConfiguration};
 use chassis::backoff::Backoff;
 use chassis::report::Chain;
 use cluster::access::Access;
+use cluster::path;
 use cluster::wire;
 use host::files::Root;
 use host::journal::JournalStore;
@@ -240,10 +241,7 @@ impl Planner<'_> {
 
     /// The cluster's settings, once the operator has worked out what they mean; the defaults where there are none.
     async fn read_settings(&self, say: &Say) -> Result<Settings, NoPlan> {
-        let path = format!(
-            "/apis/operator.openshift.io/v1/machineconfigurations/{}",
-            machine_configuration::NAME
-        );
+        let path = path::object::<MachineConfiguration>(machine_configuration::NAME);
         let mut tries = POLICY_TRIES;
         loop {
             let object = match self.read(&path, say).await {
@@ -378,7 +376,7 @@ pub fn config_path(name: &str) -> Option<String> {
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
     let is_name =
         !name.is_empty() && name.len() <= 253 && name.bytes().all(plain) && !name.starts_with('.');
-    is_name.then(|| format!("/apis/machineconfiguration.openshift.io/v1/machineconfigs/{name}"))
+    is_name.then(|| path::object::<api::machineconfiguration::MachineConfig>(name))
 }
 
 fn failed(error: &(dyn std::error::Error + 'static)) -> NoPlan {

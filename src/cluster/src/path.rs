@@ -1,0 +1,52 @@
+//! Paths of kinds that are known at compile time; those of other kinds are in [`crate::discovery`].
+//!
+//! Shape: without query. Names are written as they are: valid names of objects need no escape.
+
+use kube::Resource;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+
+/// Path of all objects of a kind, in all namespaces.
+pub fn all<K: Resource<DynamicType = ()>>() -> String {
+    K::url_path(&(), None)
+}
+
+/// Path of all objects of a kind in one namespace.
+pub fn namespace<K>(namespace: &str) -> String
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    K::url_path(&(), Some(namespace))
+}
+
+/// Path of one object of a kind without namespaces.
+pub fn object<K>(name: &str) -> String
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+{
+    format!("{}/{name}", all::<K>())
+}
+
+/// Path of one object in its namespace.
+pub fn namespaced<K>(namespace: &str, name: &str) -> String
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    format!("{}/{name}", self::namespace::<K>(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::coordination::v1::Lease;
+    use k8s_openapi::api::core::v1::{Node, Pod};
+
+    #[test]
+    fn paths_name_group_version_and_plural() {
+        assert_eq!(super::all::<Pod>(), "/api/v1/pods");
+        assert_eq!(super::object::<Node>("n"), "/api/v1/nodes/n");
+        assert_eq!(super::namespace::<Pod>("a"), "/api/v1/namespaces/a/pods");
+        assert_eq!(
+            super::namespaced::<Lease>("a", "l"),
+            "/apis/coordination.k8s.io/v1/namespaces/a/leases/l"
+        );
+    }
+}
