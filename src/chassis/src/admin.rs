@@ -1,4 +1,7 @@
 //! The admin endpoint of a process: `/metrics`, `/healthz` and `/readyz`.
+//!
+//! Services route by `axum`. Here three fixed paths are matched by hand: a router for them would
+//! make the node daemon 95 kB larger (10,349,480 bytes instead of 10,254,408).
 
 use std::convert::Infallible;
 use std::sync::Arc;

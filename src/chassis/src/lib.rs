@@ -7,17 +7,24 @@
 //! - [`health`]: whether the process lives and can work; a watchdog for its loops
 //! - [`http`]: the server under the admin endpoint and under services
 //! - [`logs`]: one line a record, level from a flag
-//! - [`memory`]: what a program at rest gives back
+//! - [`memory`]: returning the heap of a program at rest
 //! - [`metrics`]: counters, gauges and histograms, printed in the Prometheus text format
 //! - [`report`]: an error with its causes, each said once
 //! - [`shutdown`]: the process was asked to stop
 
+#[cfg(feature = "admin")]
 pub mod admin;
 pub mod backoff;
+#[cfg(feature = "process")]
 pub mod health;
+#[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "logs")]
 pub mod logs;
+#[cfg(feature = "process")]
 pub mod memory;
+#[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod report;
+#[cfg(feature = "process")]
 pub mod shutdown;

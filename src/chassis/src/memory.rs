@@ -1,13 +1,13 @@
-//! Memory that a program at rest holds on to for nothing.
+//! The heap of a program at rest.
 
-/// Gives free memory back to the system.
+/// Returns free memory of the heap to the system.
 ///
 /// An allocator keeps what was freed for the next time. A daemon that works for seconds and rests for
 /// weeks would keep its peak: of 4.5 MB after an update, 0.4 MB are in use. It takes about a
 /// millisecond, so it is called where work ends, not where memory is freed.
 ///
 /// Does nothing where the C library is not glibc.
-pub fn give_back() {
+pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
     {
         #[expect(unsafe_code, reason = "a call of the C library that nix does not have")]
@@ -38,7 +38,7 @@ mod tests {
             }
         }
         let before = resident();
-        give_back();
+        trim_heap();
         let after = resident();
         assert!(after + (16 << 20) < before, "{before} bytes, then {after}");
     }

@@ -5,7 +5,8 @@ use std::fmt;
 
 /// Displays an error and the chain of its sources, joined by `: `.
 ///
-/// A cause that its effect has already said is skipped: some libraries print their source in their own message.
+/// A cause whose text the line already has is left out: some libraries print their source in their
+/// own message.
 ///
 /// ```
 /// # use chassis::report::Chain;
@@ -13,22 +14,21 @@ use std::fmt;
 /// assert_eq!(Chain(&error).to_string(), "no route to host");
 /// ```
 #[derive(Clone, Copy)]
-pub struct Chain<'a>(pub &'a (dyn Error + 'static));
+pub struct Chain<'a>(pub &'a (dyn Error + 'a));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said = self.0.to_string();
-        f.write_str(&said)?;
         let mut next = self.0.source();
         while let Some(cause) = next {
             let text = cause.to_string();
             if !said.contains(&text) {
-                write!(f, ": {text}")?;
-                said = text;
+                said.push_str(": ");
+                said.push_str(&text);
             }
             next = cause.source();
         }
-        Ok(())
+        f.write_str(&said)
     }
 }
 

@@ -283,17 +283,3 @@ pub trait Sysroot {
     /// [`Error::Sysroot`].
     fn cleanup(&mut self) -> Result<(), Error>;
 }
-
-/// An error with its causes, in one line. A cause whose text the line already has is left out.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}

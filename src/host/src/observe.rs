@@ -1,11 +1,12 @@
 //! Observes a host for the expectations of its configuration. All reads are local.
 
+use chassis::report::Chain;
 use node_update::kargs;
 use node_update::plan::{Digest, Owner, Target};
 use node_update::verify::{Expectation, Mismatch, Seen, judge};
 
 use crate::accounts::Accounts;
-use crate::execute::{StepError, Units, chain};
+use crate::execute::{StepError, Units};
 use crate::files::{Found, Root};
 use crate::record;
 use crate::systemd::links;
@@ -28,7 +29,8 @@ pub fn mismatches(
 
 /// Observes the host for one expectation. A failed read becomes [`Seen::Unreadable`].
 fn observe(root: &Root, units: &mut dyn Units, expectation: &Expectation) -> Seen {
-    try_observe(root, units, expectation).unwrap_or_else(|error| Seen::Unreadable(chain(&error)))
+    try_observe(root, units, expectation)
+        .unwrap_or_else(|error| Seen::Unreadable(Chain(&error).to_string()))
 }
 
 fn try_observe(

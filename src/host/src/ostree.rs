@@ -27,6 +27,7 @@ pub use listing::ListedDeployment;
 pub use namespace::enter_namespace;
 pub use sysroot::{Deployments, live_root};
 
+use chassis::report::Chain;
 use ostree_ext::glib;
 
 /// Why an operation on deployments or images failed.
@@ -142,7 +143,7 @@ impl Error {
             | Self::Accounts(_)
             | Self::NotBooted => true,
             Self::Fetch { source, .. } => {
-                let text = crate::execute::chain(&**source);
+                let text = Chain(&**source).to_string();
                 FINAL.iter().any(|word| text.contains(word))
             }
             Self::Namespace(_)

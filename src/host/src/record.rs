@@ -221,8 +221,9 @@ fn parse_image(bytes: Vec<u8>) -> Result<Option<String>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use chassis::report::Chain;
+
     use super::*;
-    use crate::execute::chain;
 
     fn root() -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
@@ -331,7 +332,7 @@ mod tests {
         ] {
             put(&root, CONFIG, Some(config.as_bytes())).unwrap();
             put(&root, IMAGE, Some(image.as_bytes())).unwrap();
-            let text = chain(&read(&root).unwrap_err());
+            let text = Chain(&read(&root).unwrap_err()).to_string();
             let start = format!("broken record /etc/machine-config-daemon/{expected}");
             assert!(text.starts_with(&start), "{config} {image}: {text}");
         }
@@ -366,7 +367,7 @@ mod tests {
                 "cannot read spec.fips: invalid type: string",
             ),
         ] {
-            let text = chain(&decode(spec).unwrap_err());
+            let text = Chain(&decode(spec).unwrap_err()).to_string();
             let start = format!("broken record {CONFIG}: {expected}");
             assert!(text.starts_with(&start), "{text}");
         }

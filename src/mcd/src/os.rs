@@ -19,13 +19,13 @@ mod verify;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use chassis::report::Chain;
 use tracing::error;
 
 pub use cli::Cli;
 
 use cli::Verb;
 use context::{Context, lock_deployments};
-use host::execute::chain;
 use report::Report;
 
 /// Runs a verb, writes its report, and returns its exit code.
@@ -50,7 +50,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         .as_deref()
         .map_or(Ok(()), |path| report.write(path));
     if let Err(failure) = written {
-        error!(error = chain(&*failure), "report was not written");
+        error!(error = %Chain(&*failure), "report was not written");
         return ExitCode::FAILURE;
     }
     report.outcome.into()

@@ -102,7 +102,7 @@ pub(crate) async fn follow<K: Watched>(client: Client, scope: Scope<K::Object>, 
                 Ok(Event::InitDone) => {
                     cache.apply(WatchEvent::Synced(std::mem::take(&mut listed)));
                     // What whole pages took is not needed again.
-                    chassis::memory::give_back();
+                    chassis::memory::trim_heap();
                 }
                 Ok(Event::Apply(object)) => cache.apply(WatchEvent::Applied(K::parse(object))),
                 Ok(Event::Delete(object)) => cache.apply(WatchEvent::Deleted(K::parse(object))),

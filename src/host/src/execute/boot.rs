@@ -1,5 +1,6 @@
 //! The work of a boot: it finishes and verifies the target, or rolls the host back.
 
+use chassis::report::Chain;
 use node_update::plan::{Route, Undo};
 use tracing::{info, warn};
 
@@ -65,7 +66,7 @@ pub fn verified(host: &mut Booted<'_>, journal: &Journal) -> Result<End, Error> 
     // The cleanup only frees room; the next attempt repeats it.
     if let Err(error) = host.sysroot.cleanup() {
         warn!(
-            error = super::chain(&error),
+            error = %Chain(&error),
             "old deployments were not removed"
         );
     }
@@ -263,7 +264,7 @@ fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
     // The cleanup only frees room; the next attempt repeats it.
     if let Err(error) = host.sysroot.cleanup() {
         warn!(
-            error = super::chain(&error),
+            error = %Chain(&error),
             "stray deployments were not removed"
         );
     }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use chassis::report::Chain;
 use node_update::plan::{Action, Digest, Plan, Undo};
 use tracing::{info, warn};
 
-use super::{End, Error, Steps, chain, describe};
+use super::{End, Error, Steps, describe};
 use crate::files::Root;
 use crate::journal::{AttemptOutcome, DeploymentId, Journal, JournalStage, JournalStore, Moment};
 use crate::record;
@@ -57,7 +58,7 @@ pub fn apply(
             Ok(End::Done)
         }
         Err(error) => {
-            let cause = chain(&error);
+            let cause = Chain(&error).to_string();
             let journal = journal.at(
                 JournalStage::RollingBack {
                     cause: cause.clone(),
@@ -209,7 +210,7 @@ fn act_again(executor: &mut dyn Steps, action: &Action) {
     };
     if let Err(error) = done {
         warn!(
-            error = chain(&error),
+            error = %Chain(&error),
             object = describe(action),
             "service was not restarted or reloaded after the revert"
         );

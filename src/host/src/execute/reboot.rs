@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use chassis::report::Chain;
 use node_update::plan::{Attempt, Plan};
 use tracing::{info, warn};
 
 use super::{
     End, Error, NewDeployment, Preflight, StepError, StepExecutor, Steps as _, Sysroot, Units,
-    chain,
 };
 use crate::journal::{
     AttemptOutcome, DeploymentId, Journal, JournalStage, JournalStore, Moment, UNVERIFIED_BOOTS_MAX,
@@ -94,7 +94,7 @@ pub fn apply(host: &mut RunningHost<'_>, plan: Plan, stay: bool) -> Result<End, 
     match make(host, journal) {
         Ok(()) => Ok(End::NeedsReboot),
         Err(error) => {
-            let cause = chain(&error);
+            let cause = Chain(&error).to_string();
             if let Some(journal) = host.store.journal()? {
                 revert(host, journal, &cause)?;
             }
@@ -191,7 +191,7 @@ fn arm(running: &mut dyn Units, journal: &Journal) {
     // A timer of an earlier run would start it too soon.
     disarm(running, journal);
     if let Err(error) = running.start_later(KUBELET, &timer_of(journal), KUBELET_RESTART_DELAY) {
-        warn!(error = chain(&error), "no timer starts the kubelet again");
+        warn!(error = %Chain(&error), "no timer starts the kubelet again");
     }
 }
 
@@ -204,7 +204,7 @@ fn disarm(running: &mut dyn Units, journal: &Journal) {
         Err(error) => Err(error),
     };
     if let Err(error) = stopped {
-        warn!(timer, error = chain(&error), "a timer is left running");
+        warn!(timer, error = %Chain(&error), "a timer is left running");
     }
 }
 

@@ -5,6 +5,7 @@ mod sim;
 
 use std::panic::{self, AssertUnwindSafe};
 
+use chassis::report::Chain;
 use node_update::plan::{Action, Bundle, Deploy, Digest, Mode, Owner, Route};
 
 use self::sim::{Crash, Fault, Host};
@@ -473,7 +474,7 @@ fn an_owner_that_does_not_exist_changes_nothing() {
         }
         let mut host = Host::new(&bundle);
         let before = host.snapshot();
-        let error = crate::execute::chain(&host.apply().unwrap_err());
+        let error = Chain(&host.apply().unwrap_err()).to_string();
         assert_eq!(
             error,
             "cannot apply file /etc/shipped.conf: user \"no-such-user\" is not known to the OS"

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use chassis::report::Chain;
 use tokio::runtime::Runtime;
 use tracing::warn;
 
-use super::{StepError, Units, chain};
+use super::{StepError, Units};
 use crate::process::{self, Program};
 use crate::systemd::{Enablement, Error, Job, Offline, SystemdClient};
 
@@ -46,12 +47,12 @@ impl<'a> RunningUnits<'a> {
             Err(error) if error.is_answer_lost() || error.is_in_progress() => return Ok(()),
             Err(error) => error,
         };
-        warn!(error = chain(&error), "logind does not reboot");
+        warn!(error = %Chain(&error), "logind does not reboot");
         // Both reach systemd over its own socket; the second kills processes without stopping
         // units.
         match process::run(Program::Systemctl, &["reboot"], DEADLINE) {
             Ok(_) => return Ok(()),
-            Err(error) => warn!(error = chain(&error), "systemctl does not reboot"),
+            Err(error) => warn!(error = %Chain(&error), "systemctl does not reboot"),
         }
         process::run(Program::Systemctl, &["reboot", "--force"], DEADLINE).map(drop)
     }

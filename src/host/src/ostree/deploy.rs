@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use chassis::report::Chain;
 use node_update::kargs;
 use node_update::plan::Deploy;
 use ostree_ext::gio::Cancellable;
@@ -46,7 +47,7 @@ impl Deployments {
         });
         match checked {
             Ok(()) => {}
-            Err(error) if error.is_final() => reasons.push(execute::chain(&error)),
+            Err(error) if error.is_final() => reasons.push(Chain(&error).to_string()),
             Err(error) => return Err(error),
         }
         Ok(reasons)
@@ -215,7 +216,7 @@ impl Deployments {
     fn set_tries(&self, tries: Option<u32>) {
         if let Err(error) = boot_loader::set_tries(&self.base(), tries) {
             warn!(
-                error = execute::chain(&error),
+                error = %Chain(&error),
                 "cannot set how often the boot loader tries the target"
             );
         }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use chassis::report::Chain;
 use node_update::kargs;
 use node_update::plan::Target;
 use ostree_ext::container::store;
@@ -9,7 +10,6 @@ use ostree_ext::glib::VariantDict;
 use ostree_ext::ostree;
 
 use super::{Deployments, ErrorContext as _, Result, origin};
-use crate::execute::chain;
 use crate::files::Root;
 use crate::journal::DeploymentId;
 use crate::record::{self, Record};
@@ -92,7 +92,7 @@ impl Deployments {
 fn record_in(root: &Root) -> std::result::Result<Option<Target>, String> {
     match record::read(root) {
         Ok(record) => Ok(record.map(Record::into_target)),
-        Err(error) => Err(chain(&error)),
+        Err(error) => Err(Chain(&error).to_string()),
     }
 }
 

@@ -5,11 +5,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use chassis::report::Chain;
 use node_update::plan::{Deploy, Mode};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
 use super::*;
-use crate::execute::{Sysroot as _, chain};
+use crate::execute::Sysroot as _;
 use crate::files::{Content, Found};
 use crate::process;
 
@@ -261,7 +262,7 @@ fn an_etc_that_cannot_be_merged_is_an_error_and_changes_nothing() {
     let mut deployments = host.open();
     let before = deployments.list().unwrap();
     put(&before[0].path, "etc/shipped.conf", b"edited");
-    let error = chain(&deployments.deploy(&deploy).unwrap_err());
+    let error = Chain(&deployments.deploy(&deploy).unwrap_err()).to_string();
     assert!(
         error.contains("shipped.conf") && error.contains("cannot merge"),
         "{error}"

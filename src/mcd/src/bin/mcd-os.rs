@@ -2,15 +2,11 @@
 
 use std::process::ExitCode;
 
+use chassis::report::abort_on_panic;
 use clap::Parser as _;
 use mcd::os::{Cli, run};
 
 fn main() -> ExitCode {
-    // As a release does. The suites run a build that would unwind.
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        report(panic);
-        std::process::abort();
-    }));
+    abort_on_panic();
     run(&Cli::parse())
 }

@@ -395,7 +395,7 @@ impl Agent {
     /// An idle daemon keeps no connection but its watch, and no memory that it does not use.
     fn rest(&self) {
         self.account.rest();
-        chassis::memory::give_back();
+        chassis::memory::trim_heap();
     }
 }
 

@@ -149,7 +149,7 @@ pub async fn keep(mut keeper: Keeper<'_>, mut shutdown: Shutdown) {
                 }
             };
             keeper.account.rest();
-            memory::give_back();
+            memory::trim_heap();
             tokio::time::sleep(delay).await;
         }
     };

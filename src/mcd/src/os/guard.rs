@@ -4,8 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use chassis::report::Chain;
 use host::execute::boot::{self, Booted};
-use host::execute::{End, RunningUnits, StepExecutor, chain, reboot};
+use host::execute::{End, RunningUnits, StepExecutor, reboot};
 use host::journal::{DeploymentId, JournalStage};
 use host::ostree::Deployments;
 use host::{etc_changes, observe};
@@ -36,7 +37,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
     let end = as_booted(context, attempt, boot::guard)?;
     if let Err(error) = warn_of_changes_since_merge(context) {
         warn!(
-            error = chain(&*error),
+            error = %Chain(&*error),
             "cannot find the changes in /etc since the merge"
         );
     }
@@ -117,7 +118,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
             Ok(Word::NotYet(reasons)) => reasons,
             Err(error) => {
                 is_busy = is_held_elsewhere(&error);
-                vec![chain(&*error)]
+                vec![Chain(&*error).to_string()]
             }
         };
         let cause = reasons.join("; ");
@@ -138,7 +139,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
                 Ok(Some(End::Done | End::Refused(_))) => return Report::failed(reasons),
                 // The origin is booted: what is left to undo is tried again.
                 Ok(None) => {}
-                Err(error) => warn!(error = chain(&*error), "cannot go back yet"),
+                Err(error) => warn!(error = %Chain(&*error), "cannot go back yet"),
             }
             proof = Proof::default();
         }
@@ -156,7 +157,7 @@ fn kubelet_waits(context: &Context) -> bool {
     let waits = RunningUnits::new(&context.runtime).waits_to_start(reboot::KUBELET);
     waits.unwrap_or_else(|error| {
         debug!(
-            error = chain(&error),
+            error = %Chain(&error),
             "cannot ask what the kubelet waits for"
         );
         false
@@ -268,6 +269,6 @@ fn reboot_if_asked(context: &Context, end: &End) -> anyhow::Result<()> {
 fn prune() {
     let pruned = lock_deployments().and_then(|mut deployments| Ok(deployments.prune()?));
     if let Err(error) = pruned {
-        warn!(error = chain(&*error), "old deployments were not removed");
+        warn!(error = %Chain(&*error), "old deployments were not removed");
     }
 }

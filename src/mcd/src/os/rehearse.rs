@@ -1,6 +1,7 @@
 //! `rehearse`: everything that can be known before the node is out of service.
 
 use anyhow::Context as _;
+use chassis::report::Chain;
 use host::execute::{self, Preflight, RunningUnits, StepExecutor, Sysroot as _, describe, reboot};
 use host::journal::JournalStore;
 use host::systemd::{Offline, links};
@@ -66,7 +67,7 @@ fn rehearse_live(
         let mut executor =
             StepExecutor::new(&context.root, &mut units, store, plan.attempt.clone());
         if let Err(error) = executor.check(&step.action, &mut preflight) {
-            reasons.push(execute::chain(&error));
+            reasons.push(Chain(&error).to_string());
         }
         let is_written = |unit: &str| {
             let unit_path = format!("{}/{unit}", links::UNITS);
@@ -95,7 +96,7 @@ fn rehearse_reboot(
     plan: &Plan,
 ) -> anyhow::Result<Vec<String>> {
     let Some(deploy) = &plan.deploy else {
-        return Ok(vec![execute::chain(&execute::Error::NoDeploy)]);
+        return Ok(vec![Chain(&execute::Error::NoDeploy).to_string()]);
     };
     let mut reasons = updaters::found(&mut RunningUnits::new(&context.runtime))?;
     // Told to end, it comes to its end: stopped halfway, it would leave a deployment to the next
@@ -119,7 +120,7 @@ fn rehearse_reboot(
     Ok(rehearsed
         .err()
         .iter()
-        .map(|error| execute::chain(error))
+        .map(|error| Chain(error).to_string())
         .collect())
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use host::execute::{End, chain};
+use chassis::report::Chain;
+use host::execute::End;
 use host::files::{Content, Root};
 use node_update::plan::Mode;
 use serde::Serialize;
@@ -75,7 +76,7 @@ impl Report {
         } else {
             Outcome::Failed
         };
-        Self::new(outcome, vec![chain(&**failure)])
+        Self::new(outcome, vec![Chain(&**failure).to_string()])
     }
 
     pub(crate) fn failed(reasons: Vec<String>) -> Self {

@@ -99,10 +99,10 @@ mod tests {
     use node_update::plan::{Attempt, Digest, Mode, Owner};
 
     use super::*;
-    use crate::execute::chain;
     use crate::files::Root;
     use crate::journal::JournalStore;
     use crate::systemd::Offline;
+    use chassis::report::Chain;
 
     fn write(path: &str) -> Action {
         Action::WriteFile {
@@ -156,7 +156,11 @@ mod tests {
             let refused = actions
                 .iter()
                 .find_map(|action| executor.check(action, &mut preflight).err());
-            assert_eq!(refused.map(|error| chain(&error)), refusal, "{actions:?}");
+            assert_eq!(
+                refused.map(|error| Chain(&error).to_string()),
+                refusal,
+                "{actions:?}"
+            );
         }
     }
 }
