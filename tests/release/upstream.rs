@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use release::assembly::{Image, Request, assemble};
+use release::assembly::{Image, ReleaseRequest, assemble};
 use release::component_versions::ComponentVersions;
 use release::order::{Place, is_manifest_file};
 use release::payload::Files;
-use release::{Digest, Manifest, Metadata, Payload, PullSpec, REFERENCES_FILE, References};
+use release::{ImageDigest, Manifest, Metadata, Payload, PullSpec, REFERENCES_FILE, References};
 
 /// Where the manifests lie, beside the checkout.
 fn data() -> Option<PathBuf> {
@@ -30,7 +30,7 @@ fn files(folder: &Path) -> Files {
 }
 
 fn image(name: &str, manifests: Option<Files>) -> Image {
-    let digest = Digest::of(name.as_bytes());
+    let digest = ImageDigest::of(name.as_bytes());
     Image {
         pull_spec: PullSpec::new(&format!("registry.example/{name}"), &digest).unwrap(),
         annotations: BTreeMap::new(),
@@ -80,7 +80,7 @@ fn a_release_of_them_has_no_placeholder_left() {
         b"apiVersion: v1\nkind: A\nmetadata: {name: a}\n".to_vec(),
     );
     images.insert(operator.to_owned(), image(operator, Some(manifests)));
-    let request = Request {
+    let request = ReleaseRequest {
         metadata: Metadata::new("4.99.0".parse().unwrap()),
         annotations: BTreeMap::new(),
         images,

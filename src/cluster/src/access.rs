@@ -13,7 +13,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 
-use crate::wire::{self, Change, Content};
+use crate::wire::{self, ObjectEvent, RequestBody};
 
 mod kubeconfig;
 #[cfg(test)]
@@ -199,7 +199,7 @@ impl Access {
         &self,
         method: Method,
         path: &str,
-        content: Content<'_>,
+        content: RequestBody<'_>,
     ) -> Result<T, wire::Error> {
         let client = self.client().await?;
         wire::send(&client, method, path, content).await
@@ -210,7 +210,7 @@ impl Access {
     /// # Errors
     /// All of [`wire::Error`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, wire::Error> {
-        self.send(Method::GET, path, Content::Empty).await
+        self.send(Method::GET, path, RequestBody::Empty).await
     }
 
     /// Opens a watch.
@@ -220,9 +220,9 @@ impl Access {
     pub async fn watch<T: Clone + DeserializeOwned>(
         &self,
         path: &str,
-    ) -> Result<impl Stream<Item = Result<Change<T>, wire::Error>> + use<T>, wire::Error> {
+    ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, wire::Error>> + use<T>, wire::Error> {
         let client = self.client().await?;
-        wire::watch(&client, path, Content::Empty).await
+        wire::watch(&client, path, RequestBody::Empty).await
     }
 
     fn made(&self) -> MutexGuard<'_, Option<Made>> {

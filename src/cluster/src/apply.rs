@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::access::Access;
 use crate::discovery::{self, Discovery};
-use crate::wire::{self, Content, escape};
+use crate::wire::{self, RequestBody, escape};
 
 /// What happens to fields of the object that another manager owns with another value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Ownership {
 
 /// What an apply did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum ApplyOutcome {
     /// The object did not exist.
     Created,
     /// It has another version now.
@@ -36,21 +36,21 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
     /// What was done. A write of another client during the apply counts as a change.
-    pub change: Change,
+    pub change: ApplyOutcome,
     /// The object as the API server has it.
     pub object: Value,
 }
 
 /// A field that another manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflict {
+pub struct FieldConflict {
     /// Path of the field, such as `.spec.replicas`.
     pub field: String,
     /// Name of its field manager; empty where the API server names none.
     pub owner: String,
 }
 
-impl fmt::Display for Conflict {
+impl fmt::Display for FieldConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is owned by {:?}", self.field, self.owner)
     }
@@ -81,7 +81,7 @@ pub enum Error {
         /// Kind, namespace and name.
         object: String,
         /// Each field and its owner; never empty.
-        conflicts: Vec<Conflict>,
+        conflicts: Vec<FieldConflict>,
     },
     /// A request failed.
     #[error("cannot apply {object}")]
@@ -197,9 +197,11 @@ impl Applier {
         })?;
         let after = answer.pointer("/metadata/resourceVersion");
         let change = match before {
-            None => Change::Created,
-            Some(before) if after.and_then(Value::as_str) == Some(&before) => Change::Unchanged,
-            Some(_) => Change::Changed,
+            None => ApplyOutcome::Created,
+            Some(before) if after.and_then(Value::as_str) == Some(&before) => {
+                ApplyOutcome::Unchanged
+            }
+            Some(_) => ApplyOutcome::Changed,
         };
         Ok(Applied {
             change,
@@ -211,7 +213,7 @@ impl Applier {
     async fn version(&self, path: &str) -> Result<Option<String>, wire::Error> {
         let head = self
             .access
-            .send::<Head>(Method::GET, path, Content::Metadata)
+            .send::<Head>(Method::GET, path, RequestBody::Metadata)
             .await;
         match head {
             Ok(head) => Ok(Some(head.metadata.resource_version)),
@@ -234,7 +236,7 @@ impl Applier {
             path.push_str("&fieldValidation=Strict");
         }
         self.access
-            .send(Method::PATCH, &path, Content::Apply(object))
+            .send(Method::PATCH, &path, RequestBody::Apply(object))
             .await
     }
 }
@@ -276,11 +278,11 @@ fn read(object: String, source: wire::Error) -> Error {
 ///
 /// Source: causes of type `FieldManagerConflict`, whose message is `conflict with "<manager>" using
 /// <version>`.
-fn conflicts(status: &Status) -> Vec<Conflict> {
+fn conflicts(status: &Status) -> Vec<FieldConflict> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes
         .filter(|cause| cause.reason == "FieldManagerConflict")
-        .map(|cause| Conflict {
+        .map(|cause| FieldConflict {
             field: cause.field.clone(),
             owner: cause
                 .message
@@ -292,7 +294,7 @@ fn conflicts(status: &Status) -> Vec<Conflict> {
         .collect()
 }
 
-fn list(conflicts: &[Conflict]) -> String {
+fn list(conflicts: &[FieldConflict]) -> String {
     let each: Vec<String> = conflicts.iter().map(ToString::to_string).collect();
     each.join(", ")
 }

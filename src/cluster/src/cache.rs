@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A kind of objects, and what a [`Table`] needs of each.
-pub trait Kind: 'static {
+pub trait CachedKind: 'static {
     /// What is kept of an object.
     type Entry: Send + Sync;
 
@@ -32,7 +32,7 @@ pub enum WatchEvent<T> {
 
 /// What changed in a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change<T> {
+pub enum TableChange<T> {
     /// Any of its objects: all were read.
     All,
     /// One object: before, unless it is new, and after, unless it was deleted.
@@ -40,12 +40,12 @@ pub enum Change<T> {
 }
 
 /// Objects of one kind by name. Cheap to clone.
-pub struct Table<K: Kind> {
+pub struct Table<K: CachedKind> {
     entries: Arc<BTreeMap<String, Arc<K::Entry>>>,
     has_synced: bool,
 }
 
-impl<K: Kind<Entry: fmt::Debug>> fmt::Debug for Table<K> {
+impl<K: CachedKind<Entry: fmt::Debug>> fmt::Debug for Table<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table")
             .field("entries", &self.entries)
@@ -54,7 +54,7 @@ impl<K: Kind<Entry: fmt::Debug>> fmt::Debug for Table<K> {
     }
 }
 
-impl<K: Kind> Clone for Table<K> {
+impl<K: CachedKind> Clone for Table<K> {
     fn clone(&self) -> Self {
         Self {
             entries: Arc::clone(&self.entries),
@@ -63,7 +63,7 @@ impl<K: Kind> Clone for Table<K> {
     }
 }
 
-impl<K: Kind> Default for Table<K> {
+impl<K: CachedKind> Default for Table<K> {
     fn default() -> Self {
         Self {
             entries: Arc::default(),
@@ -72,7 +72,7 @@ impl<K: Kind> Default for Table<K> {
     }
 }
 
-impl<K: Kind> Table<K> {
+impl<K: CachedKind> Table<K> {
     /// Whether all objects were read at least once.
     pub const fn has_synced(&self) -> bool {
         self.has_synced
@@ -89,7 +89,7 @@ impl<K: Kind> Table<K> {
     }
 
     /// Applies a watch event. Tells what changed, if anything.
-    fn apply(&mut self, event: WatchEvent<K::Entry>) -> Option<Change<K::Entry>> {
+    fn apply(&mut self, event: WatchEvent<K::Entry>) -> Option<TableChange<K::Entry>> {
         match event {
             WatchEvent::Synced(entries) => {
                 let entries = entries.into_iter();
@@ -99,19 +99,19 @@ impl<K: Kind> Table<K> {
                         .collect(),
                 );
                 self.has_synced = true;
-                Some(Change::All)
+                Some(TableChange::All)
             }
             WatchEvent::Applied(entry) => self.put(entry),
             WatchEvent::Deleted(entry) => {
                 let deleted = Arc::make_mut(&mut self.entries).remove(K::name(&entry))?;
-                Some(Change::One(Some(deleted), None))
+                Some(TableChange::One(Some(deleted), None))
             }
         }
     }
 
     /// Applies the answer to a request, unless the object is unknown: it may have been deleted before
     /// the answer arrived, and the watch reports a deletion once only.
-    fn refresh(&mut self, entry: K::Entry) -> Option<Change<K::Entry>> {
+    fn refresh(&mut self, entry: K::Entry) -> Option<TableChange<K::Entry>> {
         self.entries
             .contains_key(K::name(&entry))
             .then(|| self.put(entry))?
@@ -119,7 +119,7 @@ impl<K: Kind> Table<K> {
 
     /// Puts an object unless a newer one is known: a watch may be behind the answer to a write of
     /// ours.
-    fn put(&mut self, entry: K::Entry) -> Option<Change<K::Entry>> {
+    fn put(&mut self, entry: K::Entry) -> Option<TableChange<K::Entry>> {
         let known = self.entries.get(K::name(&entry)).cloned();
         if let Some(known) = &known
             && is_newer(K::version(known), K::version(&entry))
@@ -132,28 +132,28 @@ impl<K: Kind> Table<K> {
         let name = K::name(&entry).to_owned();
         let entry = Arc::new(entry);
         Arc::make_mut(&mut self.entries).insert(name, Arc::clone(&entry));
-        (!is_same).then_some(Change::One(known, Some(entry)))
+        (!is_same).then_some(TableChange::One(known, Some(entry)))
     }
 }
 
 /// Called with each change of a [`Cache`].
-type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
+type Listener<T> = Box<dyn Fn(&TableChange<T>) + Send + Sync>;
 
 /// A [`Table`] that a watch fills and others read. Its clones are one.
-pub struct Cache<K: Kind>(Arc<Shared<K>>);
+pub struct Cache<K: CachedKind>(Arc<Shared<K>>);
 
-struct Shared<K: Kind> {
+struct Shared<K: CachedKind> {
     table: Mutex<Table<K>>,
     listener: OnceLock<Listener<K::Entry>>,
 }
 
-impl<K: Kind> Clone for Cache<K> {
+impl<K: CachedKind> Clone for Cache<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<K: Kind> Default for Cache<K> {
+impl<K: CachedKind> Default for Cache<K> {
     fn default() -> Self {
         Self(Arc::new(Shared {
             table: Mutex::default(),
@@ -162,7 +162,7 @@ impl<K: Kind> Default for Cache<K> {
     }
 }
 
-impl<K: Kind> fmt::Debug for Cache<K> {
+impl<K: CachedKind> fmt::Debug for Cache<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let table = self.lock();
         f.debug_struct("Cache")
@@ -172,7 +172,7 @@ impl<K: Kind> fmt::Debug for Cache<K> {
     }
 }
 
-impl<K: Kind> Cache<K> {
+impl<K: CachedKind> Cache<K> {
     /// All objects as they are known now.
     pub fn table(&self) -> Table<K> {
         self.lock().clone()
@@ -189,23 +189,23 @@ impl<K: Kind> Cache<K> {
     }
 
     /// Calls `listener` with each change from now on. Only the first one is called.
-    pub fn listen(&self, listener: impl Fn(&Change<K::Entry>) + Send + Sync + 'static) {
+    pub fn listen(&self, listener: impl Fn(&TableChange<K::Entry>) + Send + Sync + 'static) {
         self.0.listener.get_or_init(|| Box::new(listener));
     }
 
     /// Applies a watch event.
     pub fn apply(&self, event: WatchEvent<K::Entry>) {
         let change = self.lock().apply(event);
-        self.tell(change);
+        self.notify(change);
     }
 
     /// Applies the answer to a request: ignored where the object is not known, or known newer.
     pub fn refresh(&self, entry: K::Entry) {
         let change = self.lock().refresh(entry);
-        self.tell(change);
+        self.notify(change);
     }
 
-    fn tell(&self, change: Option<Change<K::Entry>>) {
+    fn notify(&self, change: Option<TableChange<K::Entry>>) {
         if let (Some(change), Some(listener)) = (change, self.0.listener.get()) {
             listener(&change);
         }
@@ -238,7 +238,7 @@ mod tests {
 
     struct Objects;
 
-    impl Kind for Objects {
+    impl CachedKind for Objects {
         type Entry = Object;
 
         fn name(object: &Object) -> &str {
@@ -262,13 +262,13 @@ mod tests {
         }
     }
 
-    fn change(before: Option<Object>, after: Option<Object>) -> Change<Object> {
-        Change::One(before.map(Arc::new), after.map(Arc::new))
+    fn change(before: Option<Object>, after: Option<Object>) -> TableChange<Object> {
+        TableChange::One(before.map(Arc::new), after.map(Arc::new))
     }
 
-    type Changes = Arc<Mutex<Vec<Change<Object>>>>;
+    type Changes = Arc<Mutex<Vec<TableChange<Object>>>>;
 
-    /// A cache, and the changes that it tells of.
+    /// A cache, and the changes that it reports.
     fn cache() -> (Cache<Objects>, Changes) {
         let cache = Cache::<Objects>::default();
         let changes = Changes::default();
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(cache.get("a").unwrap().version, "2");
         cache.apply(WatchEvent::Applied(object("3", "y")));
         let expected = [
-            Change::All,
+            TableChange::All,
             change(Some(object("2", "x")), Some(object("3", "y"))),
         ];
         assert_eq!(*changes.lock().unwrap(), expected);

@@ -14,9 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::access::Access;
 use crate::path;
-use crate::wire::Content;
+use crate::wire::RequestBody;
 
-/// How many events may wait to be sent; more are dropped, as they matter less than what they tell of.
+/// How many events may wait to be sent; more are dropped, as they matter less than what they report.
 const QUEUE: usize = 25;
 
 /// Attempts to send one event, and the wait between them.
@@ -174,7 +174,7 @@ async fn send_all(access: Arc<Access>, path: String, mut messages: mpsc::Receive
 async fn send(access: &Access, path: &str, event: &Value) {
     for attempt in 1..=ATTEMPTS {
         let result = access
-            .send::<IgnoredAny>(Method::POST, path, Content::Object(event))
+            .send::<IgnoredAny>(Method::POST, path, RequestBody::Object(event))
             .await;
         match result {
             Ok(_) => return,

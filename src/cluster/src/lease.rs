@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::access::Access;
 use crate::cache::is_newer;
 use crate::path;
-use crate::wire::{self, Content};
+use crate::wire::{self, RequestBody};
 
 /// How long things take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub enum Error {
         deadline: Duration,
     },
     /// It is older than it was: the API server's store was restored from a backup, and what watches
-    /// have told since then does not hold.
+    /// have delivered since then does not hold.
     #[error("lease {lease} is older than it was: the API server's store was restored")]
     Restored {
         /// Namespace and name.
@@ -84,7 +84,7 @@ pub enum Error {
 
 /// The lease, held.
 #[derive(Debug)]
-pub struct Held<'a> {
+pub struct Leadership<'a> {
     access: &'a Access,
     candidacy: Candidacy,
     clock: fn() -> Timestamp,
@@ -131,8 +131,12 @@ impl Lease {
 ///
 /// Another's lease is taken once it has not changed for as long as it promised. That is measured here, by a clock that cannot be set: the
 /// times that replicas write are for people.
-pub async fn acquire(access: &Access, candidacy: Candidacy, clock: fn() -> Timestamp) -> Held<'_> {
-    let mut held = Held {
+pub async fn acquire(
+    access: &Access,
+    candidacy: Candidacy,
+    clock: fn() -> Timestamp,
+) -> Leadership<'_> {
+    let mut held = Leadership {
         access,
         candidacy,
         clock,
@@ -152,7 +156,7 @@ pub async fn acquire(access: &Access, candidacy: Candidacy, clock: fn() -> Times
     }
 }
 
-impl Held<'_> {
+impl Leadership<'_> {
     /// Renews the lease for as long as that succeeds.
     ///
     /// # Errors
@@ -273,7 +277,7 @@ impl Held<'_> {
         let began = Instant::now();
         match self
             .access
-            .send::<Lease>(Method::POST, &path, Content::Object(&lease))
+            .send::<Lease>(Method::POST, &path, RequestBody::Object(&lease))
             .await
         {
             Ok(lease) => {
@@ -322,7 +326,7 @@ impl Held<'_> {
     async fn patch(&self, version: &str, spec: Value) -> Result<Lease, wire::Error> {
         let patch = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
         self.access
-            .send(Method::PATCH, &self.path(), Content::MergePatch(&patch))
+            .send(Method::PATCH, &self.path(), RequestBody::MergePatch(&patch))
             .await
     }
 

@@ -24,7 +24,7 @@ pub const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 
 /// What a request sends.
 #[derive(Debug, Clone, Copy)]
-pub enum Content<'a> {
+pub enum RequestBody<'a> {
     /// Nothing.
     Empty,
     /// Nothing; of the object only its metadata is wanted.
@@ -37,7 +37,7 @@ pub enum Content<'a> {
     Apply(&'a Value),
 }
 
-impl Content<'_> {
+impl RequestBody<'_> {
     /// The form in which the answer is wanted.
     const fn accept(self) -> &'static str {
         match self {
@@ -66,13 +66,13 @@ pub fn escape(text: &str) -> String {
 
 /// One word of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change<T> {
+pub enum ObjectEvent<T> {
     /// The object is there, like this: new, changed, or simply present at the start.
-    Present(T),
+    Applied(T),
     /// The object is gone; this is how it was last.
-    Gone(T),
+    Deleted(T),
     /// Nothing changed up to this resource version.
-    Position(String),
+    Bookmark(String),
 }
 
 /// Sends one request and reads its answer as `T`.
@@ -85,7 +85,7 @@ pub async fn send<T: DeserializeOwned>(
     client: &Client,
     method: Method,
     path: &str,
-    content: Content<'_>,
+    content: RequestBody<'_>,
 ) -> Result<T, Error> {
     let request = request(&method, path, content)?;
     let exchange = async {
@@ -124,8 +124,8 @@ pub async fn send<T: DeserializeOwned>(
 pub async fn watch<T>(
     client: &Client,
     path: &str,
-    content: Content<'_>,
-) -> Result<impl Stream<Item = Result<Change<T>, Error>> + use<T>, Error>
+    content: RequestBody<'_>,
+) -> Result<impl Stream<Item = Result<ObjectEvent<T>, Error>> + use<T>, Error>
 where
     T: Clone + DeserializeOwned,
 {
@@ -143,31 +143,33 @@ where
     };
     let path = path.to_owned();
     Ok(events.map(move |event| match event {
-        Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => Ok(Change::Present(object)),
-        Ok(WatchEvent::Deleted(object)) => Ok(Change::Gone(object)),
+        Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+            Ok(ObjectEvent::Applied(object))
+        }
+        Ok(WatchEvent::Deleted(object)) => Ok(ObjectEvent::Deleted(object)),
         Ok(WatchEvent::Bookmark(bookmark)) => {
-            Ok(Change::Position(bookmark.metadata.resource_version))
+            Ok(ObjectEvent::Bookmark(bookmark.metadata.resource_version))
         }
         Ok(WatchEvent::Error(status)) => Err(of_status(&Method::GET, &path, *status, None)),
         Err(error) => Err(of_client(&path, error)),
     }))
 }
 
-fn request(method: &Method, path: &str, content: Content<'_>) -> Result<Request<Body>, Error> {
+fn request(method: &Method, path: &str, content: RequestBody<'_>) -> Result<Request<Body>, Error> {
     let builder = Request::builder()
         .method(method.clone())
         .uri(path)
         .header(ACCEPT, content.accept());
     let built = match content {
-        Content::Empty | Content::Metadata => builder.body(Body::empty()),
-        Content::Object(value) => builder
+        RequestBody::Empty | RequestBody::Metadata => builder.body(Body::empty()),
+        RequestBody::Object(value) => builder
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(value.to_string().into_bytes())),
-        Content::MergePatch(value) => builder
+        RequestBody::MergePatch(value) => builder
             .header(CONTENT_TYPE, "application/merge-patch+json")
             .body(Body::from(value.to_string().into_bytes())),
         // JSON is YAML.
-        Content::Apply(value) => builder
+        RequestBody::Apply(value) => builder
             .header(CONTENT_TYPE, "application/apply-patch+yaml")
             .body(Body::from(value.to_string().into_bytes())),
     };

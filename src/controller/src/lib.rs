@@ -19,15 +19,15 @@
 //! - [`assign`]: a claimed round, and its assignments
 //! - [`reporting`]: what a pool's status says, and what of it changed
 //! - [`announce`]: what is said in events, and when
-//! - [`figures`]: the metrics of pools and nodes
+//! - [`metrics`]: the metrics of pools and nodes
 
 pub mod announce;
 pub mod assign;
 pub mod cli;
 pub mod configs;
-pub mod figures;
 #[cfg(test)]
 mod fixture;
+pub mod metrics;
 pub mod process;
 pub mod reconcile;
 pub mod rendering;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use operator::{Operator, client};
 
 use crate::cli::Options;
-use crate::figures::Figures;
+use crate::metrics::ControllerMetrics;
 use crate::reconcile::Controller;
 use crate::requests::Requests;
 use crate::store::Store;
@@ -27,8 +27,8 @@ pub async fn start(options: Options) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot handle signals")?;
     let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
-    let figures = Arc::new(Figures::default());
-    let registry = figures.registry();
+    let metrics = Arc::new(ControllerMetrics::default());
+    let registry = metrics.registry();
     let speaker = Speaker {
         component: "machineconfigcontroller".to_owned(),
         host: String::new(),
@@ -38,7 +38,7 @@ pub async fn start(options: Options) -> anyhow::Result<()> {
     let sending = tokio::spawn(sending);
     let store = Store::default();
     let requests = Requests::new(Arc::clone(&access));
-    let controller = Controller::new(requests, store.clone(), recorder, figures, Timestamp::now);
+    let controller = Controller::new(requests, store.clone(), recorder, metrics, Timestamp::now);
     let result = watch_all(Operator::new("mcc", access), &store)
         .lease(options.candidacy)
         .serve(server, registry)

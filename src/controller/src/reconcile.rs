@@ -21,7 +21,7 @@ use pool::write::NodeWrite;
 
 use crate::announce::{Announcement, announce, on_status};
 use crate::assign::{Round, assign};
-use crate::figures::{Figures, PoolFigures};
+use crate::metrics::{ControllerMetrics, PoolMetrics};
 use crate::rendering::{self, Last};
 use crate::reporting;
 use crate::requests::Requests;
@@ -38,7 +38,7 @@ pub struct Controller {
     requests: Requests,
     store: Store,
     recorder: Recorder,
-    figures: Arc<Figures>,
+    metrics: Arc<ControllerMetrics>,
     clock: fn() -> Timestamp,
     pools: Mutex<BTreeMap<String, PoolState>>,
 }
@@ -113,14 +113,14 @@ impl Controller {
         requests: Requests,
         store: Store,
         recorder: Recorder,
-        figures: Arc<Figures>,
+        metrics: Arc<ControllerMetrics>,
         clock: fn() -> Timestamp,
     ) -> Self {
         Self {
             requests,
             store,
             recorder,
-            figures,
+            metrics,
             clock,
             pools: Mutex::new(BTreeMap::new()),
         }
@@ -237,15 +237,15 @@ impl Controller {
             .or_default()
             .rendering
             .take();
-        let turn = rendering::turn(&self.requests, snapshot, pool, &mut last).await;
+        let outcome = rendering::reconcile(&self.requests, snapshot, pool, &mut last).await;
         self.state().entry(name).or_default().rendering = last;
-        let turn = turn?;
-        self.store.pools.refresh(turn.pool.clone());
-        if let Some(created) = turn.created {
+        let outcome = outcome?;
+        self.store.pools.refresh(outcome.pool.clone());
+        if let Some(created) = outcome.created {
             self.store.configs.apply(WatchEvent::Applied(created));
         }
-        self.say(&turn.pool, &turn.said);
-        Ok((turn.pool, turn.outcome))
+        self.say(&outcome.pool, &outcome.said);
+        Ok((outcome.pool, outcome.result))
     }
 
     /// Reads a pool, then its nodes, from the API server.
@@ -307,7 +307,7 @@ impl Controller {
         for orphan in &sorted.orphans {
             tracing::debug!(node = orphan, "managed node that no pool selects");
         }
-        self.figures.set_alerts(&sorted.alerts);
+        self.metrics.set_alerts(&sorted.alerts);
     }
 
     fn count(&self, observed: &Observed, decision: &RolloutDecision) {
@@ -318,8 +318,8 @@ impl Controller {
             .and_then(|state| state.rendering.as_ref())
             .is_some_and(|last| last.is_image_overridden);
         let members = observed.members();
-        let figures = PoolFigures::of(view, &members, decision, is_image_overridden);
-        self.figures.set_pool(&view.name, figures);
+        let metrics = PoolMetrics::of(view, &members, decision, is_image_overridden);
+        self.metrics.set_pool(&view.name, metrics);
     }
 
     fn say(&self, pool: &Pool, said: &[Announcement]) {
@@ -341,7 +341,7 @@ impl Controller {
     fn forget_deleted(&self, snapshot: &Snapshot) {
         self.state()
             .retain(|name, _| snapshot.pools.get(name).is_some());
-        self.figures
+        self.metrics
             .retain(|name| snapshot.pools.get(name).is_some());
     }
 

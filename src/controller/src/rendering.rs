@@ -52,17 +52,17 @@ enum Failure {
     Refused(String),
 }
 
-/// What came of a pool's turn.
+/// What a reconcile of a pool's rendering did.
 #[derive(Debug)]
-pub struct Turn {
+pub struct RenderOutcome {
     /// The pool, as it is now.
     pub pool: Pool,
-    /// What there is to say.
+    /// The announcements to make.
     pub said: Vec<Announcement>,
     /// The configuration that was stored, if one was: the watch may be behind.
     pub created: Option<ConfigMeta>,
     /// How the last rendering ended, where there was one.
-    pub outcome: Option<Result<(), String>>,
+    pub result: Option<Result<(), String>>,
 }
 
 /// Renders where something changed since `last`, stores the result and names it in the pool.
@@ -70,79 +70,83 @@ pub struct Turn {
 /// What is wrong with the sources is an outcome, kept in `last`; it is tried again when one of them changes.
 ///
 /// # Errors
-/// Those of the API server that may pass, so that the pool is looked at again.
-pub async fn turn(
+/// Those of the API server that may pass, so that the pool is reconciled again.
+pub async fn reconcile(
     requests: &Requests,
     snapshot: &Snapshot,
     pool: Pool,
     last: &mut Option<Last>,
-) -> Result<Turn, wire::Error> {
-    let mut turn = Turn {
+) -> Result<RenderOutcome, wire::Error> {
+    let mut outcome = RenderOutcome {
         pool,
         said: Vec::new(),
         created: None,
-        outcome: last.as_ref().map(|last| last.outcome.clone()),
+        result: last.as_ref().map(|last| last.outcome.clone()),
     };
-    if turn.pool.view.is_deleted {
-        return Ok(turn);
+    if outcome.pool.view.is_deleted {
+        return Ok(outcome);
     }
-    let mut inputs = match prepare(&turn.pool, snapshot) {
+    let mut inputs = match prepare(&outcome.pool, snapshot) {
         Preparation::Wait(why) => {
-            tracing::debug!(pool = turn.pool.view.name, reason = why, "not rendered yet");
-            return Ok(turn);
+            tracing::debug!(
+                pool = outcome.pool.view.name,
+                reason = why,
+                "not rendered yet"
+            );
+            return Ok(outcome);
         }
         Preparation::Impossible(why) => {
             // Nothing was asked of anybody to find that out, so it needs no remembering.
-            turn.outcome = Some(Err(failed(&turn.pool, &why)));
-            return Ok(turn);
+            outcome.result = Some(Err(failed(&outcome.pool, &why)));
+            return Ok(outcome);
         }
         Preparation::SelectingAll => {
-            turn.said.push(Announcement::SelectingAll {
+            outcome.said.push(Announcement::SelectingAll {
                 what: "machineconfigs",
             });
-            return Ok(turn);
+            return Ok(outcome);
         }
         Preparation::Inputs(inputs) => inputs,
     };
     if last.as_ref().is_some_and(|last| last.stands(&inputs)) {
-        return Ok(turn);
+        return Ok(outcome);
     }
-    let rendered = match make(requests, &turn.pool, &inputs).await? {
+    let rendered = match make(requests, &outcome.pool, &inputs).await? {
         Ok(rendered) => rendered,
         Err(failure) => {
             let (why, again) = match failure {
                 Failure::Sources(why) => (why, None),
                 Failure::Refused(why) => (why, Some(Instant::now() + REFUSED)),
             };
-            let outcome = Err(failed(&turn.pool, &why));
-            turn.outcome = Some(outcome.clone());
+            let result = Err(failed(&outcome.pool, &why));
+            outcome.result = Some(result.clone());
             *last = Some(Last {
                 inputs,
-                outcome,
+                outcome: result,
                 is_image_overridden: false,
                 again,
             });
-            return Ok(turn);
+            return Ok(outcome);
         }
     };
-    match publishing::publish(requests, snapshot, &mut turn, &rendered, &inputs).await {
+    match publishing::publish(requests, snapshot, &mut outcome, &rendered, &inputs).await {
         Ok(()) => {
             inputs.target = Some((rendered.name, true));
-            turn.outcome = Some(Ok(()));
+            outcome.result = Some(Ok(()));
             *last = Some(Last {
                 inputs,
                 outcome: Ok(()),
                 is_image_overridden: rendered.image_overridden_by.is_some(),
                 again: None,
             });
-            Ok(turn)
+            Ok(outcome)
         }
         Err(error) if error.is_transient() => Err(error),
         Err(error) => {
             // Refused for good: what refuses may change without the sources changing, so it is tried again with the next look.
-            turn.outcome = Some(Err(failed(&turn.pool, &Chain(&error).to_string())));
+            outcome.result = Some(Err(failed(&outcome.pool, &Chain(&error).to_string())));
             *last = None;
-            Ok(turn)
+            Ok(outcome)
         }
     }
 }

@@ -8,7 +8,7 @@ use api::operator::machine_configuration::{self, MachineConfiguration};
 use cluster::access::Access;
 use cluster::list::list;
 use cluster::path;
-use cluster::wire::{Content, Error};
+use cluster::wire::{Error, RequestBody};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use pool::claim::RoundClaim;
@@ -96,7 +96,7 @@ impl Requests {
         let path = format!("{}?{MANAGER}", path::all::<MachineConfig>());
         match self
             .access
-            .send(Method::POST, &path, Content::Object(config))
+            .send(Method::POST, &path, RequestBody::Object(config))
             .await
         {
             Ok(created) => Ok(Some(ConfigMeta::parse(created))),
@@ -178,7 +178,7 @@ impl Requests {
         change: &Value,
     ) -> Result<T, Error> {
         self.access
-            .send(Method::PATCH, path, Content::MergePatch(change))
+            .send(Method::PATCH, path, RequestBody::MergePatch(change))
             .await
     }
 }

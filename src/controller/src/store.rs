@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
-use cluster::cache::{Cache, Kind, Table};
+use cluster::cache::{Cache, CachedKind, Table};
 use pool::membership;
 use pool::membership::Membership;
 use pool::node::NodeView;
@@ -33,7 +33,7 @@ impl Pool {
 #[derive(Debug)]
 pub enum Pools {}
 
-impl Kind for Pools {
+impl CachedKind for Pools {
     type Entry = Pool;
 
     fn name(entry: &Pool) -> &str {
@@ -49,11 +49,11 @@ impl Kind for Pools {
     }
 }
 
-/// Nodes. A heartbeat is no news.
+/// Nodes. A heartbeat changes nothing.
 #[derive(Debug)]
 pub enum Nodes {}
 
-impl Kind for Nodes {
+impl CachedKind for Nodes {
     type Entry = NodeView;
 
     fn name(entry: &NodeView) -> &str {
@@ -75,7 +75,7 @@ impl Kind for Nodes {
 #[derive(Debug)]
 pub enum Configs {}
 
-impl Kind for Configs {
+impl CachedKind for Configs {
     type Entry = ConfigMeta;
 
     fn name(entry: &ConfigMeta) -> &str {
@@ -97,7 +97,7 @@ impl Kind for Configs {
 #[derive(Debug)]
 pub enum ControllerConfigs {}
 
-impl Kind for ControllerConfigs {
+impl CachedKind for ControllerConfigs {
     type Entry = ControllerConfig;
 
     fn name(entry: &ControllerConfig) -> &str {

@@ -7,7 +7,7 @@ use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPo
 use cluster::cache::Cache;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
-use operator::{Operator, Scope, Wake, Watched};
+use operator::{Operator, Wake, WatchScope, Watched};
 use pool::node::NodeView;
 
 use crate::configs::ConfigMeta;
@@ -70,12 +70,12 @@ pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
     let pools = store.pools.clone();
     operator
         // What one pool selects is not another's.
-        .watch(&store.pools, Scope::cluster(), |_, _| Wake::All)
-        .watch(&store.nodes, Scope::cluster(), move |before, after| {
+        .watch(&store.pools, WatchScope::cluster(), |_, _| Wake::All)
+        .watch(&store.nodes, WatchScope::cluster(), move |before, after| {
             Wake::Keys(work_of(&pools, [before, after]))
         })
-        .watch(&store.configs, Scope::cluster(), |_, _| Wake::All)
-        .watch(&store.controller_configs, Scope::cluster(), |_, _| {
+        .watch(&store.configs, WatchScope::cluster(), |_, _| Wake::All)
+        .watch(&store.controller_configs, WatchScope::cluster(), |_, _| {
             Wake::All
         })
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use cluster::access::Access;
-use cluster::wire::{self, Change};
+use cluster::wire::{self, ObjectEvent};
 
 mod evict;
 mod filter;
@@ -18,11 +18,11 @@ mod progress;
 #[cfg(test)]
 mod tests;
 
-pub use filter::{Controller, Pod, PodName, Skip, Verdict, judge};
+pub use filter::{Pod, PodController, PodName, Skip, Verdict, judge};
 pub use progress::{Blocked, Progress};
 
 use evict::Answer;
-use progress::Teller;
+use progress::ProgressReporter;
 
 /// Between two attempts to evict a pod that a budget protects; kubectl waits as long.
 const EVICTION_RETRY: Duration = Duration::from_secs(5);
@@ -95,14 +95,14 @@ impl Drain<'_> {
     /// Evicts what has to leave and returns when it is gone. The node must be cordoned before.
     ///
     /// Never gives up: a pod that a budget protects is asked again, an API server out of reach is waited for. `report` is called whenever
-    /// what holds up the drain is another pod or another budget. Dropping the future cancels the drain; pods already told to leave leave.
+    /// what holds up the drain is another pod or another budget. Dropping the future cancels the drain; pods that were evicted still terminate.
     pub async fn run(&self, mut report: impl FnMut(&Progress)) {
         let mut retry = Backoff::new(TROUBLE_RETRY.0, TROUBLE_RETRY.1);
         let mut leavers = Leavers::default();
-        let mut teller = Teller::new();
+        let mut reporter = ProgressReporter::new();
         loop {
             let error = match self
-                .round(&mut leavers, &mut retry, &mut teller, &mut report)
+                .round(&mut leavers, &mut retry, &mut reporter, &mut report)
                 .await
             {
                 Ok(true) => return,
@@ -115,7 +115,7 @@ impl Drain<'_> {
                 trouble: Some(error),
                 ..Progress::default()
             };
-            teller.tell(trouble, &mut report);
+            reporter.report(trouble, &mut report);
             tokio::time::sleep(retry.next_delay()).await;
         }
     }
@@ -125,7 +125,7 @@ impl Drain<'_> {
         &self,
         leavers: &mut Leavers,
         retry: &mut Backoff,
-        teller: &mut Teller,
+        reporter: &mut ProgressReporter,
         report: &mut impl FnMut(&Progress),
     ) -> Result<bool, wire::Error> {
         let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", self.node);
@@ -150,9 +150,9 @@ impl Drain<'_> {
             let progress = progress(leavers);
             let due = leavers.pods.values().filter_map(Leaver::due);
             let wake = due
-                .chain(teller.due(&progress).filter(|due| *due > Instant::now()))
+                .chain(reporter.due(&progress).filter(|due| *due > Instant::now()))
                 .min();
-            teller.tell(progress, report);
+            reporter.report(progress, report);
             tokio::select! {
                 event = next(&mut events, end) => match event? {
                     Some(event) => self.take_in(leavers, event),
@@ -174,15 +174,15 @@ impl Drain<'_> {
         leavers.are_listed = true;
     }
 
-    fn take_in(&self, leavers: &mut Leavers, event: Change<Pod>) {
+    fn take_in(&self, leavers: &mut Leavers, event: ObjectEvent<Pod>) {
         match event {
-            Change::Present(pod) => self.take_pod(leavers, &pod),
-            Change::Gone(pod) => {
+            ObjectEvent::Applied(pod) => self.take_pod(leavers, &pod),
+            ObjectEvent::Deleted(pod) => {
                 if let Some(leaver) = leavers.pods.remove(&pod.uid) {
                     tracing::info!(pod = %leaver.name, "pod has left");
                 }
             }
-            Change::Position(_) => {}
+            ObjectEvent::Bookmark(_) => {}
         }
     }
 
@@ -202,7 +202,7 @@ impl Drain<'_> {
             return;
         }
         match leavers.pods.get_mut(&pod.uid) {
-            // One already told to leave is only late in the watch.
+            // The watch is only late for a pod that was already evicted.
             Some(leaver) if matches!(stage, Stage::Terminating) => leaver.stage = stage,
             Some(_) => {}
             None => {
@@ -299,9 +299,9 @@ fn progress(leavers: &Leavers) -> Progress {
 }
 
 /// The next event, or nothing when the watch ends or is over time.
-async fn next<S>(events: &mut S, end: Instant) -> Result<Option<Change<Pod>>, wire::Error>
+async fn next<S>(events: &mut S, end: Instant) -> Result<Option<ObjectEvent<Pod>>, wire::Error>
 where
-    S: Stream<Item = Result<Change<Pod>, wire::Error>> + Unpin,
+    S: Stream<Item = Result<ObjectEvent<Pod>, wire::Error>> + Unpin,
 {
     timeout_at(end, events.next())
         .await

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::view::Node;
 use cluster::access::Access;
-use cluster::wire::{self, Change};
+use cluster::wire::{self, ObjectEvent};
 
 /// How long one watch is asked to last. The API server ends it then and we resume where we were: one request in that time.
 const LENGTH: Duration = Duration::from_hours(1);
@@ -27,10 +27,10 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 /// A watch that ends sooner and without an event counts as failed.
 const SHORT: Duration = Duration::from_secs(10);
 
-/// What is known of the Node: nothing before the first word, and nothing after it was deleted.
+/// The Node as last observed: `None` before the first event and after its deletion.
 pub type Seen = Option<Arc<Node>>;
 
-/// Watches the Node `name` and tells `seen`, until the shutdown.
+/// Watches the Node `name` and publishes it in `seen`, until the shutdown.
 ///
 /// Opens without a list: the server sends the Node as it is, then its changes. The field selector is what the Node authorizer asks of a
 /// kubelet's credentials. Errors are logged and retried: to a reader an API server out of reach looks like a Node that does not change.
@@ -95,15 +95,15 @@ async fn follow(
         };
         match event.transpose()? {
             None => return Ok(()),
-            Some(Change::Present(node)) => {
+            Some(ObjectEvent::Applied(node)) => {
                 *position = Some(node.resource_version.clone());
                 seen.send_replace(Some(Arc::new(node)));
             }
-            Some(Change::Gone(node)) => {
+            Some(ObjectEvent::Deleted(node)) => {
                 *position = Some(node.resource_version);
                 seen.send_replace(None);
             }
-            Some(Change::Position(version)) => *position = Some(version),
+            Some(ObjectEvent::Bookmark(version)) => *position = Some(version),
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::view::Node;
 use crate::watch::Seen;
 use cluster::access::Access;
-use cluster::wire::{self, Content};
+use cluster::wire::{self, RequestBody};
 
 /// How many orders may wait; as upstream's writer.
 const QUEUE: usize = 25;
@@ -289,7 +289,7 @@ impl Worker {
         let object = format!("/api/v1/nodes/{}", self.node);
         let node: Node = self
             .access
-            .send(Method::PATCH, &object, Content::MergePatch(patch))
+            .send(Method::PATCH, &object, RequestBody::MergePatch(patch))
             .await?;
         let node = Arc::new(node);
         self.written = Some((Arc::clone(&node), Instant::now()));

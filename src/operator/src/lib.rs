@@ -42,4 +42,4 @@ pub mod watch;
 
 pub use process::{Error, Operator};
 pub use reconcile::{Key, Next, Reconcile};
-pub use watch::{Scope, Wake, Watched};
+pub use watch::{Wake, WatchScope, Watched};

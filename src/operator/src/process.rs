@@ -12,8 +12,8 @@ use chassis::metrics::Registry;
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use cluster::access::Access;
-use cluster::cache::{Cache, Change};
-use cluster::lease::{self, Candidacy, Held};
+use cluster::cache::{Cache, TableChange};
+use cluster::lease::{self, Candidacy, Leadership};
 use futures::StreamExt as _;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 use crate::health::Health;
 use crate::queue::{Pace, Queue};
 use crate::reconcile::{Key, Next, Reconcile};
-use crate::watch::{Scope, Wake, Watched, follow};
+use crate::watch::{Wake, WatchScope, Watched, follow};
 
 /// Keys that are reconciled at once, each with at most some requests under way.
 const CONCURRENCY: usize = 4;
@@ -117,14 +117,14 @@ impl<K: Key> Operator<K> {
     pub fn watch<W: Watched>(
         mut self,
         cache: &Cache<W>,
-        scope: Scope<W::Object>,
+        scope: WatchScope<W::Object>,
         wake: impl Fn(Option<&W::Entry>, Option<&W::Entry>) -> Wake<K> + Send + Sync + 'static,
     ) -> Self {
         let wakes = self.wakes.0.clone();
         cache.listen(move |change| {
             let woken = match change {
-                Change::All => Wake::All,
-                Change::One(before, after) => wake(before.as_deref(), after.as_deref()),
+                TableChange::All => Wake::All,
+                TableChange::One(before, after) => wake(before.as_deref(), after.as_deref()),
             };
             // The loop has ended: no reader is left.
             drop(wakes.send(woken));
@@ -217,7 +217,7 @@ impl<K: Key> Operator<K> {
 }
 
 /// Waits until the lease is lost; for ever where there is none.
-async fn lost(held: Option<&mut Held<'_>>) -> lease::Error {
+async fn lost(held: Option<&mut Leadership<'_>>) -> lease::Error {
     match held {
         Some(held) => held.keep().await,
         None => std::future::pending().await,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::pin;
 
 use chassis::report::Chain;
-use cluster::cache::{Cache, Kind, WatchEvent};
+use cluster::cache::{Cache, CachedKind, WatchEvent};
 use futures::StreamExt as _;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt as _;
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 const PAGE: u32 = 100;
 
 /// A kind that is watched, and how its objects are read.
-pub trait Watched: Kind {
+pub trait Watched: CachedKind {
     /// The object as the API server sends it; `PartialObjectMeta<T>` where its metadata is enough.
     type Object: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static;
 
@@ -26,14 +26,14 @@ pub trait Watched: Kind {
 }
 
 /// Which objects of a kind are watched.
-pub struct Scope<O> {
+pub struct WatchScope<O> {
     api: Box<dyn Fn(Client) -> Api<O> + Send + Sync>,
     labels: Option<String>,
 }
 
-impl<O> fmt::Debug for Scope<O> {
+impl<O> fmt::Debug for WatchScope<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope")
+        f.debug_struct("WatchScope")
             .field("labels", &self.labels)
             .finish_non_exhaustive()
     }
@@ -48,9 +48,9 @@ pub enum Wake<Key> {
     Keys(Vec<Key>),
 }
 
-impl<O: Resource<DynamicType = ()> + 'static> Scope<O> {
+impl<O: Resource<DynamicType = ()> + 'static> WatchScope<O> {
     /// All objects of the cluster. Of a kind with namespaces two may share a name, and a cache has
-    /// room for one: watch those by [`Scope::namespace`].
+    /// room for one: watch those by [`WatchScope::namespace`].
     pub fn cluster() -> Self {
         Self {
             api: Box::new(Api::all),
@@ -66,7 +66,7 @@ impl<O: Resource<DynamicType = ()> + 'static> Scope<O> {
     }
 }
 
-impl<O> Scope<O>
+impl<O> WatchScope<O>
 where
     O: Resource<DynamicType = (), Scope = NamespaceResourceScope> + 'static,
 {
@@ -85,7 +85,11 @@ where
 ///
 /// One list by pages, then watches from where the last one ended; all objects are listed again only
 /// when the API server does not keep that position any more.
-pub(crate) async fn follow<K: Watched>(client: Client, scope: Scope<K::Object>, cache: Cache<K>) {
+pub(crate) async fn follow<K: Watched>(
+    client: Client,
+    scope: WatchScope<K::Object>,
+    cache: Cache<K>,
+) {
     let kind = K::Object::kind(&());
     loop {
         let api = (scope.api)(client.clone());

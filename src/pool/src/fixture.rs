@@ -43,14 +43,14 @@ pub(crate) fn roles(name: &str, roles: &[&str]) -> NodeView {
 }
 
 impl NodeView {
-    /// Told a configuration, its daemon at work.
+    /// Assigned a configuration, its daemon at work.
     pub(crate) fn working(mut self, desired: &str) -> Self {
         self.desired_config = Some(desired.to_owned());
         self.state = NodeState::Working;
         self
     }
 
-    /// Told a configuration that failed on it; in service on what it ran before.
+    /// Assigned a configuration that failed on it; in service on what it ran before.
     pub(crate) fn failing(mut self, desired: &str) -> Self {
         self.desired_config = Some(desired.to_owned());
         self.state = NodeState::Degraded;

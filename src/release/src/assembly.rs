@@ -16,17 +16,17 @@ use crate::payload::Files;
 use crate::pull_spec::PullSpec;
 use crate::references::{COPIED_LABELS, References, Tag, annotation};
 use crate::substitution::{Images, Versions};
-use crate::verification::{self, Verification};
+use crate::verification::{self, SignatureTrust};
 use crate::{METADATA_FILE, OPERATOR_LABEL, REFERENCES_FILE};
 
-pub use self::problem::{Fault, Problem, Source};
+pub use self::problem::{AssemblyProblem, Fault, ManifestSource};
 
 /// The image that a release image stands on, which is always kept.
 pub const BASE: &str = "cluster-version-operator";
 
 /// What a release is made of.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ReleaseRequest {
     /// Version, neighbours and metadata of the release.
     pub metadata: Metadata,
     /// Annotations of the release's images as a whole.
@@ -38,7 +38,7 @@ pub struct Request {
     /// Versions of components that no image carries.
     pub component_versions: ComponentVersions,
     /// Whose signatures clusters ask for; none leaves that to the operators' manifests.
-    pub verification: Option<Verification>,
+    pub verification: Option<SignatureTrust>,
     /// Whether placeholders of images that are missing stay.
     pub allow_missing_images: bool,
 }
@@ -66,7 +66,7 @@ pub struct Assembly {
     /// The images.
     pub references: References,
     /// Where each file of manifests comes from.
-    pub sources: BTreeMap<String, Source>,
+    pub sources: BTreeMap<String, ManifestSource>,
     /// What a person should know and what keeps nothing from working.
     pub warnings: Vec<String>,
 }
@@ -85,10 +85,10 @@ pub fn is_operator(labels: &BTreeMap<String, String>) -> bool {
 /// `image-references`.
 ///
 /// # Errors
-/// All [`Problem`]s, each with image and file.
+/// All [`AssemblyProblem`]s, each with image and file.
 ///
 /// Source: `docs/reference/cli.md`, "Release new".
-pub fn assemble(request: &Request) -> Result<Assembly, Vec<Problem>> {
+pub fn assemble(request: &ReleaseRequest) -> Result<Assembly, Vec<AssemblyProblem>> {
     let mut problems = Vec::new();
     let operators = operators(request, &mut problems);
     let named: BTreeSet<&str> = operators
@@ -123,14 +123,14 @@ pub fn assemble(request: &Request) -> Result<Assembly, Vec<Problem>> {
         operator.add_files(request, &references, &versions, &mut made, &mut problems);
     }
     if let Some(verification) = &request.verification {
-        let source = Source::file(verification::FILE);
+        let source = ManifestSource::file(verification::FILE);
         match verification.print() {
             Ok(bytes) => made.add(verification::FILE, bytes, source, &mut problems),
-            Err(error) => problems.push(source.problem(Fault::Verification(error))),
+            Err(error) => problems.push(source.problem(Fault::SignatureTrust(error))),
         }
     }
     if made.files.is_empty() && problems.is_empty() {
-        problems.push(Source::default().problem(Fault::NoOperator));
+        problems.push(ManifestSource::default().problem(Fault::NoOperator));
     }
     if !problems.is_empty() {
         return Err(problems);
@@ -153,7 +153,10 @@ struct Operator<'a> {
     references: Option<References>,
 }
 
-fn operators<'a>(request: &'a Request, problems: &mut Vec<Problem>) -> Vec<Operator<'a>> {
+fn operators<'a>(
+    request: &'a ReleaseRequest,
+    problems: &mut Vec<AssemblyProblem>,
+) -> Vec<Operator<'a>> {
     let mut operators = Vec::new();
     for (name, image) in &request.images {
         let Some(files) = &image.manifests else {
@@ -161,13 +164,13 @@ fn operators<'a>(request: &'a Request, problems: &mut Vec<Problem>) -> Vec<Opera
         };
         let has_manifests = files.keys().any(|file| is_manifest_file(file));
         if !has_manifests {
-            problems.push(Source::image(name).problem(Fault::NoManifests));
+            problems.push(ManifestSource::image(name).problem(Fault::NoManifests));
         }
         let references = files
             .get(REFERENCES_FILE)
             .map(|bytes| References::parse(bytes));
         let references = references.transpose().unwrap_or_else(|error| {
-            let source = Source::new(name, REFERENCES_FILE);
+            let source = ManifestSource::new(name, REFERENCES_FILE);
             problems.push(source.problem(Fault::References(error)));
             None
         });
@@ -184,13 +187,19 @@ fn operators<'a>(request: &'a Request, problems: &mut Vec<Problem>) -> Vec<Opera
 #[derive(Default)]
 struct Made {
     files: Files,
-    sources: BTreeMap<String, Source>,
+    sources: BTreeMap<String, ManifestSource>,
     manifests: Vec<Manifest>,
 }
 
 impl Made {
     /// Adds a file under its name in the release, or a numbered one where that is taken.
-    fn add(&mut self, name: &str, bytes: Vec<u8>, source: Source, problems: &mut Vec<Problem>) {
+    fn add(
+        &mut self,
+        name: &str,
+        bytes: Vec<u8>,
+        source: ManifestSource,
+        problems: &mut Vec<AssemblyProblem>,
+    ) {
         let mut free = name.to_owned();
         let mut number = 1;
         while self.files.contains_key(&free) {
@@ -207,7 +216,12 @@ impl Made {
         self.files.insert(free, bytes);
     }
 
-    fn add_manifests(&mut self, new: Vec<Manifest>, source: &Source, problems: &mut Vec<Problem>) {
+    fn add_manifests(
+        &mut self,
+        new: Vec<Manifest>,
+        source: &ManifestSource,
+        problems: &mut Vec<AssemblyProblem>,
+    ) {
         for manifest in &new {
             let is_same = |other: &&Manifest| {
                 other.id == manifest.id && other.selection().may_meet(&manifest.selection())
@@ -225,18 +239,18 @@ impl Made {
 impl Operator<'_> {
     fn add_files(
         &self,
-        request: &Request,
+        request: &ReleaseRequest,
         references: &References,
         versions: &Versions,
         made: &mut Made,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<AssemblyProblem>,
     ) {
         let images = self.images(request, references, problems);
         for (file, bytes) in self.files {
             if file == REFERENCES_FILE {
                 continue;
             }
-            let source = Source::new(self.name, file);
+            let source = ManifestSource::new(self.name, file);
             let bytes = match &images {
                 None => Ok(bytes.clone()),
                 Some(images) => versions.substitute(&images.substitute(bytes)),
@@ -251,11 +265,11 @@ impl Operator<'_> {
     /// Placeholders and pull specs; none where the operator names no images.
     fn images<'a>(
         &'a self,
-        request: &Request,
+        request: &ReleaseRequest,
         references: &'a References,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<AssemblyProblem>,
     ) -> Option<Images<'a>> {
-        let source = Source::new(self.name, REFERENCES_FILE);
+        let source = ManifestSource::new(self.name, REFERENCES_FILE);
         let mut triples = Vec::new();
         for (name, tag) in &self.references.as_ref()?.tags {
             if let Some(image) = references.tags.get(name) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::digest::ImageDigest;
 
 /// The only type of statement.
 const TYPE: &str = "atomic container signature";
@@ -16,7 +16,7 @@ const TYPE: &str = "atomic container signature";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The image.
-    pub digest: Digest,
+    pub digest: ImageDigest,
     /// The name that it was signed under, such as `quay.io/example/release:1.2.3`. Never empty.
     pub reference: String,
     /// Program that signed it.
@@ -47,9 +47,9 @@ pub enum Error {
     #[error("it is about {claimed}, and not about {expected}")]
     OtherDigest {
         /// What it is about.
-        claimed: Digest,
+        claimed: ImageDigest,
         /// What was asked for.
-        expected: Digest,
+        expected: ImageDigest,
     },
     /// It was signed under another name than was asked for.
     #[error("it was signed as {claimed:?}, and not as {expected:?}")]
@@ -81,7 +81,7 @@ struct WireCritical {
 #[serde(deny_unknown_fields)]
 struct WireImage {
     #[serde(rename = "docker-manifest-digest")]
-    digest: Digest,
+    digest: ImageDigest,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -163,7 +163,7 @@ impl Claim {
     ///
     /// # Errors
     /// [`Error::OtherDigest`], [`Error::OtherReference`].
-    pub fn check(&self, digest: &Digest, reference: Option<&str>) -> Result<(), Error> {
+    pub fn check(&self, digest: &ImageDigest, reference: Option<&str>) -> Result<(), Error> {
         if self.digest != *digest {
             return Err(Error::OtherDigest {
                 claimed: self.digest.clone(),
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn statement_is_read() {
         let claim = Claim::parse(statement().as_bytes()).unwrap();
-        assert_eq!(claim.digest, Digest::of(b""));
+        assert_eq!(claim.digest, ImageDigest::of(b""));
         assert_eq!(claim.reference, "quay.io/r:1");
         assert_eq!(claim.creator.as_deref(), Some("x"));
         assert_eq!(claim.timestamp_secs, Some(1));
@@ -241,16 +241,20 @@ mod tests {
     #[test]
     fn claim_is_about_one_image_and_one_name() {
         let claim = Claim::parse(statement().as_bytes()).unwrap();
-        assert!(claim.check(&Digest::of(b""), None).is_ok());
-        assert!(claim.check(&Digest::of(b""), Some("quay.io/r:1")).is_ok());
-        let error = claim.check(&Digest::of(b"x"), None).unwrap_err();
+        assert!(claim.check(&ImageDigest::of(b""), None).is_ok());
+        assert!(
+            claim
+                .check(&ImageDigest::of(b""), Some("quay.io/r:1"))
+                .is_ok()
+        );
+        let error = claim.check(&ImageDigest::of(b"x"), None).unwrap_err();
         assert!(
             error
                 .to_string()
                 .starts_with(&format!("it is about {DIGEST}"))
         );
         let error = claim
-            .check(&Digest::of(b""), Some("quay.io/r:2"))
+            .check(&ImageDigest::of(b""), Some("quay.io/r:2"))
             .unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -266,7 +270,7 @@ mod tests {
             creator in proptest::option::of("\\PC*"),
             timestamp_secs in proptest::option::of(any::<i64>()),
         ) {
-            let claim = Claim { digest: Digest::of(&bytes), reference, creator, timestamp_secs };
+            let claim = Claim { digest: ImageDigest::of(&bytes), reference, creator, timestamp_secs };
             prop_assert_eq!(Claim::parse(&claim.print()).unwrap(), claim);
         }
     }

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 /// Source: OCI image specification, "Descriptor". Other algorithms are not in use for releases.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Digest(String);
+pub struct ImageDigest(String);
 
 /// The only algorithm, with what separates it from the digits.
 const PREFIX: &str = "sha256:";
@@ -24,7 +24,7 @@ const DIGITS: usize = 64;
 #[error("{0:?} is no digest: \"sha256:\" and 64 digits of 0-9a-f")]
 pub struct Error(String);
 
-impl Digest {
+impl ImageDigest {
     /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self::from_sha256(&Sha256::digest(bytes))
@@ -52,7 +52,7 @@ impl Digest {
     }
 }
 
-impl FromStr for Digest {
+impl FromStr for ImageDigest {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -69,7 +69,7 @@ impl FromStr for Digest {
     }
 }
 
-impl TryFrom<String> for Digest {
+impl TryFrom<String> for ImageDigest {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self, Error> {
@@ -77,13 +77,13 @@ impl TryFrom<String> for Digest {
     }
 }
 
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
+impl From<ImageDigest> for String {
+    fn from(digest: ImageDigest) -> Self {
         digest.0
     }
 }
 
-impl fmt::Display for Digest {
+impl fmt::Display for ImageDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn digest_of_bytes_is_known() {
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(Digest::of(b"").as_str(), empty);
-        assert_eq!(empty.parse(), Ok(Digest::of(b"")));
-        assert_eq!(Digest::of(b"").hex().len(), 64);
+        assert_eq!(ImageDigest::of(b"").as_str(), empty);
+        assert_eq!(empty.parse(), Ok(ImageDigest::of(b"")));
+        assert_eq!(ImageDigest::of(b"").hex().len(), 64);
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
             &format!("sha256:{}g", "0".repeat(63)),
             &format!(" sha256:{digits}"),
         ] {
-            assert!(text.parse::<Digest>().is_err(), "{text}");
+            assert!(text.parse::<ImageDigest>().is_err(), "{text}");
         }
     }
 }

@@ -29,7 +29,7 @@ pub mod substitution;
 pub mod verification;
 pub mod version;
 
-pub use digest::Digest;
+pub use digest::ImageDigest;
 pub use manifest::Manifest;
 pub use metadata::Metadata;
 pub use payload::Payload;

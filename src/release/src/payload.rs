@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::digest::Digest;
+use crate::digest::ImageDigest;
 use crate::manifest::{self, Manifest};
 use crate::metadata::{self, Metadata};
 use crate::order::is_manifest_file;
@@ -59,23 +59,23 @@ pub enum Error {
 /// The content of an image is not what its digest names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the content has digest {found}, and {expected} was asked for")]
-pub struct Mismatch {
+pub struct DigestMismatch {
     /// What was asked for.
-    pub expected: Digest,
+    pub expected: ImageDigest,
     /// What came.
-    pub found: Digest,
+    pub found: ImageDigest,
 }
 
 /// Holds bytes against the digest that they were asked for by.
 ///
 /// # Errors
-/// [`Mismatch`].
-pub fn check(expected: &Digest, bytes: &[u8]) -> Result<(), Mismatch> {
-    let found = Digest::of(bytes);
+/// [`DigestMismatch`].
+pub fn check(expected: &ImageDigest, bytes: &[u8]) -> Result<(), DigestMismatch> {
+    let found = ImageDigest::of(bytes);
     if found == *expected {
         return Ok(());
     }
-    Err(Mismatch {
+    Err(DigestMismatch {
         expected: expected.clone(),
         found,
     })

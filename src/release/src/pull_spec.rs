@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use oci_spec::distribution::Reference;
 
-use crate::digest::{self, Digest};
+use crate::digest::{self, ImageDigest};
 
 /// A pull spec that names an image by digest: `registry/repository[:tag]@sha256:…`.
 ///
@@ -13,7 +13,7 @@ use crate::digest::{self, Digest};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullSpec {
     text: String,
-    digest: Digest,
+    digest: ImageDigest,
 }
 
 /// Why a text is no pull spec by digest.
@@ -36,7 +36,7 @@ pub enum Error {
     },
     /// Its digest is not one of SHA-256.
     #[error("{text:?} names another digest than one of SHA-256")]
-    Digest {
+    ImageDigest {
         /// The text.
         text: String,
         /// What is wrong with it.
@@ -50,7 +50,7 @@ impl PullSpec {
     ///
     /// # Errors
     /// [`Error::Reference`]: the repository is none.
-    pub fn new(repository: &str, digest: &Digest) -> Result<Self, Error> {
+    pub fn new(repository: &str, digest: &ImageDigest) -> Result<Self, Error> {
         format!("{repository}@{digest}").parse()
     }
 
@@ -60,7 +60,7 @@ impl PullSpec {
     }
 
     /// The image's digest.
-    pub fn digest(&self) -> &Digest {
+    pub fn digest(&self) -> &ImageDigest {
         &self.digest
     }
 }
@@ -78,7 +78,7 @@ impl FromStr for PullSpec {
         let digest = reference.digest().ok_or_else(|| Error::NoDigest {
             text: text.to_owned(),
         })?;
-        let digest = digest.parse().map_err(|source| Error::Digest {
+        let digest = digest.parse().map_err(|source| Error::ImageDigest {
             text: text.to_owned(),
             source,
         })?;
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn text_is_kept_and_the_digest_is_known() {
-        let digest = Digest::of(b"image");
+        let digest = ImageDigest::of(b"image");
         for repository in [
             "quay.io/example/mcd",
             "10.0.0.1:5000/mcd",

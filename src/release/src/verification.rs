@@ -34,7 +34,7 @@ const PROFILE: &str = "self-managed-high-availability";
 ///
 /// Source: `docs/reference/cli.md`, "Signatures".
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verification {
+pub struct SignatureTrust {
     /// Keyrings by name, armoured or binary. Each must have a valid signature of a release.
     pub keyrings: BTreeMap<String, Vec<u8>>,
     /// Addresses of stores by name: `https://…`, `http://…` or `file://…`, without a final slash.
@@ -72,7 +72,7 @@ pub enum Error {
     Key(String),
 }
 
-impl Verification {
+impl SignatureTrust {
     /// Reads the first ConfigMap of a payload that has the annotation; none where there is none.
     ///
     /// # Errors
@@ -203,8 +203,8 @@ fn checked(key: String) -> Result<String, Error> {
 mod tests {
     use super::*;
 
-    fn verification() -> Verification {
-        Verification {
+    fn verification() -> SignatureTrust {
+        SignatureTrust {
             keyrings: BTreeMap::from([
                 ("armoured".to_owned(), b"-----BEGIN PGP\n".to_vec()),
                 ("binary".to_owned(), vec![0x99, 0, 255]),
@@ -213,9 +213,9 @@ mod tests {
         }
     }
 
-    fn read(text: &str) -> Option<Result<Verification, String>> {
+    fn read(text: &str) -> Option<Result<SignatureTrust, String>> {
         let manifests = Manifest::parse(FILE, text.as_bytes()).unwrap();
-        Some(Verification::of(&manifests)?.map_err(|error| error.to_string()))
+        Some(SignatureTrust::of(&manifests)?.map_err(|error| error.to_string()))
     }
 
     fn config_map(data: &str) -> String {

@@ -12,10 +12,10 @@ use chassis::http::Server;
 use chassis::metrics::Registry;
 use chassis::shutdown::Shutdown;
 use cluster::apply::{self, Applier, Ownership};
-use cluster::cache::{Cache, Kind};
+use cluster::cache::{Cache, CachedKind};
 use cluster::lease::{Candidacy, Terms};
 use k8s_openapi::api::core::v1::ConfigMap;
-use operator::{Next, Operator, Reconcile, Scope, Wake, Watched, client};
+use operator::{Next, Operator, Reconcile, Wake, WatchScope, Watched, client};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
@@ -47,7 +47,7 @@ pub(crate) struct Kept {
 
 enum ConfigMaps {}
 
-impl Kind for ConfigMaps {
+impl CachedKind for ConfigMaps {
     type Entry = Kept;
 
     fn name(kept: &Kept) -> &str {
@@ -140,7 +140,7 @@ pub(crate) async fn start(
         .serve(server, Registry::default())
         .watch(
             &cache,
-            Scope::namespace(&options.namespace),
+            WatchScope::namespace(&options.namespace),
             move |before, after| after.or(before).map_or(Wake::All, named),
         )
         .run(digests, shutdown)

@@ -34,10 +34,10 @@ const POLL_EVERY: Duration = Duration::from_millis(30);
 pub(crate) const WITHIN: Duration = DONE_WITHIN;
 
 /// What a leader logs first.
-const WORKS: &str = "this replica works";
+const LEADS: &str = "this replica leads";
 
 /// What a controller logs that is about to claim a round.
-const DECIDED: &str = "nodes to tell";
+const DECIDED: &str = "nodes to assign";
 
 /// A control plane with a pool of nodes.
 pub(crate) struct Env {
@@ -80,8 +80,8 @@ impl Env {
     }
 
     /// Which replicas have ever worked.
-    pub(crate) fn working(&self) -> Result<Vec<&'static str>> {
-        self.that_logged(WORKS)
+    pub(crate) fn leaders(&self) -> Result<Vec<&'static str>> {
+        self.that_logged(LEADS)
     }
 
     fn that_logged(&self, words: &str) -> Result<Vec<&'static str>> {

@@ -36,7 +36,7 @@ async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> 
     env.configure("50-change", "a=1").await?;
     let leader = until("a leader", WITHIN, async || {
         Ok(env
-            .working()?
+            .leaders()?
             .pop()
             .context("none leads")
             .map_err(|error| error.to_string()))
@@ -55,14 +55,14 @@ async fn a_killed_leader_is_replaced_in_the_middle_of_a_rollout() -> Result<()> 
         })
     })
     .await?;
-    ensure!(env.working()? == [leader], "more than one leads");
+    ensure!(env.leaders()? == [leader], "more than one leads");
     let replicas = env.cluster.replicas();
     replicas
         .remove(leader)
         .context("the leader is none of ours")?;
     let target = env.rolled(&first).await?;
     ensure!(
-        env.working()?.len() == 2,
+        env.leaders()?.len() == 2,
         "the other replica did not take over"
     );
     env.cluster.replicas().clear();

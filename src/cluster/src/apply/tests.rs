@@ -44,7 +44,7 @@ async fn apply(
     calls: Vec<Call>,
     object: &Value,
     ownerships: &[Ownership],
-) -> Vec<Result<Change, Error>> {
+) -> Vec<Result<ApplyOutcome, Error>> {
     let (script, client) = Script::start(calls);
     let applier = Applier::new(Arc::new(Access::of_client(client)), "me too").strict();
     script
@@ -60,7 +60,7 @@ async fn apply(
 }
 
 #[tokio::test]
-async fn versions_tell_what_was_done() {
+async fn versions_show_what_was_done() {
     let missing = Reply::failure(404, "NotFound", "configmaps \"a\" not found");
     let calls = vec![
         kinds(),
@@ -73,10 +73,14 @@ async fn versions_tell_what_was_done() {
     ];
     let ownerships = [Ownership::Respect, Ownership::Respect, Ownership::Take];
     let results = apply(calls, &object(), &ownerships).await;
-    let changes: Vec<Change> = results.into_iter().map(Result::unwrap).collect();
+    let changes: Vec<ApplyOutcome> = results.into_iter().map(Result::unwrap).collect();
     assert_eq!(
         changes,
-        [Change::Created, Change::Unchanged, Change::Changed]
+        [
+            ApplyOutcome::Created,
+            ApplyOutcome::Unchanged,
+            ApplyOutcome::Changed
+        ]
     );
 }
 

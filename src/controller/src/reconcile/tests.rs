@@ -1,8 +1,8 @@
 //! Scenarios: what is known, the calls that a reconcile makes, in order, and no others.
 
 mod answers;
-mod born;
 mod calls;
+mod initial;
 mod pausing;
 
 use std::sync::Mutex;
@@ -17,8 +17,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use self::calls::{
-    GROUP, MANAGER, NOW, claim_body, condition, list_nodes, list_sources, none_waits, patch,
-    patched, read_pool, rolling, set_status, status, taint_body, tell_body,
+    GROUP, MANAGER, NOW, assign_body, claim_body, condition, list_nodes, list_sources, none_waits,
+    patch, patched, read_pool, rolling, set_status, status, taint_body,
 };
 use super::*;
 use crate::fixture::{
@@ -99,7 +99,7 @@ async fn reconciled_in(
         Requests::new(Arc::new(Access::of_client(client))),
         store.clone(),
         recorder.clone(),
-        Arc::new(Figures::default()),
+        Arc::new(ControllerMetrics::default()),
         clock,
     );
     let work = Box::pin(async {
@@ -119,7 +119,7 @@ async fn reconciled_in(
     (said, results)
 }
 
-/// A round that tells all three nodes at once: the store, the calls up to the claim, the pool and the nodes after it.
+/// A round that assigns all three nodes at once: the store, the calls up to the claim, the pool and the nodes after it.
 fn round_of_three() -> (Store, Vec<Call>, Value, Vec<Value>, String) {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD), node("n2", OLD), node("n3", OLD)];
@@ -190,7 +190,7 @@ async fn a_new_pool_is_rendered_then_its_first_node_is_assigned() {
     calls.push(patch(
         "/api/v1/nodes/n1",
         &mut nodes[0],
-        tell_body("5", &target),
+        assign_body("5", &target),
         "6",
     ));
     calls.push(patch(
@@ -297,7 +297,7 @@ async fn a_claim_that_another_replica_won_assigns_no_node() {
     let conflict = Reply::failure(409, "Conflict", "the object has been modified");
     calls.push(Call::patch(
         &format!("/api/v1/nodes/n2?{MANAGER}"),
-        tell_body("5", &target),
+        assign_body("5", &target),
         conflict,
     ));
     calls.push(patch(

@@ -8,7 +8,7 @@ use machineconfig::render::Rendered;
 use serde_json::{Map, Value, json};
 
 use super::inputs::Inputs;
-use super::{API_VERSION, Turn};
+use super::{API_VERSION, RenderOutcome};
 use crate::announce::Announcement;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
@@ -18,7 +18,7 @@ use crate::version::BUILD;
 pub(super) async fn publish(
     requests: &Requests,
     snapshot: &Snapshot,
-    turn: &mut Turn,
+    outcome: &mut RenderOutcome,
     rendered: &Rendered,
     inputs: &Inputs,
 ) -> Result<(), wire::Error> {
@@ -32,16 +32,16 @@ pub(super) async fn publish(
             requests.annotate_config(&rendered.name, &wanted).await?;
         }
     } else {
-        let object = object(&turn.pool, rendered, &wanted);
-        turn.created = requests.create_config(&object).await?;
-        if turn.created.is_some() {
-            turn.said.extend(on_creation(rendered, &inputs.release));
+        let object = object(&outcome.pool, rendered, &wanted);
+        outcome.created = requests.create_config(&object).await?;
+        if outcome.created.is_some() {
+            outcome.said.extend(on_creation(rendered, &inputs.release));
         }
     }
     let configuration = configuration(rendered);
-    if turn.pool.object.spec.configuration != configuration {
-        turn.pool = requests
-            .set_configuration(&turn.pool, &configuration)
+    if outcome.pool.object.spec.configuration != configuration {
+        outcome.pool = requests
+            .set_configuration(&outcome.pool, &configuration)
             .await?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Scenarios of one pool's turn.
+//! Scenarios of one pool's rendering.
 
 use std::sync::Arc;
 
@@ -32,8 +32,12 @@ fn read_settings(reply: Reply) -> Call {
     )
 }
 
-/// Lets the pool have turns; tells what came of the last.
-async fn turns(cluster: &Cluster, calls: Vec<Call>, count: usize) -> Result<Turn, wire::Error> {
+/// Reconciles the pool `count` times and returns the last outcome.
+async fn reconciles(
+    cluster: &Cluster,
+    calls: Vec<Call>,
+    count: usize,
+) -> Result<RenderOutcome, wire::Error> {
     let (script, client) = Script::start(calls);
     let requests = Requests::new(Arc::new(Access::of_client(client)));
     let snapshot = cluster.snapshot();
@@ -45,15 +49,15 @@ async fn turns(cluster: &Cluster, calls: Vec<Call>, count: usize) -> Result<Turn
                 .pools
                 .get("worker")
                 .map(|pool| pool.as_ref().clone());
-            result = Some(turn(&requests, &snapshot, pool.unwrap(), &mut last).await);
+            result = Some(reconcile(&requests, &snapshot, pool.unwrap(), &mut last).await);
         }
         result.unwrap()
     });
     script.drive(work).await
 }
 
-fn failure(turn: &Turn) -> &str {
-    turn.outcome.as_ref().unwrap().as_ref().unwrap_err()
+fn failure(outcome: &RenderOutcome) -> &str {
+    outcome.result.as_ref().unwrap().as_ref().unwrap_err()
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,16 +67,16 @@ async fn a_bad_source_is_named_and_read_once() {
     let config = json!({ "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } });
     sources.push(source("99-bad", &json!({ "config": config })));
     cluster.configs.push(metadata(&sources[1]));
-    let turn = turns(&cluster, vec![list(&sources)], 3).await.unwrap();
+    let outcome = reconciles(&cluster, vec![list(&sources)], 3).await.unwrap();
     for part in [
         "Failed to render configuration for pool worker: could not generate rendered MachineConfig: ",
         "99-bad",
         "storage.files[0]",
     ] {
         assert!(
-            failure(&turn).contains(part),
+            failure(&outcome).contains(part),
             "{part} is not in {}",
-            failure(&turn)
+            failure(&outcome)
         );
     }
 }
@@ -81,9 +85,9 @@ async fn a_bad_source_is_named_and_read_once() {
 async fn no_source_is_a_failure_that_names_the_selector() {
     let (mut cluster, _, _) = settled();
     cluster.configs.clear();
-    let turn = turns(&cluster, vec![], 2).await.unwrap();
+    let outcome = reconciles(&cluster, vec![], 2).await.unwrap();
     assert_eq!(
-        failure(&turn),
+        failure(&outcome),
         "Failed to render configuration for pool worker: no MachineConfigs found matching selector machineconfiguration.openshift.io/role=worker"
     );
 }
@@ -100,9 +104,9 @@ async fn what_nodes_cannot_follow_is_refused_with_its_source() {
         read_config(OLD, &spec_with("a=1")),
         read_settings(Reply::failure(404, "NotFound", "no")),
     ];
-    let turn = turns(&cluster, calls, 2).await.unwrap();
+    let outcome = reconciles(&cluster, calls, 2).await.unwrap();
     assert_eq!(
-        failure(&turn),
+        failure(&outcome),
         "Failed to render configuration for pool worker: reconciliation failed between current config \"rendered-worker-old\" and base config \"60-fips\": spec.fips: detected change to FIPS flag; refusing to modify FIPS on a running cluster"
     );
 }
@@ -166,7 +170,7 @@ async fn a_refusal_is_looked_at_again_after_a_while() {
     let pool = snapshot.pools.get("worker").unwrap().as_ref().clone();
     let mut last = None;
     let work = Box::pin(async {
-        let refused = turn(&requests, &snapshot, pool.clone(), &mut last)
+        let refused = reconcile(&requests, &snapshot, pool.clone(), &mut last)
             .await
             .unwrap();
         assert!(
@@ -175,9 +179,11 @@ async fn a_refusal_is_looked_at_again_after_a_while() {
             failure(&refused)
         );
         tokio::time::advance(REFUSED).await;
-        turn(&requests, &snapshot, pool, &mut last).await.unwrap()
+        reconcile(&requests, &snapshot, pool, &mut last)
+            .await
+            .unwrap()
     });
-    assert_eq!(script.drive(work).await.outcome, Some(Ok(())));
+    assert_eq!(script.drive(work).await.result, Some(Ok(())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,9 +208,9 @@ async fn annotations_of_a_configuration_in_use_are_refreshed() {
             Reply::ok(json!({})),
         ),
     ];
-    let turn = turns(&cluster, calls, 2).await.unwrap();
-    assert_eq!(turn.outcome, Some(Ok(())));
-    assert_eq!(turn.said, []);
+    let outcome = reconciles(&cluster, calls, 2).await.unwrap();
+    assert_eq!(outcome.result, Some(Ok(())));
+    assert_eq!(outcome.said, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,11 +219,11 @@ async fn an_outage_leaves_the_outcome_as_it_was() {
     let path =
         "machineconfigs?limit=250&labelSelector=machineconfiguration.openshift.io%2Frole%3Dworker";
     let broken = Call::get(&format!("{GROUP}/{path}"), Reply::Broken);
-    assert!(turns(&cluster, vec![broken.clone()], 1).await.is_err());
-    let turn = turns(&cluster, vec![broken, list(&sources)], 2)
+    assert!(reconciles(&cluster, vec![broken.clone()], 1).await.is_err());
+    let outcome = reconciles(&cluster, vec![broken, list(&sources)], 2)
         .await
         .unwrap();
-    assert_eq!(turn.outcome, Some(Ok(())));
+    assert_eq!(outcome.result, Some(Ok(())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,11 +261,11 @@ async fn a_refusal_of_the_api_server_is_the_outcome_and_tried_again() {
         )
     };
     let calls = vec![list(&sources), refused(), list(&sources), refused()];
-    let turn = turns(&cluster, calls, 2).await.unwrap();
+    let outcome = reconciles(&cluster, calls, 2).await.unwrap();
     assert!(
-        failure(&turn).contains("request is too large"),
+        failure(&outcome).contains("request is too large"),
         "{}",
-        failure(&turn)
+        failure(&outcome)
     );
 }
 
@@ -307,7 +313,7 @@ async fn a_controller_config_that_is_gone_is_said_and_waited_for() {
     let mut last = None;
     let work = Box::pin(async {
         for _ in 0..2 {
-            let waits = turn(&requests, &gone, pool.clone(), &mut last).await;
+            let waits = reconcile(&requests, &gone, pool.clone(), &mut last).await;
             let waits = waits.unwrap();
             assert_eq!(
                 failure(&waits),
@@ -317,13 +323,13 @@ async fn a_controller_config_that_is_gone_is_said_and_waited_for() {
             );
             assert_eq!(waits.pool, pool);
         }
-        let ends = turn(&requests, &back, pool.clone(), &mut last)
+        let ends = reconcile(&requests, &back, pool.clone(), &mut last)
             .await
             .unwrap();
-        assert_eq!(ends.outcome, Some(Ok(())));
+        assert_eq!(ends.result, Some(Ok(())));
         assert_eq!(ends.pool, pool);
         // Gone again after a rendering that went well.
-        let waits = turn(&requests, &gone, pool.clone(), &mut last)
+        let waits = reconcile(&requests, &gone, pool.clone(), &mut last)
             .await
             .unwrap();
         assert!(failure(&waits).contains("is missing"));
@@ -335,9 +341,9 @@ async fn a_controller_config_that_is_gone_is_said_and_waited_for() {
 async fn a_configuration_and_its_controller_config_both_gone_are_not_replaced() {
     let (mut cluster, sources, target) = bereft();
     cluster.configs.truncate(1);
-    let turn = turns(&cluster, vec![list(&sources)], 2).await.unwrap();
+    let outcome = reconciles(&cluster, vec![list(&sources)], 2).await.unwrap();
     let why = format!("{target}, which the pool names, is gone and may have been made from it");
-    assert!(failure(&turn).contains(&why), "{}", failure(&turn));
+    assert!(failure(&outcome).contains(&why), "{}", failure(&outcome));
 }
 
 #[tokio::test(start_paused = true)]
@@ -367,6 +373,6 @@ async fn a_configuration_in_use_that_is_gone_is_made_again_without_a_controller_
         list(&sources),
         Call::post(&path, object, Reply::Object(201, created)),
     ];
-    let turn = turns(&cluster, calls, 1).await.unwrap();
-    assert_eq!(turn.outcome, Some(Ok(())));
+    let outcome = reconciles(&cluster, calls, 1).await.unwrap();
+    assert_eq!(outcome.result, Some(Ok(())));
 }

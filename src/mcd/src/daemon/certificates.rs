@@ -24,7 +24,7 @@ use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use cluster::access::Access;
 use cluster::path;
-use cluster::wire::{self, Content};
+use cluster::wire::{self, RequestBody};
 use http::Method;
 use node::watch::Seen;
 use node::writer::{self, Change, NodeWriter};
@@ -169,7 +169,7 @@ impl Keeper<'_> {
         if is_compared {
             let head = self
                 .account
-                .send::<Head>(Method::GET, &path, Content::Metadata);
+                .send::<Head>(Method::GET, &path, RequestBody::Metadata);
             match there(head.await)? {
                 Some(head) if !self.is_done(&head.metadata) => {}
                 Some(_) | None => return Ok(()),

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::PodName;
 use cluster::access::Access;
-use cluster::wire::{self, Content};
+use cluster::wire::{self, RequestBody};
 
 /// What came of an attempt.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> Answer {
         .send::<IgnoredAny>(
             Method::POST,
             &format!("{pod}/eviction"),
-            Content::Object(&body),
+            RequestBody::Object(&body),
         )
         .await;
     match result {

@@ -36,7 +36,7 @@ pub struct Pod {
     /// Whether the kubelet made it from a file on the host: annotation `kubernetes.io/config.mirror`.
     pub is_mirror: bool,
     /// The owner with `controller: true`; unmanaged pods have none.
-    pub controller: Option<Controller>,
+    pub controller: Option<PodController>,
     /// Whether `status.phase` is `Succeeded` or `Failed`.
     pub is_finished: bool,
     /// Whether the scheduler may put it on a cordoned node: its `spec.tolerations`.
@@ -46,7 +46,7 @@ pub struct Pod {
 /// Who made a pod and makes it again.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Controller {
+pub struct PodController {
     /// Group and version.
     pub api_version: String,
     /// Kind.
@@ -97,7 +97,7 @@ pub fn judge(pod: &Pod, own: Option<&PodName>) -> Verdict {
     } else if pod
         .controller
         .as_ref()
-        .is_some_and(Controller::is_daemon_set)
+        .is_some_and(PodController::is_daemon_set)
     {
         Verdict::Skip(Skip::DaemonSet)
     } else if pod.is_terminating {
@@ -107,7 +107,7 @@ pub fn judge(pod: &Pod, own: Option<&PodName>) -> Verdict {
     }
 }
 
-impl Controller {
+impl PodController {
     fn is_daemon_set(&self) -> bool {
         self.kind == "DaemonSet" && self.api_version.starts_with("apps/")
     }
@@ -189,7 +189,7 @@ struct Metadata {
     #[serde(default)]
     annotations: BTreeMap<String, String>,
     #[serde(default)]
-    owner_references: Vec<Controller>,
+    owner_references: Vec<PodController>,
     deletion_timestamp: Option<serde::de::IgnoredAny>,
 }
 

@@ -1,4 +1,4 @@
-//! What holds up a drain, told when it changes and not too often.
+//! What holds up a drain, reported when it changes and not too often.
 
 use std::fmt;
 use std::time::Duration;
@@ -78,14 +78,14 @@ fn list(
     Ok(())
 }
 
-/// Decides when a [`Progress`] is worth telling.
+/// Decides when a [`Progress`] is worth a report.
 #[derive(Debug)]
-pub(super) struct Teller {
+pub(super) struct ProgressReporter {
     began: Instant,
     said: Option<(Instant, Progress)>,
 }
 
-impl Teller {
+impl ProgressReporter {
     pub(super) fn new() -> Self {
         Self {
             began: Instant::now(),
@@ -94,7 +94,7 @@ impl Teller {
     }
 
     /// Calls `report` if the causes are others than those said last and their time has come.
-    pub(super) fn tell(&mut self, progress: Progress, report: &mut impl FnMut(&Progress)) {
+    pub(super) fn report(&mut self, progress: Progress, report: &mut impl FnMut(&Progress)) {
         let same = self
             .said
             .as_ref()
@@ -106,7 +106,7 @@ impl Teller {
         self.said = Some((Instant::now(), progress));
     }
 
-    /// When a change to `progress` may be told; never for nothing.
+    /// When a change to `progress` may be reported; never for nothing.
     pub(super) fn due(&self, progress: &Progress) -> Option<Instant> {
         if let Some((at, _)) = &self.said {
             return Some(*at + PACE);
@@ -194,30 +194,30 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn causes_are_reported_once_and_changes_at_intervals() {
-        let mut told = Vec::new();
-        let mut report = |progress: &Progress| told.push(progress.to_string());
-        let mut teller = Teller::new();
-        teller.tell(of(vec![blocked("a", Some("x"), "has 4")]), &mut report);
-        teller.tell(of(vec![blocked("a", Some("x"), "has 5")]), &mut report);
-        teller.tell(of(vec![blocked("b", Some("x"), "has 5")]), &mut report);
+        let mut reported = Vec::new();
+        let mut collect = |progress: &Progress| reported.push(progress.to_string());
+        let mut pace = ProgressReporter::new();
+        pace.report(of(vec![blocked("a", Some("x"), "has 4")]), &mut collect);
+        pace.report(of(vec![blocked("a", Some("x"), "has 5")]), &mut collect);
+        pace.report(of(vec![blocked("b", Some("x"), "has 5")]), &mut collect);
         tokio::time::advance(PACE).await;
-        teller.tell(of(vec![blocked("b", Some("x"), "has 5")]), &mut report);
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[1].starts_with("pod shop/b"), "{told:?}");
+        pace.report(of(vec![blocked("b", Some("x"), "has 5")]), &mut collect);
+        assert_eq!(reported.len(), 2, "{reported:?}");
+        assert!(reported[1].starts_with("pod shop/b"), "{reported:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_grace_period_is_reported_only_when_it_is_long() {
-        let mut told = 0;
-        let mut report = |_: &Progress| told += 1;
-        let mut teller = Teller::new();
+        let mut reported = 0;
+        let mut collect = |_: &Progress| reported += 1;
+        let mut pace = ProgressReporter::new();
         let terminating = || Progress {
             terminating: vec![pod("a")],
             ..Progress::default()
         };
-        teller.tell(terminating(), &mut report);
+        pace.report(terminating(), &mut collect);
         tokio::time::advance(GRACE).await;
-        teller.tell(terminating(), &mut report);
-        assert_eq!(told, 1);
+        pace.report(terminating(), &mut collect);
+        assert_eq!(reported, 1);
     }
 }

@@ -64,38 +64,38 @@ async fn drain(calls: Vec<Call>) -> (Vec<String>, Duration) {
         node: "n",
         own: None,
     };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let began = Instant::now();
     script
-        .drive(drain.run(|progress| told.push(progress.to_string())))
+        .drive(drain.run(|progress| reported.push(progress.to_string())))
         .await;
-    (told, began.elapsed())
+    (reported, began.elapsed())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_with_nothing_to_evict_costs_one_request() {
     let daemon = pod("logs", "1", "DaemonSet");
-    let (told, _) = drain(vec![Call::get(PODS, list(&[daemon]))]).await;
-    assert!(told.is_empty(), "{told:?}");
+    let (reported, _) = drain(vec![Call::get(PODS, list(&[daemon]))]).await;
+    assert!(reported.is_empty(), "{reported:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn evicts_and_waits_until_the_pod_is_gone() {
     let web = pod("web", "1", "ReplicaSet");
-    let (told, took) = drain(vec![
+    let (reported, took) = drain(vec![
         Call::get(PODS, list(&[web.clone(), pod("logs", "2", "DaemonSet")])),
         Call::get(WATCH, deleted_after(5, &[web])),
         eviction("web", "1", Reply::created()),
     ])
     .await;
-    assert!(told.is_empty(), "{told:?}");
+    assert!(reported.is_empty(), "{reported:?}");
     assert_eq!(took.as_secs(), 5);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_is_asked_again_and_named() {
     let web = pod("web", "1", "ReplicaSet");
-    let (told, took) = drain(vec![
+    let (reported, took) = drain(vec![
         Call::get(PODS, list(std::slice::from_ref(&web))),
         Call::get(WATCH, deleted_after(20, &[web])),
         eviction("web", "1", Reply::Object(429, refused_by("web"))),
@@ -104,7 +104,7 @@ async fn a_budget_is_asked_again_and_named() {
     ])
     .await;
     assert_eq!(
-        told,
+        reported,
         [
             "pod shop/web is protected by PodDisruptionBudget shop/web: The disruption budget web needs 5 healthy pods and has 5 currently",
             "pod shop/web is terminating",
@@ -116,7 +116,7 @@ async fn a_budget_is_asked_again_and_named() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_waited_for_and_never_means_drained() {
     let web = pod("web", "1", "ReplicaSet");
-    let (told, _) = drain(vec![
+    let (reported, _) = drain(vec![
         Call::get(
             PODS,
             Reply::failure(500, "InternalError", "etcdserver: request timed out"),
@@ -136,8 +136,8 @@ async fn an_outage_is_waited_for_and_never_means_drained() {
     ])
     .await;
     assert!(
-        told[0].contains("etcdserver: request timed out"),
-        "{told:?}"
+        reported[0].contains("etcdserver: request timed out"),
+        "{reported:?}"
     );
 }
 

@@ -101,7 +101,7 @@ async fn what_is_decided_together_is_one_patch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn our_own_patch_is_known_before_the_watch_tells() {
+async fn our_own_patch_is_known_before_the_watch_delivers_it() {
     let call = Call::patch(
         PATH,
         json!({"metadata": {"annotations": {"state": "Working"}}}),
@@ -203,7 +203,7 @@ async fn a_change_that_no_caller_waits_for_is_withdrawn() {
     set.script.drive(work).await;
 }
 
-/// An administrator cordons, and the watch has not told of it yet.
+/// An administrator cordons, and the watch has not delivered it yet.
 #[tokio::test(start_paused = true)]
 async fn a_cordon_that_the_watch_does_not_show_yet_stays_whose_it_is() {
     let cordon = |annotations: Value, version: &str, reply| {

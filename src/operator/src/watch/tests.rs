@@ -12,7 +12,7 @@ const PATH: &str = "/api/v1/namespaces/ns/configmaps";
 
 struct ConfigMaps;
 
-impl Kind for ConfigMaps {
+impl CachedKind for ConfigMaps {
     type Entry = (String, String);
 
     fn name((name, _): &(String, String)) -> &str {
@@ -84,7 +84,7 @@ async fn followed(mut calls: Vec<Call>, position: &str) -> (Vec<(String, String)
     let synced = Arc::new(Mutex::new(0));
     let count = Arc::clone(&synced);
     cache.listen(move |change| {
-        if *change == cluster::cache::Change::All {
+        if *change == cluster::cache::TableChange::All {
             *count.lock().unwrap() += 1;
         }
     });
@@ -96,7 +96,7 @@ async fn followed(mut calls: Vec<Call>, position: &str) -> (Vec<(String, String)
     script
         .drive(async {
             tokio::select! {
-                () = follow(client, Scope::namespace("ns"), cache.clone()) => {}
+                () = follow(client, WatchScope::namespace("ns"), cache.clone()) => {}
                 () = all_came => {}
             }
         })

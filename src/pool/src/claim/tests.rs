@@ -65,7 +65,7 @@ impl Server {
         is_current
     }
 
-    fn tell(&mut self, name: &str, version: &str, target: &str) {
+    fn assign(&mut self, name: &str, version: &str, target: &str) {
         let index = self
             .nodes
             .iter()
@@ -91,7 +91,7 @@ enum Controller {
     Idle,
     HasPool(PoolView),
     HasNodes(PoolView, Vec<NodeView>),
-    /// Nodes left to tell, each with the version that was read; the target; and the pool as the watch last assigned of it.
+    /// Nodes left to assign, each with the version that was read; the target; and the pool as the watch last assigned of it.
     Assigns(Vec<(String, String)>, String, PoolView),
 }
 
@@ -105,7 +105,7 @@ impl Controller {
                 let members: Vec<&NodeView> = nodes.iter().collect();
                 let decision = decide(&pool, &members);
                 let claim = decision.claim(&pool, &members);
-                let tells = decision
+                let assignments = decision
                     .assignments
                     .iter()
                     .map(|assignment| {
@@ -116,14 +116,14 @@ impl Controller {
                     Some(target)
                         if !decision.assignments.is_empty() && server.claim(&pool, claim) =>
                     {
-                        Self::Assigns(tells, target, server.pool.clone())
+                        Self::Assigns(assignments, target, server.pool.clone())
                     }
                     _ => Self::Idle,
                 }
             }
             Self::Assigns(mut left, target, known) => match left.pop() {
                 Some((node, version)) if known.allows_assignments() => {
-                    server.tell(&node, &version, &target);
+                    server.assign(&node, &version, &target);
                     Self::Assigns(left, target, known)
                 }
                 Some(_) | None => Self::Idle,
@@ -131,7 +131,7 @@ impl Controller {
         };
     }
 
-    /// The watch tells of the pool as it is.
+    /// The watch delivers the pool as it is.
     fn see(&mut self, server: &Server) {
         if let Self::Assigns(_, _, known) = self {
             known.clone_from(&server.pool);

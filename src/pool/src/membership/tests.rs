@@ -95,7 +95,7 @@ fn node_that_lost_its_pool_is_reported() {
 #[test]
 fn a_node_is_initial_pool_the_custom_pool_that_its_first_configuration_is_of() {
     let pools = [pool("worker", json!({})), pool("edge", json!({}))];
-    let born = |annotations: Value, of: &str| {
+    let initial = |annotations: Value, of: &str| {
         let node = json!({ "metadata": { "name": "a", "annotations": annotations } });
         let uid = pools
             .iter()
@@ -107,13 +107,13 @@ fn a_node_is_initial_pool_the_custom_pool_that_its_first_configuration_is_of() {
     let first = "machineconfiguration.openshift.io/firstPivotConfig";
     let applied = "machineconfiguration.openshift.io/customPoolLabelsApplied";
     let edge = Some("edge".to_owned());
-    assert_eq!(born(json!({ first: "rendered-1" }), "edge"), edge);
-    assert_eq!(born(json!({ first: "rendered-1" }), "worker"), None);
-    assert_eq!(born(json!({ first: "rendered-1" }), "gone"), None);
-    assert_eq!(born(json!({ first: "rendered-0" }), "edge"), None);
+    assert_eq!(initial(json!({ first: "rendered-1" }), "edge"), edge);
+    assert_eq!(initial(json!({ first: "rendered-1" }), "worker"), None);
+    assert_eq!(initial(json!({ first: "rendered-1" }), "gone"), None);
+    assert_eq!(initial(json!({ first: "rendered-0" }), "edge"), None);
     assert_eq!(
-        born(json!({ first: "rendered-1", applied: "" }), "edge"),
+        initial(json!({ first: "rendered-1", applied: "" }), "edge"),
         None
     );
-    assert_eq!(born(json!({}), "edge"), None);
+    assert_eq!(initial(json!({}), "edge"), None);
 }

@@ -35,7 +35,7 @@ fn one_node_at_a_time_by_default() {
 }
 
 #[test]
-fn told_nodes_count_before_their_daemon_says_so() {
+fn assigned_nodes_count_before_their_daemon_reports() {
     let mut first = node("a");
     first.desired_config = Some(NEW.to_owned());
     let decision = decide_for(
@@ -103,7 +103,7 @@ fn nodes_that_cannot_be_updated_stay_and_count() {
 }
 
 #[test]
-fn node_whose_daemon_never_reported_is_not_told() {
+fn node_whose_daemon_never_reported_is_not_assigned() {
     let silent = NodeView {
         current_config: None,
         desired_config: None,

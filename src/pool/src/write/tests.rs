@@ -17,7 +17,7 @@ fn patch(node: &NodeView, is_assigned: bool) -> Option<serde_json::Value> {
 }
 
 #[test]
-fn told_node_gets_its_target_and_nothing_else() {
+fn assigned_node_gets_its_target_and_nothing_else() {
     assert_eq!(
         patch(&node("a"), true),
         Some(json!({
@@ -96,7 +96,7 @@ fn taint_goes_when_the_node_is_done_and_not_before() {
 }
 
 #[test]
-fn pool_that_does_not_roll_untaints_and_tells_nothing() {
+fn pool_that_does_not_roll_untaints_and_assigns_nothing() {
     for spec in [
         json!({ "paused": true }),
         json!({ "maxUnavailable": -1 }),

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Request;
-use super::problem::{Fault, Problem, Source};
+use super::ReleaseRequest;
+use super::problem::{AssemblyProblem, Fault, ManifestSource};
 use crate::component_versions::{self, ComponentVersion, ComponentVersions};
 use crate::references::{References, annotation};
 use crate::substitution::Versions;
@@ -42,9 +42,9 @@ pub(super) fn allowed(label: &str) -> (String, Vec<&str>) {
 ///
 /// A component in two versions is a problem, except for the operating system's, which cannot be put into manifests then.
 pub(super) fn versions(
-    request: &Request,
+    request: &ReleaseRequest,
     references: &References,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<AssemblyProblem>,
 ) -> Versions {
     let mut components = ComponentVersions::new();
     let mut first: BTreeMap<String, &str> = BTreeMap::new();
@@ -53,7 +53,7 @@ pub(super) fn versions(
         let carried = match carried(&tag.annotations) {
             Ok(carried) => carried,
             Err(fault) => {
-                problems.push(Source::image(image).problem(fault));
+                problems.push(ManifestSource::image(image).problem(fault));
                 continue;
             }
         };
@@ -74,7 +74,7 @@ pub(super) fn versions(
                 let images = inconsistent.entry(component).or_default();
                 images.extend([other.to_owned(), image.clone()]);
             } else {
-                problems.push(Source::image(image).problem(Fault::Conflict {
+                problems.push(ManifestSource::image(image).problem(Fault::Conflict {
                     other_version: known.version.to_string(),
                     version: version.version.to_string(),
                     other: other.to_owned(),

@@ -7,16 +7,16 @@ use crate::{component_versions, manifest, references, substitution, verification
 
 /// A fault and the place that has it.
 #[derive(Debug)]
-pub struct Problem {
+pub struct AssemblyProblem {
     /// Image and file.
-    pub source: Source,
+    pub source: ManifestSource,
     /// What is wrong there.
     pub fault: Fault,
 }
 
 /// Where something comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
+pub struct ManifestSource {
     /// Name of the image; empty for what the request brings.
     pub image: String,
     /// Name of the file there; empty for the image as a whole.
@@ -74,14 +74,14 @@ pub enum Fault {
         /// The object.
         id: Box<ObjectId>,
         /// Where the other is.
-        other: Source,
+        other: ManifestSource,
     },
     /// Keyrings or stores are wrong.
     #[error("no verification can be asked for")]
-    Verification(#[source] verification::Error),
+    SignatureTrust(#[source] verification::Error),
 }
 
-impl Source {
+impl ManifestSource {
     pub(crate) fn new(image: &str, file: &str) -> Self {
         Self {
             image: image.to_owned(),
@@ -97,15 +97,15 @@ impl Source {
         Self::new("", file)
     }
 
-    pub(crate) fn problem(&self, fault: Fault) -> Problem {
-        Problem {
+    pub(crate) fn problem(&self, fault: Fault) -> AssemblyProblem {
+        AssemblyProblem {
             source: self.clone(),
             fault,
         }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ManifestSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.image.as_str(), self.file.as_str()) {
             ("", "") => f.write_str("release"),
@@ -116,13 +116,13 @@ impl fmt::Display for Source {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for AssemblyProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.source, self.fault)
     }
 }
 
-impl std::error::Error for Problem {
+impl std::error::Error for AssemblyProblem {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         std::error::Error::source(&self.fault)
     }

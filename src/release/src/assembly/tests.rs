@@ -3,7 +3,7 @@ use std::error::Error as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::digest::Digest;
+use crate::digest::ImageDigest;
 use crate::payload::Payload;
 
 const HA: &str = "include.release.openshift.io/self-managed-high-availability: 'true'";
@@ -11,7 +11,7 @@ const HA: &str = "include.release.openshift.io/self-managed-high-availability: '
 fn pull_spec(name: &str) -> PullSpec {
     PullSpec::new(
         &format!("registry.example/{name}"),
-        &Digest::of(name.as_bytes()),
+        &ImageDigest::of(name.as_bytes()),
     )
     .unwrap()
 }
@@ -48,9 +48,9 @@ fn references(names: &[&str]) -> String {
     format!("kind: ImageStream\napiVersion: image.openshift.io/v1\nspec:\n  tags:\n{tags}")
 }
 
-fn request(images: impl IntoIterator<Item = (&'static str, Image)>) -> Request {
+fn request(images: impl IntoIterator<Item = (&'static str, Image)>) -> ReleaseRequest {
     let images = images.into_iter();
-    Request {
+    ReleaseRequest {
         metadata: Metadata::new("1.2.3+build".parse().unwrap()),
         annotations: BTreeMap::new(),
         images: images
@@ -64,7 +64,7 @@ fn request(images: impl IntoIterator<Item = (&'static str, Image)>) -> Request {
 }
 
 /// One operator whose manifest names another image and the version.
-fn example() -> Request {
+fn example() -> ReleaseRequest {
     let manifest = object("Pod", "p")
         + "image: example/os\nversion: 0.0.1-snapshot\nos: 0.0.1-snapshot-machine-os\n";
     let files = [
@@ -89,9 +89,9 @@ fn example() -> Request {
     ])
 }
 
-fn problems(request: &Request) -> Vec<String> {
+fn problems(request: &ReleaseRequest) -> Vec<String> {
     let problems = assemble(request).unwrap_err();
-    let text = |problem: &Problem| match problem.source() {
+    let text = |problem: &AssemblyProblem| match problem.source() {
         Some(cause) => format!("{problem}: {cause}"),
         None => problem.to_string(),
     };
@@ -118,14 +118,14 @@ fn placeholders_are_replaced_and_files_named() {
     assert_eq!(assembly.files["0000_50_op_note"], b"1.2.3");
     assert_eq!(
         assembly.sources["0000_50_op_pod.yaml"],
-        Source::new("op", "pod.yaml")
+        ManifestSource::new("op", "pod.yaml")
     );
 }
 
 #[test]
 fn images_are_kept_if_something_needs_them() {
     let mut request = example();
-    let kept = |request: &Request| {
+    let kept = |request: &ReleaseRequest| {
         let assembly = assemble(request).unwrap();
         let names: Vec<_> = assembly.references.tags.into_keys().collect();
         (names.join(" "), assembly.warnings.join("\n"))
@@ -186,24 +186,24 @@ fn two_files_of_one_name_are_numbered() {
     let assembly = assemble(&request([("a", one), ("b", two), ("c", three)])).unwrap();
     assert_eq!(
         assembly.sources["0000_10_x_a_2.yaml"],
-        Source::new("b", file)
+        ManifestSource::new("b", file)
     );
     assert_eq!(
         assembly.sources["0000_10_x_a_3.yaml"],
-        Source::new("c", file)
+        ManifestSource::new("c", file)
     );
 }
 
 #[test]
 fn verification_becomes_a_manifest() {
     let mut request = example();
-    request.verification = Some(Verification {
+    request.verification = Some(SignatureTrust {
         keyrings: BTreeMap::from([("k".to_owned(), b"K".to_vec())]),
         stores: BTreeMap::from([("s".to_owned(), "https://example.com".to_owned())]),
     });
     let assembly = assemble(&request).unwrap();
     let payload = Payload::parse(&assembly.files).unwrap();
-    let found = Verification::of(&payload.manifests).unwrap().unwrap();
+    let found = SignatureTrust::of(&payload.manifests).unwrap().unwrap();
     assert_eq!(Some(found), request.verification);
     request.verification.as_mut().unwrap().stores.clear();
     let expected = "file 0000_90_cluster-update-keys_configmap.yaml: no verification can be asked for: field data: no key begins with \"store-\"";

@@ -65,9 +65,9 @@ fn error_names_the_file() {
 
 #[test]
 fn content_is_held_against_its_digest() {
-    let digest = Digest::of(b"right");
+    let digest = ImageDigest::of(b"right");
     assert_eq!(check(&digest, b"right"), Ok(()));
     let mismatch = check(&digest, b"wrong").unwrap_err();
-    assert_eq!(mismatch.found, Digest::of(b"wrong"));
+    assert_eq!(mismatch.found, ImageDigest::of(b"wrong"));
     assert!(mismatch.to_string().contains(digest.as_str()));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use cluster::access::Access;
-use cluster::apply::{self, Applier, Change, Conflict, Ownership};
+use cluster::apply::{self, Applier, ApplyOutcome, FieldConflict, Ownership};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -382,25 +382,28 @@ async fn an_apply_tells_what_changed_and_who_owns_what() -> Result<()> {
     };
     let of = |owner: &str| {
         let owner = owner.to_owned();
-        vec![Conflict {
+        vec![FieldConflict {
             field: ".data.k".to_owned(),
             owner,
         }]
     };
     assert_eq!(
         change(&one, "x", Ownership::Respect).await?,
-        Change::Created
+        ApplyOutcome::Created
     );
     assert_eq!(
         change(&one, "x", Ownership::Respect).await?,
-        Change::Unchanged
+        ApplyOutcome::Unchanged
     );
     assert_eq!(
         change(&one, "y", Ownership::Respect).await?,
-        Change::Changed
+        ApplyOutcome::Changed
     );
     assert_eq!(owner(&other, "z").await, of("one"));
-    assert_eq!(change(&other, "z", Ownership::Take).await?, Change::Changed);
+    assert_eq!(
+        change(&other, "z", Ownership::Take).await?,
+        ApplyOutcome::Changed
+    );
     assert_eq!(owner(&one, "y").await, of("other"));
     Ok(())
 }

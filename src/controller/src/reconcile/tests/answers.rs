@@ -10,25 +10,25 @@ fn refused() -> Reply {
 async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
     let (store, mut calls, mut known, mut nodes, target) = round_of_three();
     let (watch, gone) = (store.clone(), NodeView::parse(read(&nodes[1])));
-    let tell = patch(
+    let assign = patch(
         "/api/v1/nodes/n1",
         &mut nodes[0],
-        tell_body("5", &target),
+        assign_body("5", &target),
         "6",
     );
-    calls.push(tell.meanwhile(move || watch.nodes.apply(WatchEvent::Deleted(gone.clone()))));
+    calls.push(assign.meanwhile(move || watch.nodes.apply(WatchEvent::Deleted(gone.clone()))));
     calls.push(Call::patch(
         &format!("/api/v1/nodes/n2?{MANAGER}"),
-        tell_body("5", &target),
+        assign_body("5", &target),
         Reply::failure(404, "NotFound", "nodes n2 not found"),
     ));
-    let tell = patch(
+    let assign = patch(
         "/api/v1/nodes/n3",
         &mut nodes[2],
-        tell_body("5", &target),
+        assign_body("5", &target),
         "6",
     );
-    calls.push(tell);
+    calls.push(assign);
     let changes = status(&rolling(&target, &none_waits()), [2, 0, 0, 2, 0]);
     calls.push(set_status(&mut known, &changes, "12"));
     reconciled_in(&store, calls, 1).await;
@@ -41,13 +41,13 @@ async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
 async fn a_pool_deleted_within_a_round_assigns_no_further_node() {
     let (store, mut calls, known, mut nodes, target) = round_of_three();
     let (watch, gone) = (store.clone(), Pool::parse(read(&known)));
-    let tell = patch(
+    let assign = patch(
         "/api/v1/nodes/n1",
         &mut nodes[0],
-        tell_body("5", &target),
+        assign_body("5", &target),
         "6",
     );
-    calls.push(tell.meanwhile(move || watch.pools.apply(WatchEvent::Deleted(gone.clone()))));
+    calls.push(assign.meanwhile(move || watch.pools.apply(WatchEvent::Deleted(gone.clone()))));
     let (_, results) = reconciled_in(&store, calls, 1).await;
     assert_eq!(results[1].1, Some(Next::Gone));
 }
@@ -60,7 +60,7 @@ async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
     let mut nodes = cluster.nodes.clone();
     let path = format!("{GROUP}/machineconfigpools/worker");
     let claim = claim_body("10", &target, &json!({ "n1": "5" }));
-    let tell = |body| Call::patch(&format!("/api/v1/nodes/n1?{MANAGER}"), body, refused());
+    let assign = |body| Call::patch(&format!("/api/v1/nodes/n1?{MANAGER}"), body, refused());
     let why = format!(
         "n1: cannot be assigned: PATCH /api/v1/nodes/n1?{MANAGER}: 403 Forbidden: admission webhook says no; \
          n2: 1 may be out at once, out: n1"
@@ -72,9 +72,9 @@ async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
         read_pool(&known),
         list_nodes(&nodes),
         patch(&path, &mut known, claim, "11"),
-        tell(tell_body("5", &target)),
+        assign(assign_body("5", &target)),
         // The taint of one is refused, and the other's is written all the same.
-        tell(taint_body("5")),
+        assign(taint_body("5")),
         patch("/api/v1/nodes/n2", &mut nodes[1], taint_body("5"), "7"),
         set_status(&mut known, &changes, "12"),
     ];

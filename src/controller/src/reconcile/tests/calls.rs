@@ -73,7 +73,7 @@ pub(super) fn claim_body(version: &str, target: &str, nodes: &Value) -> Value {
     json!({ "metadata": { "resourceVersion": version, "annotations": { "slipway.dev/round": round } } })
 }
 
-pub(super) fn tell_body(version: &str, target: &str) -> Value {
+pub(super) fn assign_body(version: &str, target: &str) -> Value {
     json!({ "metadata": {
         "resourceVersion": version,
         "annotations": { "machineconfiguration.openshift.io/desiredConfig": target }

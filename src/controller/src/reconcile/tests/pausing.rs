@@ -43,11 +43,11 @@ fn paused_status(target: &str, waiting: &str, counts: [u32; 5]) -> Value {
 async fn a_pause_stops_a_round_between_two_nodes() {
     let (store, mut calls, mut known, mut nodes, target) = round_of_three();
     // The watch delivers the pause while the first node is assigned.
-    let body = tell_body("5", &target);
-    let tell = patch("/api/v1/nodes/n1", &mut nodes[0], body, "6");
+    let body = assign_body("5", &target);
+    let assign = patch("/api/v1/nodes/n1", &mut nodes[0], body, "6");
     known = paused(&known, "12");
-    let (watch, news) = (store.clone(), Pool::parse(read(&known)));
-    calls.push(tell.meanwhile(move || watch.pools.apply(WatchEvent::Applied(news.clone()))));
+    let (watch, event) = (store.clone(), Pool::parse(read(&known)));
+    calls.push(assign.meanwhile(move || watch.pools.apply(WatchEvent::Applied(event.clone()))));
     let waiting = "n2, n3: the pool is paused";
     let changes = paused_status(&target, waiting, [3, 0, 0, 1, 0]);
     calls.push(set_status(&mut known, &changes, "13"));
@@ -74,9 +74,9 @@ async fn a_pause_stops_a_round_between_two_nodes() {
 
 /// An assignment that was claimed and not written when the pool was paused comes first when it resumes.
 #[tokio::test(start_paused = true)]
-async fn a_pool_that_goes_on_tells_those_first_that_were_claimed_before_the_pause() {
+async fn a_pool_that_goes_on_assigns_those_first_that_were_claimed_before_the_pause() {
     let (mut cluster, sources, target) = settled();
-    // n0 is the older: without the claim it would have its turn first.
+    // n0 is the older: without the claim it would have its rendered first.
     cluster.nodes = vec![node("n0", OLD), node("n1", OLD)];
     let claim = claim_body("9", &target, &json!({ "n1": "5" }));
     cluster.pools[0] = patched(&cluster.pools[0], &claim, "10");
@@ -95,7 +95,7 @@ async fn a_pool_that_goes_on_tells_those_first_that_were_claimed_before_the_paus
         patch(
             "/api/v1/nodes/n1",
             &mut nodes[1],
-            tell_body("5", &target),
+            assign_body("5", &target),
             "6",
         ),
         patch("/api/v1/nodes/n0", &mut nodes[0], taint_body("5"), "7"),

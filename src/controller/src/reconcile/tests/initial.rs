@@ -1,11 +1,11 @@
 //! Nodes that were provisioned for a custom pool.
 
-use cluster::cache::Change;
+use cluster::cache::TableChange;
 
 use super::*;
 
-/// A pool `edge` that is rendered, its sources, a node that was born in it, and the body that labels that one.
-fn born() -> (Cluster, Vec<Value>, Value, Value) {
+/// A pool `edge` that is rendered, its sources, a node whose initial pool it is, and the body that labels that one.
+fn initial() -> (Cluster, Vec<Value>, Value, Value) {
     let sources = vec![source("50-a", &spec_with("a=1"))];
     let (target, _) = rendered_for("edge", &sources);
     let mut edge = pool(Some(&target));
@@ -21,8 +21,8 @@ fn born() -> (Cluster, Vec<Value>, Value, Value) {
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
         "name": "edge", "uid": "uid-edge", "controller": true
     }]);
-    let mut born = node("n1", &target);
-    born["metadata"]["annotations"]["machineconfiguration.openshift.io/firstPivotConfig"] =
+    let mut initial = node("n1", &target);
+    initial["metadata"]["annotations"]["machineconfiguration.openshift.io/firstPivotConfig"] =
         json!(target);
     let body = json!({ "metadata": {
         "resourceVersion": "5",
@@ -31,17 +31,17 @@ fn born() -> (Cluster, Vec<Value>, Value, Value) {
     } });
     let cluster = Cluster {
         pools: vec![edge],
-        nodes: vec![born.clone()],
+        nodes: vec![initial.clone()],
         configs: vec![metadata(&sources[0]), config],
         ..Cluster::default()
     };
-    (cluster, sources, born, body)
+    (cluster, sources, initial, body)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_initial_pool_a_custom_pool_gets_its_labels_first() {
-    let (cluster, _, mut born, body) = born();
-    let calls = vec![patch("/api/v1/nodes/n1", &mut born, body, "6")];
+    let (cluster, _, mut initial, body) = initial();
+    let calls = vec![patch("/api/v1/nodes/n1", &mut initial, body, "6")];
     let store = Store::default();
     cluster.fill(&store);
     // The pool wakes for the node: it has its labels by then.
@@ -53,12 +53,12 @@ async fn a_node_that_was_initial_pool_a_custom_pool_gets_its_labels_first() {
     let (script, client) = Script::start(calls);
     let access = Arc::new(Access::of_client(client));
     let (recorder, _sending) = Recorder::new(Arc::clone(&access), speaker());
-    let figures = Arc::new(Figures::default());
-    let controller = Controller::new(Requests::new(access), store, recorder, figures, clock);
+    let metrics = Arc::new(ControllerMetrics::default());
+    let controller = Controller::new(Requests::new(access), store, recorder, metrics, clock);
     let next = Box::pin(script.drive(controller.reconcile(&Work::NewNodes))).await;
     assert_eq!(next.unwrap(), Next::Settled);
     let woken = woken.lock().unwrap();
-    let [Change::One(Some(_), Some(after))] = woken.as_slice() else {
+    let [TableChange::One(Some(_), Some(after))] = woken.as_slice() else {
         panic!("{woken:?}");
     };
     assert!(after.labels.contains_key("node-role.kubernetes.io/edge"));
@@ -67,7 +67,7 @@ async fn a_node_that_was_initial_pool_a_custom_pool_gets_its_labels_first() {
 /// It is in the pool `worker` by its labels, and was made with the configuration of another.
 #[tokio::test(start_paused = true)]
 async fn a_node_without_its_initial_labels_is_assigned_nothing() {
-    let (mut cluster, sources, born, body) = born();
+    let (mut cluster, sources, initial, body) = initial();
     let (target, _) = rendered(&sources);
     cluster.pools.push(pool(Some(&target)));
     let mut config = cluster.configs[1].clone();
@@ -76,7 +76,7 @@ async fn a_node_without_its_initial_labels_is_assigned_nothing() {
     cluster.configs.push(config);
     let refusal = Reply::failure(403, "Forbidden", "nodes is forbidden");
     let label = Call::patch(&format!("/api/v1/nodes/n1?{MANAGER}"), body, refusal);
-    assert!(born["metadata"]["labels"]["node-role.kubernetes.io/worker"].is_string());
+    assert!(initial["metadata"]["labels"]["node-role.kubernetes.io/worker"].is_string());
 
     let mut calls = vec![label];
     for mut known in cluster.pools.clone() {
@@ -97,7 +97,7 @@ async fn a_node_without_its_initial_labels_is_assigned_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_labelled_is_tried_again_and_keeps_no_pool_waiting() {
-    let (cluster, sources, _, body) = born();
+    let (cluster, sources, _, body) = initial();
     let mut edge = cluster.pools[0].clone();
     let target = edge["spec"]["configuration"]["name"].clone();
     let target = target.as_str().unwrap();

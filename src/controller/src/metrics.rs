@@ -9,10 +9,10 @@ use pool::node::NodeView;
 use pool::rollout::{NotAssigned, RolloutDecision};
 use pool::view::PoolView;
 
-/// Figures of one pool.
+/// Metrics of one pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PoolFigures {
-    /// Its nodes: name, what their daemon says, and why they are not told anything.
+pub struct PoolMetrics {
+    /// Its nodes: name, their daemon's state, and why they are not assigned.
     pub nodes: Vec<(String, &'static str, &'static str)>,
     /// How many of them run the pool's configuration.
     pub updated: usize,
@@ -24,7 +24,7 @@ pub struct PoolFigures {
     pub is_image_overridden: bool,
 }
 
-impl PoolFigures {
+impl PoolMetrics {
     /// Counts.
     pub fn of(
         pool: &PoolView,
@@ -59,7 +59,7 @@ impl PoolFigures {
     }
 }
 
-/// A word for why a node is not told anything: a closed set.
+/// A label value for why a node is not assigned: a closed set.
 const fn reason(not_assigned: &NotAssigned) -> &'static str {
     match not_assigned {
         NotAssigned::Updated => "Updated",
@@ -78,16 +78,16 @@ const fn reason(not_assigned: &NotAssigned) -> &'static str {
 }
 
 /// Counts one thing of a pool.
-type Count = fn(&PoolFigures) -> usize;
+type Count = fn(&PoolMetrics) -> usize;
 
-/// All figures of the controller.
+/// All metrics of the controller.
 #[derive(Debug, Default)]
-pub struct Figures {
-    pools: Mutex<BTreeMap<String, PoolFigures>>,
+pub struct ControllerMetrics {
+    pools: Mutex<BTreeMap<String, PoolMetrics>>,
     alerts: Mutex<Vec<String>>,
 }
 
-impl Figures {
+impl ControllerMetrics {
     /// The controller's metrics.
     pub fn registry(self: &Arc<Self>) -> Registry {
         let mut registry = Registry::default();
@@ -95,9 +95,9 @@ impl Figures {
         registry
     }
 
-    /// Replaces a pool's figures.
-    pub fn set_pool(&self, pool: &str, figures: PoolFigures) {
-        lock(&self.pools).insert(pool.to_owned(), figures);
+    /// Replaces a pool's metrics.
+    pub fn set_pool(&self, pool: &str, metrics: PoolMetrics) {
+        lock(&self.pools).insert(pool.to_owned(), metrics);
     }
 
     /// Forgets pools that are gone, and their series with them.
@@ -111,7 +111,7 @@ impl Figures {
     }
 }
 
-impl Collector for Figures {
+impl Collector for ControllerMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let pools = lock(&self.pools);
         let counts: [(&str, &str, Count); 4] = [
@@ -134,11 +134,11 @@ impl Collector for Figures {
         ];
         for (name, help, count) in counts {
             let samples = pools.iter();
-            let samples = samples.map(|(pool, figures)| ([("pool", pool)], count(figures)));
+            let samples = samples.map(|(pool, metrics)| ([("pool", pool)], count(metrics)));
             encode_gauges(&mut encoder, name, help, samples)?;
         }
-        let nodes = pools.iter().flat_map(|(pool, figures)| {
-            let nodes = figures.nodes.iter();
+        let nodes = pools.iter().flat_map(|(pool, metrics)| {
+            let nodes = metrics.nodes.iter();
             nodes.map(|(node, state, reason)| {
                 let labels = [
                     ("node", node.as_str()),
@@ -152,7 +152,7 @@ impl Collector for Figures {
         encode_gauges(
             &mut encoder,
             "mco_state",
-            "What a node's daemon says, and why the node is not told anything; always 1.",
+            "The state of a node's daemon, and why the node is not assigned; always 1.",
             nodes,
         )?;
         let overrides = pools.iter();
@@ -161,7 +161,7 @@ impl Collector for Figures {
             "os_image_url_override",
             "Whether a user's configuration replaces the OS image of the release.",
             overrides
-                .map(|(pool, figures)| ([("pool", pool)], i64::from(figures.is_image_overridden))),
+                .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_image_overridden))),
         )?;
         encode_gauges(
             &mut encoder,
@@ -199,18 +199,18 @@ mod tests {
             .collect();
         let members: Vec<&NodeView> = nodes.iter().collect();
         let decision = decide(&pool.view, &members);
-        let figures = Arc::new(Figures::default());
-        let registry = figures.registry();
-        figures.set_pool(
+        let metrics = Arc::new(ControllerMetrics::default());
+        let registry = metrics.registry();
+        metrics.set_pool(
             "worker",
-            PoolFigures::of(&pool.view, &members, &decision, true),
+            PoolMetrics::of(&pool.view, &members, &decision, true),
         );
-        figures.set_alerts(&[("m", "infra")]);
+        metrics.set_alerts(&[("m", "infra")]);
         assert_eq!(
             registry.text().unwrap(),
             include_str!("../tests/golden/metrics.txt")
         );
-        figures.retain(|_| false);
+        metrics.retain(|_| false);
         assert!(!registry.text().unwrap().contains("worker"));
     }
 }
