@@ -11,14 +11,14 @@
 //! # use chassis::shutdown::Shutdown;
 //! # use cluster::access::Access;
 //! # use cluster::cache::Cache;
-//! # use operator::{Operator, Reconcile, Scope, Wake, Watched};
+//! # use operator::{Operator, Reconcile, WatchScope, Wake, Watched};
 //! # async fn start<K: Watched, R: Reconcile<Key = String>>(
 //! #     access: Arc<Access>, candidacy: cluster::lease::Candidacy, reconciler: R, shutdown: Shutdown,
 //! # ) -> Result<(), operator::Error> {
 //! let cache = Cache::<K>::default();
 //! Operator::new("toy", access)
 //!     .lease(candidacy)
-//!     .watch(&cache, Scope::cluster(), |_, _| Wake::All)
+//!     .watch(&cache, WatchScope::cluster(), |_, _| Wake::All)
 //!     .run(reconciler, shutdown)
 //!     .await
 //! # }
