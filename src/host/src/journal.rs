@@ -175,6 +175,18 @@ pub enum AttemptOutcome {
     Adopted,
 }
 
+impl AttemptOutcome {
+    /// The word in files and for people, as serde writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Verified => "proved",
+            Self::RolledBack => "rolled-back",
+            Self::Undone => "undone",
+            Self::Adopted => "adopted",
+        }
+    }
+}
+
 /// How the last attempt on this host ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastAttempt {

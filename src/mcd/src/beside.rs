@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use host::process::{self, ProcessExit, Program};
 
+use crate::protocol::Verb;
+
 /// Where the daemon puts it, if it is not beside this program.
 const INSTALLED: &str = "/var/lib/slipway/bin/mcd-os";
 
@@ -38,20 +40,18 @@ impl Helper {
     }
 
     /// What it prints.
-    pub(crate) fn ask(&self, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
-        Ok(process::run(
-            Program::Helper(&self.path),
-            arguments,
-            ASK_DEADLINE,
-        )?)
+    pub(crate) fn ask(&self, verb: &Verb) -> anyhow::Result<Vec<u8>> {
+        let words = verb.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let program = Program::Helper(&self.path);
+        Ok(process::run(program, &words, ASK_DEADLINE)?)
     }
 
     /// Has it act, with its messages shown as they come.
-    pub(crate) fn act(&self, arguments: &[&str]) -> anyhow::Result<ProcessExit> {
-        Ok(process::show(
-            Program::Helper(&self.path),
-            arguments,
-            ACT_DEADLINE,
-        )?)
+    pub(crate) fn act(&self, verb: &Verb) -> anyhow::Result<ProcessExit> {
+        let words = verb.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let program = Program::Helper(&self.path);
+        Ok(process::show(program, &words, ACT_DEADLINE)?)
     }
 }

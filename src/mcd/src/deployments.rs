@@ -1,5 +1,6 @@
 //! What `mcd-os deployments --json` says of a host, in its own words.
 
+use host::journal::{AttemptOutcome, JournalStage};
 use node_update::plan::Target;
 use serde::{Deserialize, Serialize};
 
@@ -52,11 +53,9 @@ pub struct Deployment {
 pub struct UnderWay {
     /// Its name.
     pub attempt: String,
-    /// How far it came: `applying`, `switching`, `switched`, `booted`, `rolling-back`, `failed`.
-    pub stage: String,
-    /// Why it goes back, or failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
+    /// How far it is; in JSON `stage` and, if it failed, `cause`.
+    #[serde(flatten)]
+    pub stage: JournalStage,
     /// Where the host was.
     pub from: Target,
     /// Where it goes.
@@ -74,8 +73,8 @@ pub struct UnderWay {
 pub struct Ended {
     /// Its name.
     pub attempt: String,
-    /// `proved`, `rolled-back`, `undone` or `adopted`.
-    pub outcome: String,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
     /// Where the host was.
     pub from: Target,
     /// Where it was to go.

@@ -1,7 +1,8 @@
 //! The node daemon and its helper on the host.
 //!
 //! `mcd` watches, decides, drains and publishes ([`daemon`]); it never links libostree. `mcd-os` ([`os`]) acts on the host, one shot at a
-//! time: the daemon runs it in units of the host, `mcd pivot` and `mcd status` beside themselves.
+//! time: the daemon runs it in units of the host, `mcd pivot` and `mcd status` beside themselves. They exchange what [`protocol`]
+//! says.
 
 mod beside;
 #[cfg(feature = "node-daemon")]
@@ -10,4 +11,5 @@ pub mod deployments;
 #[cfg(feature = "host-helper")]
 pub mod os;
 pub mod pivot;
+pub mod protocol;
 pub mod status;

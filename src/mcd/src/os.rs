@@ -24,9 +24,8 @@ use tracing::error;
 
 pub use cli::Cli;
 
-use cli::Verb;
+use crate::protocol::{Report, Verb};
 use context::{Context, lock_deployments};
-use report::Report;
 
 /// Runs a verb, writes its report, and returns its exit code.
 pub fn run(cli: &Cli) -> ExitCode {

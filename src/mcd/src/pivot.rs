@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args as ClapArgs;
 use host::files::Root;
 use host::journal::JournalStore;
@@ -15,6 +15,7 @@ use node_update::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Targ
 use node_update::verify::expectations;
 
 use crate::beside::Helper;
+use crate::protocol::{Guard, Outcome, Verb, VerbName};
 
 /// How attempts begin that a person made, and not the daemon.
 const BY_HAND: &str = "pivot-";
@@ -23,9 +24,6 @@ const BY_HAND: &str = "pivot-";
 pub fn is_by_hand(attempt: &Attempt) -> bool {
     attempt.0.starts_with(BY_HAND)
 }
-
-/// Exit code of a program that has done its part and asks for a reboot.
-const NEEDS_REBOOT: i32 = 4;
 
 /// Changes the OS of this host to an image, keeping its configuration
 ///
@@ -52,25 +50,34 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let directory = JournalStore::plan_directory(&bundle.plan.attempt)?;
     let store = JournalStore::new(&root);
     // What may be refused comes first, and leaves nothing behind then.
-    for step in [
-        ["fetch", args.image.as_str()],
-        ["rehearse", directory.as_str()],
-        ["guard", "--install"],
-        ["apply", directory.as_str()],
+    for verb in [
+        Verb::Fetch {
+            image: args.image.clone(),
+        },
+        Verb::Rehearse {
+            plan: directory.clone(),
+        },
+        Verb::Guard(Guard::install()),
+        Verb::Apply {
+            plan: directory,
+            stay: false,
+        },
     ] {
-        if step[0] == "rehearse" {
+        let is_rehearsal = verb.name() == VerbName::Rehearse;
+        if is_rehearsal {
             store.put_plan(&bundle)?;
         }
-        match helper.act(&step)?.code {
-            Some(0) => {}
-            Some(NEEDS_REBOOT) if args.reboot => return reboot(),
-            Some(code) => {
-                if step[0] == "rehearse" {
+        let code = helper.act(&verb)?.code;
+        let code = code.with_context(|| format!("mcd-os {} was killed", verb.name()))?;
+        match Outcome::of_exit_code(code) {
+            Some(Outcome::Done) => {}
+            Some(Outcome::NeedsReboot) if args.reboot => return reboot(),
+            Some(_) | None => {
+                if is_rehearsal {
                     store.discard_plan(&bundle.plan.attempt)?;
                 }
                 return exit_code(code);
             }
-            None => bail!("mcd-os {} was killed", step.join(" ")),
         }
     }
     Ok(ExitCode::SUCCESS)

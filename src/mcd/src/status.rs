@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args as ClapArgs;
+use host::journal::{AttemptOutcome, JournalStage};
 use serde::Serialize;
 
 use crate::beside::Helper;
-use crate::deployments::{Deployment, UnderWay, View};
+use crate::deployments::{Deployment, View};
+use crate::protocol::Verb;
 
 /// Shows the deployments of this host, what is under way, and how the last update ended
 #[derive(Debug, ClapArgs)]
@@ -35,7 +37,7 @@ struct Status {
 /// # Errors
 /// Where `mcd-os` is not to be had, or cannot read the host.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let output = Helper::find()?.ask(&["deployments", "--json"])?;
+    let output = Helper::find()?.ask(&Verb::Deployments { json: true })?;
     let text = String::from_utf8(output).context("mcd-os said something else than text")?;
     let view: View = serde_json::from_str(&text).context("cannot understand mcd-os")?;
     let shown = if args.json {
@@ -75,7 +77,12 @@ pub fn render(view: &View) -> String {
         let to = name(&last.to.config);
         line(
             "last",
-            &format!("{} to {to}, {} at {}", last.attempt, last.outcome, last.at),
+            &format!(
+                "{} to {to}, {} at {}",
+                last.attempt,
+                last.outcome.as_str(),
+                last.at
+            ),
         );
     }
     if let Some(held) = &view.held {
@@ -89,15 +96,32 @@ fn phase(view: &View) -> (String, Option<String>) {
     if let Some(journal) = &view.journal {
         let to = name(&journal.to.config);
         let since = &journal.since;
-        let phase = match journal.stage.as_str() {
-            "applying" | "switching" => format!("Applying {to}, since {since}"),
-            "switched" => format!("Rebooting into {to}, since {since}"),
-            "booted" => format!("Verifying {to}, boot {}, since {since}", journal.boots),
-            "rolling-back" => format!("RollingBack from {to}, since {since}"),
-            "failed" => format!("Degraded in {to}, since {since}"),
-            other => format!("{other} {to}, since {since}"),
+        let (phase, cause) = match &journal.stage {
+            JournalStage::Applying | JournalStage::Switching => {
+                (format!("Applying {to}, since {since}"), None)
+            }
+            JournalStage::Switched => {
+                let is_waiting = journal.boot_id == view.boot_id;
+                let reason = "the boot loader names the target; a reboot completes it";
+                (
+                    format!("Rebooting into {to}, since {since}"),
+                    is_waiting.then(|| reason.to_owned()),
+                )
+            }
+            JournalStage::Booted => {
+                let boots = journal.boots;
+                (format!("Verifying {to}, boot {boots}, since {since}"), None)
+            }
+            JournalStage::RollingBack { cause } => (
+                format!("RollingBack from {to}, since {since}"),
+                Some(cause.clone()),
+            ),
+            JournalStage::Failed { cause } => (
+                format!("Degraded in {to}, since {since}"),
+                Some(cause.clone()),
+            ),
         };
-        return (phase, why(journal, view));
+        return (phase, cause);
     }
     if let Some(held) = &view.held {
         return (
@@ -108,15 +132,9 @@ fn phase(view: &View) -> (String, Option<String>) {
     if let Some(error) = &view.booted.record_error {
         return ("Degraded".to_owned(), Some(error.clone()));
     }
-    let last = view.last.as_ref().filter(|last| last.outcome != "proved");
+    let last = view.last.as_ref();
+    let last = last.filter(|last| last.outcome != AttemptOutcome::Verified);
     ("Idle".to_owned(), last.and_then(|last| last.cause.clone()))
-}
-
-fn why(journal: &UnderWay, view: &View) -> Option<String> {
-    let is_waiting = journal.stage == "switched" && journal.boot_id == view.boot_id;
-    journal.cause.clone().or_else(|| {
-        is_waiting.then(|| "the boot loader names the target; a reboot completes it".to_owned())
-    })
 }
 
 fn describe(deployment: &Deployment) -> String {
@@ -148,7 +166,7 @@ mod tests {
     use node_update::plan::Target;
 
     use super::*;
-    use crate::deployments::{Ended, Held};
+    use crate::deployments::{Ended, Held, UnderWay};
 
     fn deployment(config: &str, version: &str) -> Deployment {
         Deployment {
@@ -211,8 +229,7 @@ mod tests {
         view.next = Some(deployment("rendered-worker-new", "2"));
         view.journal = Some(UnderWay {
             attempt: "a-1".to_owned(),
-            stage: "switched".to_owned(),
-            cause: None,
+            stage: JournalStage::Switched,
             from: target("rendered-worker-old"),
             to: target("rendered-worker-new"),
             boots: 0,
@@ -238,7 +255,7 @@ mod tests {
         });
         view.last = Some(Ended {
             attempt: "a-1".to_owned(),
-            outcome: "rolled-back".to_owned(),
+            outcome: AttemptOutcome::RolledBack,
             from: target("rendered-worker-old"),
             to: target("rendered-worker-new"),
             boot_id: "boot".to_owned(),

@@ -264,6 +264,19 @@ fn stages() -> impl Strategy<Value = JournalStage> {
     ]
 }
 
+#[test]
+fn outcome_has_one_word() {
+    for outcome in [
+        AttemptOutcome::Verified,
+        AttemptOutcome::RolledBack,
+        AttemptOutcome::Undone,
+        AttemptOutcome::Adopted,
+    ] {
+        let stored = serde_json::to_value(outcome).unwrap();
+        assert_eq!(stored, outcome.as_str());
+    }
+}
+
 proptest! {
     /// A stored journal is read as it was written.
     #[test]

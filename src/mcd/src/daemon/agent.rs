@@ -23,10 +23,11 @@ use super::announce::{Announcer, Word, log_phase, of_phase};
 use super::drain::{Draining, Told};
 use super::driver::{Executor, Say};
 use super::figures::Figures;
-use super::helper::{Helper, Outcome, Priority};
+use super::helper::{Helper, Priority};
 use super::planning::{self, Planner};
 use super::publish::Publisher;
 use super::{adopt, apply, desired, give_back, observe, prepare, prove};
+use crate::protocol::{Guard, Outcome, Verb};
 
 /// Everything one node's daemon acts with.
 #[derive(Debug)]
@@ -338,7 +339,7 @@ impl Agent {
         if !self.known.facts().is_guarded {
             let left = self.helper.stop_left(&prepare::VERBS).await;
             left.map_err(|error| Chain(&error).to_string())?;
-            self.at_once("guard", &["--install"]).await?;
+            self.at_once(&Verb::Guard(Guard::install())).await?;
             self.known.facts().is_guarded = true;
         }
         // Without the API server the host is still looked after.
@@ -346,7 +347,7 @@ impl Agent {
             return Ok(());
         };
         if node.is_control_plane && !self.known.facts().is_repository_set {
-            match self.at_once("sync-each-object", &[]).await {
+            match self.at_once(&Verb::SyncEachObject).await {
                 Ok(()) => self.known.facts().is_repository_set = true,
                 // How fast a disk is written is no reason to leave a node as it is.
                 Err(error) => tracing::warn!(error, "the repository is not set yet"),
@@ -382,9 +383,9 @@ impl Agent {
     }
 
     /// Runs a verb of `mcd-os` that is no part of an update.
-    async fn at_once(&self, verb: &str, arguments: &[&str]) -> Result<(), String> {
+    async fn at_once(&self, verb: &Verb) -> Result<(), String> {
         let name = self.name_attempt();
-        let run = self.helper.run(verb, &name, arguments, Priority::Normal);
+        let run = self.helper.run(verb, &name, Priority::Normal);
         match run.await {
             Ok(report) if report.outcome == Outcome::Done => Ok(()),
             Ok(report) => Err(report.because()),

@@ -6,8 +6,9 @@ use chassis::report::Chain;
 use node_update::phase::Event;
 use node_update::plan::Attempt;
 
-use super::helper::{Helper, Outcome, Priority};
+use super::helper::{Helper, Priority};
 use super::publish::Publisher;
+use crate::protocol::{Outcome, Verb};
 
 /// How long the words before a reboot may take to get out. They matter less than the reboot: the node is drained and waits.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -29,14 +30,11 @@ pub async fn apply(
     boot_id: &str,
     stays: bool,
 ) -> Event {
-    let mut arguments = vec![directory];
-    if stays {
-        arguments.push("--stay");
-    }
-    match helper
-        .run("apply", attempt, &arguments, Priority::Normal)
-        .await
-    {
+    let verb = Verb::Apply {
+        plan: directory.to_owned(),
+        stay: stays,
+    };
+    match helper.run(&verb, attempt, Priority::Normal).await {
         Ok(report) => match report.outcome {
             Outcome::NeedsReboot => Event::Switched {
                 boot_id: boot_id.to_owned(),
@@ -50,7 +48,8 @@ pub async fn apply(
 
 /// Undoes the stored plan; after the switch, switches back. Answers `Reverted` or `Failed`, or ends with the host.
 pub async fn revert(helper: &Helper, attempt: &Attempt) -> Event {
-    match helper.run("rollback", attempt, &[], Priority::Normal).await {
+    let verb = Verb::Rollback;
+    match helper.run(&verb, attempt, Priority::Normal).await {
         Ok(report) => match report.outcome {
             Outcome::Done => Event::Reverted,
             // The target is booted: the origin is first again and has to be booted too.

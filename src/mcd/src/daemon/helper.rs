@@ -9,11 +9,10 @@ use host::files::{self, Content, Found, Root};
 use host::process::proxy_environment;
 use host::systemd::{self, Job, SystemdClient, Variant};
 use node_update::plan::{Attempt, Mode};
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};
 
-use crate::deployments::Deployment;
+use crate::protocol::{Report, Verb, VerbName};
 
 /// Where helpers lie on the host, one directory a digest.
 const BINARIES: &str = "/var/lib/slipway/bin";
@@ -32,40 +31,6 @@ const QUICK: Duration = Duration::from_secs(2);
 
 /// How often systemd is asked whether the unit still runs: one that was killed leaves no report.
 const UNIT_PACE: Duration = Duration::from_secs(2);
-
-/// What a verb of `mcd-os` says at its end.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Report {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// Why it was refused, or the chain of what failed.
-    #[serde(default)]
-    pub reasons: Vec<String>,
-    /// The booted deployment; of `deployments` only.
-    #[serde(default)]
-    pub booted: Option<Deployment>,
-}
-
-impl Report {
-    /// The reasons as one text.
-    pub fn because(&self) -> String {
-        self.reasons.join("; ")
-    }
-}
-
-/// How a verb of `mcd-os` ended: its exit codes, as words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// Done.
-    Done,
-    /// Failed; another try may succeed.
-    Failed,
-    /// Refused; nothing was changed, and another try will not succeed.
-    Refused,
-    /// Done, and the host has to reboot.
-    NeedsReboot,
-}
 
 /// Why the helper could not be run, or left no report.
 #[derive(Debug, thiserror::Error)]
@@ -178,13 +143,13 @@ impl Helper {
     /// [`Error::Unit`], [`Error::NoReport`], [`Error::Report`].
     pub async fn run(
         &self,
-        verb: &str,
+        verb: &Verb,
         attempt: &Attempt,
-        arguments: &[&str],
         priority: Priority,
     ) -> Result<Report, Error> {
-        let unit = unit_name(verb, attempt);
-        let report = format!("{REPORTS}/{verb}-{}.json", attempt.0);
+        let name = verb.name();
+        let unit = unit_name(name, attempt);
+        let report = format!("{REPORTS}/{name}-{}.json", attempt.0);
         let failed = |source| Error::Unit {
             unit: unit.clone(),
             source,
@@ -196,8 +161,9 @@ impl Helper {
             let host = Root::open(&self.root, None)?;
             host.remove(&host.locate(&report)?)?;
             systemd.reset_failed(&unit).await.map_err(failed)?;
-            let mut command = vec![self.binary.as_str(), "--report", &report, verb];
-            command.extend(arguments);
+            let words = verb.words();
+            let mut command = vec![self.binary.as_str(), "--report", &report];
+            command.extend(words.iter().map(String::as_str));
             let properties = properties(&unit, &command, priority);
             systemd
                 .start_transient(&unit, &properties)
@@ -213,7 +179,7 @@ impl Helper {
     ///
     /// # Errors
     /// [`Error::Unit`].
-    pub async fn stop(&self, verb: &str, attempt: &Attempt) -> Result<(), Error> {
+    pub async fn stop(&self, verb: VerbName, attempt: &Attempt) -> Result<(), Error> {
         let unit = unit_name(verb, attempt);
         let stop = async {
             let systemd = self.systemd().await?;
@@ -233,10 +199,10 @@ impl Helper {
     ///
     /// # Errors
     /// [`Error::Unit`].
-    pub async fn stop_left(&self, verbs: &[&str]) -> Result<(), Error> {
+    pub async fn stop_left(&self, verbs: &[VerbName]) -> Result<(), Error> {
         let patterns: Vec<String> = verbs
             .iter()
-            .map(|verb| unit_name(verb, &Attempt("*".to_owned())))
+            .map(|verb| unit_name(*verb, &Attempt("*".to_owned())))
             .collect();
         let stop = async {
             let systemd = self.systemd().await?;
@@ -322,7 +288,7 @@ impl Helper {
     }
 }
 
-fn unit_name(verb: &str, attempt: &Attempt) -> String {
+fn unit_name(verb: VerbName, attempt: &Attempt) -> String {
     format!("slipway-{verb}-{}.service", attempt.0)
 }
 

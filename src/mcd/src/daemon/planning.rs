@@ -25,6 +25,8 @@ use serde_json::Value;
 
 use super::driver::Say;
 use super::helper::{Helper, Priority};
+use crate::deployments::View;
+use crate::protocol::{Outcome, Verb};
 
 /// First and longest wait between two tries to read an object.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
@@ -304,14 +306,16 @@ pub async fn facts(
     attempt: &Attempt,
     single_replica: bool,
 ) -> Result<Facts, NoPlan> {
-    let run = helper.run("deployments", attempt, &["--json"], Priority::Normal);
+    let verb = Verb::Deployments { json: true };
+    let run = helper.run(&verb, attempt, Priority::Normal);
     let report = run.await.map_err(|error| failed(&error))?;
-    let because = report.because();
-    let booted = report.booted.ok_or_else(|| {
-        NoPlan::Failed(format!(
+    if report.outcome != Outcome::Done {
+        let because = report.because();
+        return Err(NoPlan::Failed(format!(
             "the host does not tell its booted deployment: {because}"
-        ))
-    })?;
+        )));
+    }
+    let View { booted, .. } = report.details().map_err(|error| failed(&error))?;
     let read = || Root::open(root, None)?.read(FIPS);
     let fips = read().map_err(|error| failed(&error))?;
     Ok(Facts {

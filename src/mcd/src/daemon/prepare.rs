@@ -8,8 +8,9 @@ use node_update::phase::Event;
 use tokio::time::Instant;
 
 use super::driver::Say;
-use super::helper::{self, Helper, Outcome, Priority, Report};
+use super::helper::{self, Helper, Priority};
 use super::planning::Stored;
+use crate::protocol::{Outcome, Report, Verb, VerbName};
 
 /// How long a verb that fails is tried again before the node counts as degraded: a registry or a DNS server may be away for a while
 /// (`docs/reference/daemon.md`, "Retries").
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// Verbs that [`prepare`] may have left running when it was given up.
-pub const VERBS: [&str; 2] = ["fetch", "rehearse"];
+pub const VERBS: [VerbName; 2] = [VerbName::Fetch, VerbName::Rehearse];
 
 /// Fetches the image of a stored plan, where it has one, and rehearses it. Answers `Prepared`, `Rejected` or `Failed`, and says
 /// `StillTrying` in between.
@@ -31,13 +32,13 @@ pub async fn prepare(helper: &Helper, plan: &Stored, say: &Say) -> Event {
             "the image is pulled by the running host's settings, not by those that come with it"
         );
     }
-    let fetch = plan.outline.image.as_deref().map(|image| ("fetch", image));
-    for (verb, argument) in fetch
-        .into_iter()
-        .chain([("rehearse", plan.directory.as_str())])
-    {
-        let arguments = [argument];
-        let run = || helper.run(verb, &plan.attempt, &arguments, Priority::Low);
+    let fetch = plan.outline.image.clone();
+    let fetch = fetch.map(|image| Verb::Fetch { image });
+    let rehearse = Verb::Rehearse {
+        plan: plan.directory.clone(),
+    };
+    for verb in fetch.into_iter().chain([rehearse]) {
+        let run = || helper.run(&verb, &plan.attempt, Priority::Low);
         if let Some(end) = persist(run, &object, say).await {
             return end;
         }
@@ -106,11 +107,7 @@ mod tests {
     use super::*;
 
     fn report(outcome: Outcome, reason: &str) -> Report {
-        Report {
-            outcome,
-            reasons: vec![reason.to_owned()],
-            booted: None,
-        }
+        Report::new(outcome, vec![reason.to_owned()])
     }
 
     async fn end(mut reports: VecDeque<Report>) -> (Option<Event>, usize) {

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::helper::{self, Helper, Priority};
 use super::observe;
+use crate::protocol::{Guard, Outcome, Verb};
 
 /// How often the journal is read: the node is out of service meanwhile.
 const PACE: Duration = Duration::from_millis(250);
@@ -71,7 +72,7 @@ pub async fn prove(
         }
         if asked.elapsed() > ASK_PACE {
             asked = Instant::now();
-            match helper.run("verify", attempt, &[], Priority::Normal).await {
+            match helper.run(&Verb::Verify, attempt, Priority::Normal).await {
                 Ok(report) if !report.reasons.is_empty() => say(Event::Unmet(report.because())),
                 Ok(_) => {}
                 Err(error) => {
@@ -85,17 +86,15 @@ pub async fn prove(
 
 /// Has the host look once more at a target that failed and stays: a person may have mended it. Whether it holds now.
 async fn prove_again(helper: &Helper, attempt: &Attempt) -> Result<bool, helper::Error> {
-    let once = ["--prove", "--deadline", "0"];
-    let report = helper
-        .run("guard", attempt, &once, Priority::Normal)
-        .await?;
-    Ok(report.outcome == helper::Outcome::Done)
+    let verb = Verb::Guard(Guard::verify_once());
+    let report = helper.run(&verb, attempt, Priority::Normal).await?;
+    Ok(report.outcome == Outcome::Done)
 }
 
 /// Looks at a host on which nothing is under way.
 async fn verify(helper: &Helper, to: &Target, attempt: &Attempt) -> Event {
-    match helper.run("verify", attempt, &[], Priority::Normal).await {
-        Ok(report) if report.outcome == helper::Outcome::Done => Event::Verified,
+    match helper.run(&Verb::Verify, attempt, Priority::Normal).await {
+        Ok(report) if report.outcome == Outcome::Done => Event::Verified,
         Ok(report) => Event::Failed(format!(
             "unexpected on-disk state validating against {to}: {}",
             report.because()

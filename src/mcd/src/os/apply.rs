@@ -14,8 +14,8 @@ use node_update::plan::{Plan, Route};
 
 use super::context::{Context, lock_deployments};
 use super::rehearse::take;
-use super::report::Report;
 use super::updaters;
+use crate::protocol::Report;
 
 /// How long the checks of a live change may take to hold: a restarted service comes up meanwhile.
 const LIVE_DEADLINE: Duration = Duration::from_secs(30);

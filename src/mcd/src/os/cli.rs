@@ -1,9 +1,10 @@
 //! The command line of `mcd-os`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::Parser;
+
+use crate::protocol::Verb;
 
 /// Acts on the operating system of the host it runs on.
 ///
@@ -17,66 +18,6 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
-}
-
-/// What can be done.
-#[derive(Debug, Subcommand)]
-pub enum Verb {
-    /// Pulls an OS image into the host's repository and holds it there; nothing becomes bootable
-    Fetch {
-        /// Pull spec, without transport.
-        image: String,
-    },
-    /// Finds out whether a plan could be applied, on a deployment that is made and thrown away
-    Rehearse {
-        /// Directory with plan.json and blobs.
-        #[arg(value_name = "PLAN_DIR")]
-        plan: String,
-    },
-    /// Applies a plan; what was begun before is continued
-    Apply {
-        /// Directory with plan.json and blobs.
-        #[arg(value_name = "PLAN_DIR")]
-        plan: String,
-        /// Leaves a target booted that cannot be proved, for people to look at.
-        #[arg(long)]
-        stay: bool,
-    },
-    /// Takes back what is under way
-    Rollback,
-    /// Shows the deployments of this host and what is under way
-    Deployments {
-        /// As JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// What runs at boot: compares the booted deployment with the journal
-    Guard(Guard),
-    /// Has the repository bring each object to disk by itself, as beside etcd
-    SyncEachObject,
-    /// Checks the host against the configuration it is recorded to be in
-    Verify,
-}
-
-/// Arguments of the guard.
-#[derive(Debug, Args)]
-pub struct Guard {
-    /// Proves the booted target by its checks, or goes back.
-    #[arg(long, conflicts_with = "install")]
-    pub prove: bool,
-    /// Installs the units that run the guard at boot.
-    #[arg(long)]
-    pub install: bool,
-    /// Seconds that the checks may take to hold.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    deadline: u64,
-}
-
-impl Guard {
-    /// How long the checks may take to hold.
-    pub const fn deadline(&self) -> Duration {
-        Duration::from_secs(self.deadline)
-    }
 }
 
 impl Verb {
@@ -99,28 +40,65 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+    use crate::protocol::Guard;
 
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
     }
 
+    fn parse(words: &[&str]) -> Result<Verb, clap::Error> {
+        let words = [&["mcd-os"], words].concat();
+        Cli::try_parse_from(words).map(|cli| cli.verb)
+    }
+
     #[test]
-    fn every_verb_is_understood_as_the_daemon_writes_it() {
-        for line in [
-            "mcd-os --report /run/slipway/fetch-a.json fetch quay.io/os@sha256:1",
-            "mcd-os rehearse /var/lib/slipway/plans/a",
-            "mcd-os apply /var/lib/slipway/plans/a --stay",
-            "mcd-os rollback",
-            "mcd-os deployments --json",
-            "mcd-os guard",
-            "mcd-os guard --prove --deadline 60",
-            "mcd-os guard --install",
-            "mcd-os sync-each-object",
-            "mcd-os verify",
+    fn verb_is_read_back_from_its_words() {
+        let plan = || "/var/lib/slipway/plans/a".to_owned();
+        let apply = |stay| Verb::Apply { plan: plan(), stay };
+        for verb in [
+            Verb::Fetch {
+                image: "quay.io/os@sha256:1".to_owned(),
+            },
+            Verb::Rehearse { plan: plan() },
+            apply(false),
+            apply(true),
+            Verb::Rollback,
+            Verb::Deployments { json: false },
+            Verb::Deployments { json: true },
+            Verb::Guard(Guard::install()),
+            Verb::Guard(Guard::verify_once()),
+            Verb::SyncEachObject,
+            Verb::Verify,
         ] {
-            Cli::try_parse_from(line.split(' ')).unwrap();
+            let words = verb.words();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            assert_eq!(parse(&words).unwrap(), verb);
         }
-        assert!(Cli::try_parse_from(["mcd-os", "guard", "--prove", "--install"]).is_err());
+        parse(&["guard", "--prove", "--install"]).unwrap_err();
+    }
+
+    #[test]
+    fn command_lines_of_the_units_are_understood() {
+        for (unit, proves) in [
+            (
+                include_str!("../../../../systemd/slipway-guard.service"),
+                false,
+            ),
+            (
+                include_str!("../../../../systemd/slipway-verify.service"),
+                true,
+            ),
+        ] {
+            let line = unit
+                .lines()
+                .find_map(|line| line.strip_prefix("ExecStart="));
+            let words: Vec<&str> = line.unwrap().split(' ').skip(1).collect();
+            let Verb::Guard(guard) = parse(&words).unwrap() else {
+                panic!("{words:?}");
+            };
+            assert_eq!((guard.prove, guard.install), (proves, false));
+            assert_eq!(guard.deadline(), std::time::Duration::from_mins(10));
+        }
     }
 }

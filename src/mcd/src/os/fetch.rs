@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use host::journal::JournalStore;
 use host::ostree::{Deployments, Fetched, Fetcher};
 use host::process::proxy_environment;
-use serde_json::json;
 use tracing::info;
 
 use super::context::Context;
-use super::report::Report;
+use crate::protocol::{FetchDetails, RegistrySettings, Report};
 
 /// Where an image with a repository inside is unpacked.
 const SCRATCH: &str = "/var/lib/slipway/tmp";
@@ -45,15 +44,15 @@ pub(super) fn run(context: &Context, image: &str) -> anyhow::Result<Report> {
         fetched_bytes,
     } = fetcher.fetch(image, &needed(&store)?)?;
     info!(image, checksum, fetched_bytes, "image is held");
-    Report::done().with(&json!({
-        "image": image,
-        "checksum": checksum,
-        "digest": digest,
-        "version": version,
-        "fetched_bytes": fetched_bytes,
-        // A mirror that arrives with the target's configuration is not used for its own image yet.
-        "registry_settings": "of the running host",
-    }))
+    let details = FetchDetails {
+        image,
+        checksum,
+        digest,
+        version,
+        fetched_bytes,
+        registry_settings: RegistrySettings::RunningHost,
+    };
+    Ok(Report::done().with(&details)?)
 }
 
 /// Images that stored plans still are to deploy.

@@ -14,7 +14,7 @@ use node_update::plan::Attempt;
 use tracing::{debug, info, warn};
 
 use super::context::{Context, is_held_elsewhere, lock_deployments};
-use super::report::{Outcome, Report};
+use crate::protocol::{Outcome, Report};
 
 /// How many changed paths the warning names.
 const NAMED_MAX: usize = 20;

@@ -11,7 +11,7 @@ use node_update::plan::{Digest, Mode};
 use tracing::info;
 
 use super::context::Context;
-use super::report::Report;
+use crate::protocol::Report;
 
 /// The units, as they are in this program's own tree.
 const UNITS: &[(&str, &str)] = &[

@@ -3,12 +3,12 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use host::journal::{AttemptOutcome, HeldTarget, Journal, JournalStage, LastAttempt};
+use host::journal::{HeldTarget, Journal, LastAttempt};
 use host::ostree;
 
 use super::context::Context;
-use super::report::Report;
 use crate::deployments::{self, Deployment, Ended, UnderWay, View};
+use crate::protocol::Report;
 use crate::status;
 
 pub(super) fn run(context: &Context, json: bool) -> anyhow::Result<Report> {
@@ -19,7 +19,7 @@ pub(super) fn run(context: &Context, json: bool) -> anyhow::Result<Report> {
         status::render(&view)
     };
     writeln!(std::io::stdout(), "{}", text.trim_end()).context("cannot print")?;
-    Report::done().with(&view)
+    Ok(Report::done().with(&view)?)
 }
 
 fn view(context: &Context) -> anyhow::Result<View> {
@@ -58,18 +58,9 @@ fn describe(deployment: &ostree::ListedDeployment) -> Deployment {
 }
 
 fn under_way(journal: Journal) -> UnderWay {
-    let (stage, cause) = match journal.stage {
-        JournalStage::Applying => ("applying", None),
-        JournalStage::Switching => ("switching", None),
-        JournalStage::Switched => ("switched", None),
-        JournalStage::Booted => ("booted", None),
-        JournalStage::RollingBack { cause } => ("rolling-back", Some(cause)),
-        JournalStage::Failed { cause } => ("failed", Some(cause)),
-    };
     UnderWay {
         attempt: journal.plan.attempt.0,
-        stage: stage.to_owned(),
-        cause,
+        stage: journal.stage,
         from: journal.plan.from,
         to: journal.plan.to,
         boots: journal.boots,
@@ -79,15 +70,9 @@ fn under_way(journal: Journal) -> UnderWay {
 }
 
 fn ended(last: LastAttempt) -> Ended {
-    let outcome = match last.outcome {
-        AttemptOutcome::Verified => "proved",
-        AttemptOutcome::RolledBack => "rolled-back",
-        AttemptOutcome::Undone => "undone",
-        AttemptOutcome::Adopted => "adopted",
-    };
     Ended {
         attempt: last.attempt.0,
-        outcome: outcome.to_owned(),
+        outcome: last.outcome,
         from: last.from,
         to: last.to,
         boot_id: last.boot_id,

@@ -10,8 +10,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use super::context::{Context, lock_deployments};
-use super::report::Report;
 use super::updaters;
+use crate::protocol::Report;
 
 pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<Report> {
     let _lock = context.lock()?;

@@ -1,60 +1,14 @@
-//! What a verb leaves for its caller: a report and an exit code.
+//! Makes the reports of verbs, and writes them.
 
-use std::fmt;
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 use chassis::report::Chain;
 use host::execute::End;
 use host::files::{Content, Root};
 use node_update::plan::Mode;
-use serde::Serialize;
 
-/// How a verb ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Outcome {
-    /// All is done.
-    Done,
-    /// Something broke; another try may do better.
-    Failed,
-    /// Nothing was changed, and another try would end the same.
-    Refused,
-    /// A reboot completes it.
-    NeedsReboot,
-}
-
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
-        Self::from(match outcome {
-            Outcome::Done => 0,
-            Outcome::Failed => 1,
-            Outcome::Refused => 3,
-            Outcome::NeedsReboot => 4,
-        })
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Refused => "refused",
-            Self::NeedsReboot => "needs reboot",
-        })
-    }
-}
-
-/// What became of a verb. Shape: `{"outcome", "reasons", …}`, where the rest is the verb's own.
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    pub(crate) outcome: Outcome,
-    pub(crate) reasons: Vec<String>,
-    #[serde(flatten)]
-    details: serde_json::Map<String, serde_json::Value>,
-}
+use crate::protocol::{Outcome, Report};
 
 impl Report {
     pub(crate) fn done() -> Self {
@@ -83,15 +37,6 @@ impl Report {
         Self::new(Outcome::Failed, reasons)
     }
 
-    /// Adds what the verb has to tell.
-    pub(crate) fn with(mut self, details: &impl Serialize) -> anyhow::Result<Self> {
-        let details = serde_json::to_value(details).context("cannot write the report")?;
-        if let serde_json::Value::Object(details) = details {
-            self.details.extend(details);
-        }
-        Ok(self)
-    }
-
     /// Writes it whole or not at all.
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let mut bytes = serde_json::to_vec(self).context("cannot write the report")?;
@@ -105,14 +50,6 @@ impl Report {
             gid: 0,
         };
         Ok(root.replace(&root.locate(path)?, content)?)
-    }
-
-    fn new(outcome: Outcome, reasons: Vec<String>) -> Self {
-        Self {
-            outcome,
-            reasons,
-            details: serde_json::Map::new(),
-        }
     }
 }
 
@@ -139,16 +76,6 @@ fn ostree_error<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_report_is_one_object_with_the_verbs_own_fields() {
-        let report = Report::done().with(&serde_json::json!({"image": "os", "fetched_bytes": 3}));
-        let text = serde_json::to_string(&report.unwrap()).unwrap();
-        assert_eq!(
-            text,
-            r#"{"outcome":"done","reasons":[],"image":"os","fetched_bytes":3}"#
-        );
-    }
 
     #[test]
     fn a_final_cause_is_a_refusal_wherever_it_is_in_the_chain() {

@@ -4,10 +4,9 @@ use host::execute::RunningUnits;
 use host::ostree::Deployments;
 use host::{observe, record};
 use node_update::verify::expectations;
-use serde_json::json;
 
 use super::context::Context;
-use super::report::Report;
+use crate::protocol::{Report, VerifyDetails};
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
     let Some(record) = record::read(&context.root)? else {
@@ -29,7 +28,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
     } else {
         Report::failed(reasons)
     };
-    report.with(&json!({ "at": at }))
+    Ok(report.with(&VerifyDetails { at })?)
 }
 
 /// What runs instead of the OS that the configuration names. Somebody may have deployed another by hand, and the merge of `/etc` carried the

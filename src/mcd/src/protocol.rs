@@ -1,0 +1,387 @@
+//! What `mcd-os` and the programs that run it exchange: verbs, exit codes and reports.
+//!
+//! A caller prints a [`Verb`] as words of a command line, and `mcd-os` parses it. At its end
+//! `mcd-os` exits with the code of an [`Outcome`] and, if the caller names a file, leaves a
+//! [`Report`] there. The daemon reads reports of units; `mcd pivot` and `mcd status` run `mcd-os`
+//! themselves and read its exit code or its output.
+//!
+//! A daemon may find a unit that an older daemon started: a member that is new in a report has a
+//! default.
+
+use std::fmt;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use node_update::plan::Target;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What can be done.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum Verb {
+    /// Pulls an OS image into the host's repository and holds it there; nothing becomes bootable
+    Fetch {
+        /// Pull spec, without transport.
+        image: String,
+    },
+    /// Finds out whether a plan could be applied, on a deployment that is made and thrown away
+    Rehearse {
+        /// Directory with plan.json and blobs.
+        #[arg(value_name = "PLAN_DIR")]
+        plan: String,
+    },
+    /// Applies a plan; what was begun before is continued
+    Apply {
+        /// Directory with plan.json and blobs.
+        #[arg(value_name = "PLAN_DIR")]
+        plan: String,
+        /// Leaves a target booted that cannot be proved, for people to look at.
+        #[arg(long)]
+        stay: bool,
+    },
+    /// Takes back what is under way
+    Rollback,
+    /// Shows the deployments of this host and what is under way
+    Deployments {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// What runs at boot: compares the booted deployment with the journal
+    Guard(Guard),
+    /// Has the repository bring each object to disk by itself, as beside etcd
+    SyncEachObject,
+    /// Checks the host against the configuration it is recorded to be in
+    Verify,
+}
+
+/// Arguments of the guard.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct Guard {
+    /// Proves the booted target by its checks, or goes back.
+    #[arg(long, conflicts_with = "install")]
+    pub prove: bool,
+    /// Installs the units that run the guard at boot.
+    #[arg(long)]
+    pub install: bool,
+    /// Seconds that the checks may take to hold.
+    #[arg(long, value_name = "SECONDS", default_value_t = Self::DEADLINE_SECS)]
+    deadline: u64,
+}
+
+impl Guard {
+    const DEADLINE_SECS: u64 = 600;
+
+    /// Installs the units.
+    pub const fn install() -> Self {
+        Self {
+            prove: false,
+            install: true,
+            deadline: Self::DEADLINE_SECS,
+        }
+    }
+
+    /// Verifies the booted target once, without waiting for its checks to hold.
+    pub const fn verify_once() -> Self {
+        Self {
+            prove: true,
+            install: false,
+            deadline: 0,
+        }
+    }
+
+    /// How long the checks may take to hold.
+    pub const fn deadline(&self) -> Duration {
+        Duration::from_secs(self.deadline)
+    }
+}
+
+/// The name of a [`Verb`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerbName {
+    /// [`Verb::Fetch`].
+    Fetch,
+    /// [`Verb::Rehearse`].
+    Rehearse,
+    /// [`Verb::Apply`].
+    Apply,
+    /// [`Verb::Rollback`].
+    Rollback,
+    /// [`Verb::Deployments`].
+    Deployments,
+    /// [`Verb::Guard`].
+    Guard,
+    /// [`Verb::SyncEachObject`].
+    SyncEachObject,
+    /// [`Verb::Verify`].
+    Verify,
+}
+
+impl VerbName {
+    /// The word on the command line, and in the names of units and report files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Rehearse => "rehearse",
+            Self::Apply => "apply",
+            Self::Rollback => "rollback",
+            Self::Deployments => "deployments",
+            Self::Guard => "guard",
+            Self::SyncEachObject => "sync-each-object",
+            Self::Verify => "verify",
+        }
+    }
+}
+
+impl fmt::Display for VerbName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Verb {
+    /// Its name.
+    pub const fn name(&self) -> VerbName {
+        match self {
+            Self::Fetch { .. } => VerbName::Fetch,
+            Self::Rehearse { .. } => VerbName::Rehearse,
+            Self::Apply { .. } => VerbName::Apply,
+            Self::Rollback => VerbName::Rollback,
+            Self::Deployments { .. } => VerbName::Deployments,
+            Self::Guard(_) => VerbName::Guard,
+            Self::SyncEachObject => VerbName::SyncEachObject,
+            Self::Verify => VerbName::Verify,
+        }
+    }
+
+    /// The words of the command line: the name and the arguments.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec![self.name().to_string()];
+        let mut add = |word: &str| words.push(word.to_owned());
+        match self {
+            Self::Fetch { image } => add(image),
+            Self::Rehearse { plan } => add(plan),
+            Self::Apply { plan, stay } => {
+                add(plan);
+                if *stay {
+                    add("--stay");
+                }
+            }
+            Self::Deployments { json } => {
+                if *json {
+                    add("--json");
+                }
+            }
+            Self::Guard(guard) => {
+                if guard.prove {
+                    add("--prove");
+                }
+                if guard.install {
+                    add("--install");
+                }
+                if guard.deadline != Guard::DEADLINE_SECS {
+                    add("--deadline");
+                    add(&guard.deadline.to_string());
+                }
+            }
+            Self::Rollback | Self::SyncEachObject | Self::Verify => {}
+        }
+        words
+    }
+}
+
+/// How a verb ended. Each outcome has an exit code; 2 is that of a wrong command line, which leaves
+/// no report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The verb is complete.
+    Done,
+    /// The verb failed; a retry may succeed.
+    Failed,
+    /// The verb changed nothing, and a retry would end the same.
+    Refused,
+    /// A reboot completes the verb.
+    NeedsReboot,
+}
+
+impl Outcome {
+    const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::Refused, Self::NeedsReboot];
+
+    /// The exit code.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Refused => 3,
+            Self::NeedsReboot => 4,
+        }
+    }
+
+    /// The outcome of an exit code; `None` for the code of a wrong command line or an unknown one.
+    pub fn of_exit_code(code: i32) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|outcome| i32::from(outcome.exit_code()) == code)
+    }
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(outcome.exit_code())
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::NeedsReboot => "needs reboot",
+        })
+    }
+}
+
+/// The report of a verb. Shape: `{"outcome", "reasons", …}`, where the rest are the verb's details:
+/// those of `fetch` are [`FetchDetails`], of `verify` [`VerifyDetails`], of `deployments`
+/// [`View`](crate::deployments::View).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// How the verb ended.
+    pub outcome: Outcome,
+    /// Why it was refused, or each failure with its causes.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    #[serde(flatten)]
+    details: Map<String, Value>,
+}
+
+impl Report {
+    /// A report without details.
+    pub fn new(outcome: Outcome, reasons: Vec<String>) -> Self {
+        Self {
+            outcome,
+            reasons,
+            details: Map::new(),
+        }
+    }
+
+    /// The reasons in one line.
+    pub fn because(&self) -> String {
+        self.reasons.join("; ")
+    }
+
+    /// Adds the verb's details.
+    ///
+    /// # Errors
+    /// `details` is not an object in JSON.
+    pub fn with(mut self, details: &impl Serialize) -> serde_json::Result<Self> {
+        let details: Map<String, Value> = serde_json::from_value(serde_json::to_value(details)?)?;
+        self.details.extend(details);
+        Ok(self)
+    }
+
+    /// The verb's details.
+    ///
+    /// # Errors
+    /// The report has other details, or none.
+    pub fn details<T: DeserializeOwned>(self) -> serde_json::Result<T> {
+        serde_json::from_value(Value::Object(self.details))
+    }
+}
+
+/// What `fetch` reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FetchDetails {
+    /// The pull spec.
+    pub image: String,
+    /// Checksum of the commit.
+    pub checksum: String,
+    /// Digest of the manifest; `None` if the registry was not asked.
+    pub digest: Option<String>,
+    /// The OS's version.
+    pub version: Option<String>,
+    /// Bytes of layers that this run fetched over the network.
+    pub fetched_bytes: u64,
+    /// Whose settings of registries applied.
+    pub registry_settings: RegistrySettings,
+}
+
+/// Whose settings of registries apply to a fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RegistrySettings {
+    /// Those of the booted deployment: a mirror that comes with the target is not used for the
+    /// target's own image.
+    #[serde(rename = "of the running host")]
+    RunningHost,
+}
+
+/// What `verify` reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyDetails {
+    /// The target that the host's record names.
+    pub at: Target,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report::new(Outcome::Refused, vec!["one".to_owned(), "two".to_owned()])
+    }
+
+    #[test]
+    fn report_is_read_back_as_it_was_written() {
+        let details = FetchDetails {
+            image: "os".to_owned(),
+            checksum: "c".to_owned(),
+            digest: None,
+            version: Some("1".to_owned()),
+            fetched_bytes: 3,
+            registry_settings: RegistrySettings::RunningHost,
+        };
+        for outcome in Outcome::ALL {
+            let report = Report::new(outcome, vec!["one".to_owned()]);
+            let report = report.with(&details).unwrap();
+            let bytes = serde_json::to_vec(&report).unwrap();
+            let read: Report = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(read, report);
+            assert_eq!(read.details::<FetchDetails>().unwrap(), details);
+        }
+        report().details::<VerifyDetails>().unwrap_err();
+        report().with(&"text").unwrap_err();
+    }
+
+    #[test]
+    fn report_is_one_object_with_the_verbs_own_members() {
+        let at = Target {
+            config: "a".to_owned(),
+            image: None,
+        };
+        let report = report().with(&VerifyDetails { at }).unwrap();
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(
+            text,
+            r#"{"outcome":"refused","reasons":["one","two"],"at":{"config":"a"}}"#
+        );
+        let short: Report = serde_json::from_str(r#"{"outcome":"needs-reboot"}"#).unwrap();
+        assert_eq!(short, Report::new(Outcome::NeedsReboot, Vec::new()));
+    }
+
+    #[test]
+    fn outcome_is_read_back_from_its_exit_code() {
+        let codes = Outcome::ALL.map(Outcome::exit_code);
+        // What `--help` and the units of systemd rely on.
+        assert_eq!(codes, [0, 1, 3, 4]);
+        for outcome in Outcome::ALL {
+            let code = i32::from(outcome.exit_code());
+            assert_eq!(Outcome::of_exit_code(code), Some(outcome));
+        }
+        assert_eq!(Outcome::of_exit_code(2), None);
+        assert_eq!(Outcome::of_exit_code(101), None);
+    }
+}
