@@ -28,15 +28,17 @@ pub enum Error {
         /// The item as written.
         argument: String,
     },
-    /// More than the kernel reads.
-    #[error(
-        "spec.kernelArguments: the command line would have {bytes} bytes, the kernel reads {}",
-        COMMAND_LINE_SIZE - 1
-    )]
-    TooLong {
-        /// Bytes of the whole command line.
-        bytes: usize,
-    },
+}
+
+/// A command line has more than the kernel reads.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the command line would have {bytes} bytes, the kernel reads {}",
+    COMMAND_LINE_SIZE - 1
+)]
+pub struct TooLong {
+    /// Bytes of the whole command line.
+    pub bytes: usize,
 }
 
 /// Splits the items of a list as the kernel splits a line: at white space, unless double quotes group.
@@ -120,14 +122,14 @@ pub fn missing(wanted: &[String], actual: &[String]) -> Vec<String> {
 /// Checks that the kernel reads the whole line.
 ///
 /// # Errors
-/// [`Error::TooLong`] beyond [`COMMAND_LINE_SIZE`] with the final NUL.
-pub fn check_length(arguments: &[String]) -> Result<(), Error> {
+/// [`TooLong`] beyond [`COMMAND_LINE_SIZE`] with the final NUL.
+pub fn check_length(arguments: &[String]) -> Result<(), TooLong> {
     let blanks = arguments.len().saturating_sub(1);
     let bytes = arguments.iter().map(String::len).sum::<usize>() + blanks;
     if bytes < COMMAND_LINE_SIZE {
         Ok(())
     } else {
-        Err(Error::TooLong { bytes })
+        Err(TooLong { bytes })
     }
 }
 
@@ -211,7 +213,7 @@ mod tests {
         let one_more = vec!["a".repeat(COMMAND_LINE_SIZE - 3), "bc".to_owned()];
         assert_eq!(
             check_length(&one_more),
-            Err(Error::TooLong {
+            Err(TooLong {
                 bytes: COMMAND_LINE_SIZE
             })
         );

@@ -12,7 +12,7 @@ mod registries;
 pub use policy::{Action, Error, FilePolicy, Policies, UnitPolicy};
 
 use crate::diff::Diff;
-use crate::reconcile::Reason;
+use crate::rejection::{Member, Rejection, Subject};
 use ignition::content;
 use machineconfig::spec::Spec;
 
@@ -50,7 +50,7 @@ pub struct Decision {
 /// Shape: `os` says whether the OS changes, as only the caller knows what is booted; `force` asks for a reboot whatever changes.
 ///
 /// # Errors
-/// A [`Reason`] where the new registries' configuration cannot be read: CRI-O could not either.
+/// A [`Rejection`] where the new registries' configuration cannot be read: CRI-O could not either.
 pub fn decide(
     old: &Spec,
     new: &Spec,
@@ -58,7 +58,7 @@ pub fn decide(
     os: bool,
     force: bool,
     policies: &Policies,
-) -> Result<Decision, Reason> {
+) -> Result<Decision, Rejection> {
     let mut judge = Judge {
         policies,
         reboot: Vec::new(),
@@ -99,7 +99,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn file(&mut self, path: &str, old: &Spec, new: &Spec) -> Result<(), Reason> {
+    fn file(&mut self, path: &str, old: &Spec, new: &Spec) -> Result<(), Rejection> {
         let what = format!("file {path:?}");
         let policies = self.policies;
         let Some(policy) = policies.file(path) else {
@@ -199,7 +199,7 @@ fn in_words(live: &[Live]) -> String {
 }
 
 /// Why pods must go before the registries' configuration changes; none where it only grows in harmless ways.
-fn drain_need(path: &str, old: &Spec, new: &Spec) -> Result<Option<String>, Reason> {
+fn drain_need(path: &str, old: &Spec, new: &Spec) -> Result<Option<String>, Rejection> {
     if path != REGISTRIES {
         return Ok(Some(
             "only the registries' configuration is known to be harmless".to_owned(),
@@ -235,18 +235,16 @@ fn text(spec: &Spec, path: &str) -> Result<Option<String>, String> {
         .map_err(|_| "not UTF-8".to_owned())
 }
 
-fn unreadable(spec: &Spec, path: &str, why: &str) -> Reason {
+fn unreadable(spec: &Spec, path: &str, why: &str) -> Rejection {
     let index = spec
         .ignition
         .storage
         .files
         .iter()
         .position(|file| file.path == path);
-    let field = format!(
-        "spec.config.storage.files[{}].contents",
-        index.unwrap_or_default()
-    );
-    Reason::new(field, format!("cannot read {path}: {why}"))
+    let subject = Subject::File(index.unwrap_or_default());
+    let why = format!("cannot read {path}: {why}");
+    Rejection::of_member(subject, Member::Contents, why)
 }
 
 #[cfg(test)]

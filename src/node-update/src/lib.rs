@@ -7,8 +7,9 @@
 //! - [`disruption`]: what a change does to a running node
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
-//! - [`planner`]: from two configurations to a plan, or to the reasons against it
+//! - [`planner`]: from two configurations to a plan, or to rejections
 //! - [`reconcile`]: whether one can follow another
+//! - [`rejection`]: why one cannot, and which MachineConfig asks for it
 //! - [`verify`]: what must hold on a host, and the judgement over what was observed
 
 pub mod certificates;
@@ -19,6 +20,7 @@ pub mod phase;
 pub mod plan;
 pub mod planner;
 pub mod reconcile;
+pub mod rejection;
 pub mod verify;
 mod wanted;
 

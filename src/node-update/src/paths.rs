@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::reconcile::{FORCE_FILE, Reason};
+use crate::reconcile::FORCE_FILE;
+use crate::rejection::{Member, Rejection};
 use crate::wanted::{Wanted, WantedFile, WantedUnit};
 
 /// Directories that a configuration may write into: what a deployment keeps of its own, and what all deployments share.
@@ -115,31 +116,32 @@ fn is_within(path: &str, directory: &str) -> bool {
 }
 
 /// Why the files of a configuration, or units that are not its own, cannot be written on any host.
-pub(crate) fn refusals(wanted: &Wanted) -> Vec<Reason> {
+pub(crate) fn rejections(wanted: &Wanted) -> Vec<Rejection> {
     let files = &wanted.files;
-    let mut reasons = Vec::new();
+    let mut rejections = Vec::new();
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
-    for WantedFile { path, field, .. } in files {
-        // The force file is refused by a rule of its own.
+    for WantedFile { path, subject, .. } in files {
+        // The force file is rejected by a rule of its own.
         let why = why_not_writable(path).filter(|_| path != FORCE_FILE);
         if let Some(why) = why {
-            reasons.push(Reason::new(field, format!("cannot write {path}: {why}")));
+            rejections.push(Rejection::new(
+                *subject,
+                format!("cannot write {path}: {why}"),
+            ));
         }
         let mut above = path.as_str();
         while let Some((parent, _)) = above.rsplit_once('/') {
             if paths.contains(parent) {
                 let why = format!("cannot write {path}: {parent} is a file of this configuration");
-                reasons.push(Reason::new(field, why));
+                rejections.push(Rejection::new(*subject, why));
             }
             above = parent;
         }
     }
-    for WantedUnit { name, field, .. } in &wanted.units {
+    for WantedUnit { name, subject, .. } in &wanted.units {
         if OWN_UNITS.contains(&name.as_str()) {
-            reasons.push(Reason::new(
-                format!("{field}.name"),
-                format!("{name} belongs to Slipway"),
-            ));
+            let why = format!("{name} belongs to Slipway");
+            rejections.push(Rejection::of_member(*subject, Member::Name, why));
         }
     }
     for unit in wanted.units.iter().filter(|unit| unit.is_masked()) {
@@ -148,10 +150,10 @@ pub(crate) fn refusals(wanted: &Wanted) -> Vec<Reason> {
                 "cannot mask {}: {} is a file of this configuration",
                 unit.name, unit.path
             );
-            reasons.push(Reason::new(format!("{}.mask", unit.field), why));
+            rejections.push(Rejection::of_member(unit.subject, Member::Mask, why));
         }
     }
-    reasons
+    rejections
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From two configurations and what is known of a host to the plan of an update, or to the reasons against it.
+//! From two configurations and what is known of a host to the plan of an update, or to the rejections.
 //!
 //! The order of steps is sound for any start: links of units that change or go are taken away while their files still say which; paths
 //! are given back, then files written, then masks; enablement comes last, when every unit is what it will be; then accounts; and on a
@@ -16,7 +16,8 @@ pub use describe::describe;
 use crate::diff::{Diff, diff};
 use crate::disruption::{Decision, Policies, decide};
 use crate::plan::{Attempt, Bundle, Deploy, Digest, Plan, Route, SCHEMA, Step, Target, Undo};
-use crate::reconcile::{self, Exempt, Reason};
+use crate::reconcile::{self, Exempt};
+use crate::rejection::{Member, Rejection, Rejections, Section, Subject};
 use crate::verify;
 use crate::wanted::Wanted;
 use machineconfig::kargs;
@@ -78,39 +79,31 @@ pub struct Outcome {
     pub diff: Diff,
 }
 
-/// Why there is no plan. Nothing was touched.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct Refusals(pub Vec<Reason>);
-
 /// Plans an update.
 ///
 /// Source: `docs/reference/daemon.md`, "Rejected changes" to "SSH keys and password".
 ///
 /// # Errors
-/// [`Refusals`], all of them, each naming field and object.
-pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
+/// [`Rejections`], all of them, each naming field and object.
+pub fn plan(request: &Request<'_>) -> Result<Outcome, Rejections> {
     let (old, new) = (&request.from.config.spec, &request.to.config.spec);
     let changes = diff(old, new);
     let before = Wanted::of_old(old);
-    let (after, unreadable) = Wanted::of(new);
-    let mut refusals = reconcile::refusals_of(old, new, &after, request.exempt);
-    // A source that is no data: URL is told by the comparison already.
-    let told = |reason: &Reason| {
-        refusals
+    let (after, undecodable) = Wanted::of(new);
+    let mut rejections = reconcile::rejections_of(old, new, &after, request.exempt);
+    // The comparison has rejected a source that is no `data:` URL already.
+    let has_source = |rejected: &Rejection| {
+        !rejections
             .iter()
-            .any(|known| known.field.starts_with(&reason.field))
+            .any(|known| known.subject == rejected.subject && known.member == Some(Member::Source))
     };
-    let unreadable: Vec<Reason> = unreadable
-        .into_iter()
-        .filter(|reason| !told(reason))
-        .collect();
-    refusals.extend(unreadable);
+    let undecodable: Vec<_> = undecodable.into_iter().filter(has_source).collect();
+    rejections.extend(undecodable);
     if request.facts.fips.is_some_and(|fips| fips != new.fips) && old.fips == new.fips {
-        refusals.push(reconcile::fips());
+        rejections.push(reconcile::fips());
     }
     let image = os_image(request);
-    let arguments = arguments(request, &mut refusals);
+    let arguments = arguments(request, &mut rejections);
     let decided = decide(
         old,
         new,
@@ -121,15 +114,15 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Refusals> {
     );
     let decision = match decided {
         Ok(decision) => decision,
-        Err(reason) => {
-            refusals.push(reason);
-            return Err(Refusals(refusals));
+        Err(rejection) => {
+            rejections.push(rejection);
+            return Err(Rejections(rejections));
         }
     };
     let decision = reboot_for_arguments(decision, &changes, arguments.as_ref());
-    refusals.extend(packages(old, new, decision.reboot));
-    if !refusals.is_empty() {
-        return Err(Refusals(refusals));
+    rejections.extend(packages(old, new, decision.reboot));
+    if !rejections.is_empty() {
+        return Err(Rejections(rejections));
     }
     let (delete_arguments, append_arguments) = arguments.unwrap_or_default();
     let deploy = Deploy {
@@ -166,7 +159,7 @@ fn os_image(request: &Request<'_>) -> Option<String> {
 /// The arguments to delete and to append; none where the booted entry has what is wanted already.
 fn arguments(
     request: &Request<'_>,
-    refusals: &mut Vec<Reason>,
+    rejections: &mut Vec<Rejection>,
 ) -> Option<(Vec<String>, Vec<String>)> {
     let delete = request.from.config.spec.split_kernel_arguments();
     let append = request.to.config.spec.split_kernel_arguments();
@@ -174,11 +167,8 @@ fn arguments(
     if let Some(present) = present {
         let changed = kargs::change(present, &delete, &append);
         if let Err(error) = kargs::check_length(&changed) {
-            let text = error.to_string();
-            let (field, why) = text
-                .split_once(": ")
-                .unwrap_or(("spec.kernelArguments", &text));
-            refusals.push(Reason::new(field, why));
+            let subject = Subject::Section(Section::KernelArguments);
+            rejections.push(Rejection::new(subject, error.to_string()));
         }
     }
     let lacks = present.is_some_and(|present| !kargs::missing(&append, present).is_empty());
@@ -207,8 +197,8 @@ fn reboot_for_arguments(
 }
 
 /// Kernels and extensions that are packages: a new deployment would lack them.
-fn packages(old: &Spec, new: &Spec, reboot: bool) -> Vec<Reason> {
-    let mut reasons = Vec::new();
+fn packages(old: &Spec, new: &Spec, reboot: bool) -> Vec<Rejection> {
+    let mut rejections = Vec::new();
     if old.kernel_type != new.kernel_type
         || reboot
             && (old.kernel_type, new.kernel_type) != (KernelType::Default, KernelType::Default)
@@ -217,7 +207,7 @@ fn packages(old: &Spec, new: &Spec, reboot: bool) -> Vec<Reason> {
             "going from kernelType {} to {} needs packages layered on the image, which is not supported",
             old.kernel_type, new.kernel_type
         );
-        reasons.push(Reason::new("spec.kernelType", why));
+        rejections.push(Rejection::new(Subject::Section(Section::KernelType), why));
     }
     if old.extensions != new.extensions || reboot && !new.extensions.is_empty() {
         let why = format!(
@@ -225,9 +215,9 @@ fn packages(old: &Spec, new: &Spec, reboot: bool) -> Vec<Reason> {
             old.extensions.join(" "),
             new.extensions.join(" ")
         );
-        reasons.push(Reason::new("spec.extensions", why));
+        rejections.push(Rejection::new(Subject::Section(Section::Extensions), why));
     }
-    reasons
+    rejections
 }
 
 fn bundle(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::plan::{Digest, Mode, Owner};
-use crate::reconcile::Reason;
+use crate::rejection::{Member, Rejection, Subject};
 use ignition::{self, Dropin, NodeOwner, Unit, content, unit_text};
 use machineconfig::spec::Spec;
 
@@ -39,8 +39,8 @@ pub(crate) struct WantedFile {
     pub mode: Mode,
     pub user: Owner,
     pub group: Owner,
-    /// JSON path of what asks for it.
-    pub field: String,
+    /// The part of the configuration that asks for it.
+    pub subject: Subject,
 }
 
 /// A unit, besides its files.
@@ -57,17 +57,17 @@ pub(crate) struct WantedUnit {
     pub removed_dropins: Vec<String>,
     pub mask: Option<bool>,
     pub enabled: Option<bool>,
-    /// JSON path of what asks for it.
-    pub field: String,
+    /// The part of the configuration that asks for it.
+    pub subject: Subject,
 }
 
 impl Wanted {
-    /// Reads what a configuration wants; reasons name the files whose bytes cannot be had.
-    pub(crate) fn of(spec: &Spec) -> (Self, Vec<Reason>) {
+    /// Decodes what a configuration wants, and rejects each file whose content cannot be decoded.
+    pub(crate) fn of(spec: &Spec) -> (Self, Vec<Rejection>) {
         let mut wanted = Self::default();
-        let mut reasons = Vec::new();
+        let mut rejections = Vec::new();
         for (index, file) in spec.ignition.storage.files.iter().enumerate() {
-            let field = format!("spec.config.storage.files[{index}]");
+            let subject = Subject::File(index);
             match content::decode(&file.contents) {
                 Ok(bytes) => {
                     let wanted_file = WantedFile {
@@ -76,18 +76,18 @@ impl Wanted {
                         mode: Mode(file.mode.unwrap_or(FILE_MODE)),
                         user: owner(&file.user),
                         group: owner(&file.group),
-                        field,
+                        subject,
                     };
                     wanted.files.push(wanted_file);
                 }
                 Err(error) => {
                     let why = format!("could not decode file {:?}: {error}", file.path);
-                    reasons.push(Reason::new(format!("{field}.contents"), why));
+                    rejections.push(Rejection::of_member(subject, Member::Contents, why));
                 }
             }
         }
         for (index, unit) in spec.ignition.systemd.units.iter().enumerate() {
-            wanted.add_unit(unit, &format!("spec.config.systemd.units[{index}]"));
+            wanted.add_unit(index, unit);
         }
         if let Some(core) = spec
             .ignition
@@ -106,13 +106,13 @@ impl Wanted {
                 }
             });
         }
-        (wanted, reasons)
+        (wanted, rejections)
     }
 
     /// What a configuration that is left brought: files whose bytes cannot be had any more, too, so that they go.
     pub(crate) fn of_old(spec: &Spec) -> Self {
         let (mut wanted, _) = Self::of(spec);
-        for file in &spec.ignition.storage.files {
+        for (index, file) in spec.ignition.storage.files.iter().enumerate() {
             if wanted.file(&file.path).is_none() {
                 let unknown = WantedFile {
                     path: file.path.clone(),
@@ -121,7 +121,7 @@ impl Wanted {
                     mode: Mode(file.mode.unwrap_or(FILE_MODE)),
                     user: owner(&file.user),
                     group: owner(&file.group),
-                    field: String::new(),
+                    subject: Subject::File(index),
                 };
                 wanted.files.push(unknown);
             }
@@ -148,18 +148,24 @@ impl Wanted {
     }
 
     /// Adds a unit with its files. The text of a masked unit is not written: the mask stands in its place.
-    fn add_unit(&mut self, unit: &Unit, field: &str) {
+    fn add_unit(&mut self, index: usize, unit: &Unit) {
         let path = format!("{UNITS}/{}", unit.name);
         let text = unit.contents.as_deref().filter(|text| !text.is_empty());
         let text = text.filter(|_| unit.mask != Some(true));
         if let Some(text) = text {
-            self.unit_file(path.clone(), text, field.to_owned());
+            self.unit_file(path.clone(), text, Subject::Unit(index));
         }
         let mut removed_dropins = Vec::new();
-        for (index, Dropin { name, contents }) in unit.dropins.iter().enumerate() {
+        for (at, Dropin { name, contents }) in unit.dropins.iter().enumerate() {
             let dropin = format!("{path}.d/{name}");
             match contents.as_deref().filter(|text| !text.is_empty()) {
-                Some(text) => self.unit_file(dropin, text, format!("{field}.dropins[{index}]")),
+                Some(text) => {
+                    let subject = Subject::Dropin {
+                        unit: index,
+                        dropin: at,
+                    };
+                    self.unit_file(dropin, text, subject);
+                }
                 None => removed_dropins.push(dropin),
             }
         }
@@ -171,11 +177,11 @@ impl Wanted {
             removed_dropins,
             mask: unit.mask,
             enabled: unit.enabled,
-            field: field.to_owned(),
+            subject: Subject::Unit(index),
         });
     }
 
-    fn unit_file(&mut self, path: String, text: &str, field: String) {
+    fn unit_file(&mut self, path: String, text: &str, subject: Subject) {
         let blob = self.keep(text.as_bytes().to_vec());
         let mode = Mode(FILE_MODE);
         let (user, group) = (Owner::ROOT, Owner::ROOT);
@@ -185,7 +191,7 @@ impl Wanted {
             mode,
             user,
             group,
-            field,
+            subject,
         });
     }
 }

@@ -4,7 +4,8 @@ use api::operator::MachineConfiguration;
 use cluster::wire;
 use machineconfig::render::{Rendered, Source};
 use machineconfig::spec::{MachineConfig, Spec};
-use node_update::reconcile::{Exempt, Reason, blame, refusals};
+use node_update::reconcile::{Exempt, rejections};
+use node_update::rejection::Rejection;
 
 use crate::requests::Requests;
 use crate::store::Pool;
@@ -38,15 +39,20 @@ pub(super) async fn of(
         return Ok(None);
     };
     let exempt = exempt(requests.read_settings().await?);
-    let reasons = refusals(&old.spec, &rendered.spec, exempt);
-    if reasons.is_empty() {
+    let rejections = rejections(&old.spec, &rendered.spec, exempt);
+    if rejections.is_empty() {
         return Ok(None);
     }
-    Ok(Some(sentences(current, &reasons, rendered, sources)))
+    Ok(Some(sentences(current, &rejections, rendered, sources)))
 }
 
-/// One sentence for each source that is to blame.
-fn sentences(current: &str, reasons: &[Reason], rendered: &Rendered, sources: &[Source]) -> String {
+/// One sentence for each source that asks for something rejected.
+fn sentences(
+    current: &str,
+    rejections: &[Rejection],
+    rendered: &Rendered,
+    sources: &[Source],
+) -> String {
     let mut ordered: Vec<&Source> = sources.iter().collect();
     ordered.sort_by_key(|source| (source.role.as_deref() != Some("worker"), &source.name));
     // They were read once to be rendered.
@@ -55,12 +61,14 @@ fn sentences(current: &str, reasons: &[Reason], rendered: &Rendered, sources: &[
         .filter_map(|source| Some((source.name.as_str(), Spec::parse(&source.spec).ok()?.0)))
         .collect();
     let mut by_source: Vec<(&str, Vec<String>)> = Vec::new();
-    for reason in reasons {
+    for rejection in rejections {
         let named = specs.iter().map(|(name, spec)| (*name, spec));
-        let blamed = blame(reason, &rendered.spec, named).unwrap_or(&rendered.name);
-        match by_source.iter_mut().find(|(name, _)| *name == blamed) {
-            Some((_, why)) => why.push(reason.to_string()),
-            None => by_source.push((blamed, vec![reason.to_string()])),
+        let source = rejection
+            .source_in(&rendered.spec, named)
+            .unwrap_or(&rendered.name);
+        match by_source.iter_mut().find(|(name, _)| *name == source) {
+            Some((_, why)) => why.push(rejection.to_string()),
+            None => by_source.push((source, vec![rejection.to_string()])),
         }
     }
     let sentences: Vec<String> = by_source

@@ -33,7 +33,7 @@ fn planned_with(
     new: &MachineConfig,
     facts: &Facts,
     force: bool,
-) -> Result<Outcome, Refusals> {
+) -> Result<Outcome, Rejections> {
     plan(&Request {
         attempt: &Attempt("a1".to_owned()),
         from: Side {
@@ -65,8 +65,8 @@ fn described(old: &Value, new: &Value) -> String {
 
 fn refused(old: &Value, new: &Value) -> Vec<String> {
     let (old, new) = (config("old", old), config("new", new));
-    let Refusals(reasons) = planned_with(&old, &new, &Facts::default(), false).unwrap_err();
-    reasons.iter().map(ToString::to_string).collect()
+    let Rejections(rejections) = planned_with(&old, &new, &Facts::default(), false).unwrap_err();
+    rejections.iter().map(ToString::to_string).collect()
 }
 
 const UNIT: &str = "[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n";

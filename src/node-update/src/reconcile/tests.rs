@@ -1,6 +1,6 @@
 //! The table of what is refused.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -11,8 +11,8 @@ fn spec(config: &Value) -> Spec {
 }
 
 fn said(old: &Value, new: &Value) -> Vec<String> {
-    let reasons = refusals(&spec(old), &spec(new), Exempt::default());
-    reasons.iter().map(ToString::to_string).collect()
+    let rejected = rejections(&spec(old), &spec(new), Exempt::default());
+    rejected.iter().map(ToString::to_string).collect()
 }
 
 fn users(users: &Value) -> Value {
@@ -148,59 +148,20 @@ fn storage_can_be_exempted_section_by_section() {
         disks: true,
         ..Exempt::default()
     };
-    let reasons = refusals(&nothing, &new, exempt);
-    assert_eq!(reasons.len(), 1);
-    assert_eq!(reasons[0].field, "spec.config.storage.raid");
+    let rejected = rejections(&nothing, &new, exempt);
+    assert_eq!(rejected.len(), 1);
+    assert_eq!(rejected[0].subject, Subject::Section(Section::Raid));
     let all = Exempt {
         raid: true,
         ..exempt
     };
-    assert_eq!(refusals(&nothing, &new, all), []);
+    assert_eq!(rejections(&nothing, &new, all), []);
 }
 
 #[test]
 fn fips_is_never_changed() {
     let of = |fips: bool| Spec::parse(&json!({"fips": fips})).unwrap().0;
     for (old, new) in [(true, false), (false, true)] {
-        assert_eq!(refusals(&of(old), &of(new), Exempt::default()), [fips()]);
+        assert_eq!(rejections(&of(old), &of(new), Exempt::default()), [fips()]);
     }
-}
-
-#[test]
-fn the_source_that_says_it_last_is_blamed() {
-    let append = json!({"path": "/etc/x", "append": [{"source": "data:,a"}]});
-    let a = spec(&json!({"storage": {"files": [{"path": "/etc/w"}, append]}}));
-    let b =
-        spec(&json!({"storage": {"disks": [{"device": "/dev/a"}], "files": [{"path": "/etc/y"}]}}));
-    let c = spec(&json!({"storage": {"files": [{"path": "/etc/z"}]}}));
-    let rendered = spec(&json!({"storage": {
-        "disks": [{"device": "/dev/a"}],
-        "files": [{"path": "/etc/w"}, append, {"path": "/etc/y"}, {"path": "/etc/z"}],
-    }}));
-    let reasons = refusals(&spec(&json!({})), &rendered, Exempt::default());
-    let blamed: Vec<_> = (reasons.iter())
-        .map(|reason| {
-            blame(
-                reason,
-                &rendered,
-                [("a", &a), ("b", &b), ("c", &c)].into_iter(),
-            )
-        })
-        .collect();
-    assert_eq!(blamed, [Some("b"), Some("a")]);
-    let guard = spec(&json!({"systemd": {"units": [{"name": "slipway-guard.service"}]}}));
-    let other = spec(&json!({"systemd": {"units": [{"name": "x.service"}]}}));
-    let merged = ignition::merge::merge(other.ignition.clone(), guard.ignition.clone());
-    let merged = Spec {
-        ignition: merged,
-        ..other.clone()
-    };
-    let reasons = refusals(&spec(&json!({})), &merged, Exempt::default());
-    let sources = [("guard", &guard), ("other", &other)];
-    assert_eq!(
-        blame(&reasons[0], &merged, sources.into_iter()),
-        Some("guard")
-    );
-    let gone = refusals(&rendered, &c, Exempt::default());
-    assert_eq!(blame(&gone[0], &c, [("c", &c)].into_iter()), None);
 }

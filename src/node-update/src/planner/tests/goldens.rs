@@ -69,7 +69,7 @@ fn with_actions(path: &str, actions: &[Policy]) -> Policies {
     policies
 }
 
-fn outcome(new: &Value, facts: &Facts, policies: &Policies) -> Result<Outcome, Refusals> {
+fn outcome(new: &Value, facts: &Facts, policies: &Policies) -> Result<Outcome, Rejections> {
     // Read as what is in force, which may hold content that cannot be decoded.
     let read = |name: &str, spec: &Value| {
         let object = json!({"metadata": {"name": name}, "spec": spec});
@@ -97,7 +97,7 @@ fn outcome(new: &Value, facts: &Facts, policies: &Policies) -> Result<Outcome, R
 }
 
 /// A plan as [`describe`] prints it, with each expectation; or each rejection.
-fn text(outcome: Result<Outcome, Refusals>) -> String {
+fn text(outcome: Result<Outcome, Rejections>) -> String {
     let mut text = String::new();
     match outcome {
         Ok(outcome) => {
@@ -106,7 +106,7 @@ fn text(outcome: Result<Outcome, Refusals>) -> String {
                 writeln!(text, "        {}", expected(expectation)).unwrap();
             }
         }
-        Err(Refusals(rejections)) => {
+        Err(Rejections(rejections)) => {
             for rejection in rejections {
                 writeln!(text, "reject  {rejection}").unwrap();
             }
@@ -251,7 +251,7 @@ fn every_subject_of_a_rejection() {
 fn policy_of_each_kind() {
     let unit = || "chronyd.service".to_owned();
     let mut shown = String::new();
-    let mut add = |title: &str, planned: Result<Outcome, Refusals>| {
+    let mut add = |title: &str, planned: Result<Outcome, Rejections>| {
         let plan = planned.unwrap().bundle.plan;
         let described = describe(&plan);
         // Steps that write are those of the other goldens.
