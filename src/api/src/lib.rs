@@ -5,20 +5,31 @@
 //! It must not know: clients, files, clocks, or what any of these objects cause. Types and their
 //! reading and printing only.
 //!
+//! Feature `crds` (default) has the objects and all that stands on the crates kube and schemars.
+//! Without it remain the words that need neither: keys, states and phases of a node.
+//!
 //! - [`machineconfiguration`]: configurations, pools and nodes, and the keys on them
-//! - [`operator`]: settings of the cluster's components
-//! - [`condition`]: status of a condition, and enums that keep what they do not know
-//! - [`int_or_string`]: a number or a text, as `maxUnavailable` is written
-//! - [`crds`]: the CustomResourceDefinitions made from these types; bin `crdgen` writes them to
+//! - `operator`: settings of the cluster's components
+//! - `condition`: status of a condition, and enums that keep what they do not know
+//! - `int_or_string`: a number or a text, as `maxUnavailable` is written
+//! - `crds`: the CustomResourceDefinitions made from these types; bin `crdgen` writes them to
 //!   `deploy/crds`
 
+#[cfg(feature = "crds")]
 pub mod condition;
+#[cfg(feature = "crds")]
 pub mod crds;
+#[cfg(feature = "crds")]
 pub mod int_or_string;
 pub mod machineconfiguration;
+#[cfg(feature = "crds")]
 mod nullable;
+#[cfg(feature = "crds")]
 pub mod operator;
+#[cfg(feature = "crds")]
 mod raw;
 
+#[cfg(feature = "crds")]
 pub use condition::{Condition, ConditionStatus};
+#[cfg(feature = "crds")]
 pub use int_or_string::IntOrString;

@@ -1,23 +1,33 @@
 //! Group `machineconfiguration.openshift.io`, version `v1`: configurations, pools and nodes.
 //!
 //! - [`annotation`], [`label`]: keys on nodes, configurations and pools
-//! - [`node_state`]: what a node's daemon says about itself
-//! - [`machine_config`], [`machine_config_pool`], [`machine_config_node`], [`controller_config`]: the
-//!   objects
+//! - [`node_state`], [`phase_name`]: how far a node is, as its daemon reports it
+//! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`: the objects
+//!   (feature `crds`)
 
 pub mod annotation;
+#[cfg(feature = "crds")]
 pub mod controller_config;
 pub mod label;
+#[cfg(feature = "crds")]
 pub mod machine_config;
+#[cfg(feature = "crds")]
 pub mod machine_config_node;
+#[cfg(feature = "crds")]
 pub mod machine_config_pool;
 pub mod node_state;
+pub mod phase_name;
 
+#[cfg(feature = "crds")]
 pub use controller_config::{ControllerConfig, ControllerConfigSpec, ControllerConfigStatus};
+#[cfg(feature = "crds")]
 pub use machine_config::{MachineConfig, MachineConfigSpec};
+#[cfg(feature = "crds")]
 pub use machine_config_node::{MachineConfigNode, MachineConfigNodeSpec, MachineConfigNodeStatus};
+#[cfg(feature = "crds")]
 pub use machine_config_pool::{MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus};
 pub use node_state::NodeState;
+pub use phase_name::PhaseName;
 
 /// Name of the group.
 pub const GROUP: &str = "machineconfiguration.openshift.io";

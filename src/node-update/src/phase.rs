@@ -11,7 +11,7 @@
 use std::fmt;
 
 use crate::plan::Target;
-use outward::Name;
+use api::machineconfiguration::PhaseName;
 
 mod changing;
 mod command;
@@ -105,7 +105,7 @@ impl Origin {
 #[error("event {event} cannot happen in phase {phase}")]
 pub struct Unexpected {
     /// Name of the phase.
-    pub phase: Name,
+    pub phase: PhaseName,
     /// The event, in full.
     pub event: String,
 }

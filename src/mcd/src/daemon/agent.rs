@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api::machineconfiguration::PhaseName;
 use api::machineconfiguration::annotation;
 use chassis::report::Chain;
 use cluster::access::Access;
@@ -14,7 +15,6 @@ use jiff::{SignedDuration, Timestamp};
 use node::drain::PodName;
 use node::watch::Seen;
 use node::writer::NodeWriter;
-use node_update::phase::outward::Name;
 use node_update::phase::{Command, Event, Machine};
 use node_update::plan::{Attempt, Target};
 use tokio::sync::watch;
@@ -145,7 +145,7 @@ impl Executor for Agent {
         self.figures.show(&turn.after);
         let before = turn.before.as_ref().map(super::publish::Shown::phase);
         if before != Some(turn.after.phase()) {
-            if turn.after.phase() != Name::Draining {
+            if turn.after.phase() != PhaseName::Draining {
                 self.figures.set_drain_overdue(false);
             }
             log_phase(machine.phase());
@@ -153,7 +153,7 @@ impl Executor for Agent {
             if let Some(word) = of_phase(&self.node, machine.phase(), was_done) {
                 self.announcer.say(&word);
             }
-            if matches!(turn.after.phase(), Name::Idle | Name::Held) {
+            if matches!(turn.after.phase(), PhaseName::Idle | PhaseName::Held) {
                 self.rest();
             }
         }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use api::machineconfiguration::NodeState;
 use api::machineconfiguration::annotation;
 use chassis::shutdown::Shutdown;
 use node::view::Node;
 use node::watch::Seen;
 use node_update::phase::Event;
-use node_update::phase::outward::State;
 use node_update::plan::Target;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -34,7 +34,7 @@ pub fn is_single_replica(node: &Node) -> bool {
 /// Whether the Node shows Done; as in the original, so does one that shows no state.
 pub fn is_done(node: &Node) -> bool {
     node.annotation(annotation::STATE)
-        .is_none_or(|state| state == State::Done.as_str())
+        .is_none_or(|state| state == NodeState::Done.as_str())
 }
 
 fn filled(node: &Node, key: &str) -> Option<String> {

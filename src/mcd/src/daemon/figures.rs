@@ -3,19 +3,19 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use api::machineconfiguration::{NodeState, PhaseName};
 use chassis::health::Probes;
 use chassis::metrics::{Collector, Counter, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
-use node_update::phase::outward::{Name, State};
 
 use super::publish::Shown;
 
 /// The states of the annotation: a closed set of labels.
-const STATES: [State; 4] = [
-    State::Done,
-    State::Working,
-    State::Degraded,
-    State::Unreconcilable,
+const STATES: [NodeState; 4] = [
+    NodeState::Done,
+    NodeState::Working,
+    NodeState::Degraded,
+    NodeState::Unreconcilable,
 ];
 
 /// What the daemon counts.
@@ -27,7 +27,7 @@ pub struct Figures {
     now: fn() -> Timestamp,
     reboots_failed: Counter,
     drain_overdue: Gauge,
-    shown: Mutex<Option<(Option<State>, Name, Timestamp)>>,
+    shown: Mutex<Option<(Option<NodeState>, PhaseName, Timestamp)>>,
 }
 
 impl Figures {
@@ -114,7 +114,7 @@ impl Probes for Figures {
     fn ready(&self) -> Result<(), String> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match *shown {
-            Some((_, phase, _)) if phase != Name::Starting => Ok(()),
+            Some((_, phase, _)) if phase != PhaseName::Starting => Ok(()),
             Some(_) | None => Err("the host was not read yet".to_owned()),
         }
     }
@@ -148,8 +148,11 @@ mod tests {
         let figures = Arc::new(Figures::new(|| {
             Timestamp::constant(1_700_000_000, 250_000_000)
         }));
-        *figures.shown.lock().unwrap() =
-            Some((Some(State::Working), Name::Draining, (figures.now)()));
+        *figures.shown.lock().unwrap() = Some((
+            Some(NodeState::Working),
+            PhaseName::Draining,
+            (figures.now)(),
+        ));
         let text = figures.registry().text().unwrap();
         for line in [
             "mcd_state{state=\"Done\"} 0.0",

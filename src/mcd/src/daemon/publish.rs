@@ -1,13 +1,13 @@
 //! What the Node shows: annotations as a function of the state machine, written by one task.
 
 use api::machineconfiguration::annotation;
+use api::machineconfiguration::{NodeState, PhaseName};
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use jiff::Timestamp;
 use node::view::Node;
 use node::watch::Seen;
 use node::writer::{Change, NodeWriter};
-use node_update::phase::outward::{Name, State};
 use node_update::phase::{Fetching, Machine, Phase};
 use node_update::plan::Target;
 use tokio::sync::watch;
@@ -22,9 +22,9 @@ const EDIT_PACE: Duration = Duration::from_secs(10);
 /// Everything that is shown of the machine at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    phase: Name,
+    phase: PhaseName,
     since: Timestamp,
-    state: Option<State>,
+    state: Option<NodeState>,
     reason: String,
     waits_for: String,
     in_force: Option<Target>,
@@ -60,12 +60,12 @@ impl Shown {
     }
 
     /// The state, and what is verified to be in force.
-    pub fn claims(&self) -> (Option<State>, Option<&Target>) {
+    pub fn claims(&self) -> (Option<NodeState>, Option<&Target>) {
         (self.state, self.in_force.as_ref())
     }
 
     /// Name of the phase.
-    pub const fn phase(&self) -> Name {
+    pub const fn phase(&self) -> PhaseName {
         self.phase
     }
 
@@ -74,11 +74,11 @@ impl Shown {
     /// Source: `docs/reference/daemon.md`, "Node annotations" for the keys of OpenShift's MCO.
     pub fn change(&self, node: &Node) -> Change {
         let mut change = Change::default();
-        if self.phase == Name::Starting {
+        if self.phase == PhaseName::Starting {
             // The host was not read yet: what stands there stays.
             return change;
         }
-        if self.phase == Name::Rebooting {
+        if self.phase == PhaseName::Rebooting {
             change = change.set(annotation::POST_CONFIG_ACTION, annotation::REBOOTING);
         } else if node.annotation(annotation::POST_CONFIG_ACTION) == Some(annotation::REBOOTING) {
             change = change.set(annotation::POST_CONFIG_ACTION, "");
@@ -118,7 +118,7 @@ impl Shown {
                 change = change.set(annotation::LAST_APPLIED_DRAIN, drained);
             }
         }
-        if self.phase != Name::Held {
+        if self.phase != PhaseName::Held {
             change = change.remove(annotation::RETRY);
         }
         change
@@ -143,7 +143,7 @@ impl Shown {
                 change = change.set(annotation::DESIRED_IMAGE, image.as_str());
             }
         }
-        if self.state == Some(State::Done) {
+        if self.state == Some(NodeState::Done) {
             if node.annotation(annotation::DESIRED_IMAGE) == Some("") {
                 change = change.remove(annotation::DESIRED_IMAGE);
             }
@@ -161,8 +161,10 @@ impl Shown {
 
 /// Whether a node shows that an update of it is being carried out, by a daemon before this one.
 fn is_under_way(node: &Node) -> bool {
-    let phase = node.annotation(annotation::PHASE).and_then(Name::parse);
-    phase.is_some_and(Name::is_past_drain)
+    let phase = node
+        .annotation(annotation::PHASE)
+        .and_then(PhaseName::parse);
+    phase.is_some_and(PhaseName::is_past_drain)
 }
 
 /// What was shown, and what is shown now.
@@ -241,7 +243,7 @@ impl Publisher {
 fn is_on_its_way_round(machine: &Machine) -> bool {
     let has_failed = matches!(
         machine.state(),
-        Some(State::Degraded | State::Unreconcilable)
+        Some(NodeState::Degraded | NodeState::Unreconcilable)
     );
     has_failed
         && matches!(

@@ -1,34 +1,10 @@
 //! What a node shows of its phase: label, state, reason, what it waits for, how long. Nothing else sets them.
 
-use std::fmt;
 use std::time::Duration;
 
+use api::machineconfiguration::{NodeState, PhaseName};
+
 use super::{Facts, Failures, Kind, Machine, Phase, RollBack, Verifying, Wait};
-
-/// The `state` annotation: `docs/reference/daemon.md`, "Node annotations".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// Verified in `currentConfig`, nothing to do.
-    Done,
-    /// On its way.
-    Working,
-    /// Something broke, or a target failed; a person should look.
-    Degraded,
-    /// The target is rejected; nothing was touched.
-    Unreconcilable,
-}
-
-impl State {
-    /// The annotation's value.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "Done",
-            Self::Working => "Working",
-            Self::Degraded => "Degraded",
-            Self::Unreconcilable => "Unreconcilable",
-        }
-    }
-}
 
 /// The longest `reason`, in characters: `docs/reference/daemon.md`, "Node annotations".
 const REASON_CHARS: usize = 2000;
@@ -41,99 +17,22 @@ const LAST_RETRY: Duration = Duration::from_mins(1);
 /// node.
 const PAUSES: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
-/// The name of a phase: in the drawing, the annotation `slipway.dev/phase` and the metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "as the phases of the same names")]
-pub enum Name {
-    Starting,
-    Idle,
-    Fetching,
-    Draining,
-    Applying,
-    Rebooting,
-    Verifying,
-    Finishing,
-    RollingBack,
-    Held,
-    Degraded,
-    Unreconcilable,
-}
-
-impl Name {
-    /// Every name, in the order of the drawing.
-    pub const ALL: [Self; 12] = [
-        Self::Starting,
-        Self::Idle,
-        Self::Fetching,
-        Self::Draining,
-        Self::Applying,
-        Self::Rebooting,
-        Self::Verifying,
-        Self::Finishing,
-        Self::RollingBack,
-        Self::Held,
-        Self::Degraded,
-        Self::Unreconcilable,
-    ];
-
-    /// The annotation's value.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Starting => "Starting",
-            Self::Idle => "Idle",
-            Self::Fetching => "Fetching",
-            Self::Draining => "Draining",
-            Self::Applying => "Applying",
-            Self::Rebooting => "Rebooting",
-            Self::Verifying => "Verifying",
-            Self::Finishing => "Finishing",
-            Self::RollingBack => "RollingBack",
-            Self::Held => "Held",
-            Self::Degraded => "Degraded",
-            Self::Unreconcilable => "Unreconcilable",
-        }
-    }
-
-    /// The phase of an annotation's value.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|name| name.as_str() == text)
-    }
-
-    /// Whether the drain is over: the host is changed, verified, or rolled back.
-    pub const fn is_past_drain(self) -> bool {
-        matches!(
-            self,
-            Self::Applying
-                | Self::Rebooting
-                | Self::Verifying
-                | Self::Finishing
-                | Self::RollingBack
-        )
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl Phase {
     /// The phase's name.
-    pub const fn name(&self) -> Name {
+    pub const fn name(&self) -> PhaseName {
         match self {
-            Self::Starting(_) => Name::Starting,
-            Self::Idle(_) => Name::Idle,
-            Self::Fetching(_) => Name::Fetching,
-            Self::Draining(_) => Name::Draining,
-            Self::Applying(_) => Name::Applying,
-            Self::Rebooting(_) => Name::Rebooting,
-            Self::Verifying(_) => Name::Verifying,
-            Self::Finishing(_) => Name::Finishing,
-            Self::RollingBack(_) => Name::RollingBack,
-            Self::Held(_) => Name::Held,
-            Self::Degraded(_) => Name::Degraded,
-            Self::Unreconcilable(_) => Name::Unreconcilable,
+            Self::Starting(_) => PhaseName::Starting,
+            Self::Idle(_) => PhaseName::Idle,
+            Self::Fetching(_) => PhaseName::Fetching,
+            Self::Draining(_) => PhaseName::Draining,
+            Self::Applying(_) => PhaseName::Applying,
+            Self::Rebooting(_) => PhaseName::Rebooting,
+            Self::Verifying(_) => PhaseName::Verifying,
+            Self::Finishing(_) => PhaseName::Finishing,
+            Self::RollingBack(_) => PhaseName::RollingBack,
+            Self::Held(_) => PhaseName::Held,
+            Self::Degraded(_) => PhaseName::Degraded,
+            Self::Unreconcilable(_) => PhaseName::Unreconcilable,
         }
     }
 
@@ -155,14 +54,14 @@ impl Phase {
     }
 
     /// The `state` annotation; `None` while a daemon that has just started reads and checks its host: what stands there stays.
-    fn state(&self, facts: &Facts) -> Option<State> {
+    fn state(&self, facts: &Facts) -> Option<NodeState> {
         let state = match self {
             Self::Starting(_) => return None,
-            Self::Idle(_) => State::Done,
+            Self::Idle(_) => NodeState::Done,
             Self::Verifying(it) if it.is_check_at_rest(facts) => return None,
             // What it shows ends here, and a node that was only checked shows nothing new.
             Self::Finishing(it) if it.failures.is_none() => return None,
-            Self::Held(_) | Self::Degraded(_) => State::Degraded,
+            Self::Held(_) | Self::Degraded(_) => NodeState::Degraded,
             Self::Unreconcilable(_)
             | Self::Fetching(_)
             | Self::Draining(_)
@@ -171,9 +70,9 @@ impl Phase {
             | Self::Verifying(_)
             | Self::Finishing(_)
             | Self::RollingBack(_) => match self.failures().map(|failures| failures.kind) {
-                Some(Kind::Rejection) => State::Unreconcilable,
-                Some(Kind::Failure) => State::Degraded,
-                None => State::Working,
+                Some(Kind::Rejection) => NodeState::Unreconcilable,
+                Some(Kind::Failure) => NodeState::Degraded,
+                None => NodeState::Working,
             },
         };
         Some(state)
@@ -281,7 +180,7 @@ impl Verifying {
 
 impl Machine {
     /// The `state` annotation; `None` where what stands there stays: before the host was read and checked.
-    pub fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<NodeState> {
         self.phase.state(&self.facts)
     }
 }

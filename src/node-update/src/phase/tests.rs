@@ -8,9 +8,9 @@ mod samples;
 use std::time::Duration;
 
 use super::outward::FIRST_RETRY;
-use super::outward::State;
 use super::*;
 use crate::plan::Route;
+use api::machineconfiguration::NodeState;
 use journal::under_way;
 
 fn target(name: &str) -> Target {
@@ -71,7 +71,7 @@ fn idle() -> Machine {
     ] {
         machine.step(event).unwrap();
     }
-    assert_eq!(machine.phase().name(), Name::Idle);
+    assert_eq!(machine.phase().name(), PhaseName::Idle);
     machine
 }
 
@@ -109,7 +109,7 @@ fn the_way_through_a_reboot() {
         boot_id: "1".to_owned(),
     };
     assert_eq!(drive(&mut machine, vec![switched]), [Command::Reboot]);
-    assert_eq!(machine.state(), Some(State::Working));
+    assert_eq!(machine.state(), Some(NodeState::Working));
     assert_eq!(machine.current(), Some(&target("a")));
 }
 
@@ -155,8 +155,8 @@ fn a_drain_that_is_overdue_shows_degraded_and_goes_on() {
     drive(&mut machine, prepared);
     let overdue = Event::Overdue("pod shop/web-1: budget web".to_owned());
     assert_eq!(drive(&mut machine, vec![overdue]), []);
-    assert_eq!(machine.phase().name(), Name::Draining);
-    assert_eq!(machine.state(), Some(State::Degraded));
+    assert_eq!(machine.phase().name(), PhaseName::Draining);
+    assert_eq!(machine.state(), Some(NodeState::Degraded));
     assert_eq!(machine.phase().reason(), "pod shop/web-1: budget web");
     assert_eq!(drive(&mut machine, vec![Event::Drained]), [Command::Apply]);
 }
@@ -175,7 +175,7 @@ fn back_to_current_while_draining_gives_the_node_back() {
     let commands = drive(&mut machine, vec![Event::Desired(target("a"))]);
     assert_eq!(commands, [Command::Cancel, Command::ReturnToService]);
     drive(&mut machine, vec![Event::InService]);
-    assert_eq!(machine.state(), Some(State::Done));
+    assert_eq!(machine.state(), Some(NodeState::Done));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_new_target_while_applying_takes_the_switch_back() {
             Event::Desired(target("c")),
         ],
     );
-    assert_eq!(machine.phase().name(), Name::Applying);
+    assert_eq!(machine.phase().name(), PhaseName::Applying);
     let switched = Event::Switched {
         boot_id: "1".to_owned(),
     };
@@ -215,7 +215,7 @@ fn a_new_target_while_applying_takes_the_switch_back() {
     );
     let commands = drive(&mut machine, vec![Event::Verified, Event::InService]);
     assert_eq!(commands, []);
-    assert_eq!(machine.state(), Some(State::Done));
+    assert_eq!(machine.state(), Some(NodeState::Done));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_refused_target_is_unreconcilable_and_touches_nothing() {
         commands,
         [Command::Uncordon, Command::RetryAfter(FIRST_RETRY)]
     );
-    assert_eq!(machine.state(), Some(State::Unreconcilable));
+    assert_eq!(machine.state(), Some(NodeState::Unreconcilable));
     assert_eq!(machine.phase().reason(), "no");
 }
 
@@ -242,8 +242,8 @@ fn a_retry_does_not_flap_the_state() {
         ],
     );
     drive(&mut machine, vec![Event::Retry, observed("a")]);
-    assert_eq!(machine.phase().name(), Name::Fetching);
-    assert_eq!(machine.state(), Some(State::Degraded));
+    assert_eq!(machine.phase().name(), PhaseName::Fetching);
+    assert_eq!(machine.state(), Some(NodeState::Degraded));
     assert_eq!(machine.phase().reason(), "broke");
 }
 
@@ -264,7 +264,7 @@ fn a_held_target_waits_for_another() {
     let held = back_in_a();
     let commands = drive(&mut machine, vec![Event::Desired(target("b")), held]);
     assert_eq!(commands, [Command::Uncordon]);
-    assert_eq!(machine.phase().name(), Name::Held);
+    assert_eq!(machine.phase().name(), PhaseName::Held);
     assert!(machine.phase().reason().contains("kubelet.service failed"));
     let commands = drive(&mut machine, vec![Event::Release]);
     assert_eq!(commands[..2], [Command::Cancel, Command::Forget]);
@@ -277,7 +277,7 @@ fn a_held_node_is_uncordoned_until_it_is() {
     let still = Event::StillCordoned("its kubelet is not Ready".to_owned());
     let commands = drive(&mut machine, vec![still]);
     assert_eq!(commands, [Command::RetryAfter(Duration::from_mins(1))]);
-    assert_eq!(machine.phase().name(), Name::Held);
+    assert_eq!(machine.phase().name(), PhaseName::Held);
     let commands = drive(&mut machine, vec![Event::Retry]);
     assert_eq!(commands, [Command::Uncordon]);
 }
@@ -309,7 +309,7 @@ fn what_was_let_go_while_the_daemon_was_away_is_tried_again() {
         to: target("b"),
     };
     assert_eq!(commands, [Command::Forget, plan]);
-    assert_eq!(machine.phase().name(), Name::Fetching);
+    assert_eq!(machine.phase().name(), PhaseName::Fetching);
 }
 
 #[test]
@@ -329,7 +329,10 @@ fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
         ],
     );
     let verifying = verifying_b();
-    for (mut machine, phase) in [(rebooting, Name::Rebooting), (verifying, Name::Verifying)] {
+    for (mut machine, phase) in [
+        (rebooting, PhaseName::Rebooting),
+        (verifying, PhaseName::Verifying),
+    ] {
         assert_eq!(machine.phase().name(), phase);
         assert_eq!(
             drive(&mut machine, vec![Event::Desired(target("c"))]),
@@ -380,7 +383,7 @@ fn pods_that_left_for_nothing_are_left_alone_for_longer_each_time() {
         let read = vec![Event::Retry, observed("a")];
         let wait = Command::RetryAfter(Duration::from_mins(minutes));
         assert_eq!(drive(&mut machine, read), [Command::Uncordon, wait]);
-        assert_eq!(machine.state(), Some(State::Degraded));
+        assert_eq!(machine.state(), Some(NodeState::Degraded));
         assert_eq!(machine.phase().reason(), "cannot write to /boot");
         let read = vec![Event::Retry, observed("a")];
         let plan = Command::Plan {
@@ -468,6 +471,6 @@ fn a_wrong_event_leaves_the_machine_unchanged() {
     let mut machine = idle();
     let before = machine.clone();
     let error = machine.step(Event::Drained).unwrap_err();
-    assert_eq!(error.phase, Name::Idle);
+    assert_eq!(error.phase, PhaseName::Idle);
     assert_eq!(machine, before);
 }

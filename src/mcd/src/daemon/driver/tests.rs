@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use api::machineconfiguration::NodeState;
 use chassis::shutdown;
 use jiff::Timestamp;
-use node_update::phase::outward::State;
 use node_update::phase::{Journal, Observation, Outline, Stage};
 use node_update::plan::{Route, Target};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ struct World {
     faults: u64,
     cordoned: bool,
     drained: bool,
-    shown: Option<(Option<State>, Option<Target>)>,
+    shown: Option<(Option<NodeState>, Option<Target>)>,
     faulty: Vec<String>,
     /// The last configuration that was reached and is not bad.
     last_good: Target,
@@ -229,7 +229,7 @@ impl Executor for Fake {
         {
             world.complain("claims a configuration that is not proved");
         }
-        if state == Some(State::Done) {
+        if state == Some(NodeState::Done) {
             let is_true = world.proved.as_ref() == Some(&world.at)
                 && in_force == Some(&world.at)
                 && world.journal.is_none()
@@ -408,20 +408,20 @@ proptest! {
         let state = world.shown.as_ref().and_then(|(state, _)| *state);
         match last {
             Some("refused") => {
-                prop_assert_eq!(state, Some(State::Unreconcilable));
+                prop_assert_eq!(state, Some(NodeState::Unreconcilable));
                 prop_assert_eq!(world.refused_in.as_ref(), Some(&world.at));
                 prop_assert_eq!(&world.at, &world.last_good);
                 prop_assert!(world.journal.is_none(), "{:?}", world.journal);
             }
             Some("bad") => {
-                prop_assert_eq!(state, Some(State::Degraded));
+                prop_assert_eq!(state, Some(NodeState::Degraded));
                 prop_assert_eq!(&world.at, &world.last_good);
             }
             Some(config) => {
                 prop_assert_eq!(world.at.config.as_str(), config);
-                prop_assert_eq!(state, Some(State::Done));
+                prop_assert_eq!(state, Some(NodeState::Done));
             }
-            None => prop_assert_eq!(state, Some(State::Done)),
+            None => prop_assert_eq!(state, Some(NodeState::Done)),
         }
         prop_assert!(!world.cordoned, "a node at rest is in service");
     }

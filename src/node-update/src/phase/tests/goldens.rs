@@ -10,7 +10,7 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const PAGE: &str = "../../docs/state-machine.md";
 
 /// A transition: from, event, to, and what is to be done.
-type Transition = (Name, &'static str, Name, String);
+type Transition = (PhaseName, &'static str, PhaseName, String);
 
 const EVENTS: [&str; 19] = [
     "Desired",
@@ -161,7 +161,7 @@ fn the_page_has_every_transition() {
 #[test]
 fn every_phase_and_event_is_met() {
     let transitions = transitions();
-    for phase in Name::ALL {
+    for phase in PhaseName::ALL {
         assert!(
             transitions.iter().any(|(from, ..)| *from == phase),
             "nothing leaves {phase}"
@@ -194,7 +194,7 @@ fn what_a_node_shows() {
             phase,
         };
         let phase = machine.phase();
-        let state = machine.state().map_or("(left as it is)", State::as_str);
+        let state = machine.state().map_or("(left as it is)", NodeState::as_str);
         let mut shown = format!("{}\n  state      {state}\n", phase.name());
         let mut line = |name: &str, value: &str| {
             if !value.is_empty() {

@@ -31,7 +31,7 @@ fn an_undo_that_did_not_end_is_taken_up_again() {
     };
     let (mut machine, commands) = started("b", under_way("a", stage.clone(), false));
     assert_eq!(commands, [Command::Revert]);
-    assert_eq!(machine.state(), Some(State::Degraded));
+    assert_eq!(machine.state(), Some(NodeState::Degraded));
     assert_eq!(machine.phase().reason(), "no room");
     let failed = Event::Failed("still no room".to_owned());
     let commands = drive(&mut machine, vec![failed]);
@@ -61,7 +61,7 @@ fn a_host_that_goes_back_by_itself_is_waited_for_and_then_helped() {
     );
     assert_eq!(commands, wait);
     assert_eq!(drive(&mut machine, vec![Event::Retry]), [Command::RollBack]);
-    assert_eq!(machine.phase().name(), Name::RollingBack);
+    assert_eq!(machine.phase().name(), PhaseName::RollingBack);
     // One that a person began is that person's to reboot.
     let (_, commands) = started("b", under_way("b", back, true));
     assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)]);
@@ -78,7 +78,7 @@ fn a_target_that_stays_is_looked_at_again_and_left_for_another() {
     drive(&mut machine, vec![failed, Event::Desired(target("a"))]);
     let commands = drive(&mut machine, vec![under_way("b", stays, false)]);
     assert_eq!(commands, [Command::Drain]);
-    assert_eq!(machine.phase().name(), Name::RollingBack);
+    assert_eq!(machine.phase().name(), PhaseName::RollingBack);
     drive(&mut machine, vec![Event::Blocked("a budget".to_owned())]);
     assert_eq!(machine.phase().waits_for(), "a budget");
     assert!(

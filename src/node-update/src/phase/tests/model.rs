@@ -302,7 +302,7 @@ fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
             }
             todo.extend(commands);
         }
-        if machine.state() == Some(State::Done) {
+        if machine.state() == Some(NodeState::Done) {
             assert_eq!(
                 machine.desired(),
                 Some(&world.booted),
@@ -334,14 +334,14 @@ proptest! {
     fn any_sequence_ends_in_the_last_target_or_held(lucks in prop::collection::vec(luck(), 0..60)) {
         let (machine, world) = play(&lucks);
         if is_bad(&world.wanted) {
-            prop_assert_eq!(machine.phase().name(), Name::Held);
+            prop_assert_eq!(machine.phase().name(), PhaseName::Held);
             prop_assert_eq!(&world.booted, &world.last_good);
         } else if is_refused(&world.wanted) {
-            prop_assert_eq!(machine.phase().name(), Name::Unreconcilable);
+            prop_assert_eq!(machine.phase().name(), PhaseName::Unreconcilable);
             prop_assert_eq!(world.refused_in.as_ref(), Some(&world.booted));
             prop_assert_eq!(&world.booted, &world.last_good);
         } else {
-            prop_assert_eq!(machine.phase().name(), Name::Idle);
+            prop_assert_eq!(machine.phase().name(), PhaseName::Idle);
             prop_assert_eq!(&world.booted, &world.wanted);
         }
         prop_assert!(!world.cordoned, "left cordoned");
@@ -369,6 +369,6 @@ proptest! {
         run(&mut machine, &mut world, &lucks);
         prop_assert_eq!(&world.booted, &target("a"));
         prop_assert!(world.journal.is_none());
-        prop_assert_eq!(machine.phase().name(), Name::Fetching);
+        prop_assert_eq!(machine.phase().name(), PhaseName::Fetching);
     }
 }
