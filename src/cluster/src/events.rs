@@ -8,6 +8,7 @@ use chassis::report::Chain;
 use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -134,7 +135,7 @@ impl Recorder {
         let moment = at.as_nanosecond() + i128::from(self.said.fetch_add(1, Ordering::Relaxed));
         let message: String = message.chars().take(MESSAGE_CHARS).collect();
         // Kubernetes keeps these two to the second.
-        let time = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let time = Time(at);
         json!({
             "apiVersion": "v1",
             "kind": "Event",

@@ -10,6 +10,7 @@ use chassis::report::Chain;
 use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1 as coordination;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -330,7 +331,7 @@ impl Leadership<'_> {
             .await
     }
 
-    fn term(&self, now: &str) -> Value {
+    fn term(&self, now: &MicroTime) -> Value {
         json!({
             "holderIdentity": self.candidacy.identity,
             "leaseDurationSeconds": self.candidacy.terms.duration.as_secs().max(1),
@@ -339,10 +340,8 @@ impl Leadership<'_> {
     }
 
     /// The time, to the microsecond as the API keeps it.
-    fn now(&self) -> String {
-        (self.clock)()
-            .strftime("%Y-%m-%dT%H:%M:%S.%6fZ")
-            .to_string()
+    fn now(&self) -> MicroTime {
+        MicroTime((self.clock)())
     }
 
     fn path(&self) -> String {
