@@ -15,6 +15,8 @@ use jiff::Timestamp;
 use node_update::plan::{Attempt, Plan, Prior, Route, Target};
 use serde::{Deserialize, Serialize};
 
+use crate::files::Root;
+
 pub use boot::{AtBoot, UNVERIFIED_BOOTS_MAX, at_boot};
 pub use store::{Error, JournalStore, Lock};
 
@@ -39,10 +41,25 @@ impl fmt::Display for DeploymentId {
 /// The current boot and time, as the running program read them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {
-    /// This boot, from `/proc/sys/kernel/random/boot_id`.
+    /// This boot: [`boot_id`].
     pub boot_id: String,
     /// The current time.
     pub now: Timestamp,
+}
+
+/// File with the id of the running boot. Source: `proc_sys_kernel(5)`.
+pub const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Reads the id of the running boot.
+///
+/// # Errors
+/// [`Error::Files`]; [`Error::Damaged`] without [`BOOT_ID`].
+pub fn boot_id(root: &Root) -> Result<String, Error> {
+    let bytes = root.read(BOOT_ID)?.ok_or_else(|| Error::Damaged {
+        path: BOOT_ID.to_owned(),
+        why: "is missing",
+    })?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 /// How far an attempt is.

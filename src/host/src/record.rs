@@ -24,15 +24,16 @@ use std::collections::BTreeMap;
 
 use machineconfig::spec::{self, MachineConfig};
 use node_update::plan::{Digest, Mode, Prior, Target};
+use node_update::well_known;
 use serde::Deserialize;
 
 use crate::files::{self, Content, Found, Root};
 
 /// The MachineConfig of a deployment, as JSON.
-pub const CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
+pub const CONFIG: &str = well_known::RECORD_CONFIG;
 
 /// The pull spec of a deployment's layered image; empty or missing if it has none.
-pub const IMAGE: &str = "/etc/machine-config-daemon/currentimage";
+pub const IMAGE: &str = well_known::RECORD_IMAGE;
 
 /// Configurations may hold secrets.
 const MODE: Mode = Mode(0o600);

@@ -43,6 +43,12 @@ use serde_json::Value;
 /// The version every configuration is read into.
 pub const VERSION: &str = "3.5.0";
 
+/// Directory of unit files, where Ignition writes those of a configuration.
+pub const UNITS: &str = "/etc/systemd/system";
+
+/// The only account that a MachineConfig may change.
+pub const CORE: &str = "core";
+
 /// Versions accepted, as they are named in messages.
 const SUPPORTED: &str = "2.2,3.0,3.1,3.2,3.3,3.4,3.5";
 

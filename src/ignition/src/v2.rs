@@ -11,10 +11,7 @@ mod translate;
 
 use serde_json::Value;
 
-use super::{Config, Error, Problem, Warning, read};
-
-/// The only user a MachineConfig of specification 2 may name.
-const CORE: &str = "core";
+use super::{CORE, Config, Error, Problem, Warning, read};
 
 /// Reads and translates a configuration of version 2.x.
 pub(super) fn read(value: &Value) -> Result<(Config, Vec<Warning>), Error> {

@@ -6,10 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use host::process::{self, ProcessExit, Program};
 
+use crate::program;
 use crate::protocol::Verb;
-
-/// Where the daemon puts it, if it is not beside this program.
-const INSTALLED: &str = "/var/lib/slipway/bin/mcd-os";
 
 /// What a question may take.
 const ASK_DEADLINE: Duration = Duration::from_mins(1);
@@ -27,13 +25,14 @@ impl Helper {
     /// Finds the helper beside this program, else where the daemon installs it.
     pub(crate) fn find() -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("cannot find this program")?;
-        let beside = own.with_file_name("mcd-os");
-        let installed = Path::new(INSTALLED).to_owned();
+        let beside = own.with_file_name(program::NAME);
+        let installed = Path::new(program::LINK).to_owned();
         let path = [beside, installed].into_iter().find(|path| path.is_file());
         let path = path.with_context(|| {
             format!(
-                "mcd-os is neither beside {} nor at {INSTALLED}",
-                own.display()
+                "mcd-os is neither beside {} nor at {}",
+                own.display(),
+                program::LINK
             )
         })?;
         Ok(Self { path })

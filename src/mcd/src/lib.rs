@@ -11,5 +11,6 @@ pub mod deployments;
 #[cfg(feature = "host-helper")]
 pub mod os;
 pub mod pivot;
+mod program;
 pub mod protocol;
 pub mod status;

@@ -13,13 +13,12 @@ pub use policy::{Action, Error, FilePolicy, Policies, UnitPolicy};
 
 use crate::diff::Diff;
 use crate::rejection::{Member, Rejection, Subject};
+use crate::well_known::CRIO;
 use ignition::content;
 use machineconfig::spec::Spec;
 
 /// The registries' configuration: the one file whose change is read to know whether pods must go.
 pub const REGISTRIES: &str = "/etc/containers/registries.conf";
-/// The container runtime that reads it.
-const CRIO: &str = "crio.service";
 
 /// What is done to running services, in order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,6 +11,7 @@
 //! - [`reconcile`]: whether one can follow another
 //! - [`rejection`]: why one cannot, and which MachineConfig asks for it
 //! - [`verify`]: what must hold on a host, and the judgement over what was observed
+//! - [`well_known`]: names and paths on a host
 
 pub mod certificates;
 pub mod diff;
@@ -23,6 +24,7 @@ pub mod reconcile;
 pub mod rejection;
 pub mod verify;
 mod wanted;
+pub mod well_known;
 
 /// Kernel arguments, as a [`plan::Deploy`] names them.
 pub use machineconfig::kargs;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::reconcile::FORCE_FILE;
 use crate::rejection::{Member, Rejection};
 use crate::wanted::{Wanted, WantedFile, WantedUnit};
+use crate::well_known::{GUARD_UNIT, RECORD_CONFIG, RECORD_IMAGE, STATE, UNITS, VERIFY_UNIT};
 
 /// Directories that a configuration may write into: what a deployment keeps of its own, and what all deployments share.
 const WRITABLE: [&str; 8] = [
@@ -19,16 +20,10 @@ const WRITABLE: [&str; 8] = [
 ];
 
 /// Directories that a configuration may not write into, and why.
-const CLOSED: [(&str, &str); 20] = [
-    ("/var/lib/slipway", "belongs to Slipway"),
-    (
-        "/etc/machine-config-daemon/currentconfig",
-        "belongs to Slipway",
-    ),
-    (
-        "/etc/machine-config-daemon/currentimage",
-        "belongs to Slipway",
-    ),
+const CLOSED: [(&str, &str); 16] = [
+    (STATE, "belongs to Slipway"),
+    (RECORD_CONFIG, "belongs to Slipway"),
+    (RECORD_IMAGE, "belongs to Slipway"),
     ("/usr", "is read-only: it is part of the OS image"),
     ("/bin", "is read-only: it is part of the OS image"),
     ("/sbin", "is read-only: it is part of the OS image"),
@@ -42,33 +37,18 @@ const CLOSED: [(&str, &str); 20] = [
     ("/dev", "is made by the kernel"),
     ("/proc", "is made by the kernel"),
     ("/sys", "is made by the kernel"),
-    (
-        "/etc/systemd/system/slipway-guard.service",
-        "belongs to Slipway",
-    ),
-    (
-        "/etc/systemd/system/slipway-guard.service.d",
-        "belongs to Slipway",
-    ),
-    (
-        "/etc/systemd/system/slipway-verify.service",
-        "belongs to Slipway",
-    ),
-    (
-        "/etc/systemd/system/slipway-verify.service.d",
-        "belongs to Slipway",
-    ),
 ];
 
 /// Units that watch over updates; a configuration that changed them could not be taken back.
-const OWN_UNITS: [&str; 2] = ["slipway-guard.service", "slipway-verify.service"];
+const OWN_UNITS: [&str; 2] = [GUARD_UNIT, VERIFY_UNIT];
 
 /// CA that signs what the API server shows the kubelets.
 pub(crate) const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
 /// CA of the cloud's API.
 pub(crate) const CLOUD_CA: &str =
     "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
-const USER_CA: &str = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
+pub(crate) const USER_CA: &str =
+    "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
 /// Where container tools look for a registry's CA, one directory a registry.
 pub(crate) const REGISTRY_CERTIFICATES: &str = "/etc/docker/certs.d";
 const REGISTRY_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
@@ -90,6 +70,11 @@ pub(crate) fn is_never_verified(path: &str) -> bool {
 
 /// Why nothing may be written at a path.
 pub(crate) fn why_not_writable(path: &str) -> Option<String> {
+    let own = OWN_UNITS.map(|unit| format!("{UNITS}/{unit}"));
+    let own = own.into_iter().flat_map(|file| [format!("{file}.d"), file]);
+    if let Some(own) = own.into_iter().find(|own| is_within(path, own)) {
+        return Some(format!("{own} belongs to Slipway"));
+    }
     let longest = |directories: &mut dyn Iterator<Item = &'static str>| {
         directories
             .filter(|directory| is_within(path, directory))

@@ -20,12 +20,10 @@ use crate::reconcile::{self, Exempt};
 use crate::rejection::{Member, Rejection, Rejections, Section, Subject};
 use crate::verify;
 use crate::wanted::Wanted;
+use crate::well_known::KUBELET;
 use machineconfig::kargs;
 use machineconfig::spec::{KernelType, MachineConfig, Spec};
 use steps::Steps;
-
-/// Without it a host is no node.
-const KUBELET: &str = "kubelet.service";
 
 /// What an update is planned from.
 #[derive(Debug, Clone, Copy)]

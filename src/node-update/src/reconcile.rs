@@ -6,14 +6,12 @@
 use crate::paths;
 use crate::rejection::{Member, Rejection, Section, Subject};
 use crate::wanted::Wanted;
+use crate::well_known::CORE;
 use ignition::{Config, PasswdUser, Resource};
 use machineconfig::spec::Spec;
 
 /// A file that forces an update where it exists; no configuration may bring it.
 pub const FORCE_FILE: &str = "/run/machine-config-daemon-force";
-
-/// The only user a configuration may change.
-const CORE: &str = "core";
 
 /// Changes that are let pass though they have no effect on a host that is installed.
 ///

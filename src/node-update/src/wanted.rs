@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::plan::{Digest, Mode, Owner};
 use crate::rejection::{Member, Rejection, Subject};
+use crate::well_known::{CORE, UNITS};
 use ignition::{self, Dropin, NodeOwner, Unit, content, unit_text};
 use machineconfig::spec::Spec;
 
-/// Where units are.
-const UNITS: &str = "/etc/systemd/system";
 /// Mode of a file that names none. Source: `docs/reference/daemon.md`, "Files".
 const FILE_MODE: u32 = 0o644;
-/// The only account a configuration changes.
-pub(crate) const CORE: &str = "core";
 /// A password hash that no password has.
 pub(crate) const LOCKED: &str = "*";
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chassis::report::Chain;
 use node_update::plan::{Attempt, Plan};
+use node_update::well_known::KUBELET;
 use tracing::{info, warn};
 
 use super::{
@@ -14,9 +15,6 @@ use crate::journal::{
 };
 use crate::record;
 use crate::systemd::Job;
-
-/// The kubelet: its pods change files of `/etc` (static pods, CNI), so it is stopped for the merge.
-pub const KUBELET: &str = "kubelet.service";
 
 /// Delay after which a timer starts the kubelet again. Without a kubelet, no other program would
 /// restart a daemon that died. An undisturbed update needs a small part of it until its reboot.
@@ -224,7 +222,8 @@ fn make(host: &mut RunningHost<'_>, mut journal: Journal) -> Result<(), Error> {
         object: format!("unit {KUBELET}"),
         source,
     };
-    // Without a drain the kubelet keeps running.
+    // The kubelet's pods change files of `/etc` (static pods, CNI), so it is stopped for the merge.
+    // Without a drain it keeps running.
     let state = if journal.plan.drain {
         host.running.active_state(KUBELET).map_err(step)?
     } else {

@@ -6,6 +6,7 @@ mod released;
 use std::collections::BTreeMap;
 
 use node_update::plan::{Action, Attempt, Digest, Mode, Owner, Prior, Undo};
+use node_update::well_known::MASK;
 use tracing::warn;
 
 pub use self::check::Preflight;
@@ -105,11 +106,11 @@ impl<'a> StepExecutor<'a> {
             }
             Action::MaskUnit { unit } => {
                 self.root
-                    .symlink(&links::unit_path(self.root, unit)?, links::MASK)?;
+                    .symlink(&links::unit_path(self.root, unit)?, MASK)?;
             }
             Action::UnmaskUnit { unit } => {
                 let at = links::unit_path(self.root, unit)?;
-                if self.root.look(&at)? == Found::Link(links::MASK.to_owned()) {
+                if self.root.look(&at)? == Found::Link(MASK.to_owned()) {
                     self.root.remove(&at)?;
                 }
             }
@@ -228,7 +229,7 @@ impl<'a> StepExecutor<'a> {
     /// systemd returns an error, and the plan is reverted.
     fn run_job(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
         let at = links::unit_path(self.root, unit)?;
-        let is_masked = self.root.look(&at)? == Found::Link(links::MASK.to_owned());
+        let is_masked = self.root.look(&at)? == Found::Link(MASK.to_owned());
         let is_released = || -> Result<bool, StepError> {
             Ok(self.released.may_include(unit) && !links::exists(self.root, unit)?)
         };

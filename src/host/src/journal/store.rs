@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use node_update::plan::Mode;
+use node_update::well_known;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -39,7 +40,7 @@ pub enum Error {
         /// Its version.
         found: u64,
     },
-    /// A plan is incomplete, or a blob of it does not match its digest.
+    /// A file is missing or incomplete, or a blob does not match its digest.
     #[error("{path} {why}")]
     Damaged {
         /// The damaged file.
@@ -57,7 +58,7 @@ pub enum Error {
 
 type Result<T> = std::result::Result<T, Error>;
 
-const DIRECTORY: &str = "/var/lib/slipway";
+const DIRECTORY: &str = well_known::STATE;
 const JOURNAL: &str = "/var/lib/slipway/journal.json";
 const LAST: &str = "/var/lib/slipway/last.json";
 const HELD: &str = "/var/lib/slipway/held.json";

@@ -3,14 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use node_update::plan::Prior;
+use node_update::well_known::{MASK, UNITS};
 
 use crate::files::{Error, Found, Location, Root};
-
-/// Directory of an administrator's unit files and of the links of enabled units.
-pub const UNITS: &str = "/etc/systemd/system";
-
-/// The target of a masked unit's link.
-pub const MASK: &str = "/dev/null";
 
 /// Directories of unit files, in order of precedence.
 ///

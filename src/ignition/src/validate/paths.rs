@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{Config, NodeOwner, Storage};
+use super::super::{Config, NodeOwner, Storage, UNITS};
 use super::{Verdict, is_unset};
 
 /// The highest mode of a file: the special bits are not supported.
@@ -149,14 +149,11 @@ fn against_units(config: &Config, verdict: &mut Verdict) {
     let mut written = BTreeSet::new();
     for unit in &config.systemd.units {
         if !is_unset(unit.contents.as_deref()) {
-            written.insert(format!("/etc/systemd/system/{}", unit.name));
+            written.insert(format!("{UNITS}/{}", unit.name));
         }
         for dropin in &unit.dropins {
             if !is_unset(dropin.contents.as_deref()) {
-                written.insert(format!(
-                    "/etc/systemd/system/{}.d/{}",
-                    unit.name, dropin.name
-                ));
+                written.insert(format!("{UNITS}/{}.d/{}", unit.name, dropin.name));
             }
         }
     }

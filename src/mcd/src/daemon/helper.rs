@@ -5,20 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chassis::report::Chain;
-use host::files::{self, Content, Found, Root};
+use host::files::{self, Found, Root};
 use host::process::proxy_environment;
 use host::systemd::{self, Job, SystemdClient, Variant};
-use node_update::plan::{Attempt, Mode};
+use node_update::plan::Attempt;
+use node_update::well_known::PROXY_ENVIRONMENT;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};
 
+use crate::program;
 use crate::protocol::{Report, Verb, VerbName};
-
-/// Where helpers lie on the host, one directory a digest.
-const BINARIES: &str = "/var/lib/slipway/bin";
-
-/// As what the helper is labelled, so that systemd may run it.
-const PROGRAM: &str = "/usr/bin/true";
 
 /// Where the helper leaves its reports; gone with the boot.
 const REPORTS: &str = "/run/slipway";
@@ -72,11 +68,6 @@ pub enum Error {
     },
 }
 
-/// The cluster's proxy, where an installer or a MachineConfig wrote it.
-///
-/// Source: `docs/reference/daemon.md`, "Host files".
-const PROXY_SETTINGS: &str = "/etc/mco/proxy.env";
-
 /// How long a fetch or a rehearsal may take. A registry that says nothing any more ends here, and is asked again. Whole layers of a native
 /// image are kept; one with a repository inside starts over.
 const LOW_LIMIT: Duration = Duration::from_hours(1);
@@ -110,23 +101,17 @@ impl Helper {
             path: image.to_owned(),
             source,
         })?;
-        let directory = format!("{BINARIES}/{digest}");
-        let binary = format!("{directory}/mcd-os");
-        let host = Root::open(root, None)?.labelled_like(PROGRAM)?;
+        let host = Root::open(root, None)?;
+        let directory = format!("{}/{digest}", program::DIRECTORY);
         // Whole or not at all, as it is put in place by a rename; looked for without reading its megabytes.
         let names = host.list(&host.locate(&directory)?)?;
-        if !names.iter().any(|name| name == "mcd-os") {
+        let binary = program::path(&digest);
+        if !names.iter().any(|name| name == program::NAME) {
             let bytes = std::fs::read(image).map_err(|source| Error::Binary {
                 path: image.to_owned(),
                 source,
             })?;
-            let content = Content {
-                bytes: &bytes,
-                mode: Mode(0o755),
-                uid: 0,
-                gid: 0,
-            };
-            host.replace(&host.locate(&binary)?, content)?;
+            program::place(host, &digest, &bytes)?;
             tracing::info!(path = %binary, "put the helper on the host");
         }
         Ok(Self {
@@ -306,7 +291,7 @@ fn properties<'a>(
         ("ExecStart", Variant::from(exec)),
         // Forgotten at its end, also after a failure: the report says all.
         ("CollectMode", Variant::from("inactive-or-failed")),
-        ("SyslogIdentifier", Variant::from("mcd-os")),
+        ("SyslogIdentifier", Variant::from(program::NAME)),
     ];
     // The daemon's own, which are the cluster's; else those of the host. Of both, systemd would take the host's, which may be older.
     let proxy = proxy_environment();
@@ -318,7 +303,7 @@ fn properties<'a>(
     } else {
         properties.push((
             "EnvironmentFiles",
-            Variant::from(vec![(PROXY_SETTINGS, true)]),
+            Variant::from(vec![(PROXY_ENVIRONMENT, true)]),
         ));
     }
     if priority == Priority::Low {

@@ -9,8 +9,6 @@ use node_update::plan::{Route, Target};
 use super::planning::Stored;
 use crate::pivot;
 
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
 /// Why the host cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -26,15 +24,6 @@ pub enum Error {
     /// A file that every Linux has.
     #[error("{0} is not there")]
     Missing(&'static str),
-}
-
-/// Identity of this boot.
-///
-/// # Errors
-/// [`Error::Files`], [`Error::Missing`].
-pub fn boot_id(root: &Root) -> Result<String, Error> {
-    let bytes = root.read(BOOT_ID)?.ok_or(Error::Missing(BOOT_ID))?;
-    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 /// The attempt under way. One whose end is stored and whose journal only was not removed any more is over.
@@ -62,7 +51,7 @@ pub fn is_leaving(root: &Root) -> Result<bool, Error> {
     };
     Ok(match journal.stage {
         JournalStage::Applying | JournalStage::Switching => true,
-        JournalStage::Switched => journal.boot_id == boot_id(root)?,
+        JournalStage::Switched => journal.boot_id == journal::boot_id(root)?,
         JournalStage::Booted | JournalStage::Failed { .. } | JournalStage::RollingBack { .. } => {
             false
         }
@@ -92,7 +81,7 @@ pub fn host(root: &Root) -> Result<Option<Host>, Error> {
     Ok(Some(Host {
         under_way: under_way.transpose()?,
         observation: phase::Observation {
-            boot_id: boot_id(root)?,
+            boot_id: journal::boot_id(root)?,
             journal: journal.map(|journal| phase::Journal {
                 stage: stage(&journal, &at),
                 by_hand: pivot::is_by_hand(&journal.plan.attempt),
@@ -169,7 +158,7 @@ mod tests {
             let host = Self {
                 directory: tempfile::tempdir().unwrap(),
             };
-            host.put(BOOT_ID, "boot-1\n");
+            host.put(journal::BOOT_ID, "boot-1\n");
             host
         }
 

@@ -16,11 +16,12 @@ use host::record;
 use ignition::Warning;
 use machineconfig::spec::{self, MachineConfig};
 use node_update::diff::Changes;
-use node_update::disruption::Policies;
+use node_update::disruption::{Policies, REGISTRIES};
 use node_update::phase::{Event, Outline};
 use node_update::plan::{Attempt, Bundle, Plan, Target};
 use node_update::planner::{self, Facts, Request, Side};
 use node_update::reconcile::Exempt;
+use node_update::well_known::{OSTREE_PULL_SECRET, PROXY_ENVIRONMENT, PULL_SECRET};
 use serde_json::Value;
 
 use super::driver::Say;
@@ -59,14 +60,14 @@ pub struct Stored {
 /// Source: containers-registries.conf(5), containers-policy.json(5), containers-registries.d(5), containers-certs.d(5); the kubelet's pull
 /// secret and ostree's, the cluster's proxy, authorities that the host trusts.
 const PULL_SETTINGS: [&str; 9] = [
-    "/etc/containers/registries.conf",
+    REGISTRIES,
     "/etc/containers/policy.json",
     "/etc/containers/registries.d/",
     "/etc/containers/certs.d/",
     "/etc/docker/certs.d/",
-    "/var/lib/kubelet/config.json",
-    "/etc/ostree/auth.json",
-    "/etc/mco/proxy.env",
+    PULL_SECRET,
+    OSTREE_PULL_SECRET,
+    PROXY_ENVIRONMENT,
     "/etc/pki/ca-trust/source/anchors/",
 ];
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use chassis::report::Chain;
 use host::files::Root;
-use host::journal::{AttemptOutcome, JournalStage, JournalStore, LastAttempt};
+use host::journal::{self, AttemptOutcome, JournalStage, JournalStore, LastAttempt};
 use host::record::{self, Record};
 use node_update::phase::Event;
 use node_update::plan::{Attempt, Target};
+use node_update::well_known::VERIFY_UNIT;
 use tokio::time::{Instant, sleep};
 
 use super::helper::{self, Helper, Priority};
@@ -63,7 +64,7 @@ pub async fn prove(
             },
             Ok(Word::Pending) if began.elapsed() > LIMIT => {
                 return Event::Failed(format!(
-                    "the host did not judge {to} within {} min: slipway-verify.service",
+                    "the host did not judge {to} within {} min: {VERIFY_UNIT}",
                     LIMIT.as_secs() / 60
                 ));
             }
@@ -116,7 +117,7 @@ fn word(root: &Root, to: &Target) -> Result<Word, observe::Error> {
     }
     let last = JournalStore::new(root).last()?;
     let at = record::read(root)?.map(Record::into_target);
-    let boot_id = observe::boot_id(root)?;
+    let boot_id = journal::boot_id(root)?;
     Ok(judge(last.as_ref(), at.as_ref(), &boot_id, to))
 }
 
@@ -254,7 +255,7 @@ mod tests {
             }
             put("/var/lib/slipway/journal.json", &journal.to_string());
         };
-        put("/proc/sys/kernel/random/boot_id", "2\n");
+        put(journal::BOOT_ID, "2\n");
         put(record::CONFIG, r#"{"metadata": {"name": "b"}}"#);
         let b = target("b");
 

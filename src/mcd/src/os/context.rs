@@ -12,9 +12,6 @@ use tokio::runtime::Runtime;
 /// How long another program that acts on this host is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// This boot's name.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
 /// The host this runs on.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -41,8 +38,7 @@ pub(crate) fn is_held_elsewhere(error: &anyhow::Error) -> bool {
 impl Context {
     pub(crate) fn open() -> anyhow::Result<Self> {
         let root = live_root().context("cannot open the host's root")?;
-        let boot_id = root.read(BOOT_ID)?.context("the kernel names no boot")?;
-        let boot_id = String::from_utf8_lossy(&boot_id).trim().to_owned();
+        let boot_id = journal::boot_id(&root)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use host::journal::JournalStore;
 use host::ostree::{Deployments, Fetched, Fetcher};
 use host::process::proxy_environment;
+use node_update::well_known::{OSTREE_PULL_SECRET, PULL_SECRET};
 use tracing::info;
 
 use super::context::Context;
@@ -16,11 +17,7 @@ const SCRATCH: &str = "/var/lib/slipway/tmp";
 
 /// Where credentials of registries are, the first that is there: the order of rpm-ostree, then the
 /// kubelet's own.
-const AUTHFILES: &[&str] = &[
-    "/run/ostree/auth.json",
-    "/etc/ostree/auth.json",
-    "/var/lib/kubelet/config.json",
-];
+const AUTHFILES: &[&str] = &["/run/ostree/auth.json", OSTREE_PULL_SECRET, PULL_SECRET];
 
 pub(super) fn run(context: &Context, image: &str) -> anyhow::Result<Report> {
     let _lock = context.lock()?;

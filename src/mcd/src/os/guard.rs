@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use chassis::report::Chain;
 use host::execute::boot::{self, Booted};
-use host::execute::{End, RunningUnits, StepExecutor, reboot};
+use host::execute::{End, RunningUnits, StepExecutor};
 use host::journal::{DeploymentId, JournalStage};
 use host::ostree::Deployments;
 use host::{etc_changes, observe};
 use node_update::plan::Attempt;
+use node_update::well_known::KUBELET;
 use tracing::{debug, info, warn};
 
 use super::context::{Context, is_held_elsewhere, lock_deployments};
@@ -154,7 +155,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
 /// Whether the kubelet is to be started and something else is not through yet. Where systemd does
 /// not say, it does not.
 fn kubelet_waits(context: &Context) -> bool {
-    let waits = RunningUnits::new(&context.runtime).waits_to_start(reboot::KUBELET);
+    let waits = RunningUnits::new(&context.runtime).waits_to_start(KUBELET);
     waits.unwrap_or_else(|error| {
         debug!(
             error = %Chain(&error),

@@ -8,31 +8,24 @@ use host::files::{Content, Found, Root};
 use host::ostree::live_root;
 use host::systemd::{Enablement, links};
 use node_update::plan::{Digest, Mode};
+use node_update::well_known::{GUARD_UNIT, VERIFY_UNIT};
 use tracing::info;
 
 use super::context::Context;
+use crate::program;
 use crate::protocol::Report;
 
 /// The units, as they are in this program's own tree.
 const UNITS: &[(&str, &str)] = &[
     (
-        "slipway-guard.service",
+        GUARD_UNIT,
         include_str!("../../../../systemd/slipway-guard.service"),
     ),
     (
-        "slipway-verify.service",
+        VERIFY_UNIT,
         include_str!("../../../../systemd/slipway-verify.service"),
     ),
 ];
-
-/// Where programs lie, one directory a digest.
-const BINARIES: &str = "/var/lib/slipway/bin";
-
-/// What the units run: a link to the program that installed them last.
-const CURRENT: &str = "/var/lib/slipway/bin/mcd-os";
-
-/// As what a program is labelled, so that systemd may run it.
-const PROGRAM: &str = "/usr/bin/true";
 
 /// This program.
 const SELF: &str = "/proc/self/exe";
@@ -71,7 +64,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
 /// without a cluster it comes from anywhere.
 fn place_program(root: &Root) -> anyhow::Result<()> {
     let path = std::fs::read_link(SELF).context("cannot find this program")?;
-    let target = match path.strip_prefix(BINARIES) {
+    let target = match path.strip_prefix(program::DIRECTORY) {
         // One that lies where the link is to be is copied, too.
         Ok(inside) if inside.components().count() > 1 => inside
             .to_str()
@@ -79,19 +72,13 @@ fn place_program(root: &Root) -> anyhow::Result<()> {
             .to_owned(),
         Ok(_) | Err(_) => copy_program()?,
     };
-    Ok(root.symlink(&root.locate(CURRENT)?, &target)?)
+    Ok(root.symlink(&root.locate(program::LINK)?, &target)?)
 }
 
+/// Copies this program to the directory of its digest, and returns its path beside the link.
 fn copy_program() -> anyhow::Result<String> {
-    let root = live_root()?.labelled_like(PROGRAM)?;
     let bytes = std::fs::read(Path::new(SELF)).context("cannot read this program")?;
-    let target = format!("{}/mcd-os", Digest::of(&bytes).as_str());
-    let content = Content {
-        bytes: &bytes,
-        mode: Mode(0o755),
-        uid: 0,
-        gid: 0,
-    };
-    root.replace(&root.locate(&format!("{BINARIES}/{target}"))?, content)?;
-    Ok(target)
+    let digest = Digest::of(&bytes);
+    program::place(live_root()?, digest.as_str(), &bytes)?;
+    Ok(format!("{}/{}", digest.as_str(), program::NAME))
 }

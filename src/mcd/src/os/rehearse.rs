@@ -6,6 +6,7 @@ use host::execute::{self, Preflight, RunningUnits, StepExecutor, Sysroot as _, d
 use host::journal::JournalStore;
 use host::systemd::{Offline, links};
 use node_update::plan::{Action, Bundle, Plan, QUADLETS, Route};
+use node_update::well_known;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
@@ -70,7 +71,7 @@ fn rehearse_live(
             reasons.push(Chain(&error).to_string());
         }
         let is_written = |unit: &str| {
-            let unit_path = format!("{}/{unit}", links::UNITS);
+            let unit_path = format!("{}/{unit}", well_known::UNITS);
             written.contains(&unit_path.as_str())
         };
         // What a generator makes is there once it has run.

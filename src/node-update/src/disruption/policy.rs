@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use crate::paths::USER_CA;
+use crate::well_known::{CRIO, KUBELET, PULL_SECRET};
+
 /// What is done for a change, as a policy names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
@@ -176,10 +179,10 @@ fn text<'a>(object: &'a Value, member: &str, at: &str) -> Result<&'a str, Error>
 impl Default for Policies {
     fn default() -> Self {
         let restart = |unit: &str| Action::Restart(unit.to_owned());
-        let reload_crio = || vec![Action::Reload("crio.service".to_owned())];
+        let reload_crio = || vec![Action::Reload(CRIO.to_owned())];
         let trust = || restart("coreos-update-ca-trust.service");
         let files = [
-            ("/var/lib/kubelet/config.json", vec![Action::None]),
+            (PULL_SECRET, vec![Action::None]),
             ("/etc/nmstate/openshift", vec![Action::None]),
             (
                 "/etc/machine-config-daemon/no-reboot/containers-gpg.pub",
@@ -189,21 +192,18 @@ impl Default for Policies {
             ("/etc/containers/registries.d", reload_crio()),
             ("/etc/crio/policies", reload_crio()),
             (super::REGISTRIES, vec![Action::Special]),
-            (
-                "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",
-                vec![trust(), restart("crio.service")],
-            ),
+            (USER_CA, vec![trust(), restart(CRIO)]),
             (
                 "/etc/pki/ca-trust/source/anchors/iri-root-ca.crt",
                 vec![trust()],
             ),
             (
                 "/etc/kubernetes/credential-providers",
-                vec![restart("kubelet.service")],
+                vec![restart(KUBELET)],
             ),
             (
                 "/etc/systemd/system/kubelet.service.d/40-kubelet-crio-image-credential-provider.conf",
-                vec![Action::DaemonReload, restart("kubelet.service")],
+                vec![Action::DaemonReload, restart(KUBELET)],
             ),
             ("/etc/iri-registry", vec![restart("iri-registry.service")]),
             (

@@ -6,7 +6,8 @@ use super::units;
 use crate::disruption::Live;
 use crate::paths;
 use crate::plan::{Action, Digest};
-use crate::wanted::{CORE, LOCKED, Wanted, WantedFile};
+use crate::wanted::{LOCKED, Wanted, WantedFile};
+use crate::well_known::CORE;
 
 /// The steps of a plan.
 #[derive(Debug)]

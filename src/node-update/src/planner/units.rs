@@ -9,6 +9,7 @@
 
 use crate::plan::{Action, QUADLETS};
 use crate::wanted::{Wanted, WantedUnit};
+use crate::well_known::UNITS;
 
 /// Steps about units, before and after the files are written.
 #[derive(Debug, Default)]
@@ -155,11 +156,16 @@ fn wants_preset(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
     }
 }
 
+fn is_unit_file(path: &str) -> bool {
+    path.strip_prefix(UNITS)
+        .is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// Whether systemd must read its units anew after an action.
 pub(super) fn is_about_units(action: &Action) -> bool {
     match action {
         Action::WriteFile { path, .. } | Action::ReleaseFile { path } => {
-            path.starts_with("/etc/systemd/system/") || path.starts_with(QUADLETS)
+            is_unit_file(path) || path.starts_with(QUADLETS)
         }
         Action::MaskUnit { .. }
         | Action::UnmaskUnit { .. }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::Expectation;
 use crate::paths::is_never_verified;
 use crate::wanted::Wanted;
+use crate::well_known::{CRIO, KUBELET};
 use machineconfig::spec::MachineConfig;
 
 /// Units without which a host is no node; asked for where they exist.
-const NODE_UNITS: [&str; 2] = ["kubelet.service", "crio.service"];
+const NODE_UNITS: [&str; 2] = [KUBELET, CRIO];
 
 /// What must hold on a host in a configuration, in the order of `docs/reference/daemon.md`, "Verification".
 ///

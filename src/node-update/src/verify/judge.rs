@@ -2,6 +2,7 @@
 
 use super::{Expectation, Mismatch, Seen};
 use crate::plan::{Digest, Mode, Owner};
+use crate::well_known::{MASK, UNITS};
 
 /// Judges what was seen; empty when everything holds. The order is that of the expectations; missing kernel arguments are told at once.
 pub fn judge<'a>(pairs: impl IntoIterator<Item = (&'a Expectation, &'a Seen)>) -> Vec<Mismatch> {
@@ -52,10 +53,10 @@ impl Expectation {
                 group,
             } => file(path, digest, *mode, (user, group), seen),
             Self::Masked { unit } => match seen {
-                Seen::Link { target } if target == "/dev/null" => vec![],
+                Seen::Link { target } if target == MASK => vec![],
                 other => vec![format!(
-                    "state validation: invalid unit masked setting. path: \"/etc/systemd/system/{unit}\"; \
-                     expected: /dev/null; received: {}",
+                    "state validation: invalid unit masked setting. path: \"{UNITS}/{unit}\"; \
+                     expected: {MASK}; received: {}",
                     other.kind()
                 )],
             },

@@ -17,6 +17,7 @@ use cluster::wire;
 use host::files::{self as host_files, Root};
 use host::systemd::{self, Job};
 use node_update::certificates::check;
+use node_update::well_known::KUBELET;
 use serde::Deserialize;
 
 use super::files::{self, configured, replace, still};
@@ -29,8 +30,6 @@ const KEY: &str = "ca-bundle.crt";
 
 /// Kubeconfig by which a node joins, where there is one.
 const BOOTSTRAP: &str = "/etc/kubernetes/kubeconfig";
-
-const KUBELET: &str = "kubelet.service";
 
 /// Says that the kubelet runs with the CA before the one in its kubeconfig; gone with the boot, as that kubelet is.
 const OWED: &str = "/run/slipway/kubelet-restart";

@@ -294,7 +294,7 @@ async fn nothing_is_written_into_an_etc_that_is_left_behind() {
     assert!(error.to_string().contains("lock"), "{error}");
     drop(held);
     switched(&root, "boot-1");
-    host.put("/proc/sys/kernel/random/boot_id", "boot-1\n", 0o444);
+    host.put(host::journal::BOOT_ID, "boot-1\n", 0o444);
     let calls = vec![Call::get(PATH, Reply::ok(config("7", ONE)))];
     let error = look(&host, &json!({}), false, calls).await.unwrap_err();
     assert!(
@@ -304,7 +304,7 @@ async fn nothing_is_written_into_an_etc_that_is_left_behind() {
     assert_eq!(host.read(KUBELET_CA), None);
 
     // Once it is booted there is nothing left to leave.
-    host.put("/proc/sys/kernel/random/boot_id", "boot-2\n", 0o444);
+    host.put(host::journal::BOOT_ID, "boot-2\n", 0o444);
     let marks = json!({SYNCED: "7", OBSERVED: "false"});
     let calls = vec![
         Call::get(PATH, Reply::ok(config("7", ONE))),

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+use node_update::well_known::UNITS;
+
 use super::fault::Point;
 use crate::execute::{StepError, Units};
 use crate::files::{Found, Root};
@@ -19,12 +21,12 @@ pub(super) struct SimulatedUnits {
 impl Units for SimulatedUnits {
     fn set_enablement(&mut self, change: Enablement, unit: &str) -> Result<(), StepError> {
         self.of.0.hit()?;
-        let wants = format!("{}/multi-user.target.wants", links::UNITS);
+        let wants = format!("{UNITS}/multi-user.target.wants");
         // With the units that its file names in `Also=`.
         for unit in links::closure(&self.root, &BTreeSet::from([unit.to_owned()]))? {
             let at = self.root.locate(&format!("{wants}/{unit}"))?;
             if change == Enablement::Enable {
-                let file = format!("{}/{unit}", links::UNITS);
+                let file = format!("{UNITS}/{unit}");
                 self.root.symlink(&at, &file)?;
             } else {
                 self.root.remove(&at)?;
@@ -38,7 +40,7 @@ impl Units for SimulatedUnits {
     }
 
     fn file_state(&mut self, unit: &str) -> Result<String, StepError> {
-        let link = format!("{}/multi-user.target.wants/{unit}", links::UNITS);
+        let link = format!("{UNITS}/multi-user.target.wants/{unit}");
         let is_linked = self.root.look_at(&link)? != Found::Nothing;
         Ok(if is_linked { "enabled" } else { "disabled" }.to_owned())
     }

@@ -1,0 +1,38 @@
+//! Where `mcd-os` is on a host, and how it gets there.
+
+use host::files::{Content, Error, Root};
+use node_update::plan::Mode;
+
+/// The program's name.
+pub(crate) const NAME: &str = "mcd-os";
+
+/// Directory of the programs, with one directory for each digest.
+pub(crate) const DIRECTORY: &str = "/var/lib/slipway/bin";
+
+/// What the units of the guard run: a link to the program that installed them last.
+pub(crate) const LINK: &str = "/var/lib/slipway/bin/mcd-os";
+
+/// The file whose label a program gets, so that systemd may run it.
+const LABELLED_LIKE: &str = "/usr/bin/true";
+
+/// Writes a program to the directory of its digest on a live root, and returns its path.
+///
+/// # Errors
+/// Those of writing.
+pub(crate) fn place(root: Root, digest: &str, bytes: &[u8]) -> Result<String, Error> {
+    let root = root.labelled_like(LABELLED_LIKE)?;
+    let path = path(digest);
+    let content = Content {
+        bytes,
+        mode: Mode(0o755),
+        uid: 0,
+        gid: 0,
+    };
+    root.replace(&root.locate(&path)?, content)?;
+    Ok(path)
+}
+
+/// The path of the program with a digest.
+pub(crate) fn path(digest: &str) -> String {
+    format!("{DIRECTORY}/{digest}/{NAME}")
+}

@@ -1,0 +1,38 @@
+//! Names and paths on a host that several modules and crates refer to.
+
+pub use ignition::{CORE, UNITS};
+
+/// The target of a masked unit's link.
+pub const MASK: &str = "/dev/null";
+
+/// Unit of the kubelet; a host without it is no node.
+pub const KUBELET: &str = "kubelet.service";
+
+/// Unit of the container runtime.
+pub const CRIO: &str = "crio.service";
+
+/// Slipway's unit that compares the booted deployment with the journal.
+pub const GUARD_UNIT: &str = "slipway-guard.service";
+
+/// Slipway's unit that verifies a booted target.
+pub const VERIFY_UNIT: &str = "slipway-verify.service";
+
+/// Directory of Slipway's own files, shared by all deployments.
+pub const STATE: &str = "/var/lib/slipway";
+
+/// The host's record: the MachineConfig of a deployment, as JSON.
+pub const RECORD_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
+
+/// The host's record: the pull spec of a deployment's layered image.
+pub const RECORD_IMAGE: &str = "/etc/machine-config-daemon/currentimage";
+
+/// The cluster's pull secret, which kubelet and container runtime use.
+pub const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
+
+/// The pull secret of ostree and rpm-ostree.
+pub const OSTREE_PULL_SECRET: &str = "/etc/ostree/auth.json";
+
+/// The cluster's proxy, as environment variables.
+///
+/// Source: `docs/reference/daemon.md`, "Host files".
+pub const PROXY_ENVIRONMENT: &str = "/etc/mco/proxy.env";
