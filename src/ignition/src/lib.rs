@@ -15,6 +15,7 @@ pub mod arbitrary;
 pub mod content;
 mod disks;
 mod field;
+mod json;
 pub mod merge;
 mod passwd;
 mod read;

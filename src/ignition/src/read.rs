@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::json::{Json, TypeError};
 use super::{Config, Error, Problem, VERSION, Warning, version};
 
 /// Reads a configuration of version 3.`minor`.
@@ -25,7 +26,8 @@ pub(super) fn typed<T>(value: &Value) -> Result<(T, Vec<Warning>), Error>
 where
     T: DeserializeOwned + Serialize,
 {
-    let typed: T = serde_path_to_error::deserialize(value).map_err(|error| unreadable(&error))?;
+    let typed: T =
+        serde_path_to_error::deserialize(Json(value)).map_err(|error| unreadable(&error))?;
     let printed = serde_json::to_value(&typed).unwrap_or_default();
     let mut lost = Vec::new();
     compare(value, &printed, "", &mut lost);
@@ -39,24 +41,11 @@ where
     Ok((typed, warnings))
 }
 
-/// What was expected and what was found, without texts: a text may be the contents of a file.
-fn unreadable(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
-    let message = error.inner().to_string();
-    let why = match message.rsplit_once(", expected ") {
-        Some((found, expected)) => {
-            let found = found.split_once(": ").map_or(found, |(_, found)| found);
-            let found = if found.starts_with("string") {
-                "a string"
-            } else {
-                found
-            };
-            format!("expected {expected}, found {found}")
-        }
-        None => "cannot be read".to_owned(),
-    };
+/// The member that has another type, without its text.
+fn unreadable(error: &serde_path_to_error::Error<TypeError>) -> Error {
     Error::Invalid(vec![Problem {
         field: error.path().to_string(),
-        why,
+        why: error.inner().to_string(),
     }])
 }
 
