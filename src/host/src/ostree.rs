@@ -28,7 +28,7 @@ pub use namespace::enter_namespace;
 pub use sysroot::{Deployments, live_root};
 
 use chassis::report::Chain;
-use ostree_ext::glib;
+use ostree_ext::{gio, glib};
 
 /// Why an operation on deployments or images failed.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +115,9 @@ pub enum Error {
     Accounts(#[from] crate::accounts::Error),
 }
 
-/// Phrases of registry and library errors that a retry does not change.
+/// Phrases of errors that a retry does not change. skopeo passes a registry's error, and its own,
+/// as a text without a class (`RequestReturned` of `containers_image_proxy`), and libostree has no
+/// class for `min-free-space`.
 const FINAL: &[&str] = &[
     "manifest unknown",
     "name unknown",
@@ -144,7 +146,7 @@ impl Error {
             | Self::NotBooted => true,
             Self::Fetch { source, .. } => {
                 let text = Chain(&**source).to_string();
-                FINAL.iter().any(|word| text.contains(word))
+                is_full(&**source) || FINAL.iter().any(|word| text.contains(word))
             }
             Self::Namespace(_)
             | Self::Ostree { .. }
@@ -154,6 +156,15 @@ impl Error {
             | Self::Io { .. } => false,
         }
     }
+}
+
+/// Whether an error or one of its causes says by its class that a file system is full.
+fn is_full(error: &(dyn StdError + 'static)) -> bool {
+    let system = error.downcast_ref::<io::Error>();
+    let glib = error.downcast_ref::<glib::Error>();
+    system.is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
+        || glib.is_some_and(|error| error.matches(gio::IOErrorEnum::NoSpace))
+        || error.source().is_some_and(is_full)
 }
 
 type Result<T> = std::result::Result<T, Error>;

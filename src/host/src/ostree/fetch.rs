@@ -308,6 +308,10 @@ fn check_pull_spec(image: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use ostree_ext::{gio, glib};
+
     use super::*;
 
     #[test]
@@ -360,5 +364,20 @@ mod tests {
         ] {
             assert_eq!(failed(text).is_final(), is_final, "{text}");
         }
+        // A class decides without a text.
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let wrapped = Error::Io {
+            path: "/ostree/repo".to_owned(),
+            source: full(),
+        };
+        for error in [
+            fetch_error("os", full()),
+            fetch_error("os", wrapped),
+            fetch_error("os", glib::Error::new(gio::IOErrorEnum::NoSpace, "full")),
+        ] {
+            assert!(error.is_final(), "{error:?}");
+        }
+        let timeout = io::Error::from(io::ErrorKind::TimedOut);
+        assert!(!fetch_error("os", timeout).is_final());
     }
 }
