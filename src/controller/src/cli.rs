@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::ensure;
-use cluster::lease::{Candidacy, Terms};
+use cluster::lease::Candidacy;
+use operator::cli::{ClientArgs, LeaderArgs};
 
 /// Name of the lease; upstream's, so that the two never lead at once.
 const LEASE: &str = "machine-config-controller";
@@ -13,30 +13,16 @@ const LEASE: &str = "machine-config-controller";
 /// `mcc start`: renders the pools' configurations and moves their nodes.
 #[derive(Debug, Clone, clap::Args)]
 pub struct StartArgs {
-    /// Kubeconfig to use; without it the pod's service account
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    client: ClientArgs,
     /// Namespace of the lease and of events
     #[arg(long, default_value = api::machineconfiguration::NAMESPACE)]
     namespace: String,
     /// Where metrics and health are served
     #[arg(long, default_value = "127.0.0.1:8797")]
     metrics_url: SocketAddr,
-    /// Whether to work only while holding the lease; false only where there is surely one replica
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
-    leader_elect: bool,
-    /// Name of this replica in the lease; by default host, process and a random number
-    #[arg(long)]
-    identity: Option<String>,
-    /// Seconds that the lease holds after its last renewal
-    #[arg(long, default_value_t = 137)]
-    lease_secs: u64,
-    /// Seconds after which a leader that cannot renew gives up
-    #[arg(long, default_value_t = 107)]
-    renew_deadline_secs: u64,
-    /// Seconds between attempts to take or renew the lease
-    #[arg(long, default_value_t = 26)]
-    lease_retry_secs: u64,
+    #[command(flatten)]
+    leader: LeaderArgs,
     /// How much is logged: 0 errors, 1 warnings, 2 what happens, 4 decisions, 6 traffic
     #[arg(long, default_value_t = 2)]
     pub v: u8,
@@ -66,27 +52,9 @@ impl StartArgs {
             "--namespace {:?} is no name of a namespace",
             self.namespace
         );
-        let (lease, deadline, retry) = (
-            self.lease_secs,
-            self.renew_deadline_secs,
-            self.lease_retry_secs,
-        );
-        ensure!(
-            retry > 0 && retry < deadline && deadline < lease,
-            "--lease-retry-secs {retry} must be above 0 and below --renew-deadline-secs {deadline}, and that below --lease-secs {lease}"
-        );
-        let candidacy = self.leader_elect.then(|| Candidacy {
-            namespace: self.namespace.clone(),
-            name: LEASE.to_owned(),
-            identity: self.identity.unwrap_or_else(identity),
-            terms: Terms {
-                duration: Duration::from_secs(lease),
-                renew_deadline: Duration::from_secs(deadline),
-                retry: Duration::from_secs(retry),
-            },
-        });
+        let candidacy = self.leader.candidacy(&self.namespace, LEASE, identity)?;
         Ok(Options {
-            kubeconfig: self.kubeconfig,
+            kubeconfig: self.client.kubeconfig,
             namespace: self.namespace,
             metrics: self.metrics_url,
             candidacy,
@@ -128,7 +96,7 @@ mod tests {
         assert_eq!(options.namespace, "openshift-machine-config-operator");
         assert_eq!(options.metrics.to_string(), "127.0.0.1:8797");
         assert_eq!(candidacy.identity, "me");
-        assert_eq!(candidacy.terms, Terms::default());
+        assert_eq!(candidacy.name, "machine-config-controller");
     }
 
     #[test]
@@ -143,7 +111,6 @@ mod tests {
         let table = [
             (vec!["--namespace", "a/b"], "--namespace \"a/b\""),
             (vec!["--lease-secs", "100"], "--renew-deadline-secs 107"),
-            (vec!["--lease-retry-secs", "0"], "--lease-retry-secs 0"),
             (vec!["--metrics-url", "x"], "--metrics-url"),
         ];
         for (arguments, expected) in table {

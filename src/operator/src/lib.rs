@@ -26,6 +26,7 @@
 //!
 //! Watches and the queue are those of `kube::runtime` (`docs/decisions/0012`).
 //!
+//! - [`cli`]: the options that controllers share
 //! - [`client`]: who a controller is at the API server
 //! - [`reconcile`]: what a controller does for one key
 //! - [`watch`]: one kind in its cache
@@ -33,6 +34,7 @@
 //! - `health`: leadership, readiness and stuck keys, for probes and metrics
 //! - [`process`]: the loop, from the lease to its release
 
+pub mod cli;
 pub mod client;
 mod health;
 pub mod process;

@@ -43,6 +43,9 @@ impl Replica {
             "--namespace=default",
             &format!("--metrics-url={probes}"),
             &format!("--identity={identity}"),
+            "--lease-secs=3",
+            "--renew-deadline-secs=2",
+            "--lease-retry-secs=1",
         ])?;
         let turns = Arc::new(Semaphore::new(1));
         let (stop, shutdown) = shutdown::pair();

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use chassis::metrics::Registry;
 use chassis::shutdown::Shutdown;
 use cluster::apply::{self, Applier, Ownership};
 use cluster::cache::{Cache, CachedKind};
-use cluster::lease::{Candidacy, Terms};
 use k8s_openapi::api::core::v1::ConfigMap;
+use operator::cli::{ClientArgs, LeaderArgs};
 use operator::{Next, Operator, Reconcile, Wake, WatchScope, Watched, client};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -26,14 +25,14 @@ pub(crate) const DIGEST: &str = "toy.slipway.dev/digest";
 /// The command line.
 #[derive(Debug, clap::Parser)]
 pub(crate) struct Options {
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    client: ClientArgs,
     #[arg(long)]
     namespace: String,
     #[arg(long)]
     metrics_url: SocketAddr,
-    #[arg(long)]
-    identity: String,
+    #[command(flatten)]
+    leader: LeaderArgs,
 }
 
 /// What is kept of a ConfigMap.
@@ -114,18 +113,12 @@ pub(crate) async fn start(
     turns: Arc<Semaphore>,
     shutdown: Shutdown,
 ) -> anyhow::Result<()> {
-    let access = Arc::new(client::connect(options.kubeconfig.as_deref(), "toy/1")?);
-    let terms = [3, 2, 1].map(Duration::from_secs);
-    let candidacy = Candidacy {
-        namespace: options.namespace.clone(),
-        name: "toy".to_owned(),
-        identity: options.identity,
-        terms: Terms {
-            duration: terms[0],
-            renew_deadline: terms[1],
-            retry: terms[2],
-        },
-    };
+    let access = Arc::new(client::connect(
+        options.client.kubeconfig.as_deref(),
+        "toy/1",
+    )?);
+    let leader = options.leader;
+    let candidacy = leader.candidacy(&options.namespace, "toy", client::identity)?;
     let cache = Cache::default();
     let digests = Digests {
         applier: Applier::new(Arc::clone(&access), "toy").namespace(&options.namespace),
