@@ -4,9 +4,10 @@
 //!
 //! - [`admin`]: the endpoint for metrics and health
 //! - [`backoff`]: growing delays with jitter and a ceiling
+//! - [`cli`]: groups of options that programs share
 //! - [`health`]: whether the process lives and can work; a watchdog for its loops
 //! - [`http`]: the server under the admin endpoint and under services
-//! - [`logs`]: one line a record, level from a flag
+//! - [`logs`]: one line a record, as text or JSON; a filter that can change
 //! - [`memory`]: returning the heap of a program at rest
 //! - [`metrics`]: counters, gauges and histograms, printed in the Prometheus text format
 //! - [`report`]: an error with its causes, each said once
@@ -15,6 +16,8 @@
 #[cfg(feature = "admin")]
 pub mod admin;
 pub mod backoff;
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "process")]
 pub mod health;
 #[cfg(feature = "http")]

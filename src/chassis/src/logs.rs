@@ -1,69 +1,170 @@
-//! Log records: one line each, message first, facts as fields, on standard error.
+//! Log records: one line each, on standard error, as text or as JSON.
+//!
+//! Text has the message first and facts as fields. JSON has the same as one object: `timestamp`,
+//! `level`, `message`, each field by its name, and `target`, the module that logs.
+//!
+//! The filter can be changed while the process runs, by a file that it reads again: a file on the
+//! node, or a key of a mounted ConfigMap. A signal carries no value, and needs a shell or `kill`,
+//! which the pod's image has not. A request needs an endpoint that writes, and a right to call it.
+//! A file needs only the right to write it, and its filter outlives a restart of the process.
+//!
+//! - [`filter`]: what is logged
+
+pub mod filter;
 
 use std::fmt;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
-use tracing_subscriber::fmt::{FmtContext, format::DefaultFields};
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::fmt::{FmtContext, MakeWriter, format::DefaultFields};
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
-/// How much is said, as `--v` counts it: the numbers of Kubernetes' programs.
-///
-/// Shape: 0 errors, 1 warnings, 2 and 3 what happens, 4 and 5 decisions and their inputs, from 6 on the traffic.
-pub fn level(verbosity: u8) -> LevelFilter {
-    match verbosity {
-        0 => LevelFilter::ERROR,
-        1 => LevelFilter::WARN,
-        2 | 3 => LevelFilter::INFO,
-        4 | 5 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
+use crate::report::Chain;
+use crate::shutdown::Shutdown;
+
+pub use filter::Filter;
+
+/// Time between two reads of the filter's file. A change of a ConfigMap takes about a minute to
+/// arrive in a pod, so that more often would gain nothing.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// How a record is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Format {
+    /// Time, level, message, then the fields as `name=value`
+    #[default]
+    Text,
+    /// One object a line
+    Json,
+}
+
+/// How a process logs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What it logs, unless the file has another filter.
+    pub filter: Filter,
+    /// How it writes records.
+    pub format: Format,
+    /// The file whose [`Filter`] replaces the other while the file exists and is not empty.
+    pub filter_file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Text, at a fixed verbosity.
+    pub fn of_verbosity(verbosity: u8) -> Self {
+        Self {
+            filter: Filter::of_verbosity(verbosity),
+            format: Format::Text,
+            filter_file: None,
+        }
     }
 }
 
-/// Installs the process's subscriber. Once, by `main`.
-///
-/// # Errors
-/// When a subscriber is installed already.
-pub fn init(level: LevelFilter) -> Result<(), TryInitError> {
-    tracing_subscriber::registry()
-        .with(filter(level))
-        .with(
-            tracing_subscriber::fmt::layer()
-                .event_format(Line)
-                .with_writer(std::io::stderr),
-        )
-        .try_init()
+/// The process's log after its setup.
+#[derive(Debug)]
+pub struct Log {
+    handle: reload::Handle<Targets, Registry>,
+    settings: Settings,
+    /// Result of the last read of the file: its text, if it has any.
+    read: Result<Option<String>, String>,
 }
 
-/// Our own records at `level`, the libraries' one step quieter.
-///
-/// The Kubernetes client never gets past errors: its warnings quote whole response bodies, and those hold file contents.
-fn filter(level: LevelFilter) -> Targets {
-    let libraries = if level >= LevelFilter::TRACE {
-        LevelFilter::DEBUG
-    } else {
-        level.min(LevelFilter::WARN)
-    };
-    Targets::new()
-        .with_default(level)
-        .with_target("kube", level.min(LevelFilter::ERROR))
-        .with_target("kube_client", level.min(LevelFilter::ERROR))
-        .with_targets(
-            [
-                "hyper",
-                "hyper_util",
-                "rustls",
-                "tower",
-                "tower_http",
-                "zbus",
-            ]
-            .map(|t| (t, libraries)),
-        )
+impl Log {
+    /// Installs the process's subscriber. Once, by `main`.
+    ///
+    /// # Errors
+    /// A subscriber is installed already.
+    pub fn init(settings: Settings) -> Result<Self, TryInitError> {
+        let (mut log, subscriber) = Self::new(settings, std::io::stderr);
+        subscriber.try_init()?;
+        log.reload();
+        Ok(log)
+    }
+
+    fn new<W>(settings: Settings, writer: W) -> (Self, impl Subscriber + Send + Sync)
+    where
+        W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+    {
+        let (filter, handle) = reload::Layer::new(settings.filter.to_targets());
+        let layer = tracing_subscriber::fmt::layer();
+        let records = match settings.format {
+            Format::Text => layer.event_format(Line).with_writer(writer).boxed(),
+            Format::Json => layer
+                .json()
+                .flatten_event(true)
+                .with_current_span(false)
+                .with_span_list(false)
+                .with_writer(writer)
+                .boxed(),
+        };
+        let subscriber = tracing_subscriber::registry().with(filter).with(records);
+        let log = Self {
+            handle,
+            settings,
+            read: Ok(None),
+        };
+        (log, subscriber)
+    }
+
+    /// Keeps the filter that of its file, until the shutdown.
+    pub async fn follow(mut self, mut shutdown: Shutdown) {
+        if self.settings.filter_file.is_none() {
+            return shutdown.requested().await;
+        }
+        loop {
+            tokio::select! {
+                () = shutdown.requested() => return,
+                () = tokio::time::sleep(PERIOD) => self.reload(),
+            }
+        }
+    }
+
+    /// Reads the filter's file, and takes its filter if it is new. An invalid filter, or a file that
+    /// cannot be read, changes nothing and is logged once.
+    fn reload(&mut self) {
+        let Some(path) = &self.settings.filter_file else {
+            return;
+        };
+        let read = match std::fs::read_to_string(path) {
+            Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.to_string()),
+        };
+        if read == self.read {
+            return;
+        }
+        let filter = match &read {
+            Ok(None) => Ok(self.settings.filter.clone()),
+            Ok(Some(text)) => text
+                .trim()
+                .parse()
+                .map_err(|error| Chain(&error).to_string()),
+            Err(error) => Err(error.clone()),
+        };
+        let set = filter.and_then(|filter: Filter| {
+            self.handle
+                .reload(filter.to_targets())
+                .map_err(|error| Chain(&error).to_string())?;
+            Ok(filter)
+        });
+        match set {
+            Ok(filter) => tracing::info!(%filter, "log filter changed"),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), error, "cannot change the log filter");
+            }
+        }
+        self.read = read;
+    }
 }
 
 /// `2026-11-21T19:17:00.123456Z INFO message field=value`
@@ -88,76 +189,4 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-
-    use tracing_subscriber::fmt::MakeWriter;
-
-    use super::*;
-
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            let mut kept = self.0.lock().map_err(|_| std::io::ErrorKind::Other)?;
-            kept.write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl<'a> MakeWriter<'a> for Kept {
-        type Writer = Self;
-
-        fn make_writer(&'a self) -> Self {
-            self.clone()
-        }
-    }
-
-    fn lines(level: LevelFilter, say: impl FnOnce()) -> Vec<String> {
-        let kept = Kept::default();
-        let subscriber = tracing_subscriber::registry().with(filter(level)).with(
-            tracing_subscriber::fmt::layer()
-                .event_format(Line)
-                .with_writer(kept.clone()),
-        );
-        tracing::subscriber::with_default(subscriber, say);
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
-        text.lines().map(ToOwned::to_owned).collect()
-    }
-
-    #[test]
-    fn a_record_is_one_line_with_the_message_first() {
-        let lines = lines(LevelFilter::INFO, || {
-            tracing::info!(config = "rendered-worker-1", step = 3, path = %"/etc/x", "wrote file");
-        });
-        let [line] = lines.as_slice() else {
-            panic!("{lines:?}")
-        };
-        let (_, rest) = line.split_once(' ').unwrap();
-        assert_eq!(
-            rest,
-            r#"INFO wrote file config="rendered-worker-1" step=3 path=/etc/x"#
-        );
-    }
-
-    #[test]
-    fn the_client_never_quotes_bodies() {
-        let lines = lines(LevelFilter::TRACE, || {
-            tracing::warn!(target: "kube_client::client", "secret body");
-            tracing::debug!("ours");
-        });
-        assert_eq!(lines.len(), 1, "{lines:?}");
-    }
-
-    #[test]
-    fn verbosity_counts_like_klog() {
-        assert_eq!(level(2), LevelFilter::INFO);
-        assert_eq!(level(4), LevelFilter::DEBUG);
-        assert_eq!(level(10), LevelFilter::TRACE);
-    }
-}
+mod tests;

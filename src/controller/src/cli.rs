@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::ensure;
+use chassis::cli::{AdminArgs, LogArgs};
 use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
 
@@ -18,14 +19,13 @@ pub struct StartArgs {
     /// Namespace of the lease and of events
     #[arg(long, default_value = api::machineconfiguration::NAMESPACE)]
     namespace: String,
-    /// Where metrics and health are served
-    #[arg(long, default_value = "127.0.0.1:8797")]
-    metrics_url: SocketAddr,
+    #[command(flatten)]
+    admin: AdminArgs,
     #[command(flatten)]
     leader: LeaderArgs,
-    /// How much is logged: 0 errors, 1 warnings, 2 what happens, 4 decisions, 6 traffic
-    #[arg(long, default_value_t = 2)]
-    pub v: u8,
+    /// The log is set up before the rest is validated.
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// What `mcc start` runs with.
@@ -56,7 +56,7 @@ impl StartArgs {
         Ok(Options {
             kubeconfig: self.client.kubeconfig,
             namespace: self.namespace,
-            metrics: self.metrics_url,
+            metrics: self.admin.metrics_url,
             candidacy,
         })
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use chassis::http::Server;
+use chassis::logs::Log;
 use chassis::{admin, shutdown};
 use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
@@ -23,8 +24,9 @@ const USER_AGENT: &str = concat!("mcc/", env!("CARGO_PKG_VERSION"));
 ///
 /// # Errors
 /// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.
-pub async fn start(options: Options) -> anyhow::Result<()> {
+pub async fn start(options: Options, log: Log) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot handle signals")?;
+    let following = tokio::spawn(log.follow(shutdown.clone()));
     let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
     let metrics = Arc::new(ControllerMetrics::default());
@@ -44,6 +46,8 @@ pub async fn start(options: Options) -> anyhow::Result<()> {
         .serve(server, registry)
         .run(controller, shutdown)
         .await;
+    // After a lost lease there is no shutdown that would end it.
+    following.abort();
     // The last recorder is gone with the controller: its events are sent, then the task ends.
     sending.await.context("the task that sends events failed")?;
     Ok(result?)

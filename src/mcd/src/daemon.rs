@@ -38,6 +38,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use chassis::http::Server;
+use chassis::logs::Log;
 use chassis::{admin, shutdown};
 use cluster::access::{Access, Reader};
 use cluster::events::{Recorder, Speaker};
@@ -68,7 +69,7 @@ const INPUTS: usize = 8;
 ///
 /// # Errors
 /// What keeps it from starting: no room for its helper on the host, a metrics address that is taken; and a fault of the program itself.
-pub async fn run(options: Options) -> anyhow::Result<()> {
+pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot listen for signals")?;
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
     let helper = Helper::install(&options.root, &options.helper)?;
@@ -134,6 +135,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             speaking,
             certificates::keep(certificates, shutdown.clone()),
             admin::serve(server, figures.registry(), figures, shutdown.clone()),
+            log.follow(shutdown.clone()),
         )
     });
     let drive = driver::drive(&agent, inputs, looked, shutdown.clone());

@@ -2,11 +2,11 @@
 //! its data.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chassis::admin;
+use chassis::cli::AdminArgs;
 use chassis::http::Server;
 use chassis::metrics::Registry;
 use chassis::shutdown::Shutdown;
@@ -29,8 +29,8 @@ pub(crate) struct Options {
     client: ClientArgs,
     #[arg(long)]
     namespace: String,
-    #[arg(long)]
-    metrics_url: SocketAddr,
+    #[command(flatten)]
+    admin: AdminArgs,
     #[command(flatten)]
     leader: LeaderArgs,
 }
@@ -126,7 +126,7 @@ pub(crate) async fn start(
         turns,
     };
     let named = |kept: &Kept| Wake::Keys(vec![kept.name.clone()]);
-    let server = Server::bind(options.metrics_url, admin::LIMITS).await?;
+    let server = Server::bind(options.admin.metrics_url, admin::LIMITS).await?;
     Operator::new("toy", access)
         .lease(candidacy)
         .deadline(Duration::from_secs(2))

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use chassis::logs::Log;
 use clap::{Parser, Subcommand};
 use controller::cli::StartArgs;
 use controller::process;
@@ -48,13 +49,13 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             Ok(())
         }
         Command::Start(arguments) => {
-            chassis::logs::init(chassis::logs::level(arguments.v)).context("cannot log")?;
+            let log = Log::init(arguments.log.to_settings()).context("cannot log")?;
             let options = arguments.validate(operator::client::identity)?;
             tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .context("cannot start the runtime")?
-                .block_on(process::start(options))
+                .block_on(process::start(options, log))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use chassis::logs;
+use chassis::logs::{Log, Settings};
 use chassis::report::{Chain, abort_on_panic};
 use clap::{Parser, Subcommand};
 use mcd::daemon::{self, cli::StartArgs};
@@ -19,7 +19,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Watches this node and keeps it in the configuration that its Node asks for
-    Start(StartArgs),
+    Start(Box<StartArgs>),
     Pivot(pivot::Args),
     Status(status::Args),
 }
@@ -28,16 +28,16 @@ fn main() -> ExitCode {
     abort_on_panic();
     let command = Cli::parse().command;
     // The administrator's verbs print what they have to say themselves.
-    let verbosity = if let Verb::Start(arguments) = &command {
-        arguments.v
+    let settings = if let Verb::Start(arguments) = &command {
+        arguments.log.to_settings()
     } else {
-        1
+        Settings::of_verbosity(1)
     };
-    if logs::init(logs::level(verbosity)).is_err() {
+    let Ok(log) = Log::init(settings) else {
         return ExitCode::FAILURE;
-    }
+    };
     let result = match command {
-        Verb::Start(arguments) => start(arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Start(arguments) => start(*arguments, log).map(|()| ExitCode::SUCCESS),
         Verb::Pivot(arguments) => pivot::run(&arguments),
         Verb::Status(arguments) => status::run(&arguments),
     };
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     })
 }
 
-fn start(arguments: StartArgs) -> anyhow::Result<()> {
+fn start(arguments: StartArgs, log: Log) -> anyhow::Result<()> {
     let options = arguments.validate()?;
     // One thread does all; a second only looks up names, and needs no more than this to do it.
     tokio::runtime::Builder::new_current_thread()
@@ -55,5 +55,5 @@ fn start(arguments: StartArgs) -> anyhow::Result<()> {
         .max_blocking_threads(1)
         .thread_stack_size(256 << 10)
         .build()?
-        .block_on(daemon::run(options))
+        .block_on(daemon::run(options, log))
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use chassis::cli::{AdminArgs, LogArgs};
 use node::drain::PodName;
 
 /// Keeps this node in the configuration that its Node asks for.
@@ -18,9 +19,8 @@ pub struct StartArgs {
     /// Where the host's root is mounted
     #[arg(long, default_value = "/rootfs")]
     root_mount: PathBuf,
-    /// Where metrics and health are served
-    #[arg(long, default_value = "127.0.0.1:8797")]
-    metrics_url: SocketAddr,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// Token of the pod's service account
     #[arg(
         long,
@@ -36,9 +36,9 @@ pub struct StartArgs {
     /// The helper that is put on the host
     #[arg(long, default_value = "/usr/bin/mcd-os")]
     helper: PathBuf,
-    /// How much is logged: 0 errors, 1 warnings, 2 what happens, 4 decisions, 6 traffic
-    #[arg(long, default_value_t = 2)]
-    pub v: u8,
+    /// The log is set up before the rest is validated.
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// What `mcd start` runs with.
@@ -90,7 +90,7 @@ impl StartArgs {
             kubeconfig: self.kubeconfig,
             node,
             root: self.root_mount,
-            metrics: self.metrics_url,
+            metrics: self.admin.metrics_url,
             token: self.token_file,
             own,
             events_namespace: self.events_namespace,
