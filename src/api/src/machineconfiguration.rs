@@ -2,6 +2,7 @@
 //!
 //! - [`annotation`], [`label`]: keys on nodes, configurations and pools
 //! - [`node_state`], [`phase_name`]: how far a node is, as its daemon reports it
+//! - [`node_status`]: the one reading of a Node's annotations
 //! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`: the objects
 //!   (feature `crds`)
 
@@ -16,6 +17,7 @@ pub mod machine_config_node;
 #[cfg(feature = "crds")]
 pub mod machine_config_pool;
 pub mod node_state;
+pub mod node_status;
 pub mod phase_name;
 
 #[cfg(feature = "crds")]
@@ -27,6 +29,7 @@ pub use machine_config_node::{MachineConfigNode, MachineConfigNodeSpec, MachineC
 #[cfg(feature = "crds")]
 pub use machine_config_pool::{MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus};
 pub use node_state::NodeState;
+pub use node_status::NodeStatus;
 pub use phase_name::PhaseName;
 
 /// Name of the group.

@@ -78,8 +78,8 @@ pub async fn assign(
                 tracing::info!(
                     node = node.name,
                     pool = name,
-                    current = node.current_config,
-                    desired = node.desired_config,
+                    current = node.status.current_config,
+                    desired = node.status.desired_config,
                     "assigned a node"
                 );
                 store.nodes.refresh(node.clone());

@@ -35,7 +35,7 @@ impl PoolMetrics {
         let is_updated = |node: &&&NodeView| {
             pool.target
                 .as_deref()
-                .is_some_and(|target| node.is_updated(target))
+                .is_some_and(|target| node.status.is_updated(target))
         };
         Self {
             nodes: members
@@ -45,11 +45,14 @@ impl PoolMetrics {
                         .not_assigned
                         .get(&node.name)
                         .map_or("Assigned", reason);
-                    (node.name.clone(), node.state.as_str(), why)
+                    (node.name.clone(), node.status.state().as_str(), why)
                 })
                 .collect(),
             updated: members.iter().filter(is_updated).count(),
-            degraded: members.iter().filter(|node| node.state.is_failed()).count(),
+            degraded: members
+                .iter()
+                .filter(|node| node.status.state().is_failed())
+                .count(),
             unavailable: members
                 .iter()
                 .filter(|node| node.is_out_of_service())

@@ -1,6 +1,7 @@
 //! Nodes and pools for this crate's tests, made by parsing objects.
 
-use api::machineconfiguration::{MachineConfigPool, NodeState};
+use api::machineconfiguration::node_status::Reading;
+use api::machineconfiguration::{MachineConfigPool, NodeState, NodeStatus};
 use serde_json::{Value, json};
 
 use crate::node::{NodeView, Unready};
@@ -45,24 +46,30 @@ pub(crate) fn roles(name: &str, roles: &[&str]) -> NodeView {
 impl NodeView {
     /// Assigned a configuration, its daemon at work.
     pub(crate) fn working(mut self, desired: &str) -> Self {
-        self.desired_config = Some(desired.to_owned());
-        self.state = NodeState::Working;
+        self.status.desired_config = Some(desired.to_owned());
+        self.status.state = Some(Reading::Known(NodeState::Working));
         self
     }
 
     /// Assigned a configuration that failed on it; in service on what it ran before.
     pub(crate) fn failing(mut self, desired: &str) -> Self {
-        self.desired_config = Some(desired.to_owned());
-        self.state = NodeState::Degraded;
-        "it broke".clone_into(&mut self.reason);
+        self.status.desired_config = Some(desired.to_owned());
+        self.status.state = Some(Reading::Known(NodeState::Degraded));
+        "it broke".clone_into(&mut self.status.reason);
         self
     }
 
     /// Done on a configuration.
     pub(crate) fn done(mut self, config: &str) -> Self {
-        self.current_config = Some(config.to_owned());
-        self.desired_config = Some(config.to_owned());
-        self.state = NodeState::Done;
+        self.status.current_config = Some(config.to_owned());
+        self.status.desired_config = Some(config.to_owned());
+        self.status.state = Some(Reading::Known(NodeState::Done));
+        self
+    }
+
+    /// With another reading of its annotations.
+    pub(crate) fn reporting(mut self, change: impl FnOnce(&mut NodeStatus)) -> Self {
+        change(&mut self.status);
         self
     }
 

@@ -126,7 +126,7 @@ impl<'a> Membership<'a> {
                 }
                 Placement::Conflict(conflict) => sorted.conflicts.push(conflict),
                 Placement::Unmanaged => {
-                    if node.current_config.is_some() && !node.is_windows() {
+                    if node.status.current_config.is_some() && !node.is_windows() {
                         sorted.orphans.push(&node.name);
                     }
                 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use api::machineconfiguration::{NodeState, annotation, label};
+use api::machineconfiguration::{NodeStatus, annotation, label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 
 /// What is read of a Node.
 ///
-/// Shape: annotations that are absent or empty read as `None`.
-/// Source: Node object; `machineconfiguration.openshift.io` annotations.
+/// Source: Node object; its annotations as [`NodeStatus`] reads them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeView {
     /// Name.
@@ -25,22 +24,8 @@ pub struct NodeView {
     pub labels: BTreeMap<String, String>,
     /// Taints, in the object's order.
     pub taints: Vec<Taint>,
-    /// Configuration in force.
-    pub current_config: Option<String>,
-    /// Configuration that the node was assigned.
-    pub desired_config: Option<String>,
-    /// Layered image in force.
-    pub current_image: Option<String>,
-    /// Layered image that the node was assigned.
-    pub desired_image: Option<String>,
-    /// The state that its daemon reports.
-    pub state: NodeState,
-    /// The reason that its daemon reports.
-    pub reason: String,
-    /// What its daemon waits for.
-    pub waits_for: Option<String>,
-    /// Topology of the control plane as the daemon reads it.
-    pub topology: Option<String>,
+    /// What its annotations say of its update.
+    pub status: NodeStatus,
     /// The configuration that provisioning wrote, until the labels of its custom pool are set.
     pub initial_config: Option<String>,
     /// Why it cannot take work; empty when it is ready.
@@ -77,20 +62,14 @@ impl NodeView {
     /// Reads a Node.
     pub fn parse(node: Node) -> Self {
         let metadata = node.metadata;
-        let mut annotations = metadata.annotations.unwrap_or_default();
+        let annotations = metadata.annotations.unwrap_or_default();
         let is_labelled = annotations.contains_key(annotation::CUSTOM_POOL_LABELS_APPLIED);
-        let mut take = |key: &str| annotations.remove(key).filter(|value| !value.is_empty());
-        let state = take(annotation::STATE);
+        let initial_config = annotations.get(annotation::FIRST_PIVOT_CONFIG);
         Self {
-            current_config: take(annotation::CURRENT_CONFIG),
-            desired_config: take(annotation::DESIRED_CONFIG),
-            current_image: take(annotation::CURRENT_IMAGE),
-            desired_image: take(annotation::DESIRED_IMAGE),
-            state: NodeState::read(state.as_deref()),
-            reason: take(annotation::REASON).unwrap_or_default(),
-            waits_for: take(annotation::WAITS_FOR),
-            topology: take(annotation::CONTROL_PLANE_TOPOLOGY),
-            initial_config: take(annotation::FIRST_PIVOT_CONFIG).filter(|_| !is_labelled),
+            status: NodeStatus::read(&annotations),
+            initial_config: initial_config
+                .filter(|config| !config.is_empty() && !is_labelled)
+                .cloned(),
             unready: unready(node.spec.as_ref(), node.status.as_ref()),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
@@ -116,37 +95,11 @@ impl NodeView {
         self.unready.is_empty()
     }
 
-    /// Whether its daemon reports Done in the assigned configuration and image.
-    pub fn is_done(&self) -> bool {
-        self.current_config.is_some() && !self.has_pending_target() && self.state == NodeState::Done
-    }
-
-    /// Whether it was assigned a configuration or image that is not in force.
-    pub fn has_pending_target(&self) -> bool {
-        self.current_config != self.desired_config || self.current_image != self.desired_image
-    }
-
-    /// Whether the update to its assignment failed. It runs its previous configuration and can get
-    /// another assignment.
-    pub fn is_failing(&self) -> bool {
-        self.current_config != self.desired_config && self.state.is_failed()
-    }
-
     /// Whether it counts against the pool's budget: not ready, or an update is under way.
     ///
     /// The assignment counts, not the daemon's report: a node is out of service from its assignment.
     pub fn is_out_of_service(&self) -> bool {
-        !self.is_ready() || (!self.is_done() && !self.is_failing())
-    }
-
-    /// Whether it was assigned exactly `target`, and no layered image.
-    pub fn is_assigned_to(&self, target: &str) -> bool {
-        self.desired_config.as_deref() == Some(target) && self.desired_image.is_none()
-    }
-
-    /// Whether it runs exactly `target`, verified.
-    pub fn is_updated(&self, target: &str) -> bool {
-        self.is_done() && self.is_assigned_to(target)
+        !self.is_ready() || (!self.status.is_done() && !self.status.is_failing())
     }
 }
 

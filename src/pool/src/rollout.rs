@@ -161,7 +161,7 @@ pub fn decide(pool: &PoolView, members: &[&NodeView]) -> RolloutDecision {
     };
     let target = pool.target.as_deref();
     let has_failed = |node: &&&NodeView| {
-        node.is_failing() && target.is_some_and(|target| node.is_assigned_to(target))
+        node.status.is_failing() && target.is_some_and(|target| node.status.is_assigned_to(target))
     };
     let mut decision = RolloutDecision {
         out: names(&mut members.iter().filter(is_out_of_service)),
@@ -205,23 +205,24 @@ enum Verdict {
 /// The verdict by the node's own state alone.
 fn verdict(node: &NodeView, target: Option<&str>, round: &RoundClaim) -> Verdict {
     if let Some(target) = target
-        && node.is_assigned_to(target)
+        && node.status.is_assigned_to(target)
     {
-        return Verdict::NotAssigned(if node.is_done() {
+        return Verdict::NotAssigned(if node.status.is_done() {
             NotAssigned::Updated
-        } else if node.is_failing() {
+        } else if node.status.is_failing() {
             NotAssigned::Failed
         } else {
             NotAssigned::Updating
         });
     }
-    if node.current_config.is_none() {
+    if node.status.current_config.is_none() {
         return Verdict::NotAssigned(NotAssigned::NotReported);
     }
-    if round.is_outstanding(node) || (node.has_pending_target() && node.is_out_of_service()) {
+    if round.is_outstanding(node) || (node.status.has_pending_target() && node.is_out_of_service())
+    {
         return Verdict::Assigned(BudgetImpact::None);
     }
-    if node.is_failing() {
+    if node.status.is_failing() {
         return Verdict::Assigned(BudgetImpact::UsesReserved);
     }
     if !node.is_ready() {

@@ -57,7 +57,8 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     } = input;
     let mut status = pool.status.clone().unwrap_or_default();
     let target = view.target.as_deref();
-    let is_updated = |node: &&&NodeView| target.is_some_and(|target| node.is_updated(target));
+    let is_updated =
+        |node: &&&NodeView| target.is_some_and(|target| node.status.is_updated(target));
     status.observed_generation = view.generation;
     status.machine_count = count(members.len());
     status.updated_machine_count = count(members.iter().filter(is_updated).count());
@@ -73,8 +74,12 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
             .filter(|node| node.is_out_of_service())
             .count(),
     );
-    status.degraded_machine_count =
-        count(members.iter().filter(|node| node.state.is_failed()).count());
+    status.degraded_machine_count = count(
+        members
+            .iter()
+            .filter(|node| node.status.state().is_failed())
+            .count(),
+    );
     if let Some(certificates) = certificates {
         status.cert_expirys = certificates;
     }
@@ -152,7 +157,7 @@ fn render_degraded(rendering: Result<(), String>) -> Finding {
 fn node_degraded(members: &[&NodeView]) -> Finding {
     let degraded: Vec<_> = members
         .iter()
-        .filter(|node| node.state.is_failed())
+        .filter(|node| node.status.state().is_failed())
         .collect();
     if degraded.is_empty() {
         return Finding::no(PoolConditionType::NodeDegraded);
@@ -160,7 +165,7 @@ fn node_degraded(members: &[&NodeView]) -> Finding {
     let mut reports: Vec<String> = Vec::new();
     let mut length = 0;
     for node in &degraded {
-        let report = format!("Node {} is reporting: {:?}", node.name, node.reason);
+        let report = format!("Node {} is reporting: {:?}", node.name, node.status.reason);
         length += report.len();
         if length > REPORTS && !reports.is_empty() {
             reports.push(format!("and {} more", degraded.len() - reports.len()));

@@ -43,12 +43,12 @@ impl NodeWrite {
         let mut annotations = BTreeMap::new();
         if is_assigned && let Some(target) = &pool.target {
             annotations.insert(annotation::DESIRED_CONFIG, Some(target.clone()));
-            if node.desired_image.is_some() {
+            if node.status.desired_image.is_some() {
                 annotations.insert(annotation::DESIRED_IMAGE, None);
             }
         }
         if let Some(topology) = topology
-            && node.topology.as_deref() != Some(topology)
+            && node.status.topology.as_deref() != Some(topology)
         {
             annotations.insert(
                 annotation::CONTROL_PLANE_TOPOLOGY,
@@ -111,8 +111,8 @@ fn taints(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Option<Vec<Tai
     let needs = match &pool.target {
         Some(_) if !pool.is_rolling() => false,
         Some(_) if is_assigned => has,
-        Some(target) if node.is_assigned_to(target) => has && !node.is_done(),
-        Some(_) => node.current_config.is_some(),
+        Some(target) if node.status.is_assigned_to(target) => has && !node.status.is_done(),
+        Some(_) => node.status.current_config.is_some(),
         None => false,
     };
     if has == needs {

@@ -19,15 +19,17 @@ pub enum NodeState {
 }
 
 impl NodeState {
-    /// Reads the annotation's value. Absent means `Done`, as clients of the original assume. A value nobody here writes counts as
-    /// `Working`: neither finished nor failed, so that it is neither trusted nor retargeted.
-    pub fn read(annotation: Option<&str>) -> Self {
-        match annotation {
-            None | Some("Done") => Self::Done,
-            Some("Degraded") => Self::Degraded,
-            Some("Unreconcilable") => Self::Unreconcilable,
-            Some(_) => Self::Working,
-        }
+    /// Every state.
+    pub const ALL: [Self; 4] = [
+        Self::Done,
+        Self::Working,
+        Self::Degraded,
+        Self::Unreconcilable,
+    ];
+
+    /// The state that an annotation's value is; readers of a Node use [`super::NodeStatus::state`].
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
     /// The annotation's value.
@@ -57,22 +59,12 @@ mod tests {
     use super::NodeState;
 
     #[test]
-    fn printing_and_reading_give_back_the_same() {
-        for state in [
-            NodeState::Done,
-            NodeState::Working,
-            NodeState::Degraded,
-            NodeState::Unreconcilable,
-        ] {
-            assert_eq!(NodeState::read(Some(state.as_str())), state);
+    fn every_state_is_parsed_as_it_is_printed() {
+        for state in NodeState::ALL {
+            assert_eq!(NodeState::parse(state.as_str()), Some(state));
         }
-    }
-
-    #[test]
-    fn absent_is_done_and_unknown_is_not() {
-        assert_eq!(NodeState::read(None), NodeState::Done);
         for unknown in ["", "done", "Rebooting"] {
-            assert_eq!(NodeState::read(Some(unknown)), NodeState::Working);
+            assert_eq!(NodeState::parse(unknown), None);
         }
     }
 }

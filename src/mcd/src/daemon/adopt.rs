@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::{NodeStatus, annotation};
 use host::files::Root;
 use host::record::{self, Record};
 use node::view::Node;
@@ -82,9 +82,8 @@ fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap
 
 /// Whether the Node names no configuration in force yet, or none that it is to have: then it is nobody's turn.
 pub fn is_new(node: &Node) -> bool {
-    [annotation::CURRENT_CONFIG, annotation::DESIRED_CONFIG]
-        .iter()
-        .any(|key| node.annotation(key).is_none_or(str::is_empty))
+    let status = NodeStatus::read(&node.annotations);
+    status.current_config.is_none() || status.desired_config.is_none()
 }
 
 /// What to write to a Node that has none of `first` yet. What stands there stays.

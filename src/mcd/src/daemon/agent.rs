@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::machineconfiguration::PhaseName;
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::{NodeState, NodeStatus, PhaseName};
 use chassis::report::Chain;
 use cluster::access::Access;
 use host::files::Root;
@@ -149,7 +148,8 @@ impl Executor for Agent {
                 self.figures.set_drain_overdue(false);
             }
             log_phase(machine.phase());
-            let was_done = desired::latest(&self.seen).is_none_or(|node| desired::is_done(&node));
+            let was_done = desired::latest_status(&self.seen)
+                .is_none_or(|status| status.state() == NodeState::Done);
             if let Some(word) = of_phase(&self.node, machine.phase(), was_done) {
                 self.announcer.say(&word);
             }
@@ -199,7 +199,7 @@ impl Agent {
         };
         let attempt = self.name_attempt();
         let single_replica =
-            desired::latest(&self.seen).is_some_and(|node| desired::is_single_replica(&node));
+            desired::latest_status(&self.seen).is_some_and(|status| status.is_single_replica());
         let facts = planning::facts(&self.helper, &self.root, &attempt, single_replica);
         tracing::info!("Starting update from {} to {}", from.config, to.config);
         // Two parsed configurations are large.
@@ -362,10 +362,11 @@ impl Agent {
                 node = write.await.map_err(|error| Chain(&error).to_string())?;
             }
         }
+        let status = NodeStatus::read(&node.annotations);
         if record::read(&root)
             .map_err(|error| text(error.into()))?
             .is_none()
-            && let Some(name) = node.annotation(annotation::CURRENT_CONFIG)
+            && let Some(name) = &status.current_config
             && let Some(path) = planning::config_path(name)
         {
             let config: serde_json::Value = self
@@ -373,8 +374,7 @@ impl Agent {
                 .get(&path)
                 .await
                 .map_err(|error| Chain(&error).to_string())?;
-            let image = node.annotation(annotation::CURRENT_IMAGE);
-            let image = image.filter(|image| !image.is_empty());
+            let image = status.current_image.as_deref();
             record::write(&root, config.to_string().as_bytes(), image)
                 .map_err(|error| text(error.into()))?;
             tracing::info!(config = name, "wrote the first record of this host");

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use api::machineconfiguration::NodeState;
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::NodeStatus;
 use chassis::shutdown::Shutdown;
 use node::view::Node;
 use node::watch::Seen;
@@ -12,35 +11,11 @@ use node_update::plan::Target;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The target that `desiredConfig` and `desiredImage` name; nothing before the node is managed.
-pub fn target(node: &Node) -> Option<Target> {
-    let config = filled(node, annotation::DESIRED_CONFIG)?;
+fn target(status: &NodeStatus) -> Option<Target> {
     Some(Target {
-        config,
-        image: filled(node, annotation::DESIRED_IMAGE),
+        config: status.desired_config.clone()?,
+        image: status.desired_image.clone(),
     })
-}
-
-/// Whether an administrator asks for a held target to be tried again: the annotation names its configuration.
-pub fn is_release(node: &Node) -> bool {
-    let asked = filled(node, annotation::RETRY);
-    asked.is_some() && asked == filled(node, annotation::DESIRED_CONFIG)
-}
-
-/// Whether the control plane has one node only: then there is nowhere to drain to.
-pub fn is_single_replica(node: &Node) -> bool {
-    node.annotation(annotation::CONTROL_PLANE_TOPOLOGY) == Some("SingleReplica")
-}
-
-/// Whether the Node shows Done; as in the original, so does one that shows no state.
-pub fn is_done(node: &Node) -> bool {
-    node.annotation(annotation::STATE)
-        .is_none_or(|state| state == NodeState::Done.as_str())
-}
-
-fn filled(node: &Node, key: &str) -> Option<String> {
-    node.annotation(key)
-        .filter(|value| !value.is_empty())
-        .map(ToOwned::to_owned)
 }
 
 /// Tells the loop what the Node asks for, whenever that changes, until the shutdown. `looked` is told once the Node was read for the
@@ -56,7 +31,7 @@ pub async fn follow(
     loop {
         let node = seen.borrow_and_update().clone();
         if let Some(node) = node {
-            let asked = (target(&node), is_release(&node));
+            let asked = asked(&NodeStatus::read(&node.annotations));
             for event in changes(&last, &asked) {
                 if events.send(event).await.is_err() {
                     return;
@@ -74,6 +49,18 @@ pub async fn follow(
             changed = seen.changed() => if changed.is_err() { return },
         }
     }
+}
+
+/// What the Node asks for: a target, and whether it is released.
+fn asked(status: &NodeStatus) -> (Option<Target>, bool) {
+    (target(status), status.is_released())
+}
+
+/// What the Node's annotations said when it was last seen.
+pub fn latest_status(seen: &watch::Receiver<Seen>) -> Option<NodeStatus> {
+    seen.borrow()
+        .as_ref()
+        .map(|node| NodeStatus::read(&node.annotations))
 }
 
 /// The node as it was last seen.
@@ -96,26 +83,26 @@ fn changes(before: &(Option<Target>, bool), now: &(Option<Target>, bool)) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use std::collections::BTreeMap;
+
+    use api::machineconfiguration::annotation;
 
     use super::*;
 
-    fn node(annotations: &Value) -> Node {
-        serde_json::from_value(json!({"metadata": {"name": "n", "annotations": annotations}}))
-            .unwrap()
-    }
-
     fn asked(config: &str, image: &str, retry: &str) -> (Option<Target>, bool) {
-        let node = node(&json!({
-            annotation::DESIRED_CONFIG: config, annotation::DESIRED_IMAGE: image, annotation::RETRY: retry,
-        }));
-        (target(&node), is_release(&node))
+        let annotations = [
+            (annotation::DESIRED_CONFIG, config),
+            (annotation::DESIRED_IMAGE, image),
+            (annotation::RETRY, retry),
+        ];
+        let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        super::asked(&NodeStatus::read(&annotations.into()))
     }
 
     #[test]
     fn empty_annotations_ask_for_nothing() {
         assert_eq!(asked("", "", ""), (None, false));
-        assert_eq!(target(&node(&json!({}))), None);
+        assert_eq!(target(&NodeStatus::read(&BTreeMap::new())), None);
     }
 
     #[test]

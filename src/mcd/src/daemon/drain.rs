@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::node_status::DrainRequest;
+use api::machineconfiguration::{NodeStatus, annotation};
 use cluster::access::Access;
 use jiff::Timestamp;
 use node::drain::{Drain, PodName};
@@ -14,7 +15,7 @@ use node_update::plan::Attempt;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::publish::drain_value;
+use super::desired;
 
 /// After this time a drain that makes no headway is worth an event: `docs/reference/controller.md`, "Drain limits".
 pub const SLOW: Duration = Duration::from_mins(10);
@@ -129,9 +130,8 @@ impl Draining<'_> {
 
     /// How long this drain goes on already: its beginning is kept on the Node, so that a restarted daemon goes on counting.
     fn passed(&self) -> Duration {
-        let node = self.seen.borrow().clone();
-        let began: Option<Timestamp> =
-            node.and_then(|node| node.annotation(annotation::DRAIN_SINCE)?.parse().ok());
+        let status = desired::latest_status(&self.seen);
+        let began = status.and_then(|status| status.drain_since?.known().copied());
         began
             .and_then(|began| (self.now)().duration_since(began).try_into().ok())
             .unwrap_or_default()
@@ -140,21 +140,19 @@ impl Draining<'_> {
 
 /// What to write to cordon `node` for an attempt, and to leave an administrator's cordon as it is.
 fn cordon(node: &Node, attempt: &Attempt, config: &str, now: Timestamp) -> Change {
-    let wanted = drain_value(config);
-    let is_ours = node.annotation(annotation::CORDONED_BY).is_some();
+    let status = NodeStatus::read(&node.annotations);
     let mut change = Change::default();
-    if !node.unschedulable || is_ours {
+    if !node.unschedulable || status.cordoned_by.is_some() {
         change = change
             .unschedulable(true)
             .set(annotation::CORDONED_BY, attempt.0.as_str());
     }
-    let is_resumed = node.annotation(annotation::DESIRED_DRAIN) == Some(&wanted)
-        && node.annotation(annotation::LAST_APPLIED_DRAIN) != Some(&wanted)
-        && node.annotation(annotation::DRAIN_SINCE).is_some();
-    if !is_resumed {
+    // A resumed drain keeps its clock.
+    if !status.is_draining_for(config) {
         change = change.set(annotation::DRAIN_SINCE, now.to_string());
     }
-    change.set(annotation::DESIRED_DRAIN, wanted)
+    let request = DrainRequest::Drain(config.to_owned());
+    change.set(annotation::DESIRED_DRAIN, request.to_string())
 }
 
 /// Whether the node takes pods again since it was cordoned. What was seen before that says nothing, and a Node that is gone takes none.

@@ -10,14 +10,6 @@ use jiff::Timestamp;
 
 use super::publish::Shown;
 
-/// The states of the annotation: a closed set of labels.
-const STATES: [NodeState; 4] = [
-    NodeState::Done,
-    NodeState::Working,
-    NodeState::Degraded,
-    NodeState::Unreconcilable,
-];
-
 /// What the daemon counts.
 ///
 /// Shape: names of the original where it has them (`docs/reference/daemon.md`, "Events and metrics"); its `reason` and `err` labels are
@@ -90,7 +82,7 @@ impl Collector for Figures {
             &mut encoder,
             "mcd_state",
             "Unix time since when the node shows this state; 0 for the others.",
-            STATES.map(|state| ([("state", state.as_str())], since(state))),
+            NodeState::ALL.map(|state| ([("state", state.as_str())], since(state))),
         )?;
         if let Some((_, phase, _)) = shown {
             encode_gauges(

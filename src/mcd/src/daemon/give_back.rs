@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::node_status::{DrainRequest, Reading};
+use api::machineconfiguration::{NodeStatus, annotation};
 use jiff::Timestamp;
 use node::view::Node;
 use node::watch::Seen;
 use node::writer::{self, Change, NodeWriter};
 use tokio::sync::watch;
 use tokio::time::timeout;
-
-use super::publish::uncordon_value;
 
 /// How long the kubelet may take to say Ready: `docs/reference/daemon.md`, "Return to service".
 const READY_LIMIT: Duration = Duration::from_mins(10);
@@ -72,21 +71,26 @@ pub async fn give_back(
 }
 
 fn is_ours(node: &Node) -> bool {
-    node.annotation(annotation::CORDONED_BY).is_some()
+    NodeStatus::read(&node.annotations).cordoned_by.is_some()
 }
 
 fn change(node: &Node, config: &str) -> Change {
+    let status = NodeStatus::read(&node.annotations);
     let mut change = Change::default();
-    if is_ours(node) {
+    if status.cordoned_by.is_some() {
         change = change.unschedulable(false).remove(annotation::CORDONED_BY);
     }
-    let value = uncordon_value(config);
-    for key in [annotation::DESIRED_DRAIN, annotation::LAST_APPLIED_DRAIN] {
-        if node.annotation(key) != Some(&value) {
-            change = change.set(key, value.clone());
+    let request = DrainRequest::Uncordon(config.to_owned());
+    let wanted = Some(Reading::Known(request.clone()));
+    for (key, present) in [
+        (annotation::DESIRED_DRAIN, &status.desired_drain),
+        (annotation::LAST_APPLIED_DRAIN, &status.last_applied_drain),
+    ] {
+        if *present != wanted {
+            change = change.set(key, request.to_string());
         }
     }
-    if node.annotation(annotation::DRAIN_SINCE).is_some() {
+    if status.drain_since.is_some() {
         change = change.remove(annotation::DRAIN_SINCE);
     }
     change

@@ -1,7 +1,7 @@
 //! What the Node shows: annotations as a function of the state machine, written by one task.
 
-use api::machineconfiguration::annotation;
-use api::machineconfiguration::{NodeState, PhaseName};
+use api::machineconfiguration::node_status::DrainRequest;
+use api::machineconfiguration::{NodeState, NodeStatus, PhaseName, annotation};
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use jiff::Timestamp;
@@ -73,6 +73,7 @@ impl Shown {
     ///
     /// Source: `docs/reference/daemon.md`, "Node annotations" for the keys of OpenShift's MCO.
     pub fn change(&self, node: &Node) -> Change {
+        let status = NodeStatus::read(&node.annotations);
         let mut change = Change::default();
         if self.phase == PhaseName::Starting {
             // The host was not read yet: what stands there stays.
@@ -80,7 +81,7 @@ impl Shown {
         }
         if self.phase == PhaseName::Rebooting {
             change = change.set(annotation::POST_CONFIG_ACTION, annotation::REBOOTING);
-        } else if node.annotation(annotation::POST_CONFIG_ACTION) == Some(annotation::REBOOTING) {
+        } else if status.is_rebooting {
             change = change.set(annotation::POST_CONFIG_ACTION, "");
         }
         match self.state {
@@ -91,7 +92,7 @@ impl Shown {
             }
             // A daemon that has just started only checks its host. A node at rest is left as it stands; one that a reboot has brought
             // back is shown being checked.
-            None if is_under_way(node) => {
+            None if status.is_past_drain() => {
                 if !self.reason.is_empty() {
                     change = change.set(annotation::REASON, self.reason.as_str());
                 }
@@ -105,18 +106,16 @@ impl Shown {
             change.set(annotation::WAITS_FOR, self.waits_for.as_str())
         };
         // A restarted daemon in the same phase does not start its clock anew.
-        if node.annotation(annotation::PHASE) != Some(self.phase.as_str())
-            || node.annotation(annotation::SINCE).is_none()
-        {
+        if status.phase() != Some(self.phase) || status.since.is_none() {
             let since = self.since.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
             change = change.set(annotation::SINCE, since);
         }
-        change = self.show_target(node, change);
-        if let Some(config) = &self.drained_for {
-            let drained = drain_value(config);
-            if node.annotation(annotation::DESIRED_DRAIN) == Some(&drained) {
-                change = change.set(annotation::LAST_APPLIED_DRAIN, drained);
-            }
+        change = self.show_target(node, &status, change);
+        if let Some(config) = &self.drained_for
+            && status.is_to_drain_for(config)
+        {
+            let drained = DrainRequest::Drain(config.clone());
+            change = change.set(annotation::LAST_APPLIED_DRAIN, drained.to_string());
         }
         if self.phase != PhaseName::Held {
             change = change.remove(annotation::RETRY);
@@ -124,7 +123,7 @@ impl Shown {
         change
     }
 
-    fn show_target(&self, node: &Node, mut change: Change) -> Change {
+    fn show_target(&self, node: &Node, status: &NodeStatus, mut change: Change) -> Change {
         let Some(target) = &self.in_force else {
             return change;
         };
@@ -133,10 +132,7 @@ impl Shown {
             Some(image) => change.set(annotation::CURRENT_IMAGE, image.as_str()),
             None => change.remove(annotation::CURRENT_IMAGE),
         };
-        if node
-            .annotation(annotation::DESIRED_CONFIG)
-            .is_none_or(str::is_empty)
-        {
+        if status.desired_config.is_none() {
             // Registered anew: nobody has asked for anything else, and a Node that names nothing counts as on its way.
             change = change.set(annotation::DESIRED_CONFIG, target.config.as_str());
             if let Some(image) = &target.image {
@@ -159,14 +155,6 @@ impl Shown {
     }
 }
 
-/// Whether a node shows that an update of it is being carried out, by a daemon before this one.
-fn is_under_way(node: &Node) -> bool {
-    let phase = node
-        .annotation(annotation::PHASE)
-        .and_then(PhaseName::parse);
-    phase.is_some_and(PhaseName::is_past_drain)
-}
-
 /// What was shown, and what is shown now.
 #[derive(Debug)]
 pub struct Turn {
@@ -174,16 +162,6 @@ pub struct Turn {
     pub before: Option<Shown>,
     /// Now.
     pub after: Shown,
-}
-
-/// `desiredDrain` before a drain for `config`.
-pub fn drain_value(config: &str) -> String {
-    format!("drain-{config}")
-}
-
-/// `desiredDrain` when the node is given back in `config`.
-pub fn uncordon_value(config: &str) -> String {
-    format!("uncordon-{config}")
 }
 
 /// Hands what is to be shown to the task that writes it.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::machineconfiguration::NodeState;
+use api::machineconfiguration::node_status::Reading;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -72,7 +73,9 @@ impl Server {
             .position(|node| node.name == name)
             .unwrap();
         if self.nodes[index].resource_version == version {
-            self.change_node(index, |node| node.desired_config = Some(target.to_owned()));
+            self.change_node(index, |node| {
+                node.status.desired_config = Some(target.to_owned());
+            });
         }
     }
 
@@ -181,17 +184,23 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
         Event::Step(which) => controllers[which].step(server),
         Event::Sees(which) => controllers[which].see(server),
         Event::Kill(which) => controllers[which] = Controller::Idle,
-        Event::Begins(index) if server.nodes[index].has_pending_target() => {
-            server.change_node(index, |node| node.state = NodeState::Working);
-        }
-        Event::Finishes(index) if !server.nodes[index].is_done() => {
+        Event::Begins(index) if server.nodes[index].status.has_pending_target() => {
             server.change_node(index, |node| {
-                node.current_config.clone_from(&node.desired_config);
-                node.state = NodeState::Done;
+                node.status.state = Some(Reading::Known(NodeState::Working));
             });
         }
-        Event::Fails(index) if server.nodes[index].has_pending_target() => {
-            server.change_node(index, |node| node.state = NodeState::Degraded);
+        Event::Finishes(index) if !server.nodes[index].status.is_done() => {
+            server.change_node(index, |node| {
+                node.status
+                    .current_config
+                    .clone_from(&node.status.desired_config);
+                node.status.state = Some(Reading::Known(NodeState::Done));
+            });
+        }
+        Event::Fails(index) if server.nodes[index].status.has_pending_target() => {
+            server.change_node(index, |node| {
+                node.status.state = Some(Reading::Known(NodeState::Degraded));
+            });
         }
         Event::Reports(index) => server.change_node(index, |_| {}),
         Event::Renders(number) => {
@@ -204,7 +213,7 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
 
 /// The assignment of each node.
 fn desired(server: &Server) -> BTreeMap<String, Option<String>> {
-    let assigned = |node: &NodeView| (node.name.clone(), node.desired_config.clone());
+    let assigned = |node: &NodeView| (node.name.clone(), node.status.desired_config.clone());
     server.nodes.iter().map(assigned).collect()
 }
 
@@ -277,7 +286,7 @@ proptest! {
             happen(&Event::Finishes(index), &mut server, &mut controllers);
             happen(&Event::Finishes(round % NODES), &mut server, &mut controllers);
         }
-        let done: BTreeMap<_, _> = server.nodes.iter().map(|node| (&node.name, node.is_updated("rendered-worker-9"))).collect();
+        let done: BTreeMap<_, _> = server.nodes.iter().map(|node| (&node.name, node.status.is_updated("rendered-worker-9"))).collect();
         prop_assert!(done.values().all(|done| *done), "{done:?}");
     }
 }
@@ -301,7 +310,7 @@ fn a_delayed_write_fails_once_its_node_has_changed() {
     late.step(&mut server);
     assert_eq!(server.out(), 1);
     assert_eq!(
-        server.nodes[0].desired_config.as_deref(),
+        server.nodes[0].status.desired_config.as_deref(),
         Some("rendered-worker-9")
     );
     assert_eq!(

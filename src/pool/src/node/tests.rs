@@ -52,56 +52,15 @@ fn conditions_and_cordon_make_a_node_unready() {
 }
 
 #[test]
-fn done_needs_configs_images_and_state() {
-    let done = node("a");
-    assert!(done.is_done());
-    let mut absent_state = done.clone();
-    absent_state.state = NodeState::read(None);
-    assert!(absent_state.is_done());
-    let mut not_done = vec![
-        done.clone().working(NEW),
-        done.clone().working(OLD),
-        done.clone().failing(OLD),
-        NodeView {
-            current_config: None,
-            desired_config: None,
-            ..done.clone()
-        },
-        NodeView {
-            desired_config: Some(NEW.to_owned()),
-            ..done.clone()
-        },
-        NodeView {
-            desired_image: Some("image".to_owned()),
-            ..done.clone()
-        },
-    ];
-    for node in not_done.drain(..) {
-        assert!(!node.is_done(), "{node:?}");
-    }
-    let layered = NodeView {
-        current_image: Some("image".to_owned()),
-        desired_image: Some("image".to_owned()),
-        ..done
-    };
-    assert!(layered.is_done());
-    assert!(
-        !layered.is_updated(OLD),
-        "a leftover image is not what the pool wants"
-    );
-}
-
-#[test]
 fn out_is_unready_or_on_the_way_but_not_failed() {
     let table = [
         (node("done"), false),
         (node("cordoned").unready(Unready::Unschedulable), true),
         (node("working").working(NEW), true),
         (
-            NodeView {
-                desired_config: Some(NEW.to_owned()),
-                ..node("assigned, its daemon has not seen it")
-            },
+            node("assigned, its daemon has not seen it").reporting(|status| {
+                status.desired_config = Some(NEW.to_owned());
+            }),
             true,
         ),
         (node("failed").failing(NEW), false),
@@ -129,5 +88,5 @@ fn empty_annotations_count_as_absent() {
         } },
         "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
     }));
-    assert!(node.is_done());
+    assert!(node.status.is_done());
 }

@@ -1,3 +1,5 @@
+use api::machineconfiguration::NodeState;
+use api::machineconfiguration::node_status::Reading;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -37,7 +39,7 @@ fn one_node_at_a_time_by_default() {
 #[test]
 fn assigned_nodes_count_before_their_daemon_reports() {
     let mut first = node("a");
-    first.desired_config = Some(NEW.to_owned());
+    first.status.desired_config = Some(NEW.to_owned());
     let decision = decide_for(
         json!({ "maxUnavailable": 2 }),
         &[first, node("b"), node("c")],
@@ -104,11 +106,10 @@ fn nodes_that_cannot_be_updated_stay_and_count() {
 
 #[test]
 fn node_whose_daemon_never_reported_is_not_assigned() {
-    let silent = NodeView {
-        current_config: None,
-        desired_config: None,
-        ..node("a")
-    };
+    let silent = node("a").reporting(|status| {
+        status.current_config = None;
+        status.desired_config = None;
+    });
     let decision = decide_for(json!({ "maxUnavailable": 3 }), &[silent]);
     assert_eq!(assigned(&decision), [""; 0]);
     assert_eq!(
@@ -241,11 +242,10 @@ fn a_failed_node_that_is_out_takes_one_of_the_budget() {
 
 #[test]
 fn leftover_image_is_removed() {
-    let layered = NodeView {
-        current_image: Some("image".to_owned()),
-        desired_image: Some("image".to_owned()),
-        ..node("a").done(NEW)
-    };
+    let layered = node("a").done(NEW).reporting(|status| {
+        status.current_image = Some("image".to_owned());
+        status.desired_image = Some("image".to_owned());
+    });
     assert_eq!(assigned(&decide_for(json!({}), &[layered])), ["a"]);
 }
 
@@ -308,11 +308,11 @@ fn any_node(name: String) -> impl Strategy<Value = NodeView> {
         .prop_map(
             move |(current, desired, state, unready, zone, created, layered)| {
                 let mut view = node(&name).zone_and_age(zone, created);
-                view.current_config = Some(current.to_owned());
-                view.desired_config = Some(desired.to_owned());
-                view.state = api::machineconfiguration::NodeState::read(Some(state));
+                view.status.current_config = Some(current.to_owned());
+                view.status.desired_config = Some(desired.to_owned());
+                view.status.state = NodeState::parse(state).map(Reading::Known);
                 view.unready = unready.into_iter().collect();
-                view.desired_image = layered.then(|| "image".to_owned());
+                view.status.desired_image = layered.then(|| "image".to_owned());
                 view
             },
         )
@@ -367,7 +367,7 @@ proptest! {
         for node in &members {
             let is_assigned = decision.assignments.iter().any(|assignment| assignment.node == node.name);
             prop_assert_ne!(is_assigned, decision.not_assigned.contains_key(&node.name), "{}", node.name);
-            prop_assert!(!(is_assigned && node.is_assigned_to(NEW)), "{} was assigned before", node.name);
+            prop_assert!(!(is_assigned && node.status.is_assigned_to(NEW)), "{} was assigned before", node.name);
         }
         prop_assert!(!paused || decision.assignments.is_empty());
     }

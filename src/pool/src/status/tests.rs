@@ -173,7 +173,7 @@ fn configuration_follows_only_when_all_are_updated() {
 #[test]
 fn failed_nodes_are_quoted() {
     let mut stuck = node("b").failing(NEW);
-    stuck.reason = "no \"room\"".to_owned();
+    stuck.status.reason = "no \"room\"".to_owned();
     let status = Case::new(json!({}), vec![node("a").failing(NEW), stuck, node("c")]).status();
     let message = "Node a is reporting: \"it broke\", Node b is reporting: \"no \\\"room\\\"\"";
     is(
@@ -210,7 +210,7 @@ fn failed_nodes_are_quoted() {
 fn many_long_reports_are_cut() {
     let nodes = (0..200).map(|index| {
         let mut node = node(&format!("node-{index}")).failing(NEW);
-        node.reason = "x".repeat(2000);
+        node.status.reason = "x".repeat(2000);
         node
     });
     let (_, _, message) = condition(

@@ -54,7 +54,7 @@ fn a_node_gets_the_labels_of_the_pool_it_was_initial_pool_once() {
 #[test]
 fn leftover_image_is_removed_with_the_target() {
     let mut layered = node("a");
-    layered.desired_image = Some("image".to_owned());
+    layered.status.desired_image = Some("image".to_owned());
     let write = NodeWrite::of(&layered, &pool("worker", json!({})), true, None).unwrap();
     assert_eq!(write.annotations[annotation::DESIRED_IMAGE], None);
     assert_eq!(write.annotations.len(), 2);
@@ -113,8 +113,8 @@ fn pool_that_does_not_roll_untaints_and_assigns_nothing() {
 #[test]
 fn node_whose_daemon_is_silent_is_left_alone() {
     let mut silent = node("a");
-    silent.current_config = None;
-    silent.desired_config = None;
+    silent.status.current_config = None;
+    silent.status.desired_config = None;
     assert_eq!(patch(&silent, false), None);
 }
 
@@ -130,7 +130,7 @@ fn topology_is_written_once() {
             Some("SingleReplica".to_owned())
         )])
     );
-    done.topology = Some("SingleReplica".to_owned());
+    done.status.topology = Some("SingleReplica".to_owned());
     assert_eq!(
         NodeWrite::of(&done, &worker, false, Some("SingleReplica")),
         None
