@@ -24,7 +24,7 @@ use tracing::error;
 
 pub use cli::Cli;
 
-use crate::protocol::{Report, Verb};
+use crate::protocol::{HelperReport, Verb};
 use context::{Context, lock_deployments};
 
 /// Runs a verb, writes its report, and returns its exit code.
@@ -40,7 +40,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     {
         tracing::debug!("logs go where they went");
     }
-    let report = act(&cli.verb).unwrap_or_else(|failure| Report::of_failure(&failure));
+    let report = act(&cli.verb).unwrap_or_else(|failure| HelperReport::of_failure(&failure));
     for reason in &report.reasons {
         error!(outcome = %report.outcome, "{reason}");
     }
@@ -55,7 +55,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     report.outcome.into()
 }
 
-fn act(verb: &Verb) -> anyhow::Result<Report> {
+fn act(verb: &Verb) -> anyhow::Result<HelperReport> {
     if verb.writes_deployments() {
         host::ostree::enter_namespace().context("cannot prepare to write deployments")?;
     }
@@ -71,7 +71,7 @@ fn act(verb: &Verb) -> anyhow::Result<Report> {
         Verb::Guard(_) => guard::run(&context),
         Verb::SyncEachObject => {
             lock_deployments()?.sync_each_object()?;
-            Ok(Report::done())
+            Ok(HelperReport::done())
         }
         Verb::Verify => verify::run(&context),
     }

@@ -15,7 +15,7 @@ use node_update::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Targ
 use node_update::verify::expectations;
 
 use crate::beside::Helper;
-use crate::protocol::{Guard, Outcome, Verb, VerbName};
+use crate::protocol::{Guard, HelperOutcome, Verb, VerbName};
 
 /// How attempts begin that a person made, and not the daemon.
 const BY_HAND: &str = "pivot-";
@@ -69,9 +69,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         let code = helper.act(&verb)?.code;
         let code = code.with_context(|| format!("mcd-os {} was killed", verb.name()))?;
-        match Outcome::of_exit_code(code) {
-            Some(Outcome::Done) => {}
-            Some(Outcome::NeedsReboot) if args.reboot => return reboot(),
+        match HelperOutcome::of_exit_code(code) {
+            Some(HelperOutcome::Done) => {}
+            Some(HelperOutcome::NeedsReboot) if args.reboot => return reboot(),
             Some(_) | None => {
                 if is_rehearsal {
                     store.discard_plan(&bundle.plan.attempt)?;

@@ -1,8 +1,8 @@
 //! What `mcd-os` and the programs that run it exchange: verbs, exit codes and reports.
 //!
 //! A caller prints a [`Verb`] as words of a command line, and `mcd-os` parses it. At its end
-//! `mcd-os` exits with the code of an [`Outcome`] and, if the caller names a file, leaves a
-//! [`Report`] there. The daemon reads reports of units; `mcd pivot` and `mcd status` run `mcd-os`
+//! `mcd-os` exits with the code of an [`HelperOutcome`] and, if the caller names a file, leaves a
+//! [`HelperReport`] there. The daemon reads reports of units; `mcd pivot` and `mcd status` run `mcd-os`
 //! themselves and read its exit code or its output.
 //!
 //! A daemon may find a unit that an older daemon started: a member that is new in a report has a
@@ -196,7 +196,7 @@ impl Verb {
 /// no report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum HelperOutcome {
     /// The verb is complete.
     Done,
     /// The verb failed; a retry may succeed.
@@ -207,7 +207,7 @@ pub enum Outcome {
     NeedsReboot,
 }
 
-impl Outcome {
+impl HelperOutcome {
     const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::Refused, Self::NeedsReboot];
 
     /// The exit code.
@@ -228,13 +228,13 @@ impl Outcome {
     }
 }
 
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
+impl From<HelperOutcome> for ExitCode {
+    fn from(outcome: HelperOutcome) -> Self {
         Self::from(outcome.exit_code())
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for HelperOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Done => "done",
@@ -249,9 +249,9 @@ impl fmt::Display for Outcome {
 /// those of `fetch` are [`FetchDetails`], of `verify` [`VerifyDetails`], of `deployments`
 /// [`View`](crate::deployments::View).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct HelperReport {
     /// How the verb ended.
-    pub outcome: Outcome,
+    pub outcome: HelperOutcome,
     /// Why it was refused, or each failure with its causes.
     #[serde(default)]
     pub reasons: Vec<String>,
@@ -259,9 +259,9 @@ pub struct Report {
     details: Map<String, Value>,
 }
 
-impl Report {
+impl HelperReport {
     /// A report without details.
-    pub fn new(outcome: Outcome, reasons: Vec<String>) -> Self {
+    pub fn new(outcome: HelperOutcome, reasons: Vec<String>) -> Self {
         Self {
             outcome,
             reasons,
@@ -330,8 +330,11 @@ pub struct VerifyDetails {
 mod tests {
     use super::*;
 
-    fn report() -> Report {
-        Report::new(Outcome::Refused, vec!["one".to_owned(), "two".to_owned()])
+    fn report() -> HelperReport {
+        HelperReport::new(
+            HelperOutcome::Refused,
+            vec!["one".to_owned(), "two".to_owned()],
+        )
     }
 
     #[test]
@@ -344,11 +347,11 @@ mod tests {
             fetched_bytes: 3,
             registry_settings: RegistrySettings::RunningHost,
         };
-        for outcome in Outcome::ALL {
-            let report = Report::new(outcome, vec!["one".to_owned()]);
+        for outcome in HelperOutcome::ALL {
+            let report = HelperReport::new(outcome, vec!["one".to_owned()]);
             let report = report.with(&details).unwrap();
             let bytes = serde_json::to_vec(&report).unwrap();
-            let read: Report = serde_json::from_slice(&bytes).unwrap();
+            let read: HelperReport = serde_json::from_slice(&bytes).unwrap();
             assert_eq!(read, report);
             assert_eq!(read.details::<FetchDetails>().unwrap(), details);
         }
@@ -368,20 +371,23 @@ mod tests {
             text,
             r#"{"outcome":"refused","reasons":["one","two"],"at":{"config":"a"}}"#
         );
-        let short: Report = serde_json::from_str(r#"{"outcome":"needs-reboot"}"#).unwrap();
-        assert_eq!(short, Report::new(Outcome::NeedsReboot, Vec::new()));
+        let short: HelperReport = serde_json::from_str(r#"{"outcome":"needs-reboot"}"#).unwrap();
+        assert_eq!(
+            short,
+            HelperReport::new(HelperOutcome::NeedsReboot, Vec::new())
+        );
     }
 
     #[test]
     fn outcome_is_read_back_from_its_exit_code() {
-        let codes = Outcome::ALL.map(Outcome::exit_code);
+        let codes = HelperOutcome::ALL.map(HelperOutcome::exit_code);
         // What `--help` and the units of systemd rely on.
         assert_eq!(codes, [0, 1, 3, 4]);
-        for outcome in Outcome::ALL {
+        for outcome in HelperOutcome::ALL {
             let code = i32::from(outcome.exit_code());
-            assert_eq!(Outcome::of_exit_code(code), Some(outcome));
+            assert_eq!(HelperOutcome::of_exit_code(code), Some(outcome));
         }
-        assert_eq!(Outcome::of_exit_code(2), None);
-        assert_eq!(Outcome::of_exit_code(101), None);
+        assert_eq!(HelperOutcome::of_exit_code(2), None);
+        assert_eq!(HelperOutcome::of_exit_code(101), None);
     }
 }

@@ -26,7 +26,7 @@ use super::helper::{Helper, Priority};
 use super::planning::{self, Planner};
 use super::publish::Publisher;
 use super::{adopt, apply, desired, give_back, observe, prepare, prove};
-use crate::protocol::{Guard, Outcome, Verb};
+use crate::protocol::{Guard, HelperOutcome, Verb};
 
 /// Everything one node's daemon acts with.
 #[derive(Debug)]
@@ -387,7 +387,7 @@ impl Agent {
         let name = self.name_attempt();
         let run = self.helper.run(verb, &name, Priority::Normal);
         match run.await {
-            Ok(report) if report.outcome == Outcome::Done => Ok(()),
+            Ok(report) if report.outcome == HelperOutcome::Done => Ok(()),
             Ok(report) => Err(report.because()),
             Err(error) => Err(Chain(&error).to_string()),
         }

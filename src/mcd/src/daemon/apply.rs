@@ -8,7 +8,7 @@ use node_update::plan::Attempt;
 
 use super::helper::{Helper, Priority};
 use super::publish::Publisher;
-use crate::protocol::{Outcome, Verb};
+use crate::protocol::{HelperOutcome, Verb};
 
 /// How long the words before a reboot may take to get out. They matter less than the reboot: the node is drained and waits.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -36,11 +36,11 @@ pub async fn apply(
     };
     match helper.run(&verb, attempt, Priority::Normal).await {
         Ok(report) => match report.outcome {
-            Outcome::NeedsReboot => Event::Switched {
+            HelperOutcome::NeedsReboot => Event::Switched {
                 boot_id: boot_id.to_owned(),
             },
-            Outcome::Done => Event::Applied,
-            Outcome::Failed | Outcome::Refused => Event::Failed(report.because()),
+            HelperOutcome::Done => Event::Applied,
+            HelperOutcome::Failed | HelperOutcome::Refused => Event::Failed(report.because()),
         },
         Err(error) => Event::Failed(Chain(&error).to_string()),
     }
@@ -51,10 +51,10 @@ pub async fn revert(helper: &Helper, attempt: &Attempt) -> Event {
     let verb = Verb::Rollback;
     match helper.run(&verb, attempt, Priority::Normal).await {
         Ok(report) => match report.outcome {
-            Outcome::Done => Event::Reverted,
+            HelperOutcome::Done => Event::Reverted,
             // The target is booted: the origin is first again and has to be booted too.
-            Outcome::NeedsReboot => go_down(helper).await,
-            Outcome::Failed | Outcome::Refused => Event::Failed(report.because()),
+            HelperOutcome::NeedsReboot => go_down(helper).await,
+            HelperOutcome::Failed | HelperOutcome::Refused => Event::Failed(report.because()),
         },
         Err(error) => Event::Failed(Chain(&error).to_string()),
     }

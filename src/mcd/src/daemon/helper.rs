@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};
 
 use crate::program;
-use crate::protocol::{Report, Verb, VerbName};
+use crate::protocol::{HelperReport, Verb, VerbName};
 
 /// Where the helper leaves its reports; gone with the boot.
 const REPORTS: &str = "/run/slipway";
@@ -131,7 +131,7 @@ impl Helper {
         verb: &Verb,
         attempt: &Attempt,
         priority: Priority,
-    ) -> Result<Report, Error> {
+    ) -> Result<HelperReport, Error> {
         let name = verb.name();
         let unit = unit_name(name, attempt);
         let report = format!("{REPORTS}/{name}-{}.json", attempt.0);
@@ -217,7 +217,7 @@ impl Helper {
         unit: &str,
         report: &str,
         limit: Option<Duration>,
-    ) -> Result<Report, Error> {
+    ) -> Result<HelperReport, Error> {
         let began = Instant::now();
         let mut asked = began;
         loop {
@@ -257,7 +257,7 @@ impl Helper {
     }
 
     /// Reads the report and removes it: `/run` is memory, and names are not used twice.
-    fn take_report(&self, unit: &str, report: &str) -> Result<Option<Report>, Error> {
+    fn take_report(&self, unit: &str, report: &str) -> Result<Option<HelperReport>, Error> {
         let host = Root::open(&self.root, None)?;
         match host.look_at(report)? {
             Found::File { bytes, .. } => {

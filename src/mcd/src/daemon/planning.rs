@@ -27,7 +27,7 @@ use serde_json::Value;
 use super::driver::Say;
 use super::helper::{Helper, Priority};
 use crate::deployments::View;
-use crate::protocol::{Outcome, Verb};
+use crate::protocol::{HelperOutcome, Verb};
 
 /// First and longest wait between two tries to read an object.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
@@ -310,7 +310,7 @@ pub async fn facts(
     let verb = Verb::Deployments { json: true };
     let run = helper.run(&verb, attempt, Priority::Normal);
     let report = run.await.map_err(|error| failed(&error))?;
-    if report.outcome != Outcome::Done {
+    if report.outcome != HelperOutcome::Done {
         let because = report.because();
         return Err(NoPlan::Failed(format!(
             "the host does not tell its booted deployment: {because}"

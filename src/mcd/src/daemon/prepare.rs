@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::driver::Say;
 use super::helper::{self, Helper, Priority};
 use super::planning::Stored;
-use crate::protocol::{Outcome, Report, Verb, VerbName};
+use crate::protocol::{HelperOutcome, HelperReport, Verb, VerbName};
 
 /// How long a verb that fails is tried again before the node counts as degraded: a registry or a DNS server may be away for a while
 /// (`docs/reference/daemon.md`, "Retries").
@@ -70,20 +70,20 @@ fn object(plan: &Stored) -> String {
 /// Runs until it is done, which answers nothing, or refused, or has failed for too long.
 async fn persist<F>(mut run: impl FnMut() -> F, object: &str, say: &Say) -> Option<Event>
 where
-    F: Future<Output = Result<Report, helper::Error>>,
+    F: Future<Output = Result<HelperReport, helper::Error>>,
 {
     let began = Instant::now();
     let mut retry = Backoff::new(RETRY.0, RETRY.1);
     loop {
         let error = match run().await {
             Ok(report) => match report.outcome {
-                Outcome::Done | Outcome::NeedsReboot => return None,
-                Outcome::Refused => {
+                HelperOutcome::Done | HelperOutcome::NeedsReboot => return None,
+                HelperOutcome::Refused => {
                     let reasons = report.reasons.iter();
                     let reasons = reasons.map(|reason| format!("{object}: {reason}"));
                     return Some(Event::Rejected(reasons.collect()));
                 }
-                Outcome::Failed => report.because(),
+                HelperOutcome::Failed => report.because(),
             },
             Err(error) => Chain(&error).to_string(),
         };
@@ -106,11 +106,11 @@ mod tests {
 
     use super::*;
 
-    fn report(outcome: Outcome, reason: &str) -> Report {
-        Report::new(outcome, vec![reason.to_owned()])
+    fn report(outcome: HelperOutcome, reason: &str) -> HelperReport {
+        HelperReport::new(outcome, vec![reason.to_owned()])
     }
 
-    async fn end(mut reports: VecDeque<Report>) -> (Option<Event>, usize) {
+    async fn end(mut reports: VecDeque<HelperReport>) -> (Option<Event>, usize) {
         let (say, mut said) = Say::channel();
         let last = reports.back().cloned().unwrap();
         let end = persist(
@@ -169,16 +169,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_registry_that_comes_back_is_waited_for() {
-        let away = report(Outcome::Failed, "cannot reach the registry");
-        let reports = [away.clone(), away, report(Outcome::Done, "")];
+        let away = report(HelperOutcome::Failed, "cannot reach the registry");
+        let reports = [away.clone(), away, report(HelperOutcome::Done, "")];
         assert_eq!(end(reports.into()).await, (None, 2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_registry_that_stays_away_fails_after_more_than_five_minutes() {
         let began = Instant::now();
-        let (end, said) =
-            end([report(Outcome::Failed, "manifest: connection refused")].into()).await;
+        let (end, said) = end([report(
+            HelperOutcome::Failed,
+            "manifest: connection refused",
+        )]
+        .into())
+        .await;
         assert_eq!(
             end,
             Some(Event::Failed(
@@ -191,7 +195,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_final_answer_is_told_at_once() {
         let began = Instant::now();
-        let reports = [report(Outcome::Refused, "manifest unknown")];
+        let reports = [report(HelperOutcome::Refused, "manifest unknown")];
         let refused = Event::Rejected(vec!["MachineConfig new: manifest unknown".to_owned()]);
         assert_eq!(end(reports.into()).await, (Some(refused), 0));
         assert_eq!(began.elapsed(), Duration::ZERO);

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::helper::{self, Helper, Priority};
 use super::observe;
-use crate::protocol::{Guard, Outcome, Verb};
+use crate::protocol::{Guard, HelperOutcome, Verb};
 
 /// How often the journal is read: the node is out of service meanwhile.
 const PACE: Duration = Duration::from_millis(250);
@@ -89,13 +89,13 @@ pub async fn prove(
 async fn prove_again(helper: &Helper, attempt: &Attempt) -> Result<bool, helper::Error> {
     let verb = Verb::Guard(Guard::verify_once());
     let report = helper.run(&verb, attempt, Priority::Normal).await?;
-    Ok(report.outcome == Outcome::Done)
+    Ok(report.outcome == HelperOutcome::Done)
 }
 
 /// Looks at a host on which nothing is under way.
 async fn verify(helper: &Helper, to: &Target, attempt: &Attempt) -> Event {
     match helper.run(&Verb::Verify, attempt, Priority::Normal).await {
-        Ok(report) if report.outcome == Outcome::Done => Event::Verified,
+        Ok(report) if report.outcome == HelperOutcome::Done => Event::Verified,
         Ok(report) => Event::Failed(format!(
             "unexpected on-disk state validating against {to}: {}",
             report.because()

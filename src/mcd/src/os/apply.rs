@@ -15,7 +15,7 @@ use node_update::plan::{Plan, Route};
 use super::context::{Context, lock_deployments};
 use super::rehearse::take;
 use super::updaters;
-use crate::protocol::Report;
+use crate::protocol::HelperReport;
 
 /// How long the checks of a live change may take to hold: a restarted service comes up meanwhile.
 const LIVE_DEADLINE: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ const LIVE_DEADLINE: Duration = Duration::from_secs(30);
 /// How long is waited between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
 
-pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Result<Report> {
+pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let store = context.store();
     let plan = match store.journal_under_way()? {
@@ -31,7 +31,7 @@ pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Res
         Some(journal) => {
             let attempt = &journal.plan.attempt.0;
             let reason = format!("attempt {attempt} is under way on this host");
-            return Ok(Report::refused(vec![reason]));
+            return Ok(HelperReport::refused(vec![reason]));
         }
         None => match ended(&store, directory)? {
             Some(report) => return Ok(report),
@@ -46,11 +46,11 @@ pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Res
 }
 
 /// Undoes the attempt under way from any stage: reverts it, or rolls the host back.
-pub(super) fn revert_or_roll_back(context: &Context) -> anyhow::Result<Report> {
+pub(super) fn revert_or_roll_back(context: &Context) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let store = context.store();
     let Some(journal) = store.journal_under_way()? else {
-        return Ok(Report::done());
+        return Ok(HelperReport::done());
     };
     let mut deployments = lock_deployments()?;
     let mut units = RunningUnits::new(&context.runtime);
@@ -76,7 +76,7 @@ pub(super) fn revert_or_roll_back(context: &Context) -> anyhow::Result<Report> {
 }
 
 /// How an attempt ended whose plan is gone: whoever asks again was killed before it could tell.
-fn ended(store: &JournalStore<'_>, directory: &str) -> anyhow::Result<Option<Report>> {
+fn ended(store: &JournalStore<'_>, directory: &str) -> anyhow::Result<Option<HelperReport>> {
     let Some(last) = store.last()? else {
         return Ok(None);
     };
@@ -85,9 +85,9 @@ fn ended(store: &JournalStore<'_>, directory: &str) -> anyhow::Result<Option<Rep
         return Ok(None);
     }
     Ok(Some(match last.outcome {
-        AttemptOutcome::Verified => Report::done(),
+        AttemptOutcome::Verified => HelperReport::done(),
         AttemptOutcome::RolledBack | AttemptOutcome::Undone | AttemptOutcome::Adopted => {
-            Report::failed(last.cause.into_iter().collect())
+            HelperReport::failed(last.cause.into_iter().collect())
         }
     }))
 }

@@ -10,7 +10,7 @@ use node_update::well_known::{OSTREE_PULL_SECRET, PULL_SECRET};
 use tracing::info;
 
 use super::context::Context;
-use crate::protocol::{FetchDetails, RegistrySettings, Report};
+use crate::protocol::{FetchDetails, HelperReport, RegistrySettings};
 
 /// Where an image with a repository inside is unpacked.
 const SCRATCH: &str = "/var/lib/slipway/tmp";
@@ -19,7 +19,7 @@ const SCRATCH: &str = "/var/lib/slipway/tmp";
 /// kubelet's own.
 const AUTHFILES: &[&str] = &["/run/ostree/auth.json", OSTREE_PULL_SECRET, PULL_SECRET];
 
-pub(super) fn run(context: &Context, image: &str) -> anyhow::Result<Report> {
+pub(super) fn run(context: &Context, image: &str) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let store = context.store();
     let mut deployments = Deployments::open()?;
@@ -49,7 +49,7 @@ pub(super) fn run(context: &Context, image: &str) -> anyhow::Result<Report> {
         fetched_bytes,
         registry_settings: RegistrySettings::RunningHost,
     };
-    Ok(Report::done().with(&details)?)
+    Ok(HelperReport::done().with(&details)?)
 }
 
 /// Images that stored plans still are to deploy.

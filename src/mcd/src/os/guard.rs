@@ -15,7 +15,7 @@ use node_update::well_known::KUBELET;
 use tracing::{debug, info, warn};
 
 use super::context::{Context, is_held_elsewhere, lock_deployments};
-use crate::protocol::{Outcome, Report};
+use crate::protocol::{HelperOutcome, HelperReport};
 
 /// How many changed paths the warning names.
 const NAMED_MAX: usize = 20;
@@ -30,10 +30,10 @@ const SOON: Duration = Duration::from_mins(1);
 const GOING_DOWN: Duration = Duration::from_mins(3);
 
 /// Compares the booted deployment with the journal, before kubelet and container engine start.
-pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
+pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let Some(attempt) = attempt(context)? else {
-        return Ok(Report::done());
+        return Ok(HelperReport::done());
     };
     let end = as_booted(context, attempt, boot::guard)?;
     if let Err(error) = warn_of_changes_since_merge(context) {
@@ -103,7 +103,7 @@ const KUBELET_WAITS: Duration = Duration::from_hours(1);
 ///
 /// A target that cannot be finished or looked at holds as little as one whose checks fail: what
 /// keeps it from that is tried again until the deadline, and then the host goes back.
-pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
+pub(super) fn prove(context: &Context, deadline: Duration) -> HelperReport {
     let began = Instant::now();
     let mut proof = Proof::default();
     let mut said = String::new();
@@ -111,7 +111,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
     loop {
         let mut is_busy = false;
         let reasons = match proof.look(context) {
-            Ok(Word::Over(report)) if report.outcome == Outcome::NeedsReboot => {
+            Ok(Word::Over(report)) if report.outcome == HelperOutcome::NeedsReboot => {
                 thread::sleep(GOING_DOWN);
                 continue;
             }
@@ -137,7 +137,7 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> Report {
             match fail_if_booted(context, &cause) {
                 // Nobody else asks, should the request be lost.
                 Ok(Some(End::NeedsReboot)) => thread::sleep(GOING_DOWN),
-                Ok(Some(End::Done | End::Refused(_))) => return Report::failed(reasons),
+                Ok(Some(End::Done | End::Refused(_))) => return HelperReport::failed(reasons),
                 // The origin is booted: what is left to undo is tried again.
                 Ok(None) => {}
                 Err(error) => warn!(error = %Chain(&*error), "cannot go back yet"),
@@ -175,7 +175,7 @@ struct Proof {
 /// What a look at a booted target leads to.
 enum Word {
     /// It is judged, or there is nothing to judge.
-    Over(Report),
+    Over(HelperReport),
     /// It does not hold yet, and why.
     NotYet(Vec<String>),
 }
@@ -184,7 +184,7 @@ impl Proof {
     fn look(&mut self, context: &Context) -> anyhow::Result<Word> {
         if !self.is_guarded {
             let guarded = run(context)?;
-            if guarded.outcome != Outcome::Done {
+            if guarded.outcome != HelperOutcome::Done {
                 return Ok(Word::Over(guarded));
             }
             self.is_guarded = true;
@@ -202,7 +202,7 @@ impl Proof {
             {
                 journal
             }
-            Some(_) | None => return Ok(Word::Over(Report::done())),
+            Some(_) | None => return Ok(Word::Over(HelperReport::done())),
         };
         let mut units = RunningUnits::new(&context.runtime);
         let found = observe::mismatches(&context.root, &mut units, &journal.plan.expect);

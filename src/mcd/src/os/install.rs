@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::context::Context;
 use crate::program;
-use crate::protocol::Report;
+use crate::protocol::HelperReport;
 
 /// The units, as they are in this program's own tree.
 const UNITS: &[(&str, &str)] = &[
@@ -30,7 +30,7 @@ const UNITS: &[(&str, &str)] = &[
 /// This program.
 const SELF: &str = "/proc/self/exe";
 
-pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
+pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let root = &context.root;
     place_program(root)?;
@@ -57,7 +57,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
         units.reload_manager()?;
         info!("guard is installed");
     }
-    Ok(Report::done())
+    Ok(HelperReport::done())
 }
 
 /// Has the link name this program, which is copied first where it is not among ours: on a host

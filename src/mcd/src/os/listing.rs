@@ -8,10 +8,10 @@ use host::ostree;
 
 use super::context::Context;
 use crate::deployments::{self, Deployment, Ended, UnderWay, View};
-use crate::protocol::Report;
+use crate::protocol::HelperReport;
 use crate::status;
 
-pub(super) fn run(context: &Context, json: bool) -> anyhow::Result<Report> {
+pub(super) fn run(context: &Context, json: bool) -> anyhow::Result<HelperReport> {
     let view = view(context)?;
     let text = if json {
         serde_json::to_string_pretty(&view).context("cannot write the deployments")?
@@ -19,7 +19,7 @@ pub(super) fn run(context: &Context, json: bool) -> anyhow::Result<Report> {
         status::render(&view)
     };
     writeln!(std::io::stdout(), "{}", text.trim_end()).context("cannot print")?;
-    Ok(Report::done().with(&view)?)
+    Ok(HelperReport::done().with(&view)?)
 }
 
 fn view(context: &Context) -> anyhow::Result<View> {

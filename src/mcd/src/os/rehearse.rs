@@ -12,14 +12,14 @@ use tracing::info;
 
 use super::context::{Context, lock_deployments};
 use super::updaters;
-use crate::protocol::Report;
+use crate::protocol::HelperReport;
 
-pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<Report> {
+pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let store = context.store();
     if let Some(journal) = store.journal_under_way()? {
         let attempt = &journal.plan.attempt.0;
-        return Ok(Report::refused(vec![format!(
+        return Ok(HelperReport::refused(vec![format!(
             "attempt {attempt} is under way on this host"
         )]));
     }
@@ -30,9 +30,9 @@ pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<Report> 
     };
     if reasons.is_empty() {
         info!(attempt = bundle.plan.attempt.0, "plan can be applied");
-        return Ok(Report::done());
+        return Ok(HelperReport::done());
     }
-    Ok(Report::refused(reasons))
+    Ok(HelperReport::refused(reasons))
 }
 
 /// Reads a plan, and has it in the store if it is elsewhere. Plans of other attempts, which were

@@ -8,15 +8,15 @@ use host::execute::End;
 use host::files::{Content, Root};
 use node_update::plan::Mode;
 
-use crate::protocol::{Outcome, Report};
+use crate::protocol::{HelperOutcome, HelperReport};
 
-impl Report {
+impl HelperReport {
     pub(crate) fn done() -> Self {
-        Self::new(Outcome::Done, Vec::new())
+        Self::new(HelperOutcome::Done, Vec::new())
     }
 
     pub(crate) fn refused(reasons: Vec<String>) -> Self {
-        Self::new(Outcome::Refused, reasons)
+        Self::new(HelperOutcome::Refused, reasons)
     }
 
     /// Broken, or refused where the cause says that nothing but another image or plan helps.
@@ -26,15 +26,15 @@ impl Report {
             .filter_map(ostree_error)
             .any(host::ostree::Error::is_final);
         let outcome = if is_final {
-            Outcome::Refused
+            HelperOutcome::Refused
         } else {
-            Outcome::Failed
+            HelperOutcome::Failed
         };
         Self::new(outcome, vec![Chain(&**failure).to_string()])
     }
 
     pub(crate) fn failed(reasons: Vec<String>) -> Self {
-        Self::new(Outcome::Failed, reasons)
+        Self::new(HelperOutcome::Failed, reasons)
     }
 
     /// Writes it whole or not at all.
@@ -53,11 +53,11 @@ impl Report {
     }
 }
 
-impl From<End> for Report {
+impl From<End> for HelperReport {
     fn from(end: End) -> Self {
         match end {
             End::Done => Self::done(),
-            End::NeedsReboot => Self::new(Outcome::NeedsReboot, Vec::new()),
+            End::NeedsReboot => Self::new(HelperOutcome::NeedsReboot, Vec::new()),
             End::Refused(reasons) => Self::refused(reasons),
         }
     }
@@ -83,8 +83,8 @@ mod tests {
             image: "os".to_owned(),
         };
         let failure = anyhow::Error::new(host::execute::Error::from(cause)).context("cannot apply");
-        let report = Report::of_failure(&failure);
-        assert_eq!(report.outcome, Outcome::Refused);
+        let report = HelperReport::of_failure(&failure);
+        assert_eq!(report.outcome, HelperOutcome::Refused);
         assert_eq!(
             report.reasons,
             ["cannot apply: os is not on this host: it has not been fetched"]

@@ -6,12 +6,12 @@ use host::{observe, record};
 use node_update::verify::expectations;
 
 use super::context::Context;
-use crate::protocol::{Report, VerifyDetails};
+use crate::protocol::{HelperReport, VerifyDetails};
 
-pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
+pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
     let Some(record) = record::read(&context.root)? else {
         let reason = format!("the host has no record: {} is missing", record::CONFIG);
-        return Ok(Report::failed(vec![reason]));
+        return Ok(HelperReport::failed(vec![reason]));
     };
     let config = record.machine_config()?;
     let at = record.into_target();
@@ -24,9 +24,9 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Report> {
         .chain(found.iter().map(ToString::to_string))
         .collect();
     let report = if reasons.is_empty() {
-        Report::done()
+        HelperReport::done()
     } else {
-        Report::failed(reasons)
+        HelperReport::failed(reasons)
     };
     Ok(report.with(&VerifyDetails { at })?)
 }
