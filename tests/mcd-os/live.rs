@@ -3,6 +3,7 @@
 use node_update::plan::{Action, Step, Undo};
 
 use testbed::config::service;
+use testbed::single_host::MCD_BROUGHT as MCD;
 
 use super::configs::{self, NOTIFIED};
 use super::env::{Env, differences};
@@ -120,4 +121,29 @@ fn a_file_changed_since_is_found_by_verify() {
         "content mismatch for file \"/etc/managed/quiet\""
     );
     assert_eq!(ran.report["at"]["config"], "rendered-1");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn broken_record_is_named_and_not_replaced() {
+    let env = env();
+    let broken = "echo '{\"metadata\":{}}' >/etc/machine-config-daemon/currentconfig";
+    env.host.run(["sh", "-c", broken]).unwrap();
+    let before = env.snapshot().unwrap();
+    let why = "broken record /etc/machine-config-daemon/currentconfig: cannot read metadata: \
+               missing field `name`";
+
+    let ran = env.expect(1, &["verify"]).unwrap();
+    assert!(ran.reasons().starts_with(why), "{ran:?}");
+    let booted = &env.view().unwrap()["booted"];
+    assert_eq!(booted["config"], serde_json::Value::Null);
+    let error = booted["record_error"].as_str().unwrap();
+    assert!(error.starts_with(why), "{error}");
+    let status = env.host.run([MCD, "status"]).unwrap();
+    let start = format!("phase      Degraded\nreason     {why}");
+    assert!(status.starts_with(&start), "{status}");
+    let pivot = env.host.exec([MCD, "pivot", "registry/os:1"]).unwrap();
+    assert_eq!(pivot.code, Some(1), "{pivot:?}");
+    assert!(pivot.stderr.contains(why), "{pivot:?}");
+    assert_eq!(differences(&before, &env.snapshot().unwrap()), [""; 0]);
 }
