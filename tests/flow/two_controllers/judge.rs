@@ -44,7 +44,7 @@ pub(crate) fn judge(events: &[Event], targets: &[String]) -> Result<()> {
     );
 
     let histories = nodes::histories(events);
-    let is_out = |state: &nodes::NodeState| {
+    let is_out = |state: &nodes::NodeSnapshot| {
         let of = |key| state.annotations.get(key);
         let current = of(annotation::CURRENT_CONFIG);
         current.is_some()
@@ -66,7 +66,7 @@ pub(crate) fn judge(events: &[Event], targets: &[String]) -> Result<()> {
     );
     for (node, history) in &histories {
         for (before, after) in history.iter().zip(history.iter().skip(1)) {
-            let assigned = |state: &nodes::NodeState| {
+            let assigned = |state: &nodes::NodeSnapshot| {
                 state.annotations.get(annotation::DESIRED_CONFIG).cloned()
             };
             if assigned(before).is_some() && assigned(before) != assigned(after) {

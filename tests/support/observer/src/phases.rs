@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use lab::audit::nodes::NodeState;
+use lab::audit::nodes::NodeSnapshot;
 use serde::Serialize;
 
 use super::wire;
@@ -77,7 +77,7 @@ pub struct Span {
 ///
 /// An update begins with a fetch: a check at the daemon's start is none. A reboot ends when the host
 /// is up, not when the daemon is back to say so. An update still under way ends with the last state.
-pub fn spans(history: &[NodeState], host_came_up: &[Timestamp]) -> Vec<Span> {
+pub fn spans(history: &[NodeSnapshot], host_came_up: &[Timestamp]) -> Vec<Span> {
     let mut steps = Vec::<(Timestamp, Option<Phase>)>::new();
     for state in history {
         let current = steps.last().and_then(|(_, phase)| *phase);
@@ -124,13 +124,13 @@ pub fn spans(history: &[NodeState], host_came_up: &[Timestamp]) -> Vec<Span> {
 }
 
 /// The daemon's phase.
-fn said(state: &NodeState) -> &str {
+fn said(state: &NodeSnapshot) -> &str {
     let phase = state.annotations.get(wire::PHASE);
     phase.map_or("", String::as_str)
 }
 
 /// What the node said longest in a phase that it waited for. What still stands there from the one before does not count.
-fn waited_longest(history: &[NodeState], span: &Span) -> String {
+fn waited_longest(history: &[NodeSnapshot], span: &Span) -> String {
     let (start, end) = (span.start, span.end);
     let mut stood = BTreeMap::<&str, SignedDuration>::new();
     let ends = history.iter().skip(1).map(|next| next.at).chain([end]);
@@ -160,9 +160,9 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
-    fn history(said: &[(i64, &str, &str)]) -> Vec<NodeState> {
+    fn history(said: &[(i64, &str, &str)]) -> Vec<NodeSnapshot> {
         said.iter()
-            .map(|(second, phase, waits_for)| NodeState {
+            .map(|(second, phase, waits_for)| NodeSnapshot {
                 version: Version(u64::try_from(*second).unwrap()),
                 at: at(*second),
                 user: "system:node:worker-0".into(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use lab::audit::nodes::{self, Interval, NodeState};
+use lab::audit::nodes::{self, Interval, NodeSnapshot};
 use lab::audit::pods::ready;
 use lab::host::{Boot, End};
 
@@ -20,7 +20,7 @@ pub struct Run<'a> {
     /// The facts.
     pub record: &'a Record,
     /// What each Node was.
-    pub histories: BTreeMap<String, Vec<NodeState>>,
+    pub histories: BTreeMap<String, Vec<NodeSnapshot>>,
     /// Where pods were.
     pub pods: Vec<PodLife>,
     /// When each node counts as out of service.
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
             ready: ready(&record.audit, "default", (key, value)),
             phases: record.boots.iter().map(spans).collect(),
         };
-        let is_out = |state: &NodeState| state.is_unschedulable || !state.is_ready;
+        let is_out = |state: &NodeSnapshot| state.is_unschedulable || !state.is_ready;
         Self {
             record,
             outages: intervals(&histories, start, is_out),
@@ -139,7 +139,7 @@ fn went_down(
 }
 
 /// Whether the node had announced a reboot, for which its pods had to leave.
-fn needs_drain(history: &[NodeState], down: Timestamp) -> bool {
+fn needs_drain(history: &[NodeSnapshot], down: Timestamp) -> bool {
     let last = history.iter().rev().find(|state| state.at <= down);
     let value = |key| last.and_then(|state| state.annotations.get(key));
     value(wire::PHASE).is_some_and(|phase| phase == wire::REBOOTING)
@@ -150,11 +150,11 @@ fn needs_drain(history: &[NodeState], down: Timestamp) -> bool {
 ///
 /// What began before counts from then on; what had ended is left out.
 fn intervals(
-    histories: &BTreeMap<String, Vec<NodeState>>,
+    histories: &BTreeMap<String, Vec<NodeSnapshot>>,
     since: Timestamp,
-    holds: impl Fn(&NodeState) -> bool,
+    holds: impl Fn(&NodeSnapshot) -> bool,
 ) -> BTreeMap<String, Vec<Interval>> {
-    let of = |(node, history): (&String, &Vec<NodeState>)| {
+    let of = |(node, history): (&String, &Vec<NodeSnapshot>)| {
         let mut intervals = nodes::intervals(history, &holds);
         intervals.retain(|interval| interval.until.is_none_or(|(_, until)| until > since));
         (node.clone(), intervals)

@@ -1,8 +1,8 @@
 //! Changes of a node, as the audit log shows them: what was asked for, until it was done. Pure.
 
-use api::machineconfiguration::{NodeState as Word, annotation};
+use api::machineconfiguration::{NodeState, annotation};
 use jiff::Timestamp;
-use lab::audit::nodes::NodeState;
+use lab::audit::nodes::NodeSnapshot;
 
 /// One change of one node, from the write of its new `desiredConfig` to the write that says Done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Change {
 
 /// All changes that a node has done, in order, given its states in order. One that was replaced by
 /// another target before it was done is none.
-pub(crate) fn changes(history: &[NodeState]) -> Vec<Change> {
+pub(crate) fn changes(history: &[NodeSnapshot]) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut desired = "";
     let mut asked = None;
@@ -35,7 +35,7 @@ pub(crate) fn changes(history: &[NodeState]) -> Vec<Change> {
             asked = Some(state.at);
         }
         let is_done = value(annotation::CURRENT_CONFIG) == desired
-            && value(annotation::STATE) == Word::Done.as_str();
+            && value(annotation::STATE) == NodeState::Done.as_str();
         if let Some(asked) = asked.take_if(|_| is_done && !desired.is_empty()) {
             let config = desired.to_owned();
             changes.push(Change {
@@ -61,8 +61,8 @@ mod tests {
 
     use super::*;
 
-    fn state(version: u64, desired: &str, current: &str, word: &str) -> NodeState {
-        NodeState {
+    fn state(version: u64, desired: &str, current: &str, word: &str) -> NodeSnapshot {
+        NodeSnapshot {
             version: Version(version),
             at: Timestamp::from_millisecond(1_800_000_000_000 + version.cast_signed()).unwrap(),
             user: String::new(),

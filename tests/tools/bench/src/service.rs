@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
-use lab::audit::nodes::{NodeState, intervals};
+use lab::audit::nodes::{NodeSnapshot, intervals};
 use lab::audit::{Event, nodes};
 use serde_json::json;
 use testbed::SOON;
@@ -109,7 +109,7 @@ fn is_ready(node: &Node) -> bool {
 }
 
 /// Milliseconds for which the node took no pods in a stretch of time in which it did so once.
-fn out_of_service(history: &[NodeState], cost: &Cost) -> Result<f64> {
+fn out_of_service(history: &[NodeSnapshot], cost: &Cost) -> Result<f64> {
     let within = |at: Timestamp| cost.window.has(at);
     let out = intervals(history, |state| state.is_unschedulable);
     let mut out = out.iter().filter(|interval| within(interval.from.1));

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::machineconfiguration::annotation;
 use jiff::Timestamp;
 use lab::audit::Event;
-use lab::audit::nodes::{self, NodeState};
+use lab::audit::nodes::{self, NodeSnapshot};
 use lab::host::Host;
 use lab::tree::Overlay;
 use serde_json::json;
@@ -225,7 +225,7 @@ impl Session {
     /// States of the node so far.
     ///
     /// Errors: the log cannot be read, or does not know the node.
-    pub(crate) fn history(&self) -> Result<Vec<NodeState>> {
+    pub(crate) fn history(&self) -> Result<Vec<NodeSnapshot>> {
         nodes::histories(&self.events()?)
             .remove(NODE)
             .context("the log does not know the node")

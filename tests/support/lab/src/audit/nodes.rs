@@ -8,7 +8,7 @@ use super::{Event, Version, at, is_condition_true, text};
 
 /// A node after one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeState {
+pub struct NodeSnapshot {
     /// Place among all writes.
     pub version: Version,
     /// When the write was answered.
@@ -24,8 +24,8 @@ pub struct NodeState {
 }
 
 /// States of each node by name, in order of their versions.
-pub fn histories(events: &[Event]) -> BTreeMap<String, Vec<NodeState>> {
-    let mut histories = BTreeMap::<String, BTreeMap<Version, NodeState>>::new();
+pub fn histories(events: &[Event]) -> BTreeMap<String, Vec<NodeSnapshot>> {
+    let mut histories = BTreeMap::<String, BTreeMap<Version, NodeSnapshot>>::new();
     for event in events.iter().filter(|event| event.concerns("", "nodes")) {
         let Some((node, version)) = event
             .written("Node")
@@ -34,7 +34,7 @@ pub fn histories(events: &[Event]) -> BTreeMap<String, Vec<NodeState>> {
             continue;
         };
         let annotations = at(node, "/metadata/annotations").as_object();
-        let state = NodeState {
+        let state = NodeSnapshot {
             version,
             at: event.at,
             user: event.user.username.clone(),
@@ -76,7 +76,7 @@ pub struct Interval {
 ///
 /// `intervals(history, |state| state.is_unschedulable)` is when it was cordoned;
 /// `intervals(history, |state| !state.is_ready)` when it was away.
-pub fn intervals(history: &[NodeState], holds: impl Fn(&NodeState) -> bool) -> Vec<Interval> {
+pub fn intervals(history: &[NodeSnapshot], holds: impl Fn(&NodeSnapshot) -> bool) -> Vec<Interval> {
     let mut intervals = Vec::<Interval>::new();
     for state in history {
         let now = (state.version, state.at);
@@ -115,7 +115,7 @@ pub fn max_overlap<'a>(intervals: impl IntoIterator<Item = &'a Interval>) -> usi
 /// Values that an annotation had, one after another, and since when each; `None` while it was not
 /// there. Starts with the first state.
 pub fn annotation_values<'a>(
-    history: &'a [NodeState],
+    history: &'a [NodeSnapshot],
     key: &str,
 ) -> Vec<(Timestamp, Option<&'a str>)> {
     let mut values = Vec::new();

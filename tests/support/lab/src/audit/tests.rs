@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::nodes::{Interval, NodeState};
+use super::nodes::{Interval, NodeSnapshot};
 use super::requests::{Asker, Request, Total};
 use super::*;
 
@@ -20,7 +20,7 @@ fn time(seconds: &str) -> Timestamp {
     format!("2026-11-21T20:05:{seconds}Z").parse().unwrap()
 }
 
-fn history() -> Vec<NodeState> {
+fn history() -> Vec<NodeSnapshot> {
     nodes::histories(&events()).remove("n0").unwrap()
 }
 

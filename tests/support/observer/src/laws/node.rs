@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use lab::audit::nodes::{Interval, NodeState};
+use lab::audit::nodes::{Interval, NodeSnapshot};
 use lab::audit::pods::{Eviction, evictions};
 use lab::host::Boot;
 
@@ -68,7 +68,7 @@ pub static TRUTHFUL: Law = Law {
     judge: |run| {
         let rolls = run.rolled.iter().flat_map(|rolled| &rolled.rollout.rolls);
         let reboots: Vec<_> = rolls.filter(|roll| roll.reboots).collect();
-        let of = |(node, history): (&String, &Vec<NodeState>)| {
+        let of = |(node, history): (&String, &Vec<NodeSnapshot>)| {
             let boots = run.record.boots.get(node).map_or(&[][..], Vec::as_slice);
             let of_roll = |roll: &&Roll| truthful(node, history, boots, roll);
             reboots.iter().flat_map(of_roll).collect::<Vec<_>>()
@@ -141,7 +141,7 @@ fn spared(evictions: &[Eviction], pods: &[PodLife]) -> Vec<String> {
 }
 
 /// When a node said, for the first time after something else, that it is Done in a configuration.
-fn said_done(history: &[NodeState]) -> Vec<(Timestamp, &str)> {
+fn said_done(history: &[NodeSnapshot]) -> Vec<(Timestamp, &str)> {
     let mut said = Vec::new();
     let mut last = None;
     for state in history {
@@ -158,7 +158,7 @@ fn said_done(history: &[NodeState]) -> Vec<(Timestamp, &str)> {
 }
 
 /// Each time the node said that it is Done, its host ran the OS that was asked for, booted since then.
-fn truthful(node: &str, history: &[NodeState], boots: &[Boot], roll: &Roll) -> Vec<String> {
+fn truthful(node: &str, history: &[NodeSnapshot], boots: &[Boot], roll: &Roll) -> Vec<String> {
     let (config, content, since) = (&roll.config, roll.content.as_str(), roll.start);
     let claims = said_done(history).into_iter();
     let claims = claims.filter(|(at, done)| *done == config && *at >= since);

@@ -6,8 +6,8 @@ use super::*;
 use crate::pods;
 use crate::samples::{at, rollout};
 
-fn said(second: u64, config: &str, state: &str) -> NodeState {
-    NodeState {
+fn said(second: u64, config: &str, state: &str) -> NodeSnapshot {
+    NodeSnapshot {
         version: Version(second),
         at: at(second),
         user: "system:node:a".into(),
