@@ -84,7 +84,7 @@ pub fn spans(history: &[NodeSnapshot], host_came_up: &[Timestamp]) -> Vec<Span> 
         let said = said(state);
         let phase = match Phase::of(said) {
             // The daemon is back and reads the host: the phase it was stopped in goes on.
-            None if said == "Starting" => current,
+            None if said == wire::STARTING => current,
             Some(phase) if current.is_none() && phase != Phase::Fetch => None,
             phase => phase,
         };
@@ -152,6 +152,7 @@ fn waited_longest(history: &[NodeSnapshot], span: &Span) -> String {
 
 #[cfg(test)]
 mod tests {
+    use api::machineconfiguration::PhaseName;
     use lab::audit::Version;
 
     use super::*;
@@ -189,6 +190,26 @@ mod tests {
                 )
             })
             .collect()
+    }
+
+    #[test]
+    fn every_phase_of_the_daemon_has_its_place() {
+        for name in PhaseName::ALL {
+            let expected = match name {
+                PhaseName::Fetching => Some(Phase::Fetch),
+                PhaseName::Draining => Some(Phase::Drain),
+                PhaseName::Applying => Some(Phase::Apply),
+                PhaseName::Rebooting => Some(Phase::Reboot),
+                PhaseName::Verifying | PhaseName::Finishing => Some(Phase::Verify),
+                PhaseName::Starting
+                | PhaseName::Idle
+                | PhaseName::RollingBack
+                | PhaseName::Held
+                | PhaseName::Degraded
+                | PhaseName::Unreconcilable => None,
+            };
+            assert_eq!(Phase::of(name.as_str()), expected, "{name}");
+        }
     }
 
     #[test]

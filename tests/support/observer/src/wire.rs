@@ -14,6 +14,8 @@ pub const SINGLE_REPLICA: &str = "SingleReplica";
 pub const PHASE: &str = "slipway.dev/phase";
 /// Value of [`PHASE`].
 pub const REBOOTING: &str = "Rebooting";
+/// Value of [`PHASE`] while the daemon reads its host.
+pub const STARTING: &str = "Starting";
 /// On a Node: what it waits for.
 pub const WAITS_FOR: &str = "slipway.dev/waits-for";
 
@@ -24,7 +26,9 @@ pub const CONTROLLER_CONFIG: &str = "machine-config-controller";
 
 #[cfg(test)]
 mod tests {
-    use api::machineconfiguration::{NodeState, annotation, controller_config};
+    use api::machineconfiguration::{
+        NodeState, NodeStatus, PhaseName, annotation, controller_config,
+    };
 
     use super::*;
 
@@ -36,11 +40,23 @@ mod tests {
             (DONE, NodeState::Done.as_str()),
             (CONTROL_PLANE_TOPOLOGY, annotation::CONTROL_PLANE_TOPOLOGY),
             (PHASE, annotation::PHASE),
+            (REBOOTING, PhaseName::Rebooting.as_str()),
+            (STARTING, PhaseName::Starting.as_str()),
             (WAITS_FOR, annotation::WAITS_FOR),
             (NAMESPACE, api::machineconfiguration::NAMESPACE),
             (CONTROLLER_CONFIG, controller_config::NAME),
         ] {
             assert_eq!(ours, theirs);
         }
+    }
+
+    #[test]
+    fn the_programs_read_a_single_replica_as_the_judge_does() {
+        let read = |value: &str| {
+            let annotations = [(CONTROL_PLANE_TOPOLOGY.to_owned(), value.to_owned())];
+            NodeStatus::read(&annotations.into()).is_single_replica()
+        };
+        assert!(read(SINGLE_REPLICA));
+        assert!(!read("HighlyAvailable"));
     }
 }
