@@ -5,7 +5,7 @@ use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context as _, Result, ensure};
 use lab::host::{Host, Snapshot};
-use node_update::plan::{Bundle, Digest, Mode, Owner};
+use node_update::plan::{Bundle, Digest, FileState, Mode, Owners};
 use node_update::verify::Expectation;
 use testbed::single_host::{MCD_BROUGHT, MCD_OS, MCD_OS_BROUGHT, expect, put_plan};
 
@@ -285,10 +285,11 @@ impl Env {
         if change == Change::Failing {
             bundle.plan.expect.push(Expectation::File {
                 path: "/etc/crash/never".to_owned(),
-                digest: Digest::of(b""),
-                mode: Mode(0o644),
-                user: Owner::ROOT,
-                group: Owner::ROOT,
+                file: FileState {
+                    digest: Digest::of(b""),
+                    mode: Mode(0o644),
+                    owner: Owners::ROOT,
+                },
             });
         }
         Ok(bundle)

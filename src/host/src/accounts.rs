@@ -126,13 +126,7 @@ pub(crate) fn edit(
     edit: impl FnOnce(&str) -> Option<String>,
 ) -> Result<(), Error> {
     let at = root.locate(path)?;
-    let Found::File {
-        bytes,
-        mode,
-        uid,
-        gid,
-    } = root.look(&at)?
-    else {
+    let Found::File { bytes, mode, owner } = root.look(&at)? else {
         return Err(Error::Database {
             path,
             why: "is not a regular file",
@@ -143,15 +137,12 @@ pub(crate) fn edit(
         why: "is not UTF-8",
     })?;
     if let Some(edited) = edit(text) {
-        root.replace(
-            &at,
-            Content {
-                bytes: edited.as_bytes(),
-                mode,
-                uid,
-                gid,
-            },
-        )?;
+        let content = Content {
+            bytes: edited.as_bytes(),
+            mode,
+            owner,
+        };
+        root.replace(&at, content)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use chassis::report::Chain;
 use node_update::kargs;
-use node_update::plan::{Digest, Owner, Target};
+use node_update::plan::{Digest, FileState, Owner, OwnerIds, Owners, Target};
 use node_update::verify::{Expectation, Mismatch, Seen, judge};
 
 use crate::accounts::Accounts;
@@ -50,14 +50,10 @@ fn try_observe(
             let is_it = |present: &&String| kargs::unquoted(present) == argument;
             Seen::Times(present.iter().filter(is_it).count())
         }
-        Expectation::File {
-            path, user, group, ..
-        } => observe_file(root, path, user, group)?,
-        Expectation::Masked { unit } => {
-            seen(root.look(&links::unit_path(root, unit)?)?, |_, _| {
-                Ok((Owner::ROOT, Owner::ROOT))
-            })?
-        }
+        Expectation::File { path, file } => observe_file(root, path, &file.owner)?,
+        Expectation::Masked { unit } => seen(root.look(&links::unit_path(root, unit)?)?, |_| {
+            Ok(Owners::ROOT)
+        })?,
         Expectation::Enabled { unit, .. } if !links::exists(root, unit)? => {
             Seen::Unit("not-found".to_owned())
         }
@@ -75,9 +71,11 @@ fn try_observe(
     })
 }
 
-fn observe_file(root: &Root, path: &str, user: &Owner, group: &Owner) -> Result<Seen, StepError> {
+/// Names the owner as the expectation does where it is the same account.
+fn observe_file(root: &Root, path: &str, expected: &Owners) -> Result<Seen, StepError> {
     let found = root.look_at(path)?;
-    seen(found, |uid, gid| {
+    seen(found, |OwnerIds { uid, gid }| {
+        let Owners { user, group } = expected;
         let accounts = Accounts::read(root)?;
         // An account that does not exist owns nothing.
         let is_user = accounts.uid(user).is_ok_and(|id| id == uid);
@@ -92,30 +90,21 @@ fn observe_file(root: &Root, path: &str, user: &Owner, group: &Owner) -> Result<
         } else {
             Owner::Id(gid)
         };
-        Ok((user, group))
+        Ok(Owners { user, group })
     })
 }
 
 fn seen(
     found: Found,
-    owners: impl FnOnce(u32, u32) -> Result<(Owner, Owner), StepError>,
+    owners: impl FnOnce(OwnerIds) -> Result<Owners, StepError>,
 ) -> Result<Seen, StepError> {
     Ok(match found {
         Found::Nothing => Seen::Nothing,
-        Found::File {
-            bytes,
+        Found::File { bytes, mode, owner } => Seen::File(FileState {
+            digest: Digest::of(&bytes),
             mode,
-            uid,
-            gid,
-        } => {
-            let (user, group) = owners(uid, gid)?;
-            Seen::File {
-                digest: Digest::of(&bytes),
-                mode,
-                user,
-                group,
-            }
-        }
+            owner: owners(owner)?,
+        }),
         Found::Link(target) => Seen::Link { target },
         Found::Directory { .. } => Seen::Other("directory".to_owned()),
         Found::Other => Seen::Other("device, socket or pipe".to_owned()),
@@ -196,10 +185,14 @@ mod tests {
             },
             Expectation::File {
                 path: "/etc/file".to_owned(),
-                digest: Digest::of(b"bytes"),
-                mode: Mode(0o644),
-                user: Owner::Name("core".to_owned()),
-                group: Owner::ROOT,
+                file: FileState {
+                    digest: Digest::of(b"bytes"),
+                    mode: Mode(0o644),
+                    owner: Owners {
+                        user: Owner::Name("core".to_owned()),
+                        group: Owner::ROOT,
+                    },
+                },
             },
             Expectation::Masked {
                 unit: unit("m.service"),

@@ -23,7 +23,7 @@
 use std::collections::BTreeMap;
 
 use machineconfig::spec::{self, MachineConfig};
-use node_update::plan::{Digest, Mode, Prior, Target};
+use node_update::plan::{Digest, Mode, OwnerIds, Prior, Target};
 use node_update::well_known;
 use serde::Deserialize;
 
@@ -187,8 +187,7 @@ fn put(root: &Root, path: &str, bytes: Option<&[u8]>) -> Result<(), Error> {
     let content = Content {
         bytes,
         mode: MODE,
-        uid: 0,
-        gid: 0,
+        owner: OwnerIds::ROOT,
     };
     Ok(root.replace(&at, content)?)
 }

@@ -1,7 +1,7 @@
 //! Where `mcd-os` is on a host, and how it gets there.
 
 use host::files::{Content, Error, Root};
-use node_update::plan::Mode;
+use node_update::plan::{Mode, OwnerIds};
 
 /// The program's name.
 pub(crate) const NAME: &str = "mcd-os";
@@ -25,8 +25,7 @@ pub(crate) fn place(root: Root, digest: &str, bytes: &[u8]) -> Result<String, Er
     let content = Content {
         bytes,
         mode: Mode(0o755),
-        uid: 0,
-        gid: 0,
+        owner: OwnerIds::ROOT,
     };
     root.replace(&root.locate(&path)?, content)?;
     Ok(path)

@@ -90,6 +90,69 @@ impl fmt::Display for Owner {
     }
 }
 
+/// Owner of a file as a configuration names it. Stored as the members `user` and `group`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owners {
+    /// Owning user.
+    pub user: Owner,
+    /// Owning group.
+    pub group: Owner,
+}
+
+impl Owners {
+    /// User and group of the superuser.
+    pub const ROOT: Self = Self {
+        user: Owner::ROOT,
+        group: Owner::ROOT,
+    };
+}
+
+impl fmt::Display for Owners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.user, self.group)
+    }
+}
+
+/// Owner of a file as a file system holds it. Stored as the members `uid` and `gid`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerIds {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+impl OwnerIds {
+    /// User and group of the superuser.
+    pub const ROOT: Self = Self { uid: 0, gid: 0 };
+}
+
+/// A regular file: all of it that a configuration decides.
+///
+/// Shape: stored as `digest`, `mode` and the members of the owner, [`Owners`] or [`OwnerIds`]; where the digest names a blob of a
+/// plan, as `blob` ([`Blob`]).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState<O> {
+    /// Content.
+    pub digest: Digest,
+    /// Permission bits, with set-id and sticky.
+    pub mode: Mode,
+    /// Owner.
+    #[serde(flatten)]
+    pub owner: O,
+}
+
+/// The stored form of a [`FileState`] whose content is a blob of the plan.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FileState")]
+struct Blob<O> {
+    #[serde(rename = "blob")]
+    digest: Digest,
+    mode: Mode,
+    #[serde(flatten)]
+    owner: O,
+}
+
 /// How the plan reaches the running host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -124,14 +187,9 @@ pub enum Action {
     WriteFile {
         /// Absolute path.
         path: String,
-        /// Content.
-        blob: Digest,
-        /// Permission bits.
-        mode: Mode,
-        /// Owning user.
-        user: Owner,
-        /// Owning group.
-        group: Owner,
+        /// What is written; its content is a blob.
+        #[serde(flatten, with = "Blob")]
+        file: FileState<Owners>,
     },
     /// Gives a path back to the OS: the target's `/usr/etc/<path>` if it ships one (bytes, mode, owner), else nothing stays.
     ReleaseFile {
@@ -203,17 +261,8 @@ pub enum Action {
 pub enum Prior {
     /// Nothing was there.
     Absent,
-    /// A regular file.
-    File {
-        /// Content, kept beside the plan.
-        blob: Digest,
-        /// Permission bits.
-        mode: Mode,
-        /// User id.
-        uid: u32,
-        /// Group id.
-        gid: u32,
-    },
+    /// A regular file, with its content as a blob.
+    File(#[serde(with = "Blob")] FileState<OwnerIds>),
     /// A symbolic link.
     Link {
         /// What it points to.
@@ -223,10 +272,9 @@ pub enum Prior {
     Directory {
         /// Permission bits.
         mode: Mode,
-        /// User id.
-        uid: u32,
-        /// Group id.
-        gid: u32,
+        /// Owner.
+        #[serde(flatten)]
+        owner: OwnerIds,
     },
 }
 

@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Digest, Mode, Owner};
+use crate::plan::{FileState, Owners};
 
 /// One thing that must hold on the running host. All are local: none needs a network.
 ///
@@ -37,18 +37,13 @@ pub enum Expectation {
         /// How often the configuration names it.
         times: usize,
     },
-    /// A regular file with these bytes, mode and owner.
+    /// A regular file, all of it compared exactly.
     File {
         /// Absolute path.
         path: String,
-        /// Content.
-        digest: Digest,
-        /// Permission bits, compared exactly.
-        mode: Mode,
-        /// Owning user.
-        user: Owner,
-        /// Owning group.
-        group: Owner,
+        /// What is at the path.
+        #[serde(flatten)]
+        file: FileState<Owners>,
     },
     /// The unit's path is a link to `/dev/null`.
     Masked {
@@ -88,17 +83,8 @@ pub enum Seen {
     },
     /// How often the argument stands in `/proc/cmdline`.
     Times(usize),
-    /// A regular file.
-    File {
-        /// Content.
-        digest: Digest,
-        /// Permission bits with set-id and sticky.
-        mode: Mode,
-        /// Owning user: as the expectation names it where that is the same account, else the number.
-        user: Owner,
-        /// Owning group, likewise.
-        group: Owner,
-    },
+    /// A regular file. User and group are as the expectation names them where those are the same accounts, else ids.
+    File(FileState<Owners>),
     /// A symbolic link.
     Link {
         /// What it points to.

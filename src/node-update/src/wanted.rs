@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Digest, Mode, Owner};
+use crate::plan::{Digest, FileState, Mode, Owner, Owners};
 use crate::rejection::{Member, Rejection, Subject};
 use crate::well_known::{CORE, UNITS};
 use ignition::{self, Dropin, NodeOwner, Unit, content, unit_text};
@@ -32,10 +32,7 @@ pub(crate) struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WantedFile {
     pub path: String,
-    pub blob: Digest,
-    pub mode: Mode,
-    pub user: Owner,
-    pub group: Owner,
+    pub state: FileState<Owners>,
     /// The part of the configuration that asks for it.
     pub subject: Subject,
 }
@@ -69,10 +66,7 @@ impl Wanted {
                 Ok(bytes) => {
                     let wanted_file = WantedFile {
                         path: file.path.clone(),
-                        blob: wanted.keep(bytes),
-                        mode: Mode(file.mode.unwrap_or(FILE_MODE)),
-                        user: owner(&file.user),
-                        group: owner(&file.group),
+                        state: state_of(file, wanted.keep(bytes)),
                         subject,
                     };
                     wanted.files.push(wanted_file);
@@ -114,10 +108,7 @@ impl Wanted {
                 let unknown = WantedFile {
                     path: file.path.clone(),
                     // That of no content: whatever comes in its place is another.
-                    blob: Digest::of_unknown(),
-                    mode: Mode(file.mode.unwrap_or(FILE_MODE)),
-                    user: owner(&file.user),
-                    group: owner(&file.group),
+                    state: state_of(file, Digest::of_unknown()),
                     subject: Subject::File(index),
                 };
                 wanted.files.push(unknown);
@@ -179,15 +170,14 @@ impl Wanted {
     }
 
     fn unit_file(&mut self, path: String, text: &str, subject: Subject) {
-        let blob = self.keep(text.as_bytes().to_vec());
-        let mode = Mode(FILE_MODE);
-        let (user, group) = (Owner::ROOT, Owner::ROOT);
+        let state = FileState {
+            digest: self.keep(text.as_bytes().to_vec()),
+            mode: Mode(FILE_MODE),
+            owner: Owners::ROOT,
+        };
         self.files.push(WantedFile {
             path,
-            blob,
-            mode,
-            user,
-            group,
+            state,
             subject,
         });
     }
@@ -202,6 +192,18 @@ impl WantedUnit {
     /// Whether it stands for units made from it, and is not started itself.
     pub(crate) fn is_template(&self) -> bool {
         self.name.contains("@.")
+    }
+}
+
+/// The state that a configuration asks for, with the digest of its decoded content.
+fn state_of(file: &ignition::File, digest: Digest) -> FileState<Owners> {
+    FileState {
+        digest,
+        mode: Mode(file.mode.unwrap_or(FILE_MODE)),
+        owner: Owners {
+            user: owner(&file.user),
+            group: owner(&file.group),
+        },
     }
 }
 

@@ -5,7 +5,7 @@ mod released;
 
 use std::collections::BTreeMap;
 
-use node_update::plan::{Action, Attempt, Digest, Mode, Owner, Prior, Undo};
+use node_update::plan::{Action, Attempt, Digest, Mode, Owner, OwnerIds, Owners, Prior, Undo};
 use node_update::well_known::MASK;
 use tracing::warn;
 
@@ -79,26 +79,16 @@ impl<'a> StepExecutor<'a> {
 
     fn try_perform(&mut self, action: &Action) -> Result<(), StepError> {
         match action {
-            Action::WriteFile {
-                path,
-                blob,
-                mode,
-                user,
-                group,
-            } => {
+            Action::WriteFile { path, file } => {
                 let at = self.writable(path)?;
                 self.released.wrote(path);
-                let bytes = self.blob(blob)?;
-                let (uid, gid) = (self.uid(user)?, self.gid(group)?);
-                self.root.replace(
-                    &at,
-                    Content {
-                        bytes: &bytes,
-                        mode: *mode,
-                        uid,
-                        gid,
-                    },
-                )?;
+                let bytes = self.blob(&file.digest)?;
+                let content = Content {
+                    bytes: &bytes,
+                    mode: file.mode,
+                    owner: self.owner_ids(&file.owner)?,
+                };
+                self.root.replace(&at, content)?;
             }
             Action::ReleaseFile { path } => {
                 self.root.release(&self.writable(path)?)?;
@@ -166,8 +156,8 @@ impl<'a> StepExecutor<'a> {
         }
         if let Action::WriteAuthorizedKeys { user, .. } = action {
             for directory in self.keys_of(user)?.0 {
-                if let Found::Directory { mode, uid, gid } = self.root.look(&directory)? {
-                    priors.insert(directory.to_string(), Prior::Directory { mode, uid, gid });
+                if let Found::Directory { mode, owner } = self.root.look(&directory)? {
+                    priors.insert(directory.to_string(), Prior::Directory { mode, owner });
                 }
             }
         }
@@ -208,6 +198,14 @@ impl<'a> StepExecutor<'a> {
                 path: at.to_string(),
             }),
         }
+    }
+
+    /// Resolves owners in the deployment that is written to; ids need no account database.
+    fn owner_ids(&self, Owners { user, group }: &Owners) -> Result<OwnerIds, StepError> {
+        Ok(OwnerIds {
+            uid: self.uid(user)?,
+            gid: self.gid(group)?,
+        })
     }
 
     fn uid(&self, owner: &Owner) -> Result<u32, StepError> {
@@ -269,22 +267,21 @@ impl<'a> StepExecutor<'a> {
     fn write_keys(&self, user: &str, blob: &Digest) -> Result<(), StepError> {
         let bytes = self.blob(blob)?;
         let (directories, file) = self.keys_of(user)?;
-        let account = Accounts::read(self.root)?.user(user)?.clone();
-        let (uid, gid) = (account.uid, account.gid);
+        let accounts = Accounts::read(self.root)?;
+        let account = accounts.user(user)?;
+        let owner = OwnerIds {
+            uid: account.uid,
+            gid: account.gid,
+        };
         for directory in directories {
-            self.root
-                .make_directory(&directory, Mode(0o700), uid, gid)?;
+            self.root.make_directory(&directory, Mode(0o700), owner)?;
         }
-        self.root.replace(
-            &file,
-            Content {
-                bytes: &bytes,
-                mode: Mode(0o600),
-                uid,
-                gid,
-            },
-        )?;
-        Ok(())
+        let content = Content {
+            bytes: &bytes,
+            mode: Mode(0o600),
+            owner,
+        };
+        Ok(self.root.replace(&file, content)?)
     }
 
     /// The directories of a user's keys, outermost first (with the home directory if it does not

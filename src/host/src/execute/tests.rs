@@ -6,7 +6,7 @@ mod sim;
 use std::panic::{self, AssertUnwindSafe};
 
 use chassis::report::Chain;
-use node_update::plan::{Action, Bundle, Deploy, Digest, Mode, Owner, Route};
+use node_update::plan::{Action, Bundle, Deploy, Digest, FileState, Mode, Owner, Owners, Route};
 
 use self::sim::{Crash, Fault, Host};
 use crate::execute::End;
@@ -15,10 +15,14 @@ use crate::journal::{AttemptOutcome, tests as journal_tests};
 fn write_file(path: &str, bytes: &[u8], mode: u32) -> Action {
     Action::WriteFile {
         path: path.to_owned(),
-        blob: Digest::of(bytes),
-        mode: Mode(mode),
-        user: Owner::Name("core".to_owned()),
-        group: Owner::ROOT,
+        file: FileState {
+            digest: Digest::of(bytes),
+            mode: Mode(mode),
+            owner: Owners {
+                user: Owner::Name("core".to_owned()),
+                group: Owner::ROOT,
+            },
+        },
     }
 }
 
@@ -469,8 +473,8 @@ fn another_attempt_is_refused_while_one_is_under_way() {
 fn an_owner_that_does_not_exist_changes_nothing() {
     for route in [Route::Live, Route::Reboot] {
         let mut bundle = plan(route);
-        if let Action::WriteFile { user, .. } = &mut bundle.plan.steps[1].action {
-            *user = Owner::Name("no-such-user".to_owned());
+        if let Action::WriteFile { file, .. } = &mut bundle.plan.steps[1].action {
+            file.owner.user = Owner::Name("no-such-user".to_owned());
         }
         let mut host = Host::new(&bundle);
         let before = host.snapshot();

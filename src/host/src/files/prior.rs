@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use node_update::plan::{Digest, Prior};
+use node_update::plan::{Digest, FileState, Prior};
 
 use super::Error;
 use super::path::Location;
@@ -28,26 +28,20 @@ impl Root {
             priors.insert(missing.to_string(), Prior::Absent);
         }
         for directory in self.disposable_parents(at)? {
-            if let Found::Directory { mode, uid, gid } = self.look(&directory)? {
-                priors.insert(directory.to_string(), Prior::Directory { mode, uid, gid });
+            if let Found::Directory { mode, owner } = self.look(&directory)? {
+                priors.insert(directory.to_string(), Prior::Directory { mode, owner });
             }
         }
         let prior = match self.look(at)? {
             Found::Nothing => Prior::Absent,
-            Found::File {
-                bytes,
-                mode,
-                uid,
-                gid,
-            } => {
-                let blob = Digest::of(&bytes);
-                keep(&blob, &bytes)?;
-                Prior::File {
-                    blob,
+            Found::File { bytes, mode, owner } => {
+                let digest = Digest::of(&bytes);
+                keep(&digest, &bytes)?;
+                Prior::File(FileState {
+                    digest,
                     mode,
-                    uid,
-                    gid,
-                }
+                    owner,
+                })
             }
             Found::Link(target) => Prior::Link { target },
             Found::Directory { .. } | Found::Other => {
@@ -83,24 +77,18 @@ impl Root {
                         self.remove(&at)?;
                     }
                 },
-                Prior::File {
-                    blob: digest,
-                    mode,
-                    uid,
-                    gid,
-                } => {
-                    let bytes = blob(digest)?;
+                Prior::File(file) => {
+                    let bytes = blob(&file.digest)?;
                     let content = Content {
                         bytes: &bytes,
-                        mode: *mode,
-                        uid: *uid,
-                        gid: *gid,
+                        mode: file.mode,
+                        owner: file.owner,
                     };
                     self.replace(&at, content)?;
                 }
                 Prior::Link { target } => self.symlink(&at, target)?,
-                Prior::Directory { mode, uid, gid } => {
-                    self.make_directory(&at, *mode, *uid, *gid)?;
+                Prior::Directory { mode, owner } => {
+                    self.make_directory(&at, *mode, *owner)?;
                 }
             }
         }

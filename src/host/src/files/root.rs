@@ -4,7 +4,7 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use node_update::plan::Mode;
+use node_update::plan::{Mode, OwnerIds};
 use rustix::fs::{self, AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -34,10 +34,8 @@ pub enum Found {
         bytes: Vec<u8>,
         /// Permission bits, with set-id and sticky.
         mode: Mode,
-        /// User id.
-        uid: u32,
-        /// Group id.
-        gid: u32,
+        /// Owner.
+        owner: OwnerIds,
     },
     /// A symbolic link, and what it holds.
     Link(String),
@@ -45,10 +43,8 @@ pub enum Found {
     Directory {
         /// Permission bits, with set-id and sticky.
         mode: Mode,
-        /// User id.
-        uid: u32,
-        /// Group id.
-        gid: u32,
+        /// Owner.
+        owner: OwnerIds,
     },
     /// A device, socket or pipe.
     Other,
@@ -253,8 +249,7 @@ impl Root {
                 Ok(Found::File {
                     bytes,
                     mode: permissions(stat.st_mode),
-                    uid: stat.st_uid,
-                    gid: stat.st_gid,
+                    owner: owner(&stat),
                 })
             }
             FileType::Symlink => {
@@ -263,8 +258,7 @@ impl Root {
             }
             FileType::Directory => Ok(Found::Directory {
                 mode: permissions(stat.st_mode),
-                uid: stat.st_uid,
-                gid: stat.st_gid,
+                owner: owner(&stat),
             }),
             FileType::Fifo
             | FileType::Socket
@@ -272,6 +266,13 @@ impl Root {
             | FileType::BlockDevice
             | FileType::Unknown => Ok(Found::Other),
         }
+    }
+}
+
+const fn owner(stat: &fs::Stat) -> OwnerIds {
+    OwnerIds {
+        uid: stat.st_uid,
+        gid: stat.st_gid,
     }
 }
 

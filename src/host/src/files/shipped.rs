@@ -2,7 +2,7 @@
 
 use std::io;
 
-use node_update::plan::Mode;
+use node_update::plan::{Mode, OwnerIds};
 use rustix::fs::{self, OFlags, XattrFlags};
 use rustix::io::Errno;
 
@@ -35,21 +35,13 @@ impl Root {
             return self.remove(at);
         };
         match self.look(&shipped)? {
-            Found::File {
-                bytes,
-                mode,
-                uid,
-                gid,
-            } => {
-                self.replace(
-                    at,
-                    Content {
-                        bytes: &bytes,
-                        mode,
-                        uid,
-                        gid,
-                    },
-                )?;
+            Found::File { bytes, mode, owner } => {
+                let content = Content {
+                    bytes: &bytes,
+                    mode,
+                    owner,
+                };
+                self.replace(at, content)?;
                 self.copy_attributes(&shipped, at)
             }
             Found::Link(target) => self.symlink(at, &target),
@@ -74,8 +66,7 @@ impl Root {
     pub fn disposable_parents(&self, at: &Location) -> Result<Vec<Location>> {
         let plain = Found::Directory {
             mode: Mode(0o755),
-            uid: 0,
-            gid: 0,
+            owner: OwnerIds::ROOT,
         };
         let mut disposable = Vec::new();
         let mut parent = at.parent();

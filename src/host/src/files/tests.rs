@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
-use node_update::plan::{Digest, Mode};
+use node_update::plan::{Digest, Mode, OwnerIds};
 use proptest::prelude::*;
 
 use super::*;
@@ -33,8 +33,7 @@ fn content(bytes: &[u8], mode: u32) -> Content<'_> {
     Content {
         bytes,
         mode: Mode(mode),
-        uid: 0,
-        gid: 0,
+        owner: OwnerIds::ROOT,
     }
 }
 
@@ -129,8 +128,7 @@ fn a_link_at_the_path_is_replaced_and_not_written_through() {
         Found::File {
             bytes: b"new".to_vec(),
             mode: Mode(0o640),
-            uid: 0,
-            gid: 0,
+            owner: OwnerIds::ROOT,
         }
     );
 }
@@ -193,8 +191,7 @@ fn a_released_file_is_the_shipped_one_again() {
         Found::File {
             bytes: b"shipped".to_vec(),
             mode: Mode(0o751),
-            uid: 0,
-            gid: 0,
+            owner: OwnerIds::ROOT,
         }
     );
 }

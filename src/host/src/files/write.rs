@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use node_update::plan::{Digest, Mode};
+use node_update::plan::{Digest, Mode, OwnerIds};
 use rustix::fs::{self, AtFlags, Gid, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 
@@ -24,10 +24,8 @@ pub struct Content<'a> {
     pub bytes: &'a [u8],
     /// Permission bits, with set-id and sticky.
     pub mode: Mode,
-    /// User id.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
+    /// Owner.
+    pub owner: OwnerIds,
 }
 
 impl Root {
@@ -46,11 +44,7 @@ impl Root {
             // Other users may not read the bytes before owner and mode are set.
             let file = fs::openat(directory, temporary, flags, fs::Mode::from(0o600))?;
             write_all(&file, content.bytes)?;
-            fs::fchown(
-                &file,
-                Some(Uid::from_raw(content.uid)),
-                Some(Gid::from_raw(content.gid)),
-            )?;
+            change_owner(&file, content.owner)?;
             fs::fchmod(&file, fs::Mode::from(content.mode.0))?;
             self.label(&file, at, FILE_TYPE | content.mode.0)?;
             fs::fsync(&file)?;
@@ -77,12 +71,12 @@ impl Root {
     ///
     /// # Errors
     /// [`Error::Write`], also if another entry is at the location.
-    pub fn make_directory(&self, at: &Location, mode: Mode, uid: u32, gid: u32) -> Result<()> {
-        if self.look(at)? == (Found::Directory { mode, uid, gid }) {
+    pub fn make_directory(&self, at: &Location, mode: Mode, owner: OwnerIds) -> Result<()> {
+        if self.look(at)? == (Found::Directory { mode, owner }) {
             return Ok(());
         }
         self.make_parents(at)?;
-        self.make_one(at, mode, uid, gid)
+        self.make_one(at, mode, owner)
             .map_err(|source| write_error(at, source))
     }
 
@@ -135,14 +129,8 @@ impl Root {
 
     fn holds(&self, at: &Location, content: Content<'_>) -> Result<bool> {
         Ok(match self.look(at)? {
-            Found::File {
-                bytes,
-                mode,
-                uid,
-                gid,
-            } => {
-                bytes == content.bytes
-                    && (mode, uid, gid) == (content.mode, content.uid, content.gid)
+            Found::File { bytes, mode, owner } => {
+                bytes == content.bytes && (mode, owner) == (content.mode, content.owner)
             }
             Found::Nothing | Found::Link(_) | Found::Directory { .. } | Found::Other => false,
         })
@@ -150,7 +138,7 @@ impl Root {
 
     fn make_parents(&self, at: &Location) -> Result<()> {
         for directory in self.missing_parents(at)? {
-            self.make_one(&directory, PARENT_MODE, 0, 0)
+            self.make_one(&directory, PARENT_MODE, OwnerIds::ROOT)
                 .map_err(|source| write_error(&directory, source))?;
         }
         Ok(())
@@ -158,14 +146,13 @@ impl Root {
 
     /// Makes a directory under a temporary name and renames it, so that it never has another mode
     /// or owner under its own name. Sets both on an existing directory.
-    fn make_one(&self, at: &Location, mode: Mode, uid: u32, gid: u32) -> io::Result<()> {
+    fn make_one(&self, at: &Location, mode: Mode, owner: OwnerIds) -> io::Result<()> {
         let (parent, name) = at.split();
         let parent = self.open_directory_at(parent)?;
         let dress = |name: &str| -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let directory = fs::openat(&parent, name, flags, fs::Mode::empty())?;
-            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-            fs::fchown(&directory, Some(uid), Some(gid))?;
+            change_owner(&directory, owner)?;
             fs::fchmod(&directory, fs::Mode::from(mode.0))?;
             self.label(&directory, at, DIRECTORY_TYPE | mode.0)?;
             Ok(fs::fsync(&directory)?)
@@ -306,6 +293,11 @@ fn remove_if_there(directory: &OwnedFd, name: &str) -> io::Result<()> {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+fn change_owner(file: &OwnedFd, OwnerIds { uid, gid }: OwnerIds) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    Ok(fs::fchown(file, Some(uid), Some(gid))?)
 }
 
 fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use node_update::plan::Mode;
+use node_update::plan::{Mode, OwnerIds};
 use node_update::well_known;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -213,8 +213,7 @@ impl<'a> JournalStore<'a> {
             Content {
                 bytes,
                 mode: Mode(0o600),
-                uid: 0,
-                gid: 0,
+                owner: OwnerIds::ROOT,
             },
         )?)
     }
@@ -223,10 +222,12 @@ impl<'a> JournalStore<'a> {
     /// plans hold secrets.
     fn private_parents(&self, at: &Location) -> Result<()> {
         let ours = self.root.locate(DIRECTORY)?;
-        self.root.make_directory(&ours, Mode(0o700), 0, 0)?;
+        self.root
+            .make_directory(&ours, Mode(0o700), OwnerIds::ROOT)?;
         for directory in self.root.missing_parents(at)? {
             if directory.as_str().starts_with(ours.as_str()) {
-                self.root.make_directory(&directory, Mode(0o700), 0, 0)?;
+                self.root
+                    .make_directory(&directory, Mode(0o700), OwnerIds::ROOT)?;
             }
         }
         Ok(())

@@ -3,7 +3,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use node_update::plan::{
-    self, Action, Attempt, Bundle, Deploy, Digest, Mode, Owner, Plan, Route, Step, Target, Undo,
+    self, Action, Attempt, Bundle, Deploy, Digest, FileState, Mode, OwnerIds, Owners, Plan, Route,
+    Step, Target, Undo,
 };
 use proptest::prelude::*;
 
@@ -71,10 +72,11 @@ pub(crate) fn journal(stage: JournalStage) -> Journal {
 fn write_file(path: &str, bytes: &[u8]) -> Action {
     Action::WriteFile {
         path: path.to_owned(),
-        blob: Digest::of(bytes),
-        mode: Mode(0o644),
-        user: Owner::ROOT,
-        group: Owner::ROOT,
+        file: FileState {
+            digest: Digest::of(bytes),
+            mode: Mode(0o644),
+            owner: Owners::ROOT,
+        },
     }
 }
 
@@ -140,8 +142,7 @@ fn a_journal_of_another_version_is_refused_whatever_its_fields() {
     let content = crate::files::Content {
         bytes: text,
         mode: Mode(0o600),
-        uid: 0,
-        gid: 0,
+        owner: OwnerIds::ROOT,
     };
     root.replace(&at, content).unwrap();
     assert!(matches!(

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use chassis::report::Chain;
-use node_update::plan::{Deploy, Mode};
+use node_update::plan::{Deploy, Mode, OwnerIds};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
 use super::*;
@@ -161,8 +161,7 @@ fn a_deployment_is_bootable_only_once_it_is_the_default() {
     let content = Content {
         bytes: b"ours",
         mode: Mode(0o600),
-        uid: 0,
-        gid: 0,
+        owner: OwnerIds::ROOT,
     };
     made.root.replace(&at, content).unwrap();
     deployments.set_default(&made.id, None).unwrap();

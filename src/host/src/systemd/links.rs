@@ -47,8 +47,8 @@ pub fn snapshot(root: &Root) -> Result<BTreeMap<String, Prior>, Error> {
             Found::Link(target) => {
                 links.insert(at.to_string(), Prior::Link { target });
             }
-            Found::Directory { mode, uid, gid } if is_wanted(&name) => {
-                links.insert(at.to_string(), Prior::Directory { mode, uid, gid });
+            Found::Directory { mode, owner } if is_wanted(&name) => {
+                links.insert(at.to_string(), Prior::Directory { mode, owner });
                 for name in root.list(&at)? {
                     let at = at.below(&name);
                     if let Found::Link(target) = root.look(&at)? {
@@ -84,7 +84,7 @@ pub fn restore(
             Prior::Directory { .. } => {
                 root.remove_empty_directory(&at)?;
             }
-            Prior::Link { .. } | Prior::Absent | Prior::File { .. } => {}
+            Prior::Link { .. } | Prior::Absent | Prior::File(_) => {}
         }
     }
     for (path, prior) in before {
@@ -92,10 +92,10 @@ pub fn restore(
             Prior::Link { target } if is_of(&units, path, target) => {
                 root.symlink(&root.locate(path)?, target)?;
             }
-            Prior::Directory { mode, uid, gid } if !now.contains_key(path) => {
-                root.make_directory(&root.locate(path)?, *mode, *uid, *gid)?;
+            Prior::Directory { mode, owner } if !now.contains_key(path) => {
+                root.make_directory(&root.locate(path)?, *mode, *owner)?;
             }
-            Prior::Link { .. } | Prior::Directory { .. } | Prior::Absent | Prior::File { .. } => {}
+            Prior::Link { .. } | Prior::Directory { .. } | Prior::Absent | Prior::File(_) => {}
         }
     }
     Ok(())

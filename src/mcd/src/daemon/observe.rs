@@ -145,7 +145,7 @@ fn started_ticks(stat: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use node_update::plan::Mode;
+    use node_update::plan::{Mode, OwnerIds};
 
     use super::*;
 
@@ -171,8 +171,10 @@ mod tests {
             let content = host::files::Content {
                 bytes: text.as_bytes(),
                 mode: Mode(0o600),
-                uid: nix::unistd::getuid().as_raw(),
-                gid: nix::unistd::getgid().as_raw(),
+                owner: OwnerIds {
+                    uid: nix::unistd::getuid().as_raw(),
+                    gid: nix::unistd::getgid().as_raw(),
+                },
             };
             root.replace(&root.locate(path).unwrap(), content).unwrap();
         }

@@ -235,8 +235,10 @@ mod tests {
             let content = host::files::Content {
                 bytes: text.as_bytes(),
                 mode: node_update::plan::Mode(0o600),
-                uid: nix::unistd::getuid().as_raw(),
-                gid: nix::unistd::getgid().as_raw(),
+                owner: node_update::plan::OwnerIds {
+                    uid: nix::unistd::getuid().as_raw(),
+                    gid: nix::unistd::getgid().as_raw(),
+                },
             };
             root.replace(&root.locate(path).unwrap(), content).unwrap();
         };

@@ -7,7 +7,7 @@ use host::execute::{RunningUnits, Units as _};
 use host::files::{Content, Found, Root};
 use host::ostree::live_root;
 use host::systemd::{Enablement, links};
-use node_update::plan::{Digest, Mode};
+use node_update::plan::{Digest, Mode, OwnerIds};
 use node_update::well_known::{GUARD_UNIT, VERIFY_UNIT};
 use tracing::info;
 
@@ -41,8 +41,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
         let wanted = Content {
             bytes: text.as_bytes(),
             mode: Mode(0o644),
-            uid: 0,
-            gid: 0,
+            owner: OwnerIds::ROOT,
         };
         let is_same =
             matches!(root.look(&at)?, Found::File { bytes, .. } if bytes == text.as_bytes());

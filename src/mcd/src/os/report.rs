@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use chassis::report::Chain;
 use host::execute::End;
 use host::files::{Content, Root};
-use node_update::plan::Mode;
+use node_update::plan::{Mode, OwnerIds};
 
 use crate::protocol::{HelperOutcome, HelperReport};
 
@@ -46,8 +46,7 @@ impl HelperReport {
         let content = Content {
             bytes: &bytes,
             mode: Mode(0o600),
-            uid: 0,
-            gid: 0,
+            owner: OwnerIds::ROOT,
         };
         Ok(root.replace(&root.locate(path)?, content)?)
     }

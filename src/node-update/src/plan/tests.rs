@@ -64,37 +64,38 @@ fn stored_plan_has_every_kind_of_step_undo_and_expectation() {
 #[test]
 fn stored_files_keep_content_mode_and_owner() {
     let plan = stored();
-    let core = Owner::Name("core".to_owned());
+    let path = || "/etc/chrony.conf".to_owned();
+    let file = FileState {
+        digest: Digest::of(b"new"),
+        mode: Mode(0o600),
+        owner: Owners {
+            user: Owner::Name("core".to_owned()),
+            group: Owner::Id(7),
+        },
+    };
+    let expected = Expectation::File {
+        path: path(),
+        file: file.clone(),
+    };
+    assert_eq!(plan.expect[2], expected);
     assert_eq!(
         plan.steps[0].action,
-        Action::WriteFile {
-            path: "/etc/chrony.conf".to_owned(),
-            blob: Digest::of(b"new"),
-            mode: Mode(0o600),
-            user: core.clone(),
-            group: Owner::Id(7),
-        }
+        Action::WriteFile { path: path(), file }
     );
     let Undo::Restore { paths } = &plan.steps[0].undo else {
         panic!("{:?}", plan.steps[0].undo);
     };
+    let before = FileState {
+        digest: Digest::of(b"old"),
+        mode: Mode(0o640),
+        owner: OwnerIds { uid: 1000, gid: 7 },
+    };
+    assert_eq!(paths[&path()], Prior::File(before));
     assert_eq!(
-        paths["/etc/chrony.conf"],
-        Prior::File {
-            blob: Digest::of(b"old"),
-            mode: Mode(0o640),
-            uid: 1000,
-            gid: 7,
-        }
-    );
-    assert_eq!(
-        plan.expect[2],
-        Expectation::File {
-            path: "/etc/chrony.conf".to_owned(),
-            digest: Digest::of(b"new"),
-            mode: Mode(0o600),
-            user: core,
-            group: Owner::Id(7),
+        paths["/etc/chrony.d"],
+        Prior::Directory {
+            mode: Mode(0o755),
+            owner: OwnerIds::ROOT,
         }
     );
 }

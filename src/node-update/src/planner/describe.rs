@@ -1,6 +1,6 @@
 //! A plan for people.
 
-use crate::plan::{Action, Mode, Owner, Plan, Route};
+use crate::plan::{Action, FileState, Mode, Owner, Owners, Plan, Route};
 
 /// Prints what an update will do, one effect a line, without contents.
 ///
@@ -42,15 +42,7 @@ pub fn describe(plan: &Plan) -> String {
 
 fn in_words(action: &Action) -> String {
     match action {
-        Action::WriteFile {
-            path,
-            mode,
-            user,
-            group,
-            ..
-        } => {
-            format!("write   {path} ({})", owned(*mode, user, group))
-        }
+        Action::WriteFile { path, file } => format!("write   {path} ({})", owned(file)),
         Action::ReleaseFile { path } => {
             format!("release {path} (to what the OS ships, if anything)")
         }
@@ -70,7 +62,9 @@ fn in_words(action: &Action) -> String {
     }
 }
 
-fn owned(Mode(mode): Mode, user: &Owner, group: &Owner) -> String {
+/// Mode and owner.
+fn owned(file: &FileState<Owners>) -> String {
+    let (Mode(mode), Owners { user, group }) = (file.mode, &file.owner);
     let name = |owner: &Owner| match owner {
         Owner::Id(0) => "root".to_owned(),
         Owner::Id(id) => id.to_string(),

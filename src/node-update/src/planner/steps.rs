@@ -94,15 +94,13 @@ impl<'a> Steps<'a> {
     }
 
     fn write(&mut self, file: &WantedFile) {
-        if let Some(bytes) = self.after.blobs.get(&file.blob) {
-            self.blobs.insert(file.blob.clone(), bytes.clone());
+        let digest = &file.state.digest;
+        if let Some(bytes) = self.after.blobs.get(digest) {
+            self.blobs.insert(digest.clone(), bytes.clone());
         }
         self.actions.push(Action::WriteFile {
             path: file.path.clone(),
-            blob: file.blob.clone(),
-            mode: file.mode,
-            user: file.user.clone(),
-            group: file.group.clone(),
+            file: file.state.clone(),
         });
     }
 
@@ -139,8 +137,7 @@ impl<'a> Steps<'a> {
 }
 
 fn differs(before: &Wanted, file: &WantedFile) -> bool {
-    before.file(&file.path).is_none_or(|old| {
-        (&old.blob, old.mode, &old.user, &old.group)
-            != (&file.blob, file.mode, &file.user, &file.group)
-    })
+    before
+        .file(&file.path)
+        .is_none_or(|old| old.state != file.state)
 }

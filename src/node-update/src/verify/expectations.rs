@@ -36,10 +36,7 @@ pub(crate) fn expectations_of(
         .filter(|file| !is_never_verified(&file.path));
     expected.extend(files.map(|file| Expectation::File {
         path: file.path.clone(),
-        digest: file.blob.clone(),
-        mode: file.mode,
-        user: file.user.clone(),
-        group: file.group.clone(),
+        file: file.state.clone(),
     }));
     for unit in &desired.units {
         if unit.is_masked() {
@@ -84,7 +81,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::plan::{Digest, Mode, Owner};
+    use crate::plan::{Digest, FileState, Mode, Owners};
 
     fn expected(spec: &Value) -> Vec<Expectation> {
         let object = json!({"metadata": {"name": "rendered-worker-1"}, "spec": spec});
@@ -94,10 +91,11 @@ mod tests {
     fn file(path: &str, text: &str, mode: u32) -> Expectation {
         Expectation::File {
             path: path.to_owned(),
-            digest: Digest::of(text.as_bytes()),
-            mode: Mode(mode),
-            user: Owner::ROOT,
-            group: Owner::ROOT,
+            file: FileState {
+                digest: Digest::of(text.as_bytes()),
+                mode: Mode(mode),
+                owner: Owners::ROOT,
+            },
         }
     }
 

@@ -1,7 +1,7 @@
 //! From what was seen to what does not hold, in the words of `docs/reference/daemon.md`, "Verification" where it has some.
 
 use super::{Expectation, Mismatch, Seen};
-use crate::plan::{Digest, Mode, Owner};
+use crate::plan::{FileState, Mode, Owners};
 use crate::well_known::{MASK, UNITS};
 
 /// Judges what was seen; empty when everything holds. The order is that of the expectations; missing kernel arguments are told at once.
@@ -45,13 +45,7 @@ impl Expectation {
                     seen.kind()
                 )]
             }
-            Self::File {
-                path,
-                digest,
-                mode,
-                user,
-                group,
-            } => file(path, digest, *mode, (user, group), seen),
+            Self::File { path, file } => file_mismatches(path, file, seen),
             Self::Masked { unit } => match seen {
                 Seen::Link { target } if target == MASK => vec![],
                 other => vec![format!(
@@ -108,7 +102,7 @@ impl Seen {
             Self::Nothing => "nothing".to_owned(),
             Self::Record { config, .. } => format!("record of {config}"),
             Self::Times(times) => format!("{times} times"),
-            Self::File { .. } => "regular file".to_owned(),
+            Self::File(_) => "regular file".to_owned(),
             Self::Link { target } => format!("link to {target}"),
             Self::Other(kind) => kind.clone(),
             Self::Unit(state) => state.clone(),
@@ -146,20 +140,8 @@ fn record(config: &str, image: Option<&str>, seen: &Seen) -> Option<String> {
     }
 }
 
-fn file(
-    path: &str,
-    digest: &Digest,
-    mode: Mode,
-    owner: (&Owner, &Owner),
-    seen: &Seen,
-) -> Vec<String> {
-    let Seen::File {
-        digest: bytes,
-        mode: bits,
-        user,
-        group,
-    } = seen
-    else {
+fn file_mismatches(path: &str, expected: &FileState<Owners>, seen: &Seen) -> Vec<String> {
+    let Seen::File(file) = seen else {
         return vec![if *seen == Seen::Nothing {
             format!("could not stat file \"{path}\": no such file")
         } else {
@@ -170,20 +152,20 @@ fn file(
         }];
     };
     let mut wrong = vec![];
-    if *bits != mode {
+    if file.mode != expected.mode {
         wrong.push(format!(
             "mode mismatch for file: \"{path}\"; expected: {}; received: {}",
-            shown(mode),
-            shown(*bits)
+            shown(expected.mode),
+            shown(file.mode)
         ));
     }
-    if (user, group) != owner {
+    if file.owner != expected.owner {
         wrong.push(format!(
-            "owner mismatch for file: \"{path}\"; expected: {}:{}; received: {user}:{group}",
-            owner.0, owner.1
+            "owner mismatch for file: \"{path}\"; expected: {}; received: {}",
+            expected.owner, file.owner
         ));
     }
-    if bytes != digest {
+    if file.digest != expected.digest {
         wrong.push(format!("content mismatch for file \"{path}\""));
     }
     wrong
@@ -212,14 +194,19 @@ fn is_as_wanted(enabled: bool, state: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Digest, Owner};
 
     fn file_expected() -> Expectation {
         Expectation::File {
             path: "/etc/x".to_owned(),
-            digest: Digest::of(b"x"),
-            mode: Mode(0o600),
-            user: Owner::Name("core".to_owned()),
-            group: Owner::ROOT,
+            file: FileState {
+                digest: Digest::of(b"x"),
+                mode: Mode(0o600),
+                owner: Owners {
+                    user: Owner::Name("core".to_owned()),
+                    group: Owner::ROOT,
+                },
+            },
         }
     }
 
@@ -232,12 +219,11 @@ mod tests {
 
     #[test]
     fn every_difference_of_a_file_is_named_and_no_content() {
-        let seen = Seen::File {
+        let seen = Seen::File(FileState {
             digest: Digest::of(b"secret"),
             mode: Mode(0o755),
-            user: Owner::Id(0),
-            group: Owner::ROOT,
-        };
+            owner: Owners::ROOT,
+        });
         assert_eq!(
             texts(&file_expected(), &seen),
             [

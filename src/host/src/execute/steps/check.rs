@@ -34,12 +34,9 @@ impl StepExecutor<'_> {
 
     fn try_check(&self, action: &Action, preflight: &mut Preflight) -> Result<(), StepError> {
         match action {
-            Action::WriteFile {
-                path, user, group, ..
-            } => {
+            Action::WriteFile { path, file } => {
                 let at = self.writable(path)?;
-                self.uid(user)?;
-                self.gid(group)?;
+                self.owner_ids(&file.owner)?;
                 if let Found::Directory { .. } = self.root.look(&at)? {
                     return Err(StepError::Directory {
                         path: at.to_string(),
@@ -96,7 +93,7 @@ impl StepExecutor<'_> {
 
 #[cfg(test)]
 mod tests {
-    use node_update::plan::{Attempt, Digest, Mode, Owner};
+    use node_update::plan::{Attempt, Digest, FileState, Mode, Owners};
 
     use super::*;
     use crate::files::Root;
@@ -107,10 +104,11 @@ mod tests {
     fn write(path: &str) -> Action {
         Action::WriteFile {
             path: path.to_owned(),
-            blob: Digest::of(b""),
-            mode: Mode(0o644),
-            user: Owner::ROOT,
-            group: Owner::ROOT,
+            file: FileState {
+                digest: Digest::of(b""),
+                mode: Mode(0o644),
+                owner: Owners::ROOT,
+            },
         }
     }
 

@@ -151,9 +151,10 @@ fn blobs_of(plan: &Plan) -> Vec<Digest> {
     let mut blobs = vec![plan.record.clone()];
     for step in &plan.steps {
         match &step.action {
-            Action::WriteFile { blob, .. }
-            | Action::WriteAuthorizedKeys { blob, .. }
-            | Action::SetPassword { blob, .. } => blobs.push(blob.clone()),
+            Action::WriteFile { file, .. } => blobs.push(file.digest.clone()),
+            Action::WriteAuthorizedKeys { blob, .. } | Action::SetPassword { blob, .. } => {
+                blobs.push(blob.clone());
+            }
             Action::ReleaseFile { .. }
             | Action::MaskUnit { .. }
             | Action::UnmaskUnit { .. }
@@ -167,7 +168,7 @@ fn blobs_of(plan: &Plan) -> Vec<Digest> {
         }
         if let Undo::Restore { paths } = &step.undo {
             blobs.extend(paths.values().filter_map(|prior| match prior {
-                Prior::File { blob, .. } => Some(blob.clone()),
+                Prior::File(file) => Some(file.digest.clone()),
                 Prior::Absent | Prior::Link { .. } | Prior::Directory { .. } => None,
             }));
         }

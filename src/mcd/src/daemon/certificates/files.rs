@@ -8,7 +8,7 @@ use host::files::{self, Content, Found, Location, Root};
 use host::journal::{self, JournalStore, Lock};
 use host::record;
 use node_update::certificates::{Bundle, REGISTRIES, Wanted, is_ours, registry_path};
-use node_update::plan::Mode;
+use node_update::plan::{Mode, OwnerIds};
 
 use crate::daemon::observe;
 
@@ -147,19 +147,20 @@ pub fn replace(root: &Path, at: &Location, bytes: &[u8]) -> Result<bool, Error> 
     let mut content = Content {
         bytes,
         mode: MODE,
-        uid: nix::unistd::geteuid().as_raw(),
-        gid: nix::unistd::getegid().as_raw(),
+        owner: OwnerIds {
+            uid: nix::unistd::geteuid().as_raw(),
+            gid: nix::unistd::getegid().as_raw(),
+        },
     };
     let mut is_other = true;
     if let Found::File {
         bytes: before,
         mode,
-        uid,
-        gid,
+        owner,
     } = found
     {
         is_other = before != bytes;
-        (content.mode, content.uid, content.gid) = (mode, uid, gid);
+        (content.mode, content.owner) = (mode, owner);
     }
     // Also where it is as asked: what a killed run has left beside it goes.
     host.replace(at, content)?;

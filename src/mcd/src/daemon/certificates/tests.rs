@@ -11,7 +11,7 @@ use cluster::events::{Recorder, Speaker};
 use host::files::{Content as File, Root};
 use host::journal::{DeploymentId, Journal, JournalStage, JournalStore, Moment};
 use jiff::Timestamp;
-use node_update::plan::{self, Deploy, Digest, Mode};
+use node_update::plan::{self, Deploy, Digest, Mode, OwnerIds};
 use serde_json::{Value, json};
 
 use super::*;
@@ -67,8 +67,10 @@ impl Host {
         let content = File {
             bytes: text.as_bytes(),
             mode: Mode(mode),
-            uid: nix::unistd::getuid().as_raw(),
-            gid: nix::unistd::getgid().as_raw(),
+            owner: OwnerIds {
+                uid: nix::unistd::getuid().as_raw(),
+                gid: nix::unistd::getgid().as_raw(),
+            },
         };
         root.replace(&root.locate(path).unwrap(), content).unwrap();
     }

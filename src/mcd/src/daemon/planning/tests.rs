@@ -2,7 +2,7 @@
 
 use apimock::{Call, Reply, Script};
 use host::files::Content;
-use node_update::plan::Mode;
+use node_update::plan::{Mode, OwnerIds};
 use serde_json::json;
 
 use super::*;
@@ -55,8 +55,10 @@ impl Host {
         let content = Content {
             bytes: record.as_bytes(),
             mode: Mode(0o600),
-            uid: nix::unistd::getuid().as_raw(),
-            gid: nix::unistd::getgid().as_raw(),
+            owner: OwnerIds {
+                uid: nix::unistd::getuid().as_raw(),
+                gid: nix::unistd::getgid().as_raw(),
+            },
         };
         root.replace(&root.locate(record::CONFIG).unwrap(), content)
             .unwrap();

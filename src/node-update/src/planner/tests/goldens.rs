@@ -119,13 +119,10 @@ fn expected(expectation: &Expectation) -> String {
     match expectation {
         Expectation::Record { config, .. } => format!("record {config}"),
         Expectation::KernelArgument { argument, times } => format!("karg {argument} ({times})"),
-        Expectation::File {
-            path,
-            mode: Mode(mode),
-            user,
-            group,
-            ..
-        } => format!("file {path} ({mode:04o} {user}:{group})"),
+        Expectation::File { path, file } => {
+            let (Mode(mode), owner) = (file.mode, &file.owner);
+            format!("file {path} ({mode:04o} {owner})")
+        }
         Expectation::Masked { unit } => format!("masked {unit}"),
         Expectation::Enabled { unit, enabled } => format!("enabled={enabled} {unit}"),
         Expectation::Runs { unit } => format!("runs {unit}"),

@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::plan::{Action, Bundle, Mode, Owner, Plan, Route, Target};
+use crate::plan::{Action, Bundle, FileState, Mode, Owners, Plan, Route, Target};
 use crate::verify::{Expectation, Mismatch, Seen, judge};
 use machineconfig::kargs;
 
 const UNITS: &str = "/etc/systemd/system/";
 
 /// A file: bytes, mode, owners.
-pub(super) type File = (Vec<u8>, Mode, Owner, Owner);
+pub(super) type File = (Vec<u8>, Mode, Owners);
 
 /// What lies at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,14 +105,8 @@ impl Host {
         let bytes = |blob| bundle.blobs[blob].clone();
         let mask = |unit: &String| format!("{UNITS}{unit}");
         match action {
-            Action::WriteFile {
-                path,
-                blob,
-                mode,
-                user,
-                group,
-            } => {
-                let file = (bytes(blob), *mode, user.clone(), group.clone());
+            Action::WriteFile { path, file } => {
+                let file = (bytes(&file.digest), file.mode, file.owner.clone());
                 self.nodes.insert(path.clone(), Node::File(file));
             }
             Action::ReleaseFile { path } => drop(match self.os.etc.get(path) {
@@ -207,12 +201,11 @@ impl Host {
                     .count(),
             ),
             Expectation::File { path, .. } => match self.nodes.get(path) {
-                Some(Node::File((bytes, mode, user, group))) => Seen::File {
+                Some(Node::File((bytes, mode, owner))) => Seen::File(FileState {
                     digest: crate::plan::Digest::of(bytes),
                     mode: *mode,
-                    user: user.clone(),
-                    group: group.clone(),
-                },
+                    owner: owner.clone(),
+                }),
                 Some(Node::Mask) => Seen::Link {
                     target: "/dev/null".to_owned(),
                 },

@@ -10,21 +10,14 @@ use serde_json::{Value, json};
 
 use super::model::{Host, Node, Os};
 use super::{config, target};
-use crate::plan::{Mode, Owner};
+use crate::plan::{Mode, Owners};
 use crate::planner::*;
 use ignition::Config;
 use ignition::arbitrary;
 
 /// Two images: the second ships other bytes for a file, another unit, other presets.
 fn images() -> BTreeMap<String, Os> {
-    let file = |text: &str| {
-        Node::File((
-            text.as_bytes().to_vec(),
-            Mode(0o600),
-            Owner::ROOT,
-            Owner::ROOT,
-        ))
-    };
+    let file = |text: &str| Node::File((text.as_bytes().to_vec(), Mode(0o600), Owners::ROOT));
     let set = |units: &[&str]| {
         units
             .iter()
