@@ -116,7 +116,7 @@ impl Log {
         (log, subscriber)
     }
 
-    /// Keeps the filter that of its file, until the shutdown.
+    /// Follows the filter of the file until the shutdown.
     pub async fn follow(mut self, mut shutdown: Shutdown) {
         if self.settings.filter_file.is_none() {
             return shutdown.requested().await;
