@@ -1,5 +1,10 @@
 //! Disks, partitions, arrays, encrypted volumes and file systems: what only a first boot can make.
 
+#![expect(
+    missing_docs,
+    reason = "members as the Ignition specification describes them"
+)]
+
 use serde::{Deserialize, Serialize};
 
 use super::resource::Resource;
@@ -23,7 +28,6 @@ pub struct Disk {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Partition {
-    /// Its GUID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guid: Option<String>,
     /// Its label, at most 36 bytes.
@@ -44,7 +48,6 @@ pub struct Partition {
     /// Start in mebibytes; 0: the largest free room.
     #[serde(rename = "startMiB", skip_serializing_if = "Option::is_none")]
     pub start_mib: Option<i64>,
-    /// GUID of its type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub type_guid: Option<String>,
     /// Whether an entry that differs is wiped.
@@ -61,7 +64,6 @@ pub struct Filesystem {
     /// `ext4`, `btrfs`, `xfs`, `vfat`, `swap` or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// Label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Options it is mounted with.
@@ -70,10 +72,8 @@ pub struct Filesystem {
     /// Options it is made with.
     #[serde(skip_serializing_if = "is_empty")]
     pub options: Vec<String>,
-    /// Where it is mounted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// UUID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// Whether what is there is wiped.
@@ -91,12 +91,9 @@ pub struct Raid {
     /// Level, such as `raid1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// Name.
     pub name: String,
-    /// Further options.
     #[serde(skip_serializing_if = "is_empty")]
     pub options: Vec<String>,
-    /// Number of spare devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spares: Option<i64>,
 }
@@ -114,16 +111,12 @@ pub struct Luks {
     /// Absolute path of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Whether discards pass through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discard: Option<bool>,
-    /// The key itself.
     #[serde(skip_serializing_if = "is_empty")]
     pub key_file: Resource,
-    /// Label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Name.
     pub name: String,
     /// Options it is opened with.
     #[serde(skip_serializing_if = "is_empty")]
@@ -131,7 +124,6 @@ pub struct Luks {
     /// Options it is made with.
     #[serde(skip_serializing_if = "is_empty")]
     pub options: Vec<String>,
-    /// UUID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// Whether what is there is wiped.
@@ -143,7 +135,6 @@ pub struct Luks {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cex {
-    /// Whether it is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
@@ -170,7 +161,6 @@ pub struct Clevis {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClevisCustom {
-    /// Configuration of the pin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     /// Whether it needs the network.
@@ -188,10 +178,8 @@ pub struct Tang {
     /// Advertisement, as JSON text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertisement: Option<String>,
-    /// Thumbprint of its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thumbprint: Option<String>,
-    /// Its URL.
     #[serde(skip_serializing_if = "is_empty")]
     pub url: String,
 }

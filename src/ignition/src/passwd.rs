@@ -1,5 +1,10 @@
 //! Accounts.
 
+#![expect(
+    missing_docs,
+    reason = "members as the Ignition specification describes them"
+)]
+
 use serde::{Deserialize, Serialize};
 
 use super::schema::is_empty;
@@ -20,12 +25,9 @@ pub struct Passwd {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PasswdGroup {
-    /// Group id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gid: Option<u32>,
-    /// Name.
     pub name: String,
-    /// Hash of the password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_hash: Option<String>,
     /// Whether it exists at all; absent: yes.
@@ -40,16 +42,12 @@ pub struct PasswdGroup {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PasswdUser {
-    /// Full name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gecos: Option<String>,
-    /// Supplementary groups.
     #[serde(skip_serializing_if = "is_empty")]
     pub groups: Vec<String>,
-    /// Home directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home_dir: Option<String>,
-    /// Name.
     pub name: String,
     /// Whether the home directory is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,16 +58,13 @@ pub struct PasswdUser {
     /// Whether a group of the same name is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_user_group: Option<bool>,
-    /// Hash of the password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_hash: Option<String>,
-    /// Primary group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary_group: Option<String>,
     /// Public keys, one a line of `authorized_keys`.
     #[serde(skip_serializing_if = "is_empty")]
     pub ssh_authorized_keys: Vec<String>,
-    /// Login shell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
     /// Whether it exists at all; absent: yes.
@@ -78,7 +73,6 @@ pub struct PasswdUser {
     /// Whether it is a user of the system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<bool>,
-    /// User id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
 }

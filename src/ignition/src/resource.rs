@@ -1,5 +1,10 @@
 //! Where the bytes of a file, certificate or configuration come from.
 
+#![expect(
+    missing_docs,
+    reason = "members as the Ignition specification describes them"
+)]
+
 use serde::{Deserialize, Serialize};
 
 use super::schema::is_empty;
@@ -26,9 +31,7 @@ pub struct Resource {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpHeader {
-    /// Name.
     pub name: String,
-    /// Value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }

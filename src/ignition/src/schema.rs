@@ -3,6 +3,11 @@
 //! Every type here is shaped as the specification names it (`coreos/ignition`, configuration specification v3.5.0). An absent member is
 //! `None` or empty; members that are empty are not printed, because the name of a rendered configuration is made of what is printed.
 
+#![expect(
+    missing_docs,
+    reason = "members as the Ignition specification describes them"
+)]
+
 use serde::{Deserialize, Serialize};
 
 use super::passwd::Passwd;
@@ -24,13 +29,11 @@ pub struct Config {
     /// Kernel arguments, from specification 3.3 on.
     #[serde(skip_serializing_if = "is_empty")]
     pub kernel_arguments: KernelArguments,
-    /// Accounts.
     #[serde(skip_serializing_if = "is_empty")]
     pub passwd: Passwd,
     /// Disks, file systems, files, directories, links.
     #[serde(skip_serializing_if = "is_empty")]
     pub storage: Storage,
-    /// Units.
     #[serde(skip_serializing_if = "is_empty")]
     pub systemd: Systemd,
 }
@@ -77,7 +80,6 @@ pub struct Proxy {
     /// Proxy for `https`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub https_proxy: Option<String>,
-    /// Hosts reached directly.
     #[serde(skip_serializing_if = "is_empty")]
     pub no_proxy: Vec<String>,
 }
@@ -86,7 +88,6 @@ pub struct Proxy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Security {
-    /// Trust for TLS.
     #[serde(skip_serializing_if = "is_empty")]
     pub tls: Tls,
 }
@@ -119,7 +120,6 @@ pub struct KernelArguments {
     /// Arguments that must be there.
     #[serde(skip_serializing_if = "is_empty")]
     pub should_exist: Vec<String>,
-    /// Arguments that must not.
     #[serde(skip_serializing_if = "is_empty")]
     pub should_not_exist: Vec<String>,
 }

@@ -1,5 +1,10 @@
 //! Files, directories and links; disks are in [`super::disks`].
 
+#![expect(
+    missing_docs,
+    reason = "members as the Ignition specification describes them"
+)]
+
 use serde::{Deserialize, Serialize};
 
 use super::disks::{Disk, Filesystem, Luks, Raid};
@@ -37,10 +42,8 @@ pub struct Storage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeOwner {
-    /// Numeric id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
-    /// Name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -55,7 +58,6 @@ pub struct File {
     /// The bytes; without a source the file is empty.
     #[serde(skip_serializing_if = "is_empty")]
     pub contents: Resource,
-    /// Owning group.
     #[serde(skip_serializing_if = "is_empty")]
     pub group: NodeOwner,
     /// Permission bits as a decimal number; absent: 0o644.
@@ -66,7 +68,6 @@ pub struct File {
     pub overwrite: Option<bool>,
     /// Absolute, clean path.
     pub path: String,
-    /// Owning user.
     #[serde(skip_serializing_if = "is_empty")]
     pub user: NodeOwner,
 }
@@ -75,7 +76,6 @@ pub struct File {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Directory {
-    /// Owning group.
     #[serde(skip_serializing_if = "is_empty")]
     pub group: NodeOwner,
     /// Permission bits as a decimal number; absent: 0o755.
@@ -86,7 +86,6 @@ pub struct Directory {
     pub overwrite: Option<bool>,
     /// Absolute, clean path.
     pub path: String,
-    /// Owning user.
     #[serde(skip_serializing_if = "is_empty")]
     pub user: NodeOwner,
 }
@@ -95,10 +94,8 @@ pub struct Directory {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Link {
-    /// Owning group.
     #[serde(skip_serializing_if = "is_empty")]
     pub group: NodeOwner,
-    /// Hard rather than symbolic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hard: Option<bool>,
     /// Whether it takes the place of what is there at first boot.
@@ -106,10 +103,8 @@ pub struct Link {
     pub overwrite: Option<bool>,
     /// Absolute, clean path.
     pub path: String,
-    /// What it points to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Owning user.
     #[serde(skip_serializing_if = "is_empty")]
     pub user: NodeOwner,
 }
