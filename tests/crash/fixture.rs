@@ -182,7 +182,7 @@ fn updated(env: &Env, old: &Fixture, host: &mut Host) -> Result<(Fixture, Fixtur
     reboot_held(host)?;
     expect(host, &[MCD_OS, "guard"], 0)?;
     let guarded = Fixture::of(host)?;
-    expect(host, &[MCD_OS, "guard", "--prove"], 0)?;
+    expect(host, &[MCD_OS, "guard", "--verify"], 0)?;
     Ok((switched, guarded, State::of(host)?))
 }
 
@@ -228,7 +228,7 @@ fn give_up(host: &Host) -> Result<Fixture> {
     let mut last = None;
     tracer::run(
         host,
-        &[MCD_OS, "guard", "--prove", "--deadline", "0"],
+        &[MCD_OS, "guard", "--verify", "--deadline", "0"],
         &mut |point| {
             if point.next.name == "sendmsg" {
                 last = Some(Fixture::of(host)?);

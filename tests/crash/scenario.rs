@@ -105,19 +105,19 @@ pub(crate) const FINISH: Scenario = Scenario {
 };
 
 pub(crate) const PROVE: Scenario = Scenario {
-    name: "guard --prove",
+    name: "guard --verify",
     start: Start::Guarded,
     plan: None,
     before: Before::Nothing,
-    verb: &[MCD_OS, "guard", "--prove"],
+    verb: &[MCD_OS, "guard", "--verify"],
 };
 
 pub(crate) const GIVE_UP: Scenario = Scenario {
-    name: "guard --prove that fails",
+    name: "guard --verify that fails",
     start: Start::Failing,
     plan: None,
     before: Before::Nothing,
-    verb: &[MCD_OS, "guard", "--prove", "--deadline", "0"],
+    verb: &[MCD_OS, "guard", "--verify", "--deadline", "0"],
 };
 
 pub(crate) const UNDO: Scenario = Scenario {

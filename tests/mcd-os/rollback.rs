@@ -168,7 +168,7 @@ fn a_target_that_is_to_stay_is_held_and_stays_booted() {
     let view = stay_in(&env, &plan);
     assert_eq!(view["booted"]["version"], "second");
     assert_eq!(view["held"]["config"], "rendered-full");
-    let verify_again = ["guard", "--prove", "--deadline", "0"];
+    let verify_again = ["guard", "--verify", "--deadline", "0"];
     env.expect(1, &verify_again).unwrap();
     assert_eq!(env.view().unwrap()["journal"]["stage"], "failed");
     env.expect(4, &["rollback"]).unwrap();
@@ -186,7 +186,7 @@ fn a_target_that_stays_and_is_repaired_is_verified() {
     let mend = "printf '[Service]\\nType=oneshot\\nRemainAfterExit=yes\\nExecStart=/bin/true\\n' \
                 > /etc/systemd/system/mended.service && systemctl start mended.service";
     env.host.run(["sh", "-c", mend]).unwrap();
-    env.expect(0, &["guard", "--prove", "--deadline", "0"])
+    env.expect(0, &["guard", "--verify", "--deadline", "0"])
         .unwrap();
     let view = env.view().unwrap();
     assert_eq!(view["last"]["outcome"], "proved", "{view}");

@@ -27,7 +27,7 @@ pub enum ConditionStatus {
     True,
     /// It does not.
     False,
-    /// Nobody can say yet. Also what an empty or foreign status counts as.
+    /// Not known yet. Also what an empty or foreign status counts as.
     #[default]
     #[serde(other)]
     Unknown,

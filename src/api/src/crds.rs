@@ -75,7 +75,7 @@ fn clean(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// A MachineConfigNode carries the name of its node: whoever may write one by name cannot then speak for another node.
+/// A MachineConfigNode carries the name of its node: a writer that may write one by name cannot write for another node.
 fn named_after_its_node() -> ValidationRule {
     ValidationRule {
         rule: "self.metadata.name == self.spec.node.name".to_owned(),

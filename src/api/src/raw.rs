@@ -1,4 +1,4 @@
-//! Schemas of fields whose content belongs to somebody else and is kept as written.
+//! Schemas of fields whose content another program owns; it is kept as written.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 

@@ -29,8 +29,8 @@ mod tests {
 
     #[cfg(target_env = "gnu")]
     #[test]
-    fn what_was_freed_between_what_is_kept_goes_back() {
-        // Small ones, because large ones go back by themselves; every 64th is kept.
+    fn what_was_freed_between_what_is_kept_is_returned() {
+        // Small ones, because malloc returns large ones by itself; every 64th is kept.
         let mut blocks: Vec<_> = (0..32_768).map(|_| Some(vec![1_u8; 1024])).collect();
         for (number, block) in blocks.iter_mut().enumerate() {
             if number % 64 != 0 {

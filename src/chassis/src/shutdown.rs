@@ -11,7 +11,7 @@ pub struct Shutdown(watch::Receiver<bool>);
 #[derive(Debug)]
 pub struct Trigger(watch::Sender<bool>);
 
-/// Makes a pair: whoever holds the [`Trigger`] ends all clones of the [`Shutdown`]. Dropping the trigger ends them too.
+/// Makes a pair: the holder of the [`Trigger`] ends all clones of the [`Shutdown`]. Dropping the trigger ends them too.
 pub fn pair() -> (Trigger, Shutdown) {
     let (sender, receiver) = watch::channel(false);
     (Trigger(sender), Shutdown(receiver))

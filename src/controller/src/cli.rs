@@ -13,7 +13,7 @@ const LEASE: &str = "machine-config-controller";
 
 /// `mcc start`: renders the pools' configurations and moves their nodes.
 #[derive(Debug, Clone, clap::Args)]
-pub struct StartArgs {
+pub struct ControllerArgs {
     #[command(flatten)]
     client: ClientArgs,
     /// Namespace of the lease and of events
@@ -30,7 +30,7 @@ pub struct StartArgs {
 
 /// What `mcc start` runs with.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ControllerOptions {
     /// Kubeconfig; without it the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// Namespace of events.
@@ -41,19 +41,19 @@ pub struct Options {
     pub candidacy: Option<Candidacy>,
 }
 
-impl StartArgs {
+impl ControllerArgs {
     /// Validates. `identity` names this replica where the command line does not.
     ///
     /// # Errors
     /// A message that names the option.
-    pub fn validate(self, identity: impl FnOnce() -> String) -> anyhow::Result<Options> {
+    pub fn validate(self, identity: impl FnOnce() -> String) -> anyhow::Result<ControllerOptions> {
         ensure!(
             is_label(&self.namespace),
             "--namespace {:?} is no name of a namespace",
             self.namespace
         );
         let candidacy = self.leader.candidacy(&self.namespace, LEASE, identity)?;
-        Ok(Options {
+        Ok(ControllerOptions {
             kubeconfig: self.client.kubeconfig,
             namespace: self.namespace,
             metrics: self.admin.metrics_url,
@@ -79,10 +79,10 @@ mod tests {
     #[derive(Parser)]
     struct Program {
         #[command(flatten)]
-        start: StartArgs,
+        start: ControllerArgs,
     }
 
-    fn options(arguments: &[&str]) -> anyhow::Result<Options> {
+    fn options(arguments: &[&str]) -> anyhow::Result<ControllerOptions> {
         let arguments = [&["mcc"], arguments].concat();
         Program::try_parse_from(arguments)?
             .start

@@ -10,7 +10,7 @@ use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
 use operator::{Operator, client};
 
-use crate::cli::Options;
+use crate::cli::ControllerOptions;
 use crate::metrics::ControllerMetrics;
 use crate::reconcile::Controller;
 use crate::requests::Requests;
@@ -24,7 +24,7 @@ const USER_AGENT: &str = concat!("mcc/", env!("CARGO_PKG_VERSION"));
 ///
 /// # Errors
 /// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.
-pub async fn start(options: Options, log: Log) -> anyhow::Result<()> {
+pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot handle signals")?;
     let following = tokio::spawn(log.follow(shutdown.clone()));
     let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);

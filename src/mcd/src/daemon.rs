@@ -10,28 +10,28 @@
 //! - [`publish`]: what the Node shows
 //! - [`helper`]: running `mcd-os` on the host
 //! - [`adopt`]: a node that is met for the first time
-//! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`prove`], [`give_back`]: one command each
+//! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`verify`], [`return_to_service`]: one command each
 //! - [`certificates`]: what the cluster rotates, outside of configurations
-//! - [`announce`]: events and the log lines that people search for
-//! - [`figures`]: metrics and health
+//! - [`events`]: events and the log lines that people search for
+//! - [`metrics`]: metrics and health
 
 pub mod adopt;
 pub mod agent;
-pub mod announce;
 pub mod apply;
 pub mod certificates;
 pub mod cli;
 pub mod desired;
 pub mod drain;
 pub mod driver;
-pub mod figures;
-pub mod give_back;
+pub mod events;
 pub mod helper;
+pub mod metrics;
 pub mod observe;
 pub mod planning;
 pub mod prepare;
-pub mod prove;
 pub mod publish;
+pub mod return_to_service;
+pub mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,11 +49,11 @@ use node::writer::NodeWriter;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use agent::{Agent, Known};
-use announce::Announcer;
-use certificates::Keeper;
+use certificates::CertificateSync;
 use cli::Options;
-use figures::Figures;
+use events::EventReporter;
 use helper::Helper;
+use metrics::DaemonMetrics;
 use publish::Publisher;
 
 /// Component that speaks in events; dashboards filter by it.
@@ -79,7 +79,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let account = Access::service_account(kubeconfig, host(), &options.token);
     let account = Arc::new(account.with_user_agent(USER_AGENT));
     let kubelet = Arc::new(kubelet);
-    let figures = Arc::new(Figures::new(Timestamp::now));
+    let metrics = Arc::new(DaemonMetrics::new(Timestamp::now));
     let (seen_by, seen) = watch::channel(None);
     let (writer, writing) = NodeWriter::new(
         Arc::clone(&kubelet),
@@ -94,7 +94,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         namespace: options.events_namespace.clone(),
     };
     let (recorder, speaking) = Recorder::new(Arc::clone(&account), speaker);
-    let announcer = Announcer::new(recorder, options.node.clone(), seen.clone(), Timestamp::now);
+    let reporter = EventReporter::new(recorder, options.node.clone(), seen.clone(), Timestamp::now);
     let agent = Agent {
         node: options.node.clone(),
         root: options.root,
@@ -103,14 +103,14 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         writer,
         seen: seen.clone(),
         publisher,
-        announcer,
+        reporter,
         helper,
         own: options.own,
-        figures: Arc::clone(&figures),
+        metrics: Arc::clone(&metrics),
         now: Timestamp::now,
         known: Known::default(),
     };
-    let certificates = Keeper {
+    let certificates = CertificateSync {
         root: &agent.root,
         kubeconfig: &options.kubeconfig,
         token: &options.token,
@@ -119,11 +119,11 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         writer: &agent.writer,
         seen: seen.clone(),
         helper: &agent.helper,
-        announcer: &agent.announcer,
+        reporter: &agent.reporter,
     };
     let (inputs_to, inputs) = mpsc::channel(INPUTS);
     let (looked_at, looked) = oneshot::channel();
-    // These words, and those in `announce`, are looked for by clients of the original.
+    // These words, and those in `events`, are looked for by clients of OpenShift's MCO.
     tracing::info!("Starting to manage node: {}", options.node);
     // On the heap: together they are larger than a stack frame should be.
     let around = Box::pin(async {
@@ -134,7 +134,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
             publishing,
             speaking,
             certificates::keep(certificates, shutdown.clone()),
-            admin::serve(server, figures.registry(), figures, shutdown.clone()),
+            admin::serve(server, metrics.registry(), metrics, shutdown.clone()),
             log.follow(shutdown.clone()),
         )
     });

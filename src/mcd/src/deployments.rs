@@ -20,7 +20,7 @@ pub struct View {
     /// How the last attempt ended.
     pub last: Option<Ended>,
     /// The target that failed here and is not tried again by itself.
-    pub held: Option<Held>,
+    pub held: Option<HeldView>,
 }
 
 /// A deployment.
@@ -89,7 +89,7 @@ pub struct Ended {
 
 /// A target that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldView {
     /// Name of the MachineConfig.
     pub config: String,
     /// Pull spec of the layered image.

@@ -4,10 +4,10 @@
 //! time: the daemon runs it in units of the host, `mcd pivot` and `mcd status` beside themselves. They exchange what [`protocol`]
 //! says.
 
-mod beside;
 #[cfg(feature = "node-daemon")]
 pub mod daemon;
 pub mod deployments;
+mod local_helper;
 #[cfg(feature = "host-helper")]
 pub mod os;
 pub mod pivot;

@@ -1,4 +1,4 @@
-//! `mcd-os`: fetches, rehearses, applies, proves and rolls back, on the host and without a cluster.
+//! `mcd-os`: fetches, rehearses, applies, verifies and rolls back, on the host and without a cluster.
 //!
 //! Small and synchronous from outside: a verb, a report, an exit code. The daemon runs it as a
 //! transient unit, so that a killed pod kills no transaction; the guard and verify units and
@@ -67,7 +67,7 @@ fn act(verb: &Verb) -> anyhow::Result<HelperReport> {
         Verb::Rollback => apply::revert_or_roll_back(&context),
         Verb::Deployments { json } => listing::run(&context, *json),
         Verb::Guard(guard) if guard.install => install::run(&context),
-        Verb::Guard(guard) if guard.prove => Ok(guard::prove(&context, guard.deadline())),
+        Verb::Guard(guard) if guard.verify => Ok(guard::verify(&context, guard.deadline())),
         Verb::Guard(_) => guard::run(&context),
         Verb::SyncEachObject => {
             lock_deployments()?.sync_each_object()?;

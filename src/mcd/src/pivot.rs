@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use node_update::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Target};
 use node_update::verify::expectations;
 
-use crate::beside::Helper;
+use crate::local_helper::Helper;
 use crate::protocol::{Guard, HelperOutcome, Verb, VerbName};
 
 /// How attempts begin that a person made, and not the daemon.

@@ -37,11 +37,11 @@ pub enum Verb {
         /// Directory with plan.json and blobs.
         #[arg(value_name = "PLAN_DIR")]
         plan: String,
-        /// Leaves a target booted that cannot be proved, for people to look at.
+        /// Leaves a target booted whose verification fails, for people to examine.
         #[arg(long)]
         stay: bool,
     },
-    /// Takes back what is under way
+    /// Reverts or rolls back the update under way
     Rollback,
     /// Shows the deployments of this host and what is under way
     Deployments {
@@ -60,9 +60,9 @@ pub enum Verb {
 /// Arguments of the guard.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Guard {
-    /// Proves the booted target by its checks, or goes back.
+    /// Verifies the booted target by its checks, or rolls back.
     #[arg(long, conflicts_with = "install")]
-    pub prove: bool,
+    pub verify: bool,
     /// Installs the units that run the guard at boot.
     #[arg(long)]
     pub install: bool,
@@ -77,7 +77,7 @@ impl Guard {
     /// Installs the units.
     pub const fn install() -> Self {
         Self {
-            prove: false,
+            verify: false,
             install: true,
             deadline: Self::DEADLINE_SECS,
         }
@@ -86,7 +86,7 @@ impl Guard {
     /// Verifies the booted target once, without waiting for its checks to hold.
     pub const fn verify_once() -> Self {
         Self {
-            prove: true,
+            verify: true,
             install: false,
             deadline: 0,
         }
@@ -175,8 +175,8 @@ impl Verb {
                 }
             }
             Self::Guard(guard) => {
-                if guard.prove {
-                    add("--prove");
+                if guard.verify {
+                    add("--verify");
                 }
                 if guard.install {
                     add("--install");

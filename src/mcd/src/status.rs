@@ -9,8 +9,8 @@ use clap::Args as ClapArgs;
 use host::journal::{AttemptOutcome, JournalStage};
 use serde::Serialize;
 
-use crate::beside::Helper;
 use crate::deployments::{Deployment, View};
+use crate::local_helper::Helper;
 use crate::protocol::Verb;
 
 /// Shows the deployments of this host, what is under way, and how the last update ended
@@ -166,7 +166,7 @@ mod tests {
     use node_update::plan::Target;
 
     use super::*;
-    use crate::deployments::{Ended, Held, UnderWay};
+    use crate::deployments::{Ended, HeldView, UnderWay};
 
     fn deployment(config: &str, version: &str) -> Deployment {
         Deployment {
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_held_target_is_named_with_its_cause() {
         let mut view = idle();
-        view.held = Some(Held {
+        view.held = Some(HeldView {
             config: "rendered-worker-new".to_owned(),
             image: None,
             cause: "unit \"kubelet.service\" is not active, but failed".to_owned(),

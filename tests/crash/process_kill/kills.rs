@@ -45,7 +45,7 @@ pub(super) struct Kill {
     pub(super) back: Option<&'static [Next]>,
 }
 
-const PROVE_AGAIN: &[&str] = &[MCD_OS, "guard", "--prove"];
+const VERIFY_AGAIN: &[&str] = &[MCD_OS, "guard", "--verify"];
 const PIVOT: &[&str] = &[MCD_BROUGHT, "pivot", IMAGE];
 
 pub(super) const KILLS: &[Kill] = &[
@@ -154,14 +154,14 @@ pub(super) const KILLS: &[Kill] = &[
     Kill {
         scenario: scenario::FINISH,
         between: Between::Whole,
-        next: &[Next::Run(PROVE_AGAIN, 0)],
+        next: &[Next::Run(VERIFY_AGAIN, 0)],
         ends: &[End::New],
         back: None,
     },
     Kill {
         scenario: scenario::PROVE,
         between: Between::Whole,
-        next: &[Next::Run(PROVE_AGAIN, 0)],
+        next: &[Next::Run(VERIFY_AGAIN, 0)],
         ends: &[End::New],
         back: None,
     },
@@ -175,7 +175,7 @@ pub(super) const KILLS: &[Kill] = &[
     Kill {
         scenario: scenario::UNDO,
         between: Between::Whole,
-        next: &[Next::Run(PROVE_AGAIN, 0)],
+        next: &[Next::Run(VERIFY_AGAIN, 0)],
         ends: &[End::Old],
         back: None,
     },

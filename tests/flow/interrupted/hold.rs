@@ -9,7 +9,7 @@ use testbed::single_host::{DEADLINE_FILE, MCD_OS};
 use testbed::{NodeSpec, SOON, until_blocking};
 
 /// Seconds that a booted target has to prove itself. The daemon asks after 10 what does not hold.
-const PROVED_WITHIN_SECS: u32 = 20;
+const VERIFIED_WITHIN_SECS: u32 = 20;
 
 /// Where a file holds what it is named after; the deployments of a host share it.
 const DIRECTORY: &str = "/var/lib/lab-hold";
@@ -75,7 +75,7 @@ pub(crate) fn holdable(node: NodeSpec) -> NodeSpec {
     );
     // The deadline begins when it is let go. The program is held and not the unit's start, which the boot waits for.
     let verifying = format!(
-        "[Service]\nExecStart=\nExecStart=/bin/sh -c '{}; exec {MCD_OS} guard --prove --deadline {PROVED_WITHIN_SECS}'\n",
+        "[Service]\nExecStart=\nExecStart=/bin/sh -c '{}; exec {MCD_OS} guard --verify --deadline {VERIFIED_WITHIN_SECS}'\n",
         Hold::Verifying.wait()
     );
     node.file(

@@ -1,7 +1,7 @@
 //! Keys of annotations, each with who writes it and what it means.
 //!
 //! Source: the annotations of OpenShift's machine-config operator under `machineconfiguration.openshift.io/`, which clients read; and
-//! our own under `slipway.dev/`, which say more than the original can.
+//! our own under `slipway.dev/`, which say more than OpenShift's MCO can.
 
 /// On a Node; written by the daemon: name of the rendered configuration in force, as verified after the boot.
 pub const CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
@@ -20,7 +20,7 @@ pub const REASON: &str = "machineconfiguration.openshift.io/reason";
 pub const POST_CONFIG_ACTION: &str = "machineconfiguration.openshift.io/post-config-action";
 /// On a Node; written by the daemon: `drain-<config>` before a drain, `uncordon-<config>` when finishing.
 pub const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
-/// On a Node; written by whoever drains, here the daemon too: copy of [`DESIRED_DRAIN`], only after success.
+/// On a Node; written by the program that drains, here the daemon: copy of [`DESIRED_DRAIN`], only after success.
 pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
 /// On a Node; written by the controller: topology of the control plane; `SingleReplica` means no drain.
 pub const CONTROL_PLANE_TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";

@@ -17,7 +17,7 @@ use crate::{crds, nullable, raw};
 
 /// What a MachineConfig asks for.
 ///
-/// Shape: absent fields read as empty. Written whole: a rendered configuration carries every field, as the original's does, because
+/// Shape: absent fields read as empty. Written whole: a rendered configuration carries every field, as one of OpenShift's MCO does, because
 /// its name is a hash over them. No status.
 /// Source: `machineconfigs.machineconfiguration.openshift.io`, `spec`.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

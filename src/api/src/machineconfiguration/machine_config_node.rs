@@ -1,4 +1,4 @@
-//! MachineConfigNode: what one node is told and how far it is, in the form of conditions.
+//! MachineConfigNode: what one node is assigned and how far it is, in the form of conditions.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -13,13 +13,13 @@ use serde_json::Value;
 use crate::condition::words;
 use crate::{Condition, raw};
 
-/// Placeholder of `spec.configVersion.desired` and `spec.pool.name` before the node was told anything.
+/// Placeholder of `spec.configVersion.desired` and `spec.pool.name` before the node was assigned anything.
 pub const NOT_YET_SET: &str = "not-yet-set";
 
 /// Reason of a condition whose phase was not entered yet.
 pub const NOT_YET_OCCURRED: &str = "NotYetOccurred";
 
-/// What a node is told.
+/// What a node is assigned.
 ///
 /// Shape: the object's name is `node.name`.
 /// Source: `machineconfignodes.machineconfiguration.openshift.io`, `spec`.

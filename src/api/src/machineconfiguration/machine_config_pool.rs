@@ -320,7 +320,7 @@ impl Default for PoolConditionType {
 words! {
     /// Reasons of a pool's conditions.
     ///
-    /// The original leaves most reasons empty and puts a sentence with a count into that of `NodeDegraded`; that one is made with
+    /// OpenShift's MCO leaves most reasons empty and puts a sentence with a count into that of `NodeDegraded`; that one is made with
     /// [`PoolConditionReason::nodes_degraded`], because clients show it.
     #[derive(Default)]
     pub enum PoolConditionReason {

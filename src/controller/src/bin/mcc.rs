@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use chassis::logs::Log;
 use clap::{Parser, Subcommand};
-use controller::cli::StartArgs;
+use controller::cli::ControllerArgs;
 use controller::process;
 use controller::version::{BUILD, VERSION};
 
@@ -22,7 +22,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs until SIGTERM or SIGINT
-    Start(StartArgs),
+    Start(ControllerArgs),
     /// Prints version and build
     Version,
 }

@@ -80,7 +80,7 @@ fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap
     born
 }
 
-/// Whether the Node names no configuration in force yet, or none that it is to have: then it is nobody's turn.
+/// Whether the Node names no configuration in force yet, or none that it is to have: then no assignment is under way.
 pub fn is_new(node: &Node) -> bool {
     let status = NodeStatus::read(&node.annotations);
     status.current_config.is_none() || status.desired_config.is_none()

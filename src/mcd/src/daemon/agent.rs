@@ -18,14 +18,14 @@ use node_update::phase::{Command, Event, Machine};
 use node_update::plan::{Attempt, Target};
 use tokio::sync::watch;
 
-use super::announce::{Announcer, Word, log_phase, of_phase};
-use super::drain::{Draining, Told};
-use super::driver::{Executor, Say};
-use super::figures::Figures;
+use super::drain::{DrainNotice, NodeDrain};
+use super::driver::{EventSink, Executor};
+use super::events::{EventReporter, NodeEvent, log_phase, of_phase};
 use super::helper::{Helper, Priority};
+use super::metrics::DaemonMetrics;
 use super::planning::{self, Planner};
 use super::publish::Publisher;
-use super::{adopt, apply, desired, give_back, observe, prepare, prove};
+use super::{adopt, apply, desired, observe, prepare, return_to_service, verify};
 use crate::protocol::{Guard, HelperOutcome, Verb};
 
 /// Everything one node's daemon acts with.
@@ -46,13 +46,13 @@ pub struct Agent {
     /// Shows the machine.
     pub publisher: Publisher,
     /// Says what people search for.
-    pub announcer: Announcer,
+    pub reporter: EventReporter,
     /// Runs `mcd-os`.
     pub helper: Helper,
     /// This pod.
     pub own: Option<PodName>,
     /// Metrics.
-    pub figures: Arc<Figures>,
+    pub metrics: Arc<DaemonMetrics>,
     /// The clock.
     pub now: fn() -> Timestamp,
     /// What is known from one command to the next.
@@ -87,17 +87,17 @@ impl Known {
 }
 
 impl Executor for Agent {
-    async fn run(&self, command: Command, say: Say) -> Option<Event> {
+    async fn run(&self, command: Command, events: EventSink) -> Option<Event> {
         let event = match command {
             Command::Observe => self.observe().await,
-            Command::Plan { from, to } => self.plan(&from, &to, &say).await,
-            Command::Prepare => self.prepare(&say).await,
-            Command::Drain => self.drain(&say).await,
+            Command::Plan { from, to } => self.plan(&from, &to, &events).await,
+            Command::Prepare => self.prepare(&events).await,
+            Command::Drain => self.drain(&events).await,
             Command::Apply => self.apply().await,
             Command::Reboot => {
                 let event =
-                    apply::reboot(&self.helper, &self.publisher, self.announcer.flush()).await;
-                self.figures.count_failed_reboot();
+                    apply::reboot(&self.helper, &self.publisher, self.reporter.flush()).await;
+                self.metrics.count_failed_reboot();
                 event
             }
             // The helper reads from the journal whether the target has booted.
@@ -106,12 +106,12 @@ impl Executor for Agent {
                 // Nothing was begun in this boot or before it.
                 None => Event::Reverted,
             },
-            Command::Verify { to } => self.prove(&to, &say).await,
-            Command::ReturnToService => match self.give_back().await {
+            Command::Verify { to } => self.verify(&to, &events).await,
+            Command::ReturnToService => match self.return_to_service().await {
                 Ok(()) => Event::InService,
                 Err(text) => Event::Failed(text),
             },
-            Command::Uncordon => match self.give_back().await {
+            Command::Uncordon => match self.return_to_service().await {
                 Ok(()) => return None,
                 Err(text) => Event::StillCordoned(text),
             },
@@ -138,22 +138,22 @@ impl Executor for Agent {
     }
 
     fn show(&self, machine: &Machine) {
-        let Some(turn) = self.publisher.show(machine, (self.now)()) else {
+        let Some(change) = self.publisher.show(machine, (self.now)()) else {
             return;
         };
-        self.figures.show(&turn.after);
-        let before = turn.before.as_ref().map(super::publish::Shown::phase);
-        if before != Some(turn.after.phase()) {
-            if turn.after.phase() != PhaseName::Draining {
-                self.figures.set_drain_overdue(false);
+        self.metrics.show(&change.after);
+        let before = change.before.as_ref().map(super::publish::Shown::phase);
+        if before != Some(change.after.phase()) {
+            if change.after.phase() != PhaseName::Draining {
+                self.metrics.set_drain_overdue(false);
             }
             log_phase(machine.phase());
             let was_done = desired::latest_status(&self.seen)
                 .is_none_or(|status| status.state() == NodeState::Done);
             if let Some(word) = of_phase(&self.node, machine.phase(), was_done) {
-                self.announcer.say(&word);
+                self.reporter.report(&word);
             }
-            if matches!(turn.after.phase(), PhaseName::Idle | PhaseName::Held) {
+            if matches!(change.after.phase(), PhaseName::Idle | PhaseName::Held) {
                 self.rest();
             }
         }
@@ -192,7 +192,7 @@ impl Agent {
         }
     }
 
-    async fn plan(&self, from: &Target, to: &Target, say: &Say) -> Event {
+    async fn plan(&self, from: &Target, to: &Target, events: &EventSink) -> Event {
         let planner = Planner {
             root: &self.root,
             account: &self.account,
@@ -203,11 +203,11 @@ impl Agent {
         let facts = planning::facts(&self.helper, &self.root, &attempt, single_replica);
         tracing::info!("Starting update from {} to {}", from.config, to.config);
         // Two parsed configurations are large.
-        match Box::pin(planner.plan(&attempt, (from, to), facts, say)).await {
+        match Box::pin(planner.plan(&attempt, (from, to), facts, events)).await {
             Ok(stored) => {
                 let outline = stored.outline.clone();
                 if let Some(image) = &outline.image {
-                    self.announcer.say(&Word::os_update_started(image));
+                    self.reporter.report(&NodeEvent::os_update_started(image));
                 }
                 self.known.facts().plan = Some(stored);
                 Event::Planned(outline)
@@ -216,14 +216,14 @@ impl Agent {
         }
     }
 
-    async fn prepare(&self, say: &Say) -> Event {
+    async fn prepare(&self, events: &EventSink) -> Event {
         let Some(plan) = self.stored() else {
             return no_plan();
         };
-        prepare::prepare(&self.helper, &plan, say).await
+        prepare::prepare(&self.helper, &plan, events).await
     }
 
-    async fn drain(&self, say: &Say) -> Event {
+    async fn drain(&self, events: &EventSink) -> Event {
         let Some(plan) = self.stored() else {
             return no_plan();
         };
@@ -231,7 +231,7 @@ impl Agent {
         if !plan.outline.drain {
             return Event::Drained;
         }
-        let draining = Draining {
+        let draining = NodeDrain {
             kubelet: &self.kubelet,
             writer: &self.writer,
             seen: self.seen.clone(),
@@ -246,20 +246,20 @@ impl Agent {
         let result = draining
             .run(|told| {
                 match told {
-                    Told::Blocked(text) => blocked = text,
-                    Told::Slow => {
-                        self.announcer
-                            .say(&Word::drain_threshold_exceeded(&blocked));
+                    DrainNotice::Blocked(text) => blocked = text,
+                    DrainNotice::Slow => {
+                        self.reporter
+                            .report(&NodeEvent::drain_threshold_exceeded(&blocked));
                         return;
                     }
-                    Told::Overdue => {
+                    DrainNotice::Overdue => {
                         is_overdue = true;
-                        self.figures.set_drain_overdue(true);
-                        self.announcer
-                            .say(&Word::failed_to_drain(&self.overdue(&blocked)));
+                        self.metrics.set_drain_overdue(true);
+                        self.reporter
+                            .report(&NodeEvent::failed_to_drain(&self.overdue(&blocked)));
                     }
                 }
-                say.say(if is_overdue {
+                events.events(if is_overdue {
                     Event::Overdue(self.overdue(&blocked))
                 } else {
                     Event::Blocked(blocked.clone())
@@ -299,23 +299,26 @@ impl Agent {
         .await
     }
 
-    async fn prove(&self, to: &Target, say: &Say) -> Event {
+    async fn verify(&self, to: &Target, events: &EventSink) -> Event {
         let root = match Root::open(&self.root, None) {
             Ok(root) => root,
             Err(error) => return Event::Failed(Chain(&error).to_string()),
         };
         let attempt = self.name_attempt();
-        let event = prove::prove(&self.helper, &root, to, &attempt, |event| say.say(event)).await;
+        let event = verify::verify(&self.helper, &root, to, &attempt, |event| {
+            events.events(event)
+        })
+        .await;
         if event == Event::Verified {
             self.known.facts().at = Some(to.clone());
         } else if let Event::Failed(text) = &event {
-            self.announcer.say(&Word::validation_failed(text));
+            self.reporter.report(&NodeEvent::validation_failed(text));
         }
         event
     }
 
-    /// Says so where the node cannot be given back; the text.
-    async fn give_back(&self) -> Result<(), String> {
+    /// Returns the node to service; an error is reported as an event, and returned as text.
+    async fn return_to_service(&self) -> Result<(), String> {
         let at = self.known.facts().at.clone();
         let config = at.map(|at| at.config).unwrap_or_default();
         let root = Root::open(&self.root, None);
@@ -325,11 +328,17 @@ impl Agent {
             .and_then(|root| observe::seconds_up(&root).ok())
             .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok())
             .map_or(Timestamp::UNIX_EPOCH, |up| (self.now)() - up);
-        let given =
-            give_back::give_back(&self.writer, &self.seen, &self.node, &config, up_since).await;
+        let given = return_to_service::return_to_service(
+            &self.writer,
+            &self.seen,
+            &self.node,
+            &config,
+            up_since,
+        )
+        .await;
         given.map_err(|error| {
             let text = Chain(&error).to_string();
-            self.announcer.say(&Word::failed_to_uncordon(&text));
+            self.reporter.report(&NodeEvent::failed_to_uncordon(&text));
             text
         })
     }

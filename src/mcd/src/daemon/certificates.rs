@@ -32,8 +32,8 @@ use node_update::certificates::{Registry, Told, wanted};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use super::announce::{Announcer, Word};
 use super::desired;
+use super::events::{EventReporter, NodeEvent};
 use super::helper::Helper;
 
 /// How often the ControllerConfig is asked for, at most. A node asks in the upper half of it, so that a fleet does not ask at once.
@@ -61,7 +61,7 @@ pub enum Error {
 
 /// Keeps the certificates of one host.
 #[derive(Debug)]
-pub struct Keeper<'a> {
+pub struct CertificateSync<'a> {
     /// Where the host's root is mounted.
     pub root: &'a Path,
     /// Kubeconfig of the kubelet, on the host.
@@ -79,7 +79,7 @@ pub struct Keeper<'a> {
     /// Reaches the host's systemd.
     pub helper: &'a Helper,
     /// Says what is refused.
-    pub announcer: &'a Announcer,
+    pub reporter: &'a EventReporter,
 }
 
 /// A ControllerConfig, as far as it is needed here.
@@ -127,12 +127,12 @@ impl Metadata {
 }
 
 /// Keeps the certificates until the shutdown.
-pub async fn keep(mut keeper: Keeper<'_>, mut shutdown: Shutdown) {
+pub async fn keep(mut keeper: CertificateSync<'_>, mut shutdown: Shutdown) {
     let work = async {
         let mut retry = Backoff::new(RETRY, PACE);
         // What lies on the host is compared once a process, whatever the Node says: it may be that of another deployment.
         let mut is_compared = false;
-        // Without the API server nobody asks for anything.
+        // Without the API server there is nothing to do.
         while keeper.seen.wait_for(Option::is_some).await.is_ok() {
             // On the heap for as long as it takes: between two looks it needs no memory.
             let delay = match Box::pin(keeper.look(is_compared)).await {
@@ -159,7 +159,7 @@ pub async fn keep(mut keeper: Keeper<'_>, mut shutdown: Shutdown) {
     }
 }
 
-impl Keeper<'_> {
+impl CertificateSync<'_> {
     /// Asks for the ControllerConfig, and has the host follow it where the Node does not say that it does.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl Keeper<'_> {
         for path in &written.paths {
             tracing::info!(path, "wrote certificates");
         }
-        // What registries meet keeps the API server's CA from nobody.
+        // An error of the registries does not hold up the API server's CA.
         let rotated = rotation::rotate(self, config.metadata.is_rotating()).await;
         let [synced, observed] = config.metadata.marks();
         let mut marks = Vec::new();
@@ -198,15 +198,16 @@ impl Keeper<'_> {
         if !wanted.refused.is_empty() {
             let name = controller_config::NAME;
             let why = wanted.refused.join("; ");
-            self.announcer.say(&Word::certificates_refused(&format!(
-                "ControllerConfig {name}: {why}"
-            )));
+            self.reporter
+                .report(&NodeEvent::certificates_refused(&format!(
+                    "ControllerConfig {name}: {why}"
+                )));
         }
         match &rotated {
             Ok(()) => marks.push(observed),
             Err(error) if error.is_for_people() => {
                 let why = Chain(error).to_string();
-                self.announcer.say(&Word::certificates_refused(&why));
+                self.reporter.report(&NodeEvent::certificates_refused(&why));
             }
             Err(_) => {}
         }

@@ -70,7 +70,7 @@ impl StartArgs {
     pub fn validate(self) -> anyhow::Result<Options> {
         #[expect(
             clippy::disallowed_methods,
-            reason = "the documented fallback of the original, read here only"
+            reason = "the documented fallback of OpenShift's MCO, read here only"
         )]
         let from_environment = || std::env::var("NODE_NAME").ok();
         let node = self
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_the_original() {
+    fn defaults_are_those_of_upstream() {
         let options = options(&["--node-name", "worker-1"]).unwrap();
         assert_eq!(
             options.kubeconfig.to_str(),

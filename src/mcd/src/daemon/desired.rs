@@ -18,7 +18,7 @@ fn target(status: &NodeStatus) -> Option<Target> {
     })
 }
 
-/// Tells the loop what the Node asks for, whenever that changes, until the shutdown. `looked` is told once the Node was read for the
+/// Sends the loop what the Node asks for, whenever that changes, until the shutdown. `looked` is sent once the Node was read for the
 /// first time, after what it asked for then.
 pub async fn follow(
     mut seen: watch::Receiver<Seen>,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_are_told() {
+    fn only_changes_are_sent() {
         let none = (None, false);
         let b = asked("b", "", "");
         let layered = asked("b", "registry/os@sha256:1", "");
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(
             changes(&b, &none),
             [],
-            "a target is never taken back by leaving it out"
+            "a target is never withdrawn by leaving it out"
         );
         assert_eq!(changes(&b, &asked("b", "", "b")), [Event::Release]);
     }

@@ -25,7 +25,7 @@ pub const OVERDUE: Duration = Duration::from_hours(1);
 
 /// What a drain tells on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum DrainNotice {
     /// What holds it up, for people.
     Blocked(String),
     /// It takes longer than [`SLOW`].
@@ -36,7 +36,7 @@ pub enum Told {
 
 /// One drain of this node.
 #[derive(Debug)]
-pub struct Draining<'a> {
+pub struct NodeDrain<'a> {
     /// The kubelet's identity.
     pub kubelet: &'a Access,
     /// Writes the Node.
@@ -55,12 +55,12 @@ pub struct Draining<'a> {
     pub now: fn() -> Timestamp,
 }
 
-impl Draining<'_> {
+impl NodeDrain<'_> {
     /// Cordons and evicts, until every pod that has to leave is gone and the node is still cordoned.
     ///
     /// # Errors
     /// When the API server refuses the cordon for good.
-    pub async fn run(&self, mut tell: impl FnMut(Told)) -> Result<(), writer::Error> {
+    pub async fn run(&self, mut tell: impl FnMut(DrainNotice)) -> Result<(), writer::Error> {
         loop {
             let cordoned = self.cordon().await?;
             if self.evict(&cordoned, &mut tell).await {
@@ -68,7 +68,7 @@ impl Draining<'_> {
             }
             tracing::warn!(
                 node = self.node,
-                "somebody uncordoned the node; cordoning it again"
+                "the node was uncordoned during the drain; cordoning it again"
             );
         }
     }
@@ -81,7 +81,7 @@ impl Draining<'_> {
     }
 
     /// False when the node was uncordoned meanwhile: pods may have come since.
-    async fn evict(&self, cordoned: &Node, tell: &mut impl FnMut(Told)) -> bool {
+    async fn evict(&self, cordoned: &Node, tell: &mut impl FnMut(DrainNotice)) -> bool {
         let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
         let drain = Drain {
             access: self.kubelet,
@@ -91,14 +91,14 @@ impl Draining<'_> {
         let evicting = drain.run(|progress| {
             // The receiver lives as long as this function.
             if sender.send(progress.to_string()).is_err() {
-                tracing::debug!("nobody listens to the drain");
+                tracing::debug!("no receiver for the progress of the drain");
             }
         });
         let mut evicting = std::pin::pin!(evicting);
         let mut seen = self.seen.clone();
         let passed = self.passed();
         let began = Instant::now();
-        let clocks = [(SLOW, Told::Slow), (OVERDUE, Told::Overdue)];
+        let clocks = [(SLOW, DrainNotice::Slow), (OVERDUE, DrainNotice::Overdue)];
         let mut clocks = clocks
             .map(|(after, word)| (began + after.saturating_sub(passed), word))
             .into_iter()
@@ -107,7 +107,7 @@ impl Draining<'_> {
             let next = clocks.peek().map(|(at, _)| *at);
             tokio::select! {
                 biased;
-                Some(blocked) = told.recv() => tell(Told::Blocked(blocked)),
+                Some(blocked) = told.recv() => tell(DrainNotice::Blocked(blocked)),
                 () = &mut evicting => break,
                 changed = seen.changed() => {
                     if changed.is_err() {

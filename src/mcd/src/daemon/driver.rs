@@ -11,16 +11,16 @@ use node_update::phase::{Command, Event, Machine, Unexpected};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long the first look at the host waits for the Node. With its target known, a plan that is under way is finished or taken back as
-/// that asks; without, the host is still kept in order.
+/// How long the first reading of the host waits for the Node. With its target known, a plan that is under way is finished or reverted as
+/// that asks; without, the plan is still brought to an end.
 const NODE_FIRST: Duration = Duration::from_secs(30);
 
 /// What carries out commands.
 pub trait Executor {
-    /// Runs a command to its answer. What happens on the way goes to `say`. No answer: another command gives one.
+    /// Runs a command to its answer. What happens on the way goes to `events`. No answer: another command gives one.
     ///
     /// Dropping the future abandons the command; [`Self::cancel`] then ends what it left running.
-    fn run(&self, command: Command, say: Say) -> impl Future<Output = Option<Event>>;
+    fn run(&self, command: Command, events: EventSink) -> impl Future<Output = Option<Event>>;
 
     /// Ends what an abandoned command left running.
     fn cancel(&self) -> impl Future<Output = ()>;
@@ -29,21 +29,21 @@ pub trait Executor {
     fn show(&self, machine: &Machine);
 }
 
-/// Where a command under way says what happens. Once the command is abandoned, nobody listens.
+/// Takes the events of a command under way. Once the command is abandoned, they are dropped.
 #[derive(Debug, Clone)]
-pub struct Say(mpsc::UnboundedSender<Event>);
+pub struct EventSink(mpsc::UnboundedSender<Event>);
 
-impl Say {
-    /// A place to say things, and what hears them.
+impl EventSink {
+    /// A sink of events and its receiver.
     pub fn channel() -> (Self, mpsc::UnboundedReceiver<Event>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), receiver)
     }
 
     /// Says it.
-    pub fn say(&self, event: Event) {
+    pub fn events(&self, event: Event) {
         if self.0.send(event).is_err() {
-            tracing::debug!("a command that was given up had something to say");
+            tracing::debug!("an event of an abandoned command was dropped");
         }
     }
 }
@@ -105,7 +105,7 @@ impl<'e, E: Executor> Work<'e, E> {
             machine: Machine::new(),
             queue: VecDeque::new(),
             running: Fuse::terminated(),
-            said: Say::channel().1,
+            said: EventSink::channel().1,
             retry_at: None,
         }
     }
@@ -121,11 +121,11 @@ impl<'e, E: Executor> Work<'e, E> {
                 self.retry_at = Some(Instant::now() + delay);
                 continue;
             }
-            // A channel of its own: what an abandoned command still says reaches nobody.
-            let (say, said) = Say::channel();
+            // A channel of its own: the events of an abandoned command are dropped with it.
+            let (events, said) = EventSink::channel();
             self.said = said;
             let future: Pin<Box<dyn Future<Output = Option<Event>> + 'e>> =
-                Box::pin(self.executor.run(command, say));
+                Box::pin(self.executor.run(command, events));
             self.running = future.fuse();
         }
     }
@@ -161,7 +161,7 @@ impl<'e, E: Executor> Work<'e, E> {
     async fn cancel(&mut self) {
         self.queue.clear();
         self.running = Fuse::terminated();
-        self.said = Say::channel().1;
+        self.said = EventSink::channel().1;
         self.executor.cancel().await;
     }
 }

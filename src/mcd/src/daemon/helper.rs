@@ -180,7 +180,7 @@ impl Helper {
         })
     }
 
-    /// Stops what a daemon before this one left running of these verbs: nobody waits for it any more, and it keeps others from the host.
+    /// Stops the helper that a previous daemon left running with one of these verbs: no caller waits for it any more, and it locks the host.
     ///
     /// # Errors
     /// [`Error::Unit`].

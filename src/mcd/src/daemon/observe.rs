@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_the_original_is_read() {
+    fn the_record_of_upstream_is_read() {
         let host = Host::new();
         host.put(record::CONFIG, r#"{"metadata": {"name": "rendered-worker-1", "creationTimestamp": null}, "spec": {"config": {}}}"#);
         host.put(record::IMAGE, "\n");

@@ -24,7 +24,7 @@ use node_update::reconcile::Exempt;
 use node_update::well_known::{OSTREE_PULL_SECRET, PROXY_ENVIRONMENT, PULL_SECRET};
 use serde_json::Value;
 
-use super::driver::Say;
+use super::driver::EventSink;
 use super::helper::{Helper, Priority};
 use crate::deployments::View;
 use crate::protocol::{HelperOutcome, Verb};
@@ -152,20 +152,20 @@ impl Planner<'_> {
         attempt: &Attempt,
         (from, to): (&Target, &Target),
         facts: impl Future<Output = Result<Facts, NoPlan>>,
-        say: &Say,
+        events: &EventSink,
     ) -> Result<Stored, NoPlan> {
         let origin = async {
             if let Some(config) = self.recorded(from)? {
                 return Ok(config);
             }
             let key = annotation::CURRENT_CONFIG;
-            self.read_config(key, &from.config, MachineConfig::in_force, say)
+            self.read_config(key, &from.config, MachineConfig::in_force, events)
                 .await
         };
         let key = annotation::DESIRED_CONFIG;
-        let target = self.read_config(key, &to.config, MachineConfig::parse, say);
+        let target = self.read_config(key, &to.config, MachineConfig::parse, events);
         let (origin, target, settings, facts) =
-            tokio::try_join!(origin, target, self.read_settings(say), facts)?;
+            tokio::try_join!(origin, target, self.read_settings(events), facts)?;
         let side = |target, config| Side { target, config };
         let outcome = planner::plan(&Request {
             attempt,
@@ -212,14 +212,14 @@ impl Planner<'_> {
         key: &str,
         name: &str,
         parse: ReadConfig,
-        say: &Say,
+        events: &EventSink,
     ) -> Result<MachineConfig, NoPlan> {
         let path = config_path(name).ok_or_else(|| {
             NoPlan::Refused(vec![format!(
                 "annotation {key}: {name:?} is no name of a MachineConfig"
             )])
         })?;
-        let value = match self.read(&path, say).await {
+        let value = match self.read(&path, events).await {
             Ok(value) => value,
             Err(error) if error.code() == Some(404) => {
                 return Err(NoPlan::Failed(format!(
@@ -243,11 +243,11 @@ impl Planner<'_> {
     }
 
     /// The cluster's settings, once the operator has worked out what they mean; the defaults where there are none.
-    async fn read_settings(&self, say: &Say) -> Result<Settings, NoPlan> {
+    async fn read_settings(&self, events: &EventSink) -> Result<Settings, NoPlan> {
         let path = path::object::<MachineConfiguration>(machine_configuration::NAME);
         let mut tries = POLICY_TRIES;
         loop {
-            let object = match self.read(&path, say).await {
+            let object = match self.read(&path, events).await {
                 Ok(object) => object,
                 // Also where the kind is unknown to the cluster.
                 Err(error) if error.code() == Some(404) => return Ok(Settings::default()),
@@ -260,20 +260,20 @@ impl Planner<'_> {
             if tries == 0 {
                 return Err(NoPlan::Failed(why));
             }
-            say.say(Event::StillTrying(why));
+            events.events(Event::StillTrying(why));
             tokio::time::sleep(POLICY_PACE).await;
         }
     }
 
     /// Reads an object, for as long as the API server is out of reach.
-    async fn read(&self, path: &str, say: &Say) -> Result<Value, wire::Error> {
+    async fn read(&self, path: &str, events: &EventSink) -> Result<Value, wire::Error> {
         let mut retry = Backoff::new(RETRY.0, RETRY.1);
         loop {
             match self.account.get(path).await {
                 Err(error) if error.is_transient() => {
                     let text = Chain(&error).to_string();
                     tracing::warn!(error = text, "cannot read what the update needs yet");
-                    say.say(Event::StillTrying(text));
+                    events.events(Event::StillTrying(text));
                     let delay = error.retry_after().unwrap_or_else(|| retry.next_delay());
                     tokio::time::sleep(delay).await;
                 }
@@ -359,7 +359,7 @@ fn settings(object: &Value) -> Result<Settings, NoPlan> {
     })
 }
 
-/// Whether the operator has not seen the newest MachineConfiguration yet, in words. One that nobody has looked at ever is taken as it is.
+/// Whether the operator has not seen the newest MachineConfiguration yet, in words. One that the operator has never observed is taken as it is.
 fn is_behind(object: &Value) -> Option<String> {
     let generation = object
         .pointer("/metadata/generation")

@@ -7,7 +7,7 @@ use chassis::report::Chain;
 use node_update::phase::Event;
 use tokio::time::Instant;
 
-use super::driver::Say;
+use super::driver::EventSink;
 use super::helper::{self, Helper, Priority};
 use super::planning::Stored;
 use crate::protocol::{HelperOutcome, HelperReport, Verb, VerbName};
@@ -24,7 +24,7 @@ pub const VERBS: [VerbName; 2] = [VerbName::Fetch, VerbName::Rehearse];
 
 /// Fetches the image of a stored plan, where it has one, and rehearses it. Answers `Prepared`, `Rejected` or `Failed`, and says
 /// `StillTrying` in between.
-pub async fn prepare(helper: &Helper, plan: &Stored, say: &Say) -> Event {
+pub async fn prepare(helper: &Helper, plan: &Stored, events: &EventSink) -> Event {
     let object = object(plan);
     if plan.outline.image.is_some() && !plan.pull_settings.is_empty() {
         tracing::warn!(
@@ -39,7 +39,7 @@ pub async fn prepare(helper: &Helper, plan: &Stored, say: &Say) -> Event {
     };
     for verb in fetch.into_iter().chain([rehearse]) {
         let run = || helper.run(&verb, &plan.attempt, Priority::Low);
-        if let Some(end) = persist(run, &object, say).await {
+        if let Some(end) = persist(run, &object, events).await {
             return end;
         }
     }
@@ -68,7 +68,7 @@ fn object(plan: &Stored) -> String {
 }
 
 /// Runs until it is done, which answers nothing, or refused, or has failed for too long.
-async fn persist<F>(mut run: impl FnMut() -> F, object: &str, say: &Say) -> Option<Event>
+async fn persist<F>(mut run: impl FnMut() -> F, object: &str, events: &EventSink) -> Option<Event>
 where
     F: Future<Output = Result<HelperReport, helper::Error>>,
 {
@@ -92,7 +92,7 @@ where
             return Some(Event::Failed(error));
         }
         tracing::warn!(error, "cannot prepare the update yet");
-        say.say(Event::StillTrying(error));
+        events.events(Event::StillTrying(error));
         tokio::time::sleep(retry.next_delay()).await;
     }
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     async fn end(mut reports: VecDeque<HelperReport>) -> (Option<Event>, usize) {
-        let (say, mut said) = Say::channel();
+        let (events, mut said) = EventSink::channel();
         let last = reports.back().cloned().unwrap();
         let end = persist(
             || {
@@ -119,10 +119,10 @@ mod tests {
                 async { Ok(report) }
             },
             "MachineConfig new",
-            &say,
+            &events,
         )
         .await;
-        drop(say);
+        drop(events);
         let mut count = 0;
         while said.recv().await.is_some() {
             count += 1;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_final_answer_is_told_at_once() {
+    async fn a_final_answer_is_reported_at_once() {
         let began = Instant::now();
         let reports = [report(HelperOutcome::Refused, "manifest unknown")];
         let refused = Event::Rejected(vec!["MachineConfig new: manifest unknown".to_owned()]);

@@ -16,7 +16,7 @@ use tokio::time::{Duration, timeout};
 /// How long a change that the API server refused waits before it is tried again, if no other comes first.
 const REFUSED_RETRY: Duration = Duration::from_mins(1);
 
-/// How often at most an edit of somebody else is looked at: two writers that disagree must not flood the API server.
+/// How often at most an edit by another writer is answered: two writers that disagree must not flood the API server.
 const EDIT_PACE: Duration = Duration::from_secs(10);
 
 /// Everything that is shown of the machine at one time.
@@ -133,7 +133,7 @@ impl Shown {
             None => change.remove(annotation::CURRENT_IMAGE),
         };
         if status.desired_config.is_none() {
-            // Registered anew: nobody has asked for anything else, and a Node that names nothing counts as on its way.
+            // Registered anew: it was assigned nothing else, and a Node that names nothing counts as on its way.
             change = change.set(annotation::DESIRED_CONFIG, target.config.as_str());
             if let Some(image) = &target.image {
                 change = change.set(annotation::DESIRED_IMAGE, image.as_str());
@@ -157,7 +157,7 @@ impl Shown {
 
 /// What was shown, and what is shown now.
 #[derive(Debug)]
-pub struct Turn {
+pub struct PhaseChange {
     /// Before; nothing at the start.
     pub before: Option<Shown>,
     /// Now.
@@ -187,7 +187,7 @@ impl Publisher {
     }
 
     /// Shows the machine from now on. Returns what was shown before, if it was something else.
-    pub fn show(&self, machine: &Machine, now: Timestamp) -> Option<Turn> {
+    pub fn show(&self, machine: &Machine, now: Timestamp) -> Option<PhaseChange> {
         if is_on_its_way_round(machine) {
             return None;
         }
@@ -204,7 +204,7 @@ impl Publisher {
             *number += 1;
             *shown = Some(after.clone());
         });
-        Some(Turn { before, after })
+        Some(PhaseChange { before, after })
     }
 
     /// Waits until what is shown now is on the Node, at most for `limit`. False when it is not.
@@ -216,7 +216,7 @@ impl Publisher {
     }
 }
 
-/// Whether the machine looks again at what failed before. Until that leads further, what is shown stays: a failure that is tried again
+/// Whether the machine retries what failed before. Until that leads further, what is shown stays: a failure that is tried again
 /// each minute must not flap.
 fn is_on_its_way_round(machine: &Machine) -> bool {
     let has_failed = matches!(

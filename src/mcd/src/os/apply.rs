@@ -72,10 +72,10 @@ pub(super) fn revert_or_roll_back(context: &Context) -> anyhow::Result<HelperRep
         };
         reboot::revert(&mut host, journal, cause)
     };
-    Ok(boot::revert_or_roll_back(&mut host, &mut revert, "it was asked to be taken back")?.into())
+    Ok(boot::revert_or_roll_back(&mut host, &mut revert, "a rollback was requested")?.into())
 }
 
-/// How an attempt ended whose plan is gone: whoever asks again was killed before it could tell.
+/// How an attempt ended whose plan is gone: a caller that asks again was killed before it received the answer.
 fn ended(store: &JournalStore<'_>, directory: &str) -> anyhow::Result<Option<HelperReport>> {
     let Some(last) = store.last()? else {
         return Ok(None);

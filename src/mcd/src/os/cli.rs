@@ -75,12 +75,12 @@ mod tests {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             assert_eq!(parse(&words).unwrap(), verb);
         }
-        parse(&["guard", "--prove", "--install"]).unwrap_err();
+        parse(&["guard", "--verify", "--install"]).unwrap_err();
     }
 
     #[test]
     fn command_lines_of_the_units_are_understood() {
-        for (unit, proves) in [
+        for (unit, verifies) in [
             (
                 include_str!("../../../../systemd/slipway-guard.service"),
                 false,
@@ -97,7 +97,7 @@ mod tests {
             let Verb::Guard(guard) = parse(&words).unwrap() else {
                 panic!("{words:?}");
             };
-            assert_eq!((guard.prove, guard.install), (proves, false));
+            assert_eq!((guard.verify, guard.install), (verifies, false));
             assert_eq!(guard.deadline(), std::time::Duration::from_mins(10));
         }
     }

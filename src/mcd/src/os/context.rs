@@ -20,7 +20,7 @@ pub(crate) struct Context {
     pub(crate) moment: Moment,
 }
 
-/// The deployments, locked against whoever else writes them.
+/// The deployments, locked against other writers.
 pub(crate) fn lock_deployments() -> anyhow::Result<Deployments> {
     let mut deployments = Deployments::open()?;
     deployments.lock(PATIENCE)?;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_that_another_holds_is_told_from_a_fault() {
+    fn a_lock_that_another_holds_is_distinct_from_a_fault() {
         let path = "/var/lib/slipway/lock".to_owned();
         let locked = anyhow::Error::new(journal::Error::Locked { path }).context("cannot look");
         assert!(is_held_elsewhere(&locked));

@@ -20,8 +20,8 @@ use crate::protocol::{HelperOutcome, HelperReport};
 /// How many changed paths the warning names.
 const NAMED_MAX: usize = 20;
 
-/// How long is waited between two looks at a booted target: for the first minute, while the node
-/// could be given back any moment, and then.
+/// The pause between two checks of a booted target: in the first minute, when the node may return to
+/// service at any moment, and after it.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 const SOON: Duration = Duration::from_mins(1);
 
@@ -101,22 +101,22 @@ const KUBELET_WAITS: Duration = Duration::from_hours(1);
 /// cluster's help, and without asking it: an API server, registry or name server out of reach is no
 /// failure of the host.
 ///
-/// A target that cannot be finished or looked at holds as little as one whose checks fail: what
-/// keeps it from that is tried again until the deadline, and then the host goes back.
-pub(super) fn prove(context: &Context, deadline: Duration) -> HelperReport {
+/// A target that cannot be finished or checked is treated like one whose checks fail: it is tried
+/// again until the deadline, and then the host rolls back.
+pub(super) fn verify(context: &Context, deadline: Duration) -> HelperReport {
     let began = Instant::now();
-    let mut proof = Proof::default();
+    let mut proof = Judge::default();
     let mut said = String::new();
     let (mut looked, mut waited) = (began, Duration::ZERO);
     loop {
         let mut is_busy = false;
         let reasons = match proof.look(context) {
-            Ok(Word::Over(report)) if report.outcome == HelperOutcome::NeedsReboot => {
+            Ok(JudgeStep::Over(report)) if report.outcome == HelperOutcome::NeedsReboot => {
                 thread::sleep(GOING_DOWN);
                 continue;
             }
-            Ok(Word::Over(report)) => return report,
-            Ok(Word::NotYet(reasons)) => reasons,
+            Ok(JudgeStep::Over(report)) => return report,
+            Ok(JudgeStep::NotYet(reasons)) => reasons,
             Err(error) => {
                 is_busy = is_held_elsewhere(&error);
                 vec![Chain(&*error).to_string()]
@@ -135,14 +135,14 @@ pub(super) fn prove(context: &Context, deadline: Duration) -> HelperReport {
         // Who holds a lock says nothing of the target.
         if now - began >= deadline + waited && !is_busy {
             match fail_if_booted(context, &cause) {
-                // Nobody else asks, should the request be lost.
+                // No other program repeats the request if it is lost.
                 Ok(Some(End::NeedsReboot)) => thread::sleep(GOING_DOWN),
                 Ok(Some(End::Done | End::Refused(_))) => return HelperReport::failed(reasons),
                 // The origin is booted: what is left to undo is tried again.
                 Ok(None) => {}
-                Err(error) => warn!(error = %Chain(&*error), "cannot go back yet"),
+                Err(error) => warn!(error = %Chain(&*error), "cannot roll back yet"),
             }
-            proof = Proof::default();
+            proof = Judge::default();
         }
         thread::sleep(if began.elapsed() < SOON {
             PAUSE.0
@@ -167,29 +167,29 @@ fn kubelet_waits(context: &Context) -> bool {
 
 /// How far the proof of a booted target came.
 #[derive(Default)]
-struct Proof {
+struct Judge {
     /// Whether the guard's part is done: it may have been killed before, or met a fault.
     is_guarded: bool,
 }
 
-/// What a look at a booted target leads to.
-enum Word {
+/// The result of one check of a booted target.
+enum JudgeStep {
     /// It is judged, or there is nothing to judge.
     Over(HelperReport),
     /// It does not hold yet, and why.
     NotYet(Vec<String>),
 }
 
-impl Proof {
-    fn look(&mut self, context: &Context) -> anyhow::Result<Word> {
+impl Judge {
+    fn look(&mut self, context: &Context) -> anyhow::Result<JudgeStep> {
         if !self.is_guarded {
             let guarded = run(context)?;
             if guarded.outcome != HelperOutcome::Done {
-                return Ok(Word::Over(guarded));
+                return Ok(JudgeStep::Over(guarded));
             }
             self.is_guarded = true;
         }
-        // Given back between two looks, so that a rollback by hand has not to wait.
+        // Released between two checks, so that a manual rollback need not wait.
         let _lock = context.lock()?;
         let store = context.store();
         let journal = match store.journal_under_way()? {
@@ -202,19 +202,19 @@ impl Proof {
             {
                 journal
             }
-            Some(_) | None => return Ok(Word::Over(HelperReport::done())),
+            Some(_) | None => return Ok(JudgeStep::Over(HelperReport::done())),
         };
         let mut units = RunningUnits::new(&context.runtime);
         let found = observe::mismatches(&context.root, &mut units, &journal.plan.expect);
         if !found.is_empty() {
-            return Ok(Word::NotYet(
+            return Ok(JudgeStep::NotYet(
                 found.iter().map(ToString::to_string).collect(),
             ));
         }
         let attempt = journal.plan.attempt.clone();
         let end = as_booted(context, attempt, |host| boot::verified(host, &journal))?;
         prune();
-        Ok(Word::Over(end.into()))
+        Ok(JudgeStep::Over(end.into()))
     }
 }
 

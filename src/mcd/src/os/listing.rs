@@ -81,9 +81,9 @@ fn ended(last: LastAttempt) -> Ended {
     }
 }
 
-fn held(held: HeldTarget) -> deployments::Held {
+fn held(held: HeldTarget) -> deployments::HeldView {
     let (config, image) = (held.target.config, held.target.image);
-    deployments::Held {
+    deployments::HeldView {
         config,
         image,
         cause: held.cause,

@@ -23,7 +23,7 @@ pub const DEADLINE_FILE: &str = "/etc/systemd/system/slipway-verify.service.d/10
 
 /// Text of [`DEADLINE_FILE`]: the checks of a new boot may take so many seconds.
 pub fn deadline(secs: u32) -> String {
-    format!("[Service]\nExecStart=\nExecStart={MCD_OS} guard --prove --deadline {secs}\n")
+    format!("[Service]\nExecStart=\nExecStart={MCD_OS} guard --verify --deadline {secs}\n")
 }
 
 /// With settings for a kubelet that reads none.

@@ -19,7 +19,7 @@ use crate::run;
 const SETTINGS: &str = include_str!("objects/playground.sh");
 
 /// What a booted target has until it must be proven: ten minutes are too long to wait for a kubelet that fails.
-const PROVED_WITHIN_SECS: u32 = 30;
+const VERIFIED_WITHIN_SECS: u32 = 30;
 
 /// Starts the demo's cluster, and a shell that ends it.
 ///
@@ -29,7 +29,7 @@ const PROVED_WITHIN_SECS: u32 = 30;
 pub(crate) async fn run(programs: &Programs, out: &Path) -> Result<bool> {
     let mut screen = Screen::new();
     logs::empty(out)?;
-    let cluster = run::start(programs, out, &mut screen, Some(PROVED_WITHIN_SECS)).await?;
+    let cluster = run::start(programs, out, &mut screen, Some(VERIFIED_WITHIN_SECS)).await?;
     write_objects(&cluster, out)?;
     run::wait_for_pods(cluster.objects()).await?;
     let mut shell = shell(&cluster, out)?;

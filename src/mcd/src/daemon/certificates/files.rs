@@ -21,7 +21,7 @@ pub enum Error {
     /// A file on the host.
     #[error(transparent)]
     Files(#[from] files::Error),
-    /// What is under way on the host cannot be told, or somebody is at work on it.
+    /// What is under way on the host is unknown, or another program works on it.
     #[error(transparent)]
     Host(#[from] observe::Error),
     /// The next deployment is made already: what is written now would stay behind.
@@ -81,7 +81,7 @@ pub fn write(root: &Path, wanted: &Wanted) -> Result<Written, Error> {
     Ok(written)
 }
 
-/// Those of registries, where a host has a place for them: what they should be, and the directories that are somebody's.
+/// Those of registries, where a host has a place for them: what they should be, and the directories that others own.
 fn write_registries(
     host: &Root,
     (bundles, named): (&[&Bundle], &[String]),
@@ -112,7 +112,7 @@ fn put(host: &Root, bundle: &Bundle) -> Result<Option<String>, Error> {
     Ok(is_other.then(|| bundle.path.clone()))
 }
 
-/// Takes away what was written for a registry that nobody names any more; its path.
+/// Removes what was written for a registry that the ControllerConfig names no more; its path.
 fn release(host: &Root, name: &str) -> Result<Option<String>, Error> {
     let path = registry_path(name);
     let file = host.locate(&path)?;
@@ -125,7 +125,7 @@ fn release(host: &Root, name: &str) -> Result<Option<String>, Error> {
     Ok(is_ours.then_some(path))
 }
 
-/// Keeps everybody else who acts on this host from it, unless somebody has begun to leave its `/etc` behind.
+/// Locks the host against other programs, unless one of them is about to leave its `/etc`.
 ///
 /// # Errors
 /// [`Error::Host`], [`Error::Leaving`].

@@ -21,7 +21,7 @@ use node_update::well_known::KUBELET;
 use serde::Deserialize;
 
 use super::files::{self, configured, replace, still};
-use super::{Keeper, there};
+use super::{CertificateSync, there};
 use crate::daemon::reader;
 
 /// ConfigMap that holds the CA, and its key there.
@@ -46,7 +46,7 @@ pub enum Error {
     /// A kubeconfig is not one.
     #[error(transparent)]
     Kubeconfig(#[from] cluster::access::Error),
-    /// Somebody wrote a kubeconfig while the CA was tried with what it was before.
+    /// A kubeconfig was written while the CA was tried with its previous content.
     #[error("{} was changed meanwhile", .0.display())]
     Changed(PathBuf),
     /// The API server did not give it.
@@ -88,13 +88,13 @@ struct Authority {
 ///
 /// # Errors
 /// All of [`Error`]; the first, where a kubeconfig has one and the other is written all the same. It is done again from its beginning.
-pub(super) async fn rotate(keeper: &Keeper<'_>, is_rotating: bool) -> Result<(), Error> {
+pub(super) async fn rotate(keeper: &CertificateSync<'_>, is_rotating: bool) -> Result<(), Error> {
     let written = write(keeper, is_rotating).await;
     restart(keeper).await?;
     written
 }
 
-async fn write(keeper: &Keeper<'_>, is_rotating: bool) -> Result<(), Error> {
+async fn write(keeper: &CertificateSync<'_>, is_rotating: bool) -> Result<(), Error> {
     let namespace = keeper.namespace;
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}");
     let name = format!("ConfigMap {namespace}/{CONFIG_MAP}");
@@ -131,7 +131,11 @@ fn authority(mut map: ConfigMap, name: &str) -> Result<Authority, Error> {
     }
 }
 
-async fn write_into(keeper: &Keeper<'_>, path: &Path, authority: &Authority) -> Result<(), Error> {
+async fn write_into(
+    keeper: &CertificateSync<'_>,
+    path: &Path,
+    authority: &Authority,
+) -> Result<(), Error> {
     let host = Root::open(keeper.root, None)?;
     let text = path.to_string_lossy();
     let Some(before) = host.read(&text)? else {
@@ -167,9 +171,9 @@ async fn write_into(keeper: &Keeper<'_>, path: &Path, authority: &Authority) -> 
     Ok(())
 }
 
-/// Restarts the kubelet where that is owed. One that does not run reads its kubeconfig when it is started; nobody waits for it with the
-/// host's lock in hand.
-async fn restart(keeper: &Keeper<'_>) -> Result<(), Error> {
+/// Restarts the kubelet where that is owed. One that does not run reads its kubeconfig when it is started; no caller waits for it while
+/// it holds the host's lock.
+async fn restart(keeper: &CertificateSync<'_>) -> Result<(), Error> {
     let host = Root::open(keeper.root, None)?;
     if host.read(OWED)?.is_none() {
         return Ok(());
@@ -180,7 +184,7 @@ async fn restart(keeper: &Keeper<'_>) -> Result<(), Error> {
 }
 
 /// The pod's identity by a kubeconfig as it would be.
-fn tried(keeper: &Keeper<'_>, path: &Path, text: Vec<u8>) -> Access {
+fn tried(keeper: &CertificateSync<'_>, path: &Path, text: Vec<u8>) -> Access {
     let (host, changed) = (reader(keeper.root), PathBuf::from(path));
     let read = Box::new(move |asked: &Path| {
         if asked == changed {

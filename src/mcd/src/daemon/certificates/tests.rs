@@ -187,11 +187,11 @@ async fn look(
     };
     let (recorder, speaking) = Recorder::new(Arc::clone(&access), speaker);
     let now = || Timestamp::UNIX_EPOCH;
-    let announcer = Announcer::new(recorder, "worker-1".to_owned(), seen.clone(), now);
+    let reporter = EventReporter::new(recorder, "worker-1".to_owned(), seen.clone(), now);
     let binary = host.path("mcd-os");
     host.put("/mcd-os", "#!", 0o755);
     let helper = Helper::install(host.directory.path(), &binary).unwrap();
-    let keeper = Keeper {
+    let keeper = CertificateSync {
         root: host.directory.path(),
         kubeconfig: Path::new("/var/lib/kubelet/kubeconfig"),
         token: &binary,
@@ -200,12 +200,12 @@ async fn look(
         writer: &writer,
         seen,
         helper: &helper,
-        announcer: &announcer,
+        reporter: &reporter,
     };
     let work = async {
         tokio::select! {
             looked = Box::pin(keeper.look(is_compared)) => {
-                announcer.flush().await;
+                reporter.flush().await;
                 looked
             }
             ((), ()) = async { tokio::join!(writing, speaking) } => panic!("the writers ended"),

@@ -7,7 +7,7 @@ use chassis::shutdown::{self, Trigger};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::daemon::give_back::give_back;
+use crate::daemon::return_to_service::return_to_service;
 
 const NODE: &str = "/api/v1/nodes/n";
 const PODS: &str = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn";
@@ -106,8 +106,8 @@ impl Set {
         }
     }
 
-    fn draining(&self) -> Draining<'_> {
-        Draining {
+    fn draining(&self) -> NodeDrain<'_> {
+        NodeDrain {
             kubelet: &self.access,
             writer: &self.writer,
             seen: self.seen.subscribe(),
@@ -119,7 +119,7 @@ impl Set {
         }
     }
 
-    async fn drain(&self) -> Vec<Told> {
+    async fn drain(&self) -> Vec<DrainNotice> {
         let mut told = Vec::new();
         let draining = self.draining();
         let work = draining.run(|word| told.push(word));
@@ -158,7 +158,7 @@ async fn cordons_evicts_and_names_the_budget() {
         ],
     );
     let told = set.drain().await;
-    let Some(Told::Blocked(text)) = told.first() else {
+    let Some(DrainNotice::Blocked(text)) = told.first() else {
         panic!("{told:?}")
     };
     assert!(
@@ -223,7 +223,7 @@ async fn a_long_drain_says_so_after_ten_minutes_and_after_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_uncordoned_by_somebody_is_cordoned_and_drained_again() {
+async fn a_node_uncordoned_by_another_is_cordoned_and_drained_again() {
     let set = Set::new(
         node(1, false, &json!({})),
         vec![
@@ -256,7 +256,7 @@ async fn a_node_uncordoned_by_somebody_is_cordoned_and_drained_again() {
     set.script.drive(work).await.unwrap();
 }
 
-fn given_back() -> Call {
+fn uncordoned() -> Call {
     Call::patch(
         NODE,
         json!({
@@ -272,15 +272,15 @@ fn given_back() -> Call {
 
 #[tokio::test(start_paused = true)]
 async fn uncordons_in_one_patch() {
-    let set = Set::new(node(5, true, &drained()), vec![given_back()]);
+    let set = Set::new(node(5, true, &drained()), vec![uncordoned()]);
     let seen = set.seen.subscribe();
-    let work = give_back(&set.writer, &seen, "n", "b", clock());
+    let work = return_to_service(&set.writer, &seen, "n", "b", clock());
     set.script.drive(work).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_has_not_spoken_since_the_boot_is_waited_for() {
-    let set = Set::new(node(5, true, &drained()), vec![given_back()]);
+    let set = Set::new(node(5, true, &drained()), vec![uncordoned()]);
     let seen = set.seen.subscribe();
     let booted = "2026-11-21T19:10:00Z".parse().unwrap();
     let work = async {
@@ -295,7 +295,10 @@ async fn a_kubelet_that_has_not_spoken_since_the_boot_is_waited_for() {
             now["status"]["conditions"][0]["lastHeartbeatTime"] = json!("2026-11-21T19:10:05Z");
             set.seen.send_replace(Some(read(now)));
         };
-        let (result, ()) = tokio::join!(give_back(&set.writer, &seen, "n", "b", booted), kubelet);
+        let (result, ()) = tokio::join!(
+            return_to_service(&set.writer, &seen, "n", "b", booted),
+            kubelet
+        );
         result
     };
     set.script.drive(work).await.unwrap();
@@ -306,7 +309,7 @@ async fn a_kubelet_that_stays_away_is_said() {
     let set = Set::new(node(5, true, &drained()), vec![]);
     let seen = set.seen.subscribe();
     let booted = "2026-11-21T19:10:00Z".parse().unwrap();
-    let work = give_back(&set.writer, &seen, "n", "b", booted);
+    let work = return_to_service(&set.writer, &seen, "n", "b", booted);
     let error = set.script.drive(work).await.unwrap_err();
     assert!(
         error

@@ -28,7 +28,7 @@ struct World {
     bad: Vec<&'static str>,
     /// Configurations that reboot.
     reboots: Vec<&'static str>,
-    /// Commands still to fail, by turn: one bit each, in order.
+    /// Commands still to fail, by stimulus: one bit each, in order.
     faults: u64,
     cordoned: bool,
     drained: bool,
@@ -133,7 +133,7 @@ struct Fake {
 }
 
 impl Executor for Fake {
-    async fn run(&self, command: Command, say: Say) -> Option<Event> {
+    async fn run(&self, command: Command, events: EventSink) -> Option<Event> {
         self.world.borrow_mut().see(&command);
         tokio::time::sleep(Duration::from_secs(1)).await;
         if let Command::Reboot = command {
@@ -172,12 +172,12 @@ impl Executor for Fake {
                 }
             }
             Command::Prepare => {
-                say.say(Event::StillTrying("slow".to_owned()));
+                events.events(Event::StillTrying("slow".to_owned()));
                 Event::Prepared
             }
             Command::Drain => {
                 world.cordoned = true;
-                say.say(Event::Blocked("a budget".to_owned()));
+                events.events(Event::Blocked("a budget".to_owned()));
                 world.drained = true;
                 Event::Drained
             }
@@ -297,7 +297,7 @@ impl Fake {
 
 /// What happens to the daemon from outside.
 #[derive(Debug, Clone)]
-enum Turn {
+enum Stimulus {
     /// The Node names another target.
     Desired(&'static str),
     /// Time passes, in seconds.
@@ -310,8 +310,8 @@ enum Turn {
     Release,
 }
 
-/// Plays the turns, then waits until all is quiet.
-fn play(mut world: World, turns: &[Turn]) -> World {
+/// Plays the stimuli, then waits until all is quiet.
+fn play(mut world: World, stimuli: &[Stimulus]) -> World {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -320,7 +320,7 @@ fn play(mut world: World, turns: &[Turn]) -> World {
     let mut desired = None;
     world.faults &= 0xff_ffff;
     let world = Rc::new(RefCell::new(world));
-    let mut turns = turns.iter();
+    let mut stimuli = stimuli.iter();
     let mut lives = 0;
     loop {
         lives += 1;
@@ -341,22 +341,22 @@ fn play(mut world: World, turns: &[Turn]) -> World {
                     .unwrap();
             }
             let outside = async {
-                for turn in turns.by_ref() {
-                    match turn {
-                        Turn::Desired(config) => {
+                for stimulus in stimuli.by_ref() {
+                    match stimulus {
+                        Stimulus::Desired(config) => {
                             desired = Some(*config);
                             inputs_to
                                 .send(Event::Desired(target(config)))
                                 .await
                                 .unwrap();
                         }
-                        Turn::Wait(secs) => tokio::time::sleep(Duration::from_secs(*secs)).await,
-                        Turn::Kill => return false,
-                        Turn::PowerCut => {
+                        Stimulus::Wait(secs) => tokio::time::sleep(Duration::from_secs(*secs)).await,
+                        Stimulus::Kill => return false,
+                        Stimulus::PowerCut => {
                             world.borrow_mut().reboot();
                             return false;
                         }
-                        Turn::Release => inputs_to.send(Event::Release).await.unwrap(),
+                        Stimulus::Release => inputs_to.send(Event::Release).await.unwrap(),
                     }
                 }
                 // Longer than any row of retries.
@@ -378,32 +378,32 @@ fn play(mut world: World, turns: &[Turn]) -> World {
     }
 }
 
-fn turns() -> impl Strategy<Value = Vec<Turn>> {
+fn stimuli() -> impl Strategy<Value = Vec<Stimulus>> {
     let config = prop::sample::select(vec!["a", "b", "c", "live", "bad", "refused"]);
-    let turn = prop_oneof![
-        4 => config.prop_map(Turn::Desired),
-        6 => (0_u64..8).prop_map(Turn::Wait),
-        1 => Just(Turn::Kill),
-        1 => Just(Turn::PowerCut),
-        1 => Just(Turn::Release),
+    let stimulus = prop_oneof![
+        4 => config.prop_map(Stimulus::Desired),
+        6 => (0_u64..8).prop_map(Stimulus::Wait),
+        1 => Just(Stimulus::Kill),
+        1 => Just(Stimulus::PowerCut),
+        1 => Just(Stimulus::Release),
     ];
-    prop::collection::vec(turn, 0..14)
+    prop::collection::vec(stimulus, 0..14)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn never_done_on_anything_but_the_proved_booted_state(turns in turns(), faults: u64) {
+    fn never_done_on_anything_but_the_proved_booted_state(stimuli in stimuli(), faults: u64) {
         let mut world = World::new("a");
         world.bad = vec!["bad"];
         world.reboots.push("bad");
         world.faults = faults;
-        let world = play(world, &turns);
+        let world = play(world, &stimuli);
         prop_assert!(world.faulty.is_empty(), "{:#?}", world.faulty);
-        let last = turns.iter().rev().find_map(|turn| match turn {
-            Turn::Desired(config) => Some(*config),
-            Turn::Wait(_) | Turn::Kill | Turn::PowerCut | Turn::Release => None,
+        let last = stimuli.iter().rev().find_map(|stimulus| match stimulus {
+            Stimulus::Desired(config) => Some(*config),
+            Stimulus::Wait(_) | Stimulus::Kill | Stimulus::PowerCut | Stimulus::Release => None,
         });
         let state = world.shown.as_ref().and_then(|(state, _)| *state);
         match last {
@@ -432,7 +432,10 @@ fn a_failed_target_reboots_the_host_once_and_is_not_tried_again() {
     let mut world = World::new("a");
     world.bad = vec!["bad"];
     world.reboots.push("bad");
-    let world = play(world, &[Turn::Desired("bad"), Turn::Wait(60), Turn::Kill]);
+    let world = play(
+        world,
+        &[Stimulus::Desired("bad"), Stimulus::Wait(60), Stimulus::Kill],
+    );
     // Into the target and back.
     assert_eq!(world.boot, 3);
     assert_eq!(
@@ -448,10 +451,10 @@ fn a_power_cut_while_draining_changes_nothing() {
     let world = play(
         world,
         &[
-            Turn::Desired("b"),
-            Turn::Wait(6),
-            Turn::PowerCut,
-            Turn::Desired("a"),
+            Stimulus::Desired("b"),
+            Stimulus::Wait(6),
+            Stimulus::PowerCut,
+            Stimulus::Desired("a"),
         ],
     );
     assert_eq!(world.at, target("a"));

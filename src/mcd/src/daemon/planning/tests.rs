@@ -77,11 +77,11 @@ impl Host {
             root: self.directory.path(),
             account: &account,
         };
-        let (say, _said) = Say::channel();
+        let (events, _said) = EventSink::channel();
         let facts = std::future::ready(Ok(Facts::default()));
         let attempt = Attempt("1-0".to_owned());
         let (from, to) = (target("a"), target(to));
-        let work = planner.plan(&attempt, (&from, &to), facts, &say);
+        let work = planner.plan(&attempt, (&from, &to), facts, &events);
         Box::pin(script.drive(work)).await
     }
 }

@@ -305,7 +305,7 @@ async fn only_the_newest_state_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_made_anew_is_told_again() {
+async fn a_node_that_was_created_again_is_written_again() {
     let after = shown(idle("a"), &json!({}));
     let set = Set::new(&after, vec![patch(&after, 4, &after)]);
     let work = async {

@@ -12,17 +12,17 @@ use super::publish::Shown;
 
 /// What the daemon counts.
 ///
-/// Shape: names of the original where it has them (`docs/reference/daemon.md`, "Events and metrics"); its `reason` and `err` labels are
+/// Shape: names of OpenShift's MCO where it has them (`docs/reference/daemon.md`, "Events and metrics"); its `reason` and `err` labels are
 /// left out, as every text would be a series of its own. The reason is in the annotation.
 #[derive(Debug)]
-pub struct Figures {
+pub struct DaemonMetrics {
     now: fn() -> Timestamp,
     reboots_failed: Counter,
     drain_overdue: Gauge,
     shown: Mutex<Option<(Option<NodeState>, PhaseName, Timestamp)>>,
 }
 
-impl Figures {
+impl DaemonMetrics {
     /// Starts at zero.
     pub fn new(now: fn() -> Timestamp) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Figures {
     }
 }
 
-impl Collector for Figures {
+impl Collector for DaemonMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let shown = *self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let since = |state| match shown {
@@ -96,7 +96,7 @@ impl Collector for Figures {
     }
 }
 
-impl Probes for Figures {
+impl Probes for DaemonMetrics {
     /// The loop runs in the same thread as this answer: an answer is the proof. A wait, however long, is no illness, and a restart would
     /// not shorten it.
     fn healthy(&self) -> Result<(), String> {
@@ -124,11 +124,11 @@ mod tests {
 
     #[test]
     fn the_page_has_every_metric_and_every_state_from_the_start() {
-        let figures = Arc::new(Figures::new(clock));
-        let registry = figures.registry();
-        assert!(figures.ready().is_err());
-        figures.show(&Shown::of(&Machine::new(), clock()));
-        figures.count_failed_reboot();
+        let metrics = Arc::new(DaemonMetrics::new(clock));
+        let registry = metrics.registry();
+        assert!(metrics.ready().is_err());
+        metrics.show(&Shown::of(&Machine::new(), clock()));
+        metrics.count_failed_reboot();
         assert_eq!(
             registry.text().unwrap(),
             include_str!("../../tests/golden/metrics.txt")
@@ -137,15 +137,15 @@ mod tests {
 
     #[test]
     fn a_state_carries_the_time_since_when_it_is_shown() {
-        let figures = Arc::new(Figures::new(|| {
+        let metrics = Arc::new(DaemonMetrics::new(|| {
             Timestamp::constant(1_700_000_000, 250_000_000)
         }));
-        *figures.shown.lock().unwrap() = Some((
+        *metrics.shown.lock().unwrap() = Some((
             Some(NodeState::Working),
             PhaseName::Draining,
-            (figures.now)(),
+            (metrics.now)(),
         ));
-        let text = figures.registry().text().unwrap();
+        let text = metrics.registry().text().unwrap();
         for line in [
             "mcd_state{state=\"Done\"} 0.0",
             "mcd_state{state=\"Working\"} 1700000000.25",

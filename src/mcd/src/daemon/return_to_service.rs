@@ -39,7 +39,7 @@ pub enum Error {
 ///
 /// # Errors
 /// All of [`Error`].
-pub async fn give_back(
+pub async fn return_to_service(
     writer: &NodeWriter,
     seen: &watch::Receiver<Seen>,
     node: &str,

@@ -13,13 +13,13 @@ use tokio::sync::watch;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct NodeEvent {
     severity: Severity,
     reason: &'static str,
     message: String,
 }
 
-impl Word {
+impl NodeEvent {
     const fn new(severity: Severity, reason: &'static str, message: String) -> Self {
         Self {
             severity,
@@ -71,7 +71,7 @@ impl Word {
 }
 
 /// What entering `after` is worth saying on the node `node`. `was_done` tells whether the Node shows Done still: then nothing ended.
-pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<Word> {
+pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<NodeEvent> {
     let (severity, reason, message) = match after {
         Phase::Draining(_) => (
             Severity::Normal,
@@ -117,10 +117,10 @@ pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<Word> {
         | Phase::RollingBack(_)
         | Phase::Degraded(_) => return None,
     };
-    Some(Word::new(severity, reason, message))
+    Some(NodeEvent::new(severity, reason, message))
 }
 
-/// Logs the milestones that clients of the original look for, word by word.
+/// Logs the milestones that clients of OpenShift's MCO look for, word by word.
 pub fn log_phase(after: &Phase) {
     match after {
         Phase::Rebooting(it) => {
@@ -154,18 +154,18 @@ pub fn log_phase(after: &Phase) {
 
 /// Speaks for one node, and says the same thing only once: a failure that is tried again each minute is one event.
 #[derive(Debug)]
-pub struct Announcer {
+pub struct EventReporter {
     recorder: Recorder,
     node: String,
     seen: watch::Receiver<Seen>,
     now: fn() -> Timestamp,
-    last: Mutex<Vec<Word>>,
+    last: Mutex<Vec<NodeEvent>>,
 }
 
 /// How many different words are remembered as said: more than one failure has on its way round.
 const REMEMBERED: usize = 4;
 
-impl Announcer {
+impl EventReporter {
     /// Speaks about the Node `node` through `recorder`.
     pub const fn new(
         recorder: Recorder,
@@ -183,19 +183,19 @@ impl Announcer {
     }
 
     /// Says a word, unless it is a warning that was said already.
-    pub fn say(&self, word: &Word) {
+    pub fn report(&self, event: &NodeEvent) {
         if let Ok(mut last) = self.last.lock() {
-            if word.severity == Severity::Normal {
+            if event.severity == Severity::Normal {
                 last.clear();
-            } else if last.contains(word) {
+            } else if last.contains(event) {
                 return;
             } else {
                 last.truncate(REMEMBERED - 1);
-                last.insert(0, word.clone());
+                last.insert(0, event.clone());
             }
         }
-        let (message_id, message) = (word.reason, &word.message);
-        match word.severity {
+        let (message_id, message) = (event.reason, &event.message);
+        match event.severity {
             Severity::Normal => tracing::info!(message_id, message, "event"),
             Severity::Warning => tracing::warn!(message_id, message, "event"),
         }
@@ -208,9 +208,9 @@ impl Announcer {
         };
         self.recorder.say(
             &subject,
-            word.severity,
-            word.reason,
-            &word.message,
+            event.severity,
+            event.reason,
+            &event.message,
             (self.now)(),
         );
     }

@@ -1,7 +1,7 @@
 //! Waiting for the proof that the host is what it should be.
 //!
-//! The host proves itself: after a reboot in `slipway-verify.service`, after a live change at its end. Here is read what came of it; on
-//! a host where nothing is under way, `mcd-os verify` looks again.
+//! The host verifies itself: after a reboot in `slipway-verify.service`, after a live change at its end. This module reads the result; on
+//! a host where nothing is under way, it runs `mcd-os verify`.
 
 use std::time::Duration;
 
@@ -24,57 +24,57 @@ const PACE: Duration = Duration::from_millis(250);
 /// When and how often the host is asked what does not hold yet.
 const ASK_PACE: Duration = Duration::from_secs(10);
 
-/// Longer than the host's own deadline, after which it goes back by itself. Past it the guard is not at work at all.
+/// Longer than the host's own deadline, after which it rolls back by itself. Past it the guard is not at work at all.
 const LIMIT: Duration = Duration::from_mins(30);
 
-/// What the host's own words mean for the target.
+/// What the journal says about the target.
 #[derive(Debug, PartialEq, Eq)]
-enum Word {
+enum HostVerdict {
     /// The attempt under way was not judged yet.
     Pending,
-    /// Nothing is under way; proved in this boot.
-    Proved,
-    /// Nothing is under way, and nobody has looked in this boot.
+    /// Nothing is under way; verified in this boot.
+    Verified,
+    /// Nothing is under way, and not verified in this boot.
     Unknown,
-    /// The host goes back, or has gone back.
-    Disproved(String),
-    /// The target failed and stays all the same, as it was told to.
-    Stays(String),
+    /// The host rolls back, or has rolled back.
+    Failed(String),
+    /// The target failed and stays booted, as the attempt asks.
+    FailedAndBooted(String),
 }
 
-/// Waits until `to` is proved or not. Answers `Verified`, `VerificationFailed` or `Failed`, and says `Unmet` in between.
-pub async fn prove(
+/// Waits until `to` is verified or has failed. Answers `Verified`, `VerificationFailed` or `Failed`, and says `Unmet` in between.
+pub async fn verify(
     helper: &Helper,
     root: &Root,
     to: &Target,
     attempt: &Attempt,
-    say: impl Fn(Event),
+    events: impl Fn(Event),
 ) -> Event {
     let began = Instant::now();
     let mut asked = began;
     loop {
-        match word(root, to) {
-            Ok(Word::Proved) => return Event::Verified,
-            Ok(Word::Unknown) => return verify(helper, to, attempt).await,
-            Ok(Word::Disproved(cause)) => return Event::VerificationFailed(cause),
-            Ok(Word::Stays(cause)) => match prove_again(helper, attempt).await {
+        match read_verdict(root, to) {
+            Ok(HostVerdict::Verified) => return Event::Verified,
+            Ok(HostVerdict::Unknown) => return ask(helper, to, attempt).await,
+            Ok(HostVerdict::Failed(cause)) => return Event::VerificationFailed(cause),
+            Ok(HostVerdict::FailedAndBooted(cause)) => match verify_again(helper, attempt).await {
                 Ok(true) => {}
                 Ok(false) => return Event::Failed(cause),
                 Err(error) => return Event::Failed(Chain(&error).to_string()),
             },
-            Ok(Word::Pending) if began.elapsed() > LIMIT => {
+            Ok(HostVerdict::Pending) if began.elapsed() > LIMIT => {
                 return Event::Failed(format!(
                     "the host did not judge {to} within {} min: {VERIFY_UNIT}",
                     LIMIT.as_secs() / 60
                 ));
             }
-            Ok(Word::Pending) => {}
+            Ok(HostVerdict::Pending) => {}
             Err(error) => return Event::Failed(Chain(&error).to_string()),
         }
         if asked.elapsed() > ASK_PACE {
             asked = Instant::now();
             match helper.run(&Verb::Verify, attempt, Priority::Normal).await {
-                Ok(report) if !report.reasons.is_empty() => say(Event::Unmet(report.because())),
+                Ok(report) if !report.reasons.is_empty() => events(Event::Unmet(report.because())),
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(error = %Chain(&error), "cannot ask what does not hold");
@@ -86,14 +86,14 @@ pub async fn prove(
 }
 
 /// Has the host look once more at a target that failed and stays: a person may have mended it. Whether it holds now.
-async fn prove_again(helper: &Helper, attempt: &Attempt) -> Result<bool, helper::Error> {
+async fn verify_again(helper: &Helper, attempt: &Attempt) -> Result<bool, helper::Error> {
     let verb = Verb::Guard(Guard::verify_once());
     let report = helper.run(&verb, attempt, Priority::Normal).await?;
     Ok(report.outcome == HelperOutcome::Done)
 }
 
 /// Looks at a host on which nothing is under way.
-async fn verify(helper: &Helper, to: &Target, attempt: &Attempt) -> Event {
+async fn ask(helper: &Helper, to: &Target, attempt: &Attempt) -> Event {
     match helper.run(&Verb::Verify, attempt, Priority::Normal).await {
         Ok(report) if report.outcome == HelperOutcome::Done => Event::Verified,
         Ok(report) => Event::Failed(format!(
@@ -104,15 +104,15 @@ async fn verify(helper: &Helper, to: &Target, attempt: &Attempt) -> Event {
     }
 }
 
-fn word(root: &Root, to: &Target) -> Result<Word, observe::Error> {
+fn read_verdict(root: &Root, to: &Target) -> Result<HostVerdict, observe::Error> {
     if let Some(journal) = observe::open_journal(root)? {
         return Ok(match journal.stage {
-            JournalStage::RollingBack { cause } => Word::Disproved(cause),
-            JournalStage::Failed { cause } => Word::Stays(cause),
+            JournalStage::RollingBack { cause } => HostVerdict::Failed(cause),
+            JournalStage::Failed { cause } => HostVerdict::FailedAndBooted(cause),
             JournalStage::Applying
             | JournalStage::Switching
             | JournalStage::Switched
-            | JournalStage::Booted => Word::Pending,
+            | JournalStage::Booted => HostVerdict::Pending,
         });
     }
     let last = JournalStore::new(root).last()?;
@@ -122,12 +122,17 @@ fn word(root: &Root, to: &Target) -> Result<Word, observe::Error> {
 }
 
 /// What the end of the last attempt says about `to`, in the boot `boot_id` of a host whose record names `at`.
-fn judge(last: Option<&LastAttempt>, at: Option<&Target>, boot_id: &str, to: &Target) -> Word {
+fn judge(
+    last: Option<&LastAttempt>,
+    at: Option<&Target>,
+    boot_id: &str,
+    to: &Target,
+) -> HostVerdict {
     match last {
         Some(last)
             if last.outcome == AttemptOutcome::RolledBack && last.to == *to && at != Some(to) =>
         {
-            Word::Disproved(last.cause.clone().unwrap_or_default())
+            HostVerdict::Failed(last.cause.clone().unwrap_or_default())
         }
         Some(last)
             if last.outcome == AttemptOutcome::Verified
@@ -135,9 +140,9 @@ fn judge(last: Option<&LastAttempt>, at: Option<&Target>, boot_id: &str, to: &Ta
                 && at == Some(to)
                 && last.boot_id == boot_id =>
         {
-            Word::Proved
+            HostVerdict::Verified
         }
-        Some(_) | None => Word::Unknown,
+        Some(_) | None => HostVerdict::Unknown,
     }
 }
 
@@ -168,28 +173,28 @@ mod tests {
     #[test]
     fn what_the_last_attempt_says() {
         let (a, b) = (target("a"), target("b"));
-        let failed = Word::Disproved("kubelet.service is failed".to_owned());
+        let failed = HostVerdict::Failed("kubelet.service is failed".to_owned());
         let table = [
             (
-                "proved in this boot",
+                "verified in this boot",
                 last(AttemptOutcome::Verified, "2"),
                 &b,
                 &b,
-                Word::Proved,
+                HostVerdict::Verified,
             ),
             (
                 "proved in an earlier boot",
                 last(AttemptOutcome::Verified, "1"),
                 &b,
                 &b,
-                Word::Unknown,
+                HostVerdict::Unknown,
             ),
             (
                 "something else is booted",
                 last(AttemptOutcome::Verified, "2"),
                 &a,
                 &b,
-                Word::Unknown,
+                HostVerdict::Unknown,
             ),
             (
                 "the target was left again",
@@ -203,27 +208,27 @@ mod tests {
                 last(AttemptOutcome::RolledBack, "2"),
                 &a,
                 &a,
-                Word::Unknown,
+                HostVerdict::Unknown,
             ),
             (
                 "undone before it could boot",
                 last(AttemptOutcome::Undone, "2"),
                 &a,
                 &a,
-                Word::Unknown,
+                HostVerdict::Unknown,
             ),
             (
                 "found as it is",
                 last(AttemptOutcome::Adopted, "2"),
                 &b,
                 &b,
-                Word::Unknown,
+                HostVerdict::Unknown,
             ),
         ];
         for (what, last, at, to, word) in table {
             assert_eq!(judge(Some(&last), Some(at), "2", to), word, "{what}");
         }
-        assert_eq!(judge(None, Some(&a), "2", &a), Word::Unknown);
+        assert_eq!(judge(None, Some(&a), "2", &a), HostVerdict::Unknown);
     }
 
     /// What the host's files say, in the order in which a reboot writes them.
@@ -262,18 +267,18 @@ mod tests {
         let b = target("b");
 
         journal(serde_json::json!({"stage": "switched"}));
-        assert_eq!(word(&root, &b).unwrap(), Word::Pending);
+        assert_eq!(read_verdict(&root, &b).unwrap(), HostVerdict::Pending);
         journal(serde_json::json!({"stage": "booted"}));
-        assert_eq!(word(&root, &b).unwrap(), Word::Pending);
+        assert_eq!(read_verdict(&root, &b).unwrap(), HostVerdict::Pending);
         journal(serde_json::json!({"stage": "rolling-back", "cause": "no kubelet"}));
         assert_eq!(
-            word(&root, &b).unwrap(),
-            Word::Disproved("no kubelet".to_owned())
+            read_verdict(&root, &b).unwrap(),
+            HostVerdict::Failed("no kubelet".to_owned())
         );
         journal(serde_json::json!({"stage": "failed", "cause": "no kubelet"}));
         assert_eq!(
-            word(&root, &b).unwrap(),
-            Word::Stays("no kubelet".to_owned())
+            read_verdict(&root, &b).unwrap(),
+            HostVerdict::FailedAndBooted("no kubelet".to_owned())
         );
 
         // The outcome is stored before the journal goes: from then on it counts.
@@ -286,6 +291,6 @@ mod tests {
             "/var/lib/slipway/last.json",
             &serde_json::to_string(&last).unwrap(),
         );
-        assert_eq!(word(&root, &b).unwrap(), Word::Proved);
+        assert_eq!(read_verdict(&root, &b).unwrap(), HostVerdict::Verified);
     }
 }
