@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 use lab::tree::Overlay;
-use machineconfig::spec::MachineConfig;
+use machineconfig::spec::NodeConfig;
 use node_update::disruption::Action;
 use node_update::plan::Bundle;
 use serde_json::json;
@@ -33,12 +33,12 @@ pub(crate) fn new_os() -> Overlay {
 }
 
 /// Nothing: what a host is in before it has a configuration.
-pub(crate) fn none() -> Result<MachineConfig> {
+pub(crate) fn none() -> Result<NodeConfig> {
     Config::new().os(OLD_OS).rendered("rendered-none")
 }
 
 /// The origin.
-pub(crate) fn old() -> Result<MachineConfig> {
+pub(crate) fn old() -> Result<NodeConfig> {
     let files = [
         File::new("/etc/crash/changed", "old"),
         File::new("/etc/crash/gone", "gone")
@@ -62,7 +62,7 @@ pub(crate) fn old() -> Result<MachineConfig> {
 }
 
 /// The target of an update with a reboot, to the OS that this pull spec names.
-pub(crate) fn rebooted(os: &str) -> Result<MachineConfig> {
+pub(crate) fn rebooted(os: &str) -> Result<NodeConfig> {
     let files = [
         File::new("/etc/crash/changed", "new").mode(0o600),
         File::new("/var/lib/crash/changed", "new")
@@ -78,7 +78,7 @@ pub(crate) fn rebooted(os: &str) -> Result<MachineConfig> {
 }
 
 /// The target of a change without a reboot.
-pub(crate) fn live() -> Result<MachineConfig> {
+pub(crate) fn live() -> Result<NodeConfig> {
     let files = [
         File::new("/etc/crash/changed", "live").mode(0o600),
         File::new("/var/lib/crash/changed", "live")
@@ -117,7 +117,7 @@ fn target(keys: &[&str]) -> Config {
 
 /// Plans an update. Nothing asks for a reboot but the OS and kernel arguments; a file that changes reloads the
 /// service.
-pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> Result<Bundle> {
+pub(crate) fn plan(attempt: &str, from: &NodeConfig, to: &NodeConfig) -> Result<Bundle> {
     let none: &[Action] = &[Action::None];
     let reload = [Action::Reload(NOTIFIED.to_owned())];
     let units = ["old.service", "new.service", "fstrim.timer", NOTIFIED].map(|name| (name, none));

@@ -1,7 +1,7 @@
 //! The configurations of these tests, and the plans between them.
 
 use anyhow::Result;
-use machineconfig::spec::MachineConfig;
+use machineconfig::spec::NodeConfig;
 use node_update::disruption::Action;
 use node_update::plan::Bundle;
 use serde_json::{Value, json};
@@ -18,12 +18,12 @@ pub(crate) const SHADOWED: &str = "/etc/managed/shadowed.conf";
 pub(crate) const NOTIFIED: &str = "notified.service";
 
 /// What a host is in that no configuration was given yet.
-pub(crate) fn none() -> Result<MachineConfig> {
+pub(crate) fn none() -> Result<NodeConfig> {
     Config::new().os(FIRST_OS).rendered("rendered-none")
 }
 
 /// One of everything, on this OS.
-pub(crate) fn full(os: &str) -> Result<MachineConfig> {
+pub(crate) fn full(os: &str) -> Result<NodeConfig> {
     let files = [
         File::new("/etc/managed/secret", "secret")
             .mode(0o600)
@@ -63,7 +63,7 @@ pub(crate) fn own_service() -> Value {
 }
 
 /// A configuration whose changes need no reboot.
-pub(crate) fn quiet(name: &str, content: &str, service: &str) -> Result<MachineConfig> {
+pub(crate) fn quiet(name: &str, content: &str, service: &str) -> Result<NodeConfig> {
     let files = [
         File::new("/etc/managed/quiet", content)
             .mode(0o640)
@@ -87,7 +87,7 @@ pub(crate) fn to_full(attempt: &str, os: &str) -> Result<Bundle> {
 
 /// Plans an update. A change of files, of the notified service, or of keys needs no reboot; the service is
 /// restarted then.
-pub(crate) fn plan(attempt: &str, from: &MachineConfig, to: &MachineConfig) -> Result<Bundle> {
+pub(crate) fn plan(attempt: &str, from: &NodeConfig, to: &NodeConfig) -> Result<Bundle> {
     let restart = [Action::DaemonReload, Action::Restart(NOTIFIED.to_owned())];
     let policies = plan::policies(&[], &[(NOTIFIED, &restart)]);
     plan::between(attempt, from, to, &policies)

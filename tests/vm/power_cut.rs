@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lab::host::entries;
 use lab::vm::MACHINE_BOOTED_WITHIN;
-use machineconfig::spec::MachineConfig;
+use machineconfig::spec::NodeConfig;
 use node_update::plan::Bundle;
 use serde_json::json;
 use testbed::config::{Config, File};
@@ -37,7 +37,7 @@ const ONLY_SECOND: &str = "/etc/managed/second";
 
 /// One end of the updates: a configuration, and the OS that it names.
 struct End {
-    config: MachineConfig,
+    config: NodeConfig,
     image: String,
     version: &'static str,
 }

@@ -165,7 +165,7 @@ impl Server {
 
     /// As [`Self::serve`], over TLS.
     #[cfg(feature = "tls")]
-    pub async fn serve_tls<S, B>(self, tls: tls::Tls, service: S, shutdown: Shutdown)
+    pub async fn serve_tls<S, B>(self, tls: tls::ServerTls, service: S, shutdown: Shutdown)
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,

@@ -38,7 +38,7 @@ pub enum Severity {
 
 /// The object that events are about.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct EventSubject {
     /// Group and version, `v1` for the core.
     pub api_version: String,
     /// Kind.
@@ -96,7 +96,7 @@ impl Recorder {
     /// Shape: `reason` is one word in camel case that operators search for; `message` is for people and cut to a kilobyte.
     pub fn say(
         &self,
-        subject: &Subject,
+        subject: &EventSubject,
         severity: Severity,
         reason: &str,
         message: &str,
@@ -121,7 +121,7 @@ impl Recorder {
     /// cluster-scoped objects, unless that is `default`.
     fn event(
         &self,
-        subject: &Subject,
+        subject: &EventSubject,
         severity: Severity,
         reason: &str,
         message: &str,
@@ -201,8 +201,8 @@ mod tests {
 
     use super::*;
 
-    fn subject() -> Subject {
-        Subject {
+    fn subject() -> EventSubject {
+        EventSubject {
             api_version: "v1".to_owned(),
             kind: "Node".to_owned(),
             name: "n".to_owned(),

@@ -3,7 +3,7 @@
 use api::ConditionStatus;
 use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::machine_config_pool::PoolConditionType;
-use cluster::events::{Recorder, Severity, Subject};
+use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
 
 use crate::store::Pool;
@@ -123,7 +123,7 @@ impl Announcement {
 /// Says it about a pool, as an event and in the log.
 pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, at: Timestamp) {
     let view = &pool.view;
-    let subject = Subject {
+    let subject = EventSubject {
         api_version: "machineconfiguration.openshift.io/v1".to_owned(),
         kind: "MachineConfigPool".to_owned(),
         name: view.name.clone(),

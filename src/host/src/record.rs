@@ -22,7 +22,7 @@
 
 use std::collections::BTreeMap;
 
-use machineconfig::spec::{self, MachineConfig};
+use machineconfig::spec::{self, NodeConfig};
 use node_update::plan::{Digest, Mode, OwnerIds, Prior, Target};
 use node_update::well_known;
 use serde::Deserialize;
@@ -97,9 +97,9 @@ impl Record {
     ///
     /// # Errors
     /// [`Error::Json`], [`Error::MachineConfig`].
-    pub fn machine_config(&self) -> Result<MachineConfig, Error> {
+    pub fn machine_config(&self) -> Result<NodeConfig, Error> {
         let object = decode(&self.config)?;
-        let (config, warnings) = MachineConfig::in_force(&object).map_err(Error::MachineConfig)?;
+        let (config, warnings) = NodeConfig::in_force(&object).map_err(Error::MachineConfig)?;
         for warning in warnings {
             tracing::debug!(config = config.name, %warning, "part of the record is unknown");
         }

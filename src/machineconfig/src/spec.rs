@@ -202,7 +202,7 @@ fn read<T: DeserializeOwned>(value: &Value, at: &str) -> Result<T, Error> {
 
 /// A MachineConfig as a node holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MachineConfig {
+pub struct NodeConfig {
     /// `metadata.name`.
     pub name: String,
     /// `metadata.annotations`.
@@ -213,7 +213,7 @@ pub struct MachineConfig {
     written: Value,
 }
 
-impl MachineConfig {
+impl NodeConfig {
     /// Reads a MachineConfig that is to be gone to.
     ///
     /// # Errors
@@ -344,7 +344,7 @@ mod tests {
             "metadata": {"name": "rendered-worker-1", "uid": "x", "annotations": {"a": "b"}},
             "spec": {"fips": true, "config": {"ignition": {"version": "3.2.0"}, "later": [1]}},
         });
-        let (config, warnings) = MachineConfig::parse(&object).unwrap();
+        let (config, warnings) = NodeConfig::parse(&object).unwrap();
         assert_eq!(warnings.len(), 1);
         let record: Value = serde_json::from_slice(&config.record()).unwrap();
         assert_eq!(record["spec"], object["spec"]);
@@ -352,14 +352,14 @@ mod tests {
             record["metadata"],
             json!({"name": "rendered-worker-1", "annotations": {"a": "b"}})
         );
-        assert_eq!(MachineConfig::parse(&record).unwrap().0, config);
+        assert_eq!(NodeConfig::parse(&record).unwrap().0, config);
     }
 
     #[test]
     fn a_layered_image_goes_before_the_configurations() {
         let config = |url: &str| {
             let object = json!({"metadata": {"name": "a"}, "spec": {"osImageURL": url}});
-            MachineConfig::parse(&object).unwrap().0
+            NodeConfig::parse(&object).unwrap().0
         };
         assert_eq!(config("os").image(None), Some("os"));
         assert_eq!(config("os").image(Some("layered")), Some("layered"));
@@ -373,10 +373,10 @@ mod tests {
         let config = json!({"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}});
         let spec = json!({"kernelArguments": ["a=\"b"], "config": config});
         let object = json!({"metadata": {"name": "r"}, "spec": spec});
-        MachineConfig::parse(&object).unwrap_err();
-        let (config, _) = MachineConfig::in_force(&object).unwrap();
+        NodeConfig::parse(&object).unwrap_err();
+        let (config, _) = NodeConfig::in_force(&object).unwrap();
         assert_eq!(config.spec.split_kernel_arguments(), ["a=\"b"]);
         // What cannot be read at all cannot be left either.
-        MachineConfig::in_force(&json!({"metadata": {"name": "r"}, "spec": 1})).unwrap_err();
+        NodeConfig::in_force(&json!({"metadata": {"name": "r"}, "spec": 1})).unwrap_err();
     }
 }

@@ -21,18 +21,18 @@ const OURS: &str = "# Of ControllerConfig machine-config-controller; removed whe
 
 /// What a cluster tells its nodes.
 #[derive(Debug, Clone, Default)]
-pub struct Told<'a> {
+pub struct ClusterCertificates<'a> {
     /// `spec.kubeAPIServerServingCAData`; empty says nothing.
     pub kubelet: &'a [u8],
     /// `spec.cloudProviderCAData`; empty says nothing.
     pub cloud: &'a [u8],
     /// Those of registries. Two of one registry are both trusted.
-    pub registries: Vec<Registry<'a>>,
+    pub registries: Vec<RegistryCertificates<'a>>,
 }
 
 /// Certificates of one registry.
 #[derive(Debug, Clone)]
-pub struct Registry<'a> {
+pub struct RegistryCertificates<'a> {
     /// JSON path of the item.
     pub field: String,
     /// `file`: the registry's host, `..` before its port.
@@ -54,7 +54,7 @@ pub struct Bundle {
 
 /// What a node should have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredCertificates {
     /// Files, in a stable order.
     pub bundles: Vec<Bundle>,
     /// Directories below [`REGISTRIES`] that are somebody's, also where their certificates are refused: what they hold stays.
@@ -64,8 +64,8 @@ pub struct Wanted {
 }
 
 /// What a node should have by what its cluster tells it.
-pub fn wanted(told: &Told<'_>) -> Wanted {
-    let mut wanted = Wanted::default();
+pub fn wanted(told: &ClusterCertificates<'_>) -> DesiredCertificates {
+    let mut wanted = DesiredCertificates::default();
     for (field, path, pem) in [
         ("spec.kubeAPIServerServingCAData", KUBELET_CA, told.kubelet),
         ("spec.cloudProviderCAData", CLOUD_CA, told.cloud),
@@ -83,7 +83,7 @@ pub fn wanted(told: &Told<'_>) -> Wanted {
         }
     }
     let mut registries: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    for Registry { field, file, data } in &told.registries {
+    for RegistryCertificates { field, file, data } in &told.registries {
         let Some(host) = host(file) else {
             let why = "is no host of a registry";
             wanted.refused.push(format!("{field}.file {file:?} {why}"));

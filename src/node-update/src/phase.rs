@@ -28,7 +28,7 @@ mod tests;
 
 pub use changing::{Applying, Rebooting};
 pub use command::Command;
-pub use event::{Event, Journal, Observation, Outline, Stage};
+pub use event::{Event, Observation, OpenJournal, Outline, Stage};
 pub use failures::{Failures, Kind, LostDrains};
 pub use judging::{Finishing, RollBack, RollingBack, Verifying};
 pub use preparing::{Draining, Fetching};

@@ -22,7 +22,7 @@ use crate::verify;
 use crate::wanted::Wanted;
 use crate::well_known::KUBELET;
 use machineconfig::kargs;
-use machineconfig::spec::{KernelType, MachineConfig, Spec};
+use machineconfig::spec::{KernelType, NodeConfig, Spec};
 use steps::Steps;
 
 /// What an update is planned from.
@@ -50,7 +50,7 @@ pub struct Side<'a> {
     /// Its name, and the layered image of the node if it has one.
     pub target: &'a Target,
     /// What it asks for.
-    pub config: &'a MachineConfig,
+    pub config: &'a NodeConfig,
 }
 
 /// What is known of a host.

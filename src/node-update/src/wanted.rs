@@ -231,7 +231,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use machineconfig::spec::MachineConfig;
+    use machineconfig::spec::NodeConfig;
 
     #[test]
     fn a_file_whose_bytes_cannot_be_had_is_left_and_not_looked_at() {
@@ -239,7 +239,7 @@ mod tests {
         let file = json!({"path": "/etc/x", "contents": {"source": "data:,x", "verification": {"hash": hash}}});
         let config = json!({"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}});
         let object = json!({"metadata": {"name": "r"}, "spec": {"config": config}});
-        let (config, _) = MachineConfig::in_force(&object).unwrap();
+        let (config, _) = NodeConfig::in_force(&object).unwrap();
         assert_eq!(Wanted::of(&config.spec).0.files, []);
         let left = Wanted::of_old(&config.spec);
         let paths: Vec<&str> = left.files.iter().map(|file| file.path.as_str()).collect();

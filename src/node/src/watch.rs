@@ -28,7 +28,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 const SHORT: Duration = Duration::from_secs(10);
 
 /// The Node as last observed: `None` before the first event and after its deletion.
-pub type Seen = Option<Arc<Node>>;
+pub type ObservedNode = Option<Arc<Node>>;
 
 /// Watches the Node `name` and publishes it in `seen`, until the shutdown.
 ///
@@ -37,7 +37,7 @@ pub type Seen = Option<Arc<Node>>;
 pub async fn observe(
     access: &Access,
     name: &str,
-    seen: &watch::Sender<Seen>,
+    seen: &watch::Sender<ObservedNode>,
     mut shutdown: Shutdown,
 ) {
     tokio::select! {
@@ -46,7 +46,7 @@ pub async fn observe(
     }
 }
 
-async fn keep_watching(access: &Access, name: &str, seen: &watch::Sender<Seen>) {
+async fn keep_watching(access: &Access, name: &str, seen: &watch::Sender<ObservedNode>) {
     let mut retry = Backoff::new(RETRY.0, RETRY.1);
     let mut position = None;
     loop {
@@ -80,7 +80,7 @@ async fn keep_watching(access: &Access, name: &str, seen: &watch::Sender<Seen>) 
 async fn follow(
     access: &Access,
     name: &str,
-    seen: &watch::Sender<Seen>,
+    seen: &watch::Sender<ObservedNode>,
     position: &mut Option<String>,
 ) -> Result<(), wire::Error> {
     let path = path(name, position.as_deref(), backoff::spread(LENGTH));

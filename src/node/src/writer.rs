@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::view::Node;
-use crate::watch::Seen;
+use crate::watch::ObservedNode;
 use cluster::access::Access;
 use cluster::wire::{self, RequestBody};
 
@@ -114,7 +114,7 @@ impl NodeWriter {
     pub fn new(
         access: Arc<Access>,
         name: &str,
-        seen: watch::Receiver<Seen>,
+        seen: watch::Receiver<ObservedNode>,
         shutdown: Shutdown,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (orders, queue) = mpsc::channel(QUEUE);
@@ -181,7 +181,7 @@ impl fmt::Debug for NodeWriter {
 struct Worker {
     access: Arc<Access>,
     node: String,
-    seen: watch::Receiver<Seen>,
+    seen: watch::Receiver<ObservedNode>,
     queue: mpsc::Receiver<Order>,
     waiting: Vec<Order>,
     /// The last answer to us, and when it came: newer than the watch until that catches up.

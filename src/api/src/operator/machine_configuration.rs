@@ -84,19 +84,19 @@ pub struct NodeDisruptionPolicy {
     /// By path of the file, or of a directory above it; the longest wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["path"]))]
-    pub files: Vec<FilePolicy>,
+    pub files: Vec<FilePolicySpec>,
     /// For changes of SSH keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sshkey: Option<SshKeyPolicy>,
     /// By name of the unit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub units: Vec<UnitPolicy>,
+    pub units: Vec<UnitPolicySpec>,
 }
 
 /// What a change of a file does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FilePolicy {
+pub struct FilePolicySpec {
     /// Path of the file or of a directory.
     pub path: String,
     /// What is done, in order.
@@ -106,7 +106,7 @@ pub struct FilePolicy {
 
 /// What a change of a unit does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnitPolicy {
+pub struct UnitPolicySpec {
     /// Name of the unit.
     pub name: String,
     /// What is done, in order.

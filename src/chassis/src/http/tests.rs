@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::{self, ClientConfig, ProtocolVersion, RootCertStore};
 
-use super::tls::Tls;
+use super::tls::ServerTls;
 use super::*;
 use crate::shutdown::{self, Trigger};
 
@@ -330,7 +330,8 @@ async fn connect(
 async fn a_new_certificate_is_served_and_open_connections_go_on() {
     let folder = TempDir::new().unwrap();
     let first = issue(folder.path());
-    let mut tls = Tls::load(folder.path().join("tls.crt"), folder.path().join("tls.key")).unwrap();
+    let mut tls =
+        ServerTls::load(folder.path().join("tls.crt"), folder.path().join("tls.key")).unwrap();
     tls.period = Duration::ZERO;
     let server = bind(WIDE).await;
     let address = server.address().unwrap();
@@ -372,7 +373,8 @@ async fn a_new_certificate_is_served_and_open_connections_go_on() {
 async fn a_client_that_never_ends_its_handshake_is_cut() {
     let folder = TempDir::new().unwrap();
     issue(folder.path());
-    let tls = Tls::load(folder.path().join("tls.crt"), folder.path().join("tls.key")).unwrap();
+    let tls =
+        ServerTls::load(folder.path().join("tls.crt"), folder.path().join("tls.key")).unwrap();
     let header = SHORT;
     let server = bind(Limits { header, ..WIDE }).await;
     let address = server.address().unwrap();
@@ -387,7 +389,7 @@ fn files_that_cannot_be_served_are_named() {
     let folder = TempDir::new().unwrap();
     let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
     let load = || {
-        let error = Tls::load(certificate.clone(), key.clone()).unwrap_err();
+        let error = ServerTls::load(certificate.clone(), key.clone()).unwrap_err();
         error.to_string()
     };
     assert_eq!(load(), format!("cannot read {}", certificate.display()));

@@ -57,7 +57,7 @@ type Stamp = (u64, u64, u64, i64, i64);
 
 /// Certificate and key, as two files that a rotation replaces.
 #[derive(Debug)]
-pub struct Tls {
+pub struct ServerTls {
     certificate: PathBuf,
     key: PathBuf,
     config: Arc<ServerConfig>,
@@ -67,7 +67,7 @@ pub struct Tls {
     pub(super) period: Duration,
 }
 
-impl Tls {
+impl ServerTls {
     /// Reads the files.
     ///
     /// Shape: PEM. `certificate` is the server's and then its intermediates; `key` is PKCS #8,
@@ -116,7 +116,7 @@ impl Tls {
     }
 }
 
-impl Transport for Tls {
+impl Transport for ServerTls {
     type Stream = TlsStream<TcpStream>;
 
     fn open(

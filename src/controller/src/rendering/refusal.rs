@@ -3,7 +3,7 @@
 use api::operator::MachineConfiguration;
 use cluster::wire;
 use machineconfig::render::{Rendered, Source};
-use machineconfig::spec::{MachineConfig, Spec};
+use machineconfig::spec::{NodeConfig, Spec};
 use node_update::reconcile::{Exempt, rejections};
 use node_update::rejection::Rejection;
 
@@ -35,7 +35,7 @@ pub(super) async fn of(
     };
     let value = serde_json::to_value(config).unwrap_or_default();
     // What nodes run was rendered once; if it cannot be read now, they will say what they can do.
-    let Ok((old, _)) = MachineConfig::in_force(&value) else {
+    let Ok((old, _)) = NodeConfig::in_force(&value) else {
         return Ok(None);
     };
     let exempt = exempt(requests.read_settings().await?);

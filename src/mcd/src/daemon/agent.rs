@@ -12,7 +12,7 @@ use host::journal::JournalStore;
 use host::record;
 use jiff::{SignedDuration, Timestamp};
 use node::drain::PodName;
-use node::watch::Seen;
+use node::watch::ObservedNode;
 use node::writer::NodeWriter;
 use node_update::phase::{Command, Event, Machine};
 use node_update::plan::{Attempt, Target};
@@ -42,7 +42,7 @@ pub struct Agent {
     /// Writes the Node.
     pub writer: NodeWriter,
     /// The Node as it is seen.
-    pub seen: watch::Receiver<Seen>,
+    pub seen: watch::Receiver<ObservedNode>,
     /// Shows the machine.
     pub publisher: Publisher,
     /// Says what people search for.

@@ -26,9 +26,9 @@ use cluster::access::Access;
 use cluster::path;
 use cluster::wire::{self, RequestBody};
 use http::Method;
-use node::watch::Seen;
+use node::watch::ObservedNode;
 use node::writer::{self, Change, NodeWriter};
-use node_update::certificates::{Registry, Told, wanted};
+use node_update::certificates::{ClusterCertificates, RegistryCertificates, wanted};
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -75,7 +75,7 @@ pub struct CertificateSync<'a> {
     /// Writes the Node.
     pub writer: &'a NodeWriter,
     /// The Node as it is seen.
-    pub seen: watch::Receiver<Seen>,
+    pub seen: watch::Receiver<ObservedNode>,
     /// Reaches the host's systemd.
     pub helper: &'a Helper,
     /// Says what is refused.
@@ -253,7 +253,7 @@ fn there<T>(read: Result<T, wire::Error>) -> Result<Option<T>, wire::Error> {
     }
 }
 
-fn told(spec: &ControllerConfigSpec) -> Told<'_> {
+fn told(spec: &ControllerConfigSpec) -> ClusterCertificates<'_> {
     let cluster = registries(
         "spec.imageRegistryBundleData",
         &spec.image_registry_bundle_data,
@@ -263,7 +263,7 @@ fn told(spec: &ControllerConfigSpec) -> Told<'_> {
         &spec.image_registry_bundle_user_data,
     );
     let cloud = spec.cloud_provider_ca_data.as_ref();
-    Told {
+    ClusterCertificates {
         kubelet: &spec.kube_api_server_serving_ca_data.0,
         cloud: cloud.map_or(&[], |data| data.0.as_slice()),
         registries: cluster.chain(users).collect(),
@@ -273,8 +273,8 @@ fn told(spec: &ControllerConfigSpec) -> Told<'_> {
 fn registries<'a>(
     field: &'a str,
     bundles: &'a [ImageRegistryBundle],
-) -> impl Iterator<Item = Registry<'a>> {
-    let item = move |(index, bundle): (usize, &'a ImageRegistryBundle)| Registry {
+) -> impl Iterator<Item = RegistryCertificates<'a>> {
+    let item = move |(index, bundle): (usize, &'a ImageRegistryBundle)| RegistryCertificates {
         field: format!("{field}[{index}]"),
         file: &bundle.file,
         data: &bundle.data.0,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::machineconfiguration::NodeStatus;
 use chassis::shutdown::Shutdown;
 use node::view::Node;
-use node::watch::Seen;
+use node::watch::ObservedNode;
 use node_update::phase::Event;
 use node_update::plan::Target;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -21,7 +21,7 @@ fn target(status: &NodeStatus) -> Option<Target> {
 /// Sends the loop what the Node asks for, whenever that changes, until the shutdown. `looked` is sent once the Node was read for the
 /// first time, after what it asked for then.
 pub async fn follow(
-    mut seen: watch::Receiver<Seen>,
+    mut seen: watch::Receiver<ObservedNode>,
     events: mpsc::Sender<Event>,
     looked: oneshot::Sender<()>,
     mut shutdown: Shutdown,
@@ -57,14 +57,14 @@ fn asked(status: &NodeStatus) -> (Option<Target>, bool) {
 }
 
 /// What the Node's annotations said when it was last seen.
-pub fn latest_status(seen: &watch::Receiver<Seen>) -> Option<NodeStatus> {
+pub fn latest_status(seen: &watch::Receiver<ObservedNode>) -> Option<NodeStatus> {
     seen.borrow()
         .as_ref()
         .map(|node| NodeStatus::read(&node.annotations))
 }
 
 /// The node as it was last seen.
-pub fn latest(seen: &watch::Receiver<Seen>) -> Option<Arc<Node>> {
+pub fn latest(seen: &watch::Receiver<ObservedNode>) -> Option<Arc<Node>> {
     seen.borrow().clone()
 }
 

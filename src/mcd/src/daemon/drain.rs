@@ -9,7 +9,7 @@ use cluster::access::Access;
 use jiff::Timestamp;
 use node::drain::{Drain, PodName};
 use node::view::Node;
-use node::watch::Seen;
+use node::watch::ObservedNode;
 use node::writer::{self, Change, NodeWriter};
 use node_update::plan::Attempt;
 use tokio::sync::watch;
@@ -42,7 +42,7 @@ pub struct NodeDrain<'a> {
     /// Writes the Node.
     pub writer: &'a NodeWriter,
     /// The Node as it is seen.
-    pub seen: watch::Receiver<Seen>,
+    pub seen: watch::Receiver<ObservedNode>,
     /// Name of the node.
     pub node: &'a str,
     /// This pod.
@@ -156,7 +156,7 @@ fn cordon(node: &Node, attempt: &Attempt, config: &str, now: Timestamp) -> Chang
 }
 
 /// Whether the node takes pods again since it was cordoned. What was seen before that says nothing, and a Node that is gone takes none.
-fn is_uncordoned(seen: &watch::Receiver<Seen>, cordoned: &Node) -> bool {
+fn is_uncordoned(seen: &watch::Receiver<ObservedNode>, cordoned: &Node) -> bool {
     seen.borrow()
         .as_ref()
         .is_some_and(|node| !node.unschedulable && node.is_as_new_as(cordoned))

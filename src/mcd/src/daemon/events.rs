@@ -5,9 +5,9 @@
 
 use std::sync::Mutex;
 
-use cluster::events::{Recorder, Severity, Subject};
+use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
-use node::watch::Seen;
+use node::watch::ObservedNode;
 use node_update::phase::Phase;
 use tokio::sync::watch;
 
@@ -157,7 +157,7 @@ pub fn log_phase(after: &Phase) {
 pub struct EventReporter {
     recorder: Recorder,
     node: String,
-    seen: watch::Receiver<Seen>,
+    seen: watch::Receiver<ObservedNode>,
     now: fn() -> Timestamp,
     last: Mutex<Vec<NodeEvent>>,
 }
@@ -170,7 +170,7 @@ impl EventReporter {
     pub const fn new(
         recorder: Recorder,
         node: String,
-        seen: watch::Receiver<Seen>,
+        seen: watch::Receiver<ObservedNode>,
         now: fn() -> Timestamp,
     ) -> Self {
         Self {
@@ -200,7 +200,7 @@ impl EventReporter {
             Severity::Warning => tracing::warn!(message_id, message, "event"),
         }
         let uid = self.seen.borrow().as_ref().map(|node| node.uid.clone());
-        let subject = Subject {
+        let subject = EventSubject {
             api_version: "v1".to_owned(),
             kind: "Node".to_owned(),
             name: self.node.clone(),

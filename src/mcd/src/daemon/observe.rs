@@ -82,7 +82,7 @@ pub fn host(root: &Root) -> Result<Option<Host>, Error> {
         under_way: under_way.transpose()?,
         observation: phase::Observation {
             boot_id: journal::boot_id(root)?,
-            journal: journal.map(|journal| phase::Journal {
+            journal: journal.map(|journal| phase::OpenJournal {
                 stage: stage(&journal, &at),
                 by_hand: pivot::is_by_hand(&journal.plan.attempt),
                 stays: journal.stay,

@@ -14,7 +14,7 @@ use host::files::Root;
 use host::journal::JournalStore;
 use host::record;
 use ignition::Warning;
-use machineconfig::spec::{self, MachineConfig};
+use machineconfig::spec::{self, NodeConfig};
 use node_update::diff::Changes;
 use node_update::disruption::{Policies, REGISTRIES};
 use node_update::phase::{Event, Outline};
@@ -130,7 +130,7 @@ pub struct Planner<'a> {
 }
 
 /// How strictly a MachineConfig is read.
-type ReadConfig = fn(&Value) -> Result<(MachineConfig, Vec<Warning>), spec::Error>;
+type ReadConfig = fn(&Value) -> Result<(NodeConfig, Vec<Warning>), spec::Error>;
 
 /// What the cluster says about changes.
 #[derive(Debug, Default)]
@@ -159,11 +159,11 @@ impl Planner<'_> {
                 return Ok(config);
             }
             let key = annotation::CURRENT_CONFIG;
-            self.read_config(key, &from.config, MachineConfig::in_force, events)
+            self.read_config(key, &from.config, NodeConfig::in_force, events)
                 .await
         };
         let key = annotation::DESIRED_CONFIG;
-        let target = self.read_config(key, &to.config, MachineConfig::parse, events);
+        let target = self.read_config(key, &to.config, NodeConfig::parse, events);
         let (origin, target, settings, facts) =
             tokio::try_join!(origin, target, self.read_settings(events), facts)?;
         let side = |target, config| Side { target, config };
@@ -197,7 +197,7 @@ impl Planner<'_> {
     }
 
     /// The origin as the host's record has it; `None` if the record names another configuration.
-    fn recorded(&self, from: &Target) -> Result<Option<MachineConfig>, NoPlan> {
+    fn recorded(&self, from: &Target) -> Result<Option<NodeConfig>, NoPlan> {
         let read = || {
             let record = record::read(&Root::open(self.root, None)?)?;
             let of_origin = record.filter(|record| record.target().config == from.config);
@@ -213,7 +213,7 @@ impl Planner<'_> {
         name: &str,
         parse: ReadConfig,
         events: &EventSink,
-    ) -> Result<MachineConfig, NoPlan> {
+    ) -> Result<NodeConfig, NoPlan> {
         let path = config_path(name).ok_or_else(|| {
             NoPlan::Refused(vec![format!(
                 "annotation {key}: {name:?} is no name of a MachineConfig"

@@ -6,7 +6,7 @@ use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use jiff::Timestamp;
 use node::view::Node;
-use node::watch::Seen;
+use node::watch::ObservedNode;
 use node::writer::{Change, NodeWriter};
 use node_update::phase::{Fetching, Machine, Phase};
 use node_update::plan::Target;
@@ -175,7 +175,7 @@ impl Publisher {
     /// Makes the publisher of a node and the task that writes, which ends with the shutdown.
     pub fn new(
         writer: NodeWriter,
-        seen: watch::Receiver<Seen>,
+        seen: watch::Receiver<ObservedNode>,
         shutdown: Shutdown,
     ) -> (Self, impl Future<Output = ()> + use<>) {
         let (shown, receiver) = watch::channel((0, None));
@@ -233,7 +233,7 @@ fn is_on_its_way_round(machine: &Machine) -> bool {
 async fn write_all(
     writer: NodeWriter,
     mut shown: watch::Receiver<(u64, Option<Shown>)>,
-    mut seen: watch::Receiver<Seen>,
+    mut seen: watch::Receiver<ObservedNode>,
     settled: watch::Sender<u64>,
     mut shutdown: Shutdown,
 ) {

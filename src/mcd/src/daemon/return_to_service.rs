@@ -7,7 +7,7 @@ use api::machineconfiguration::node_status::{DrainRequest, Reading};
 use api::machineconfiguration::{NodeStatus, annotation};
 use jiff::Timestamp;
 use node::view::Node;
-use node::watch::Seen;
+use node::watch::ObservedNode;
 use node::writer::{self, Change, NodeWriter};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -41,20 +41,20 @@ pub enum Error {
 /// All of [`Error`].
 pub async fn return_to_service(
     writer: &NodeWriter,
-    seen: &watch::Receiver<Seen>,
+    seen: &watch::Receiver<ObservedNode>,
     node: &str,
     config: &str,
     up_since: Timestamp,
 ) -> Result<(), Error> {
     let mut seen = seen.clone();
-    let is_known = |seen: &Seen| seen.is_some();
+    let is_known = |seen: &ObservedNode| seen.is_some();
     // Without a shutdown the sender lives: an error ends this process anyway.
     let known: Option<Arc<Node>> = match seen.wait_for(is_known).await {
         Ok(seen) => seen.clone(),
         Err(_) => None,
     };
     if known.is_some_and(|node| is_ours(&node)) {
-        let is_ready = |seen: &Seen| {
+        let is_ready = |seen: &ObservedNode| {
             seen.as_ref()
                 .is_some_and(|node| node.is_ready_since(up_since))
         };

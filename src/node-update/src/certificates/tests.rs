@@ -14,15 +14,15 @@ fn pem(name: &str) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
 }
 
-fn registry<'a>(file: &'a str, data: &'a str) -> Registry<'a> {
-    Registry {
+fn registry<'a>(file: &'a str, data: &'a str) -> RegistryCertificates<'a> {
+    RegistryCertificates {
         field: "spec.imageRegistryBundleData[0]".to_owned(),
         file,
         data: data.as_bytes(),
     }
 }
 
-fn paths(wanted: &Wanted) -> Vec<&str> {
+fn paths(wanted: &DesiredCertificates) -> Vec<&str> {
     let paths = wanted.bundles.iter().map(|bundle| bundle.path.as_str());
     paths.collect()
 }
@@ -30,7 +30,7 @@ fn paths(wanted: &Wanted) -> Vec<&str> {
 #[test]
 fn each_bundle_has_its_file() {
     let (kubelet, cloud, own) = (pem("kubelet"), pem("cloud"), pem("registry"));
-    let wanted = wanted(&Told {
+    let wanted = wanted(&ClusterCertificates {
         kubelet: kubelet.trim().as_bytes(),
         cloud: cloud.as_bytes(),
         registries: vec![
@@ -60,15 +60,18 @@ fn each_bundle_has_its_file() {
 
 #[test]
 fn nothing_told_is_nothing_wanted() {
-    assert_eq!(wanted(&Told::default()), Wanted::default());
+    assert_eq!(
+        wanted(&ClusterCertificates::default()),
+        DesiredCertificates::default()
+    );
 }
 
 #[test]
 fn both_bundles_of_a_registry_are_trusted() {
     let (cluster, user) = (pem("cluster"), pem("user"));
-    let wanted = wanted(&Told {
+    let wanted = wanted(&ClusterCertificates {
         registries: vec![registry("a.b", cluster.trim()), registry("a.b", &user)],
-        ..Told::default()
+        ..ClusterCertificates::default()
     });
     let expected = format!("{OURS}{cluster}{user}");
     assert_eq!(paths(&wanted).len(), 1);
@@ -119,7 +122,7 @@ fn what_is_refused_names_its_field_and_keeps_no_other_back() {
         ),
     ];
     for (file, data, expected) in table {
-        let wanted = wanted(&Told {
+        let wanted = wanted(&ClusterCertificates {
             kubelet: good.as_bytes(),
             cloud: b"",
             registries: vec![registry(file, data)],
@@ -128,10 +131,10 @@ fn what_is_refused_names_its_field_and_keeps_no_other_back() {
         assert_eq!(paths(&wanted), [KUBELET_CA]);
         assert_eq!(wanted.registries.is_empty(), file != "a.b", "{file}");
     }
-    let wanted = wanted(&Told {
+    let wanted = wanted(&ClusterCertificates {
         kubelet: b"bad",
         cloud: b"bad",
-        ..Told::default()
+        ..ClusterCertificates::default()
     });
     assert_eq!(
         wanted.refused,
@@ -156,7 +159,7 @@ proptest! {
     #[test]
     fn a_registry_is_one_directory(file in ".{0,12}") {
         let data = pem("x");
-        let wanted = wanted(&Told { registries: vec![registry(&file, &data)], ..Told::default() });
+        let wanted = wanted(&ClusterCertificates { registries: vec![registry(&file, &data)], ..ClusterCertificates::default() });
         prop_assert_eq!(wanted.refused.len() + wanted.bundles.len(), 1);
         for bundle in wanted.bundles {
             let inside = bundle.path.strip_prefix("/etc/docker/certs.d/").unwrap();

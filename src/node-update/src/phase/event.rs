@@ -15,7 +15,7 @@ pub struct Outline {
 
 /// What the journal on the host says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Journal {
+pub struct OpenJournal {
     /// The stored plan's target.
     pub to: Target,
     /// How far it came.
@@ -63,7 +63,7 @@ pub struct Observation {
     /// This boot.
     pub boot_id: String,
     /// The stored plan, if one is open.
-    pub journal: Option<Journal>,
+    pub journal: Option<OpenJournal>,
     /// The target that failed here and is not to be tried again, with the cause.
     pub held: Option<(Target, String)>,
 }

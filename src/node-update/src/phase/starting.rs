@@ -4,8 +4,8 @@ use super::preparing::leave;
 use super::resting::release;
 use super::table::{Step, prepend, stay};
 use super::{
-    Applying, Command, Degraded, Facts, Failures, Held, Journal, Kind, Observation, Origin, Phase,
-    Rebooting, RollBack, RollingBack, Stage, Verifying,
+    Applying, Command, Degraded, Facts, Failures, Held, Kind, Observation, OpenJournal, Origin,
+    Phase, Rebooting, RollBack, RollingBack, Stage, Verifying,
 };
 
 /// The host is read: booted deployment, journal.
@@ -46,7 +46,7 @@ impl Starting {
 
     /// A plan is under way.
     #[expect(clippy::match_same_arms, reason = "in the order of the stages")]
-    fn resume(self, origin: Origin, boot_id: &str, journal: Journal, facts: &Facts) -> Step {
+    fn resume(self, origin: Origin, boot_id: &str, journal: OpenJournal, facts: &Facts) -> Step {
         let is_wanted = facts.wants(&journal.to);
         let (to, failures) = (journal.to, self.failures);
         let back = |failures, cause, step| {

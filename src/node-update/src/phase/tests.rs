@@ -44,7 +44,7 @@ fn booted_b() -> Event {
     Event::Observed(Observation {
         at: target("b"),
         boot_id: "2".to_owned(),
-        journal: Some(Journal {
+        journal: Some(OpenJournal {
             to: target("b"),
             stage: Stage::Booted,
             by_hand: false,

@@ -10,9 +10,9 @@ use super::*;
 use crate::plan::Action;
 use crate::verify::Expectation;
 
-fn config(name: &str, spec: &Value) -> MachineConfig {
+fn config(name: &str, spec: &Value) -> NodeConfig {
     let object = json!({"metadata": {"name": name}, "spec": spec});
-    MachineConfig::parse(&object).unwrap().0
+    NodeConfig::parse(&object).unwrap().0
 }
 
 fn ignition(config: &Value) -> Value {
@@ -21,7 +21,7 @@ fn ignition(config: &Value) -> Value {
     json!({"config": config})
 }
 
-fn target(config: &MachineConfig) -> Target {
+fn target(config: &NodeConfig) -> Target {
     Target {
         config: config.name.clone(),
         image: None,
@@ -29,8 +29,8 @@ fn target(config: &MachineConfig) -> Target {
 }
 
 fn planned_with(
-    old: &MachineConfig,
-    new: &MachineConfig,
+    old: &NodeConfig,
+    new: &NodeConfig,
     facts: &Facts,
     force: bool,
 ) -> Result<Outcome, Rejections> {

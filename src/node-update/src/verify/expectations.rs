@@ -6,7 +6,7 @@ use super::Expectation;
 use crate::paths::is_never_verified;
 use crate::wanted::Wanted;
 use crate::well_known::{CRIO, KUBELET};
-use machineconfig::spec::MachineConfig;
+use machineconfig::spec::NodeConfig;
 
 /// Units without which a host is no node; asked for where they exist.
 const NODE_UNITS: [&str; 2] = [KUBELET, CRIO];
@@ -15,13 +15,13 @@ const NODE_UNITS: [&str; 2] = [KUBELET, CRIO];
 ///
 /// Shape: `image` is the layered image of the node, as its record names it. Files that change without a configuration are left out, as are
 /// keys and passwords.
-pub fn expectations(config: &MachineConfig, image: Option<&str>) -> Vec<Expectation> {
+pub fn expectations(config: &NodeConfig, image: Option<&str>) -> Vec<Expectation> {
     expectations_of(config, image, &Wanted::of(&config.spec).0)
 }
 
 /// [`expectations`], where the configuration was decoded already: `desired` is what it wants.
 pub(crate) fn expectations_of(
-    config: &MachineConfig,
+    config: &NodeConfig,
     image: Option<&str>,
     desired: &Wanted,
 ) -> Vec<Expectation> {
@@ -85,7 +85,7 @@ mod tests {
 
     fn expected(spec: &Value) -> Vec<Expectation> {
         let object = json!({"metadata": {"name": "rendered-worker-1"}, "spec": spec});
-        expectations(&MachineConfig::parse(&object).unwrap().0, None)
+        expectations(&NodeConfig::parse(&object).unwrap().0, None)
     }
 
     fn file(path: &str, text: &str, mode: u32) -> Expectation {

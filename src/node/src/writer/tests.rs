@@ -19,7 +19,7 @@ fn read(object: Value) -> Arc<Node> {
 struct Set {
     script: Script,
     writer: NodeWriter,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<ObservedNode>,
     _running: shutdown::Trigger,
 }
 

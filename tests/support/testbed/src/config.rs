@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use machineconfig::spec::MachineConfig;
+use machineconfig::spec::NodeConfig;
 use serde_json::{Map, Value, json};
 
 /// `spec` of a MachineConfig. A section that it has nothing for is left out.
@@ -101,9 +101,9 @@ impl Config {
     }
 
     /// The whole, as a configuration that was rendered under this name.
-    pub fn rendered(&self, name: &str) -> Result<MachineConfig> {
+    pub fn rendered(&self, name: &str) -> Result<NodeConfig> {
         let object = json!({ "metadata": { "name": name }, "spec": self.spec() });
-        let (config, _) = MachineConfig::parse(&object).context("the test's own configuration")?;
+        let (config, _) = NodeConfig::parse(&object).context("the test's own configuration")?;
         Ok(config)
     }
 }

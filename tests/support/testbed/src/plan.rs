@@ -1,7 +1,7 @@
 //! Plans, for suites that drive `mcd-os` without a daemon.
 
 use anyhow::Result;
-use machineconfig::spec::MachineConfig;
+use machineconfig::spec::NodeConfig;
 use node_update::disruption::{Action, FilePolicy, Policies, UnitPolicy};
 use node_update::plan::{Attempt, Bundle, Target};
 use node_update::planner::{self, Facts, Request, Side};
@@ -29,11 +29,11 @@ pub fn policies(files: &[(&str, &[Action])], units: &[(&str, &[Action])]) -> Pol
 /// Plans the update between two configurations, on a host that runs the OS of the first.
 pub fn between(
     attempt: &str,
-    from: &MachineConfig,
-    to: &MachineConfig,
+    from: &NodeConfig,
+    to: &NodeConfig,
     policies: &Policies,
 ) -> Result<Bundle> {
-    let target = |config: &MachineConfig| Target {
+    let target = |config: &NodeConfig| Target {
         config: config.name.clone(),
         image: None,
     };

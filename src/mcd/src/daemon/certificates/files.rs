@@ -7,7 +7,7 @@ use std::time::Duration;
 use host::files::{self, Content, Found, Location, Root};
 use host::journal::{self, JournalStore, Lock};
 use host::record;
-use node_update::certificates::{Bundle, REGISTRIES, Wanted, is_ours, registry_path};
+use node_update::certificates::{Bundle, DesiredCertificates, REGISTRIES, is_ours, registry_path};
 use node_update::plan::{Mode, OwnerIds};
 
 use crate::daemon::observe;
@@ -65,7 +65,7 @@ impl Written {
 ///
 /// # Errors
 /// All of [`Error`], where nothing may be written at all; of single files, see [`Written`].
-pub fn write(root: &Path, wanted: &Wanted) -> Result<Written, Error> {
+pub fn write(root: &Path, wanted: &DesiredCertificates) -> Result<Written, Error> {
     let host = Root::open(root, None)?;
     let _lock = still(&host)?;
     let mut written = Written::default();

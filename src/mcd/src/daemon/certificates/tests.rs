@@ -95,13 +95,13 @@ impl Host {
         self.put(host::record::CONFIG, &record.to_string(), 0o600);
     }
 
-    fn wanted(registries: &[(&str, &str)]) -> node_update::certificates::Wanted {
-        wanted(&Told {
+    fn wanted(registries: &[(&str, &str)]) -> node_update::certificates::DesiredCertificates {
+        wanted(&ClusterCertificates {
             kubelet: ONE.as_bytes(),
             cloud: b"",
             registries: registries
                 .iter()
-                .map(|(file, data)| Registry {
+                .map(|(file, data)| RegistryCertificates {
                     field: "f".to_owned(),
                     file,
                     data: data.as_bytes(),

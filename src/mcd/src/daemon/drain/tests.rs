@@ -83,7 +83,7 @@ struct Set {
     script: Script,
     access: Arc<Access>,
     writer: NodeWriter,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<ObservedNode>,
     attempt: Attempt,
     _running: Trigger,
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use api::machineconfiguration::NodeState;
 use chassis::shutdown;
 use jiff::Timestamp;
-use node_update::phase::{Journal, Observation, Outline, Stage};
+use node_update::phase::{Observation, OpenJournal, Outline, Stage};
 use node_update::plan::{Route, Target};
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ struct World {
     at: Target,
     /// What was proved in this boot.
     proved: Option<Target>,
-    journal: Option<Journal>,
+    journal: Option<OpenJournal>,
     held: Option<(Target, String)>,
     /// Where the open journal began.
     origin: Target,
@@ -281,7 +281,7 @@ impl Fake {
             }
             Route::Reboot => {
                 let boot_id = world.boot.to_string();
-                world.journal = Some(Journal {
+                world.journal = Some(OpenJournal {
                     to,
                     stage: Stage::Switched {
                         boot_id: boot_id.clone(),
@@ -466,7 +466,7 @@ fn a_power_cut_while_draining_changes_nothing() {
 async fn the_host_is_looked_after_without_the_api_server() {
     let mut world = World::new("a");
     world.boot = 2;
-    world.journal = Some(Journal {
+    world.journal = Some(OpenJournal {
         to: target("b"),
         stage: Stage::Applying,
         by_hand: false,

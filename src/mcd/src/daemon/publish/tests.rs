@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apimock::{Call, Reply, Script};
 use chassis::shutdown;
 use cluster::access::Access;
-use node_update::phase::{Event, Journal, Observation, Outline, Stage};
+use node_update::phase::{Event, Observation, OpenJournal, Outline, Stage};
 use node_update::plan::Route;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn target(config: &str) -> Target {
     }
 }
 
-fn observed(config: &str, journal: Option<Journal>) -> Event {
+fn observed(config: &str, journal: Option<OpenJournal>) -> Event {
     Event::Observed(Observation {
         at: target(config),
         boot_id: "2".to_owned(),
@@ -159,7 +159,7 @@ fn a_drain_that_was_not_asked_for_is_not_acknowledged() {
 
 #[test]
 fn after_the_boot_the_reboot_is_over_and_the_target_not_yet_in_force() {
-    let journal = Journal {
+    let journal = OpenJournal {
         to: target("b"),
         stage: Stage::Booted,
         by_hand: false,
@@ -244,7 +244,7 @@ fn a_retry_that_was_taken_up_is_asked_for_no_more() {
 struct Set {
     script: Script,
     publisher: Publisher,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<ObservedNode>,
     _running: shutdown::Trigger,
 }
 

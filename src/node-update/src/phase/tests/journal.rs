@@ -7,7 +7,7 @@ pub(super) fn under_way(at: &str, stage: Stage, by_hand: bool) -> Event {
     Event::Observed(Observation {
         at: target(at),
         boot_id: "1".to_owned(),
-        journal: Some(Journal {
+        journal: Some(OpenJournal {
             to: target("b"),
             stage,
             by_hand,
@@ -99,7 +99,7 @@ fn a_target_that_stays_and_that_somebody_leaves_by_hand_is_drained_before_it_reb
     let read = Event::Observed(Observation {
         at: target("b"),
         boot_id: "1".to_owned(),
-        journal: Some(Journal {
+        journal: Some(OpenJournal {
             to: target("b"),
             stage: back,
             by_hand: false,

@@ -9,7 +9,7 @@ use super::*;
 struct World {
     booted: Target,
     boot: u32,
-    journal: Option<Journal>,
+    journal: Option<OpenJournal>,
     held: Option<(Target, String)>,
     planned: Option<Target>,
     cordoned: bool,
@@ -140,7 +140,7 @@ impl World {
             // Written already, and not put back.
             self.undone_to = Some(std::mem::replace(&mut self.booted, to.clone()));
         }
-        self.journal = stage.map(|stage| Journal {
+        self.journal = stage.map(|stage| OpenJournal {
             to,
             stage,
             by_hand: false,
@@ -188,7 +188,7 @@ impl World {
                 } else {
                     assert!(self.cordoned && self.drained, "applied without a drain");
                     let boot_id = self.boot.to_string();
-                    self.journal = Some(Journal {
+                    self.journal = Some(OpenJournal {
                         to,
                         stage: Stage::Switched {
                             boot_id: boot_id.clone(),

@@ -204,7 +204,7 @@ fn observations() -> Vec<Event> {
             events.push(Event::Observed(Observation {
                 at: target(at),
                 boot_id: "1".to_owned(),
-                journal: Some(Journal {
+                journal: Some(OpenJournal {
                     to: target("b"),
                     stage: stage.clone(),
                     by_hand,

@@ -73,7 +73,7 @@ fn outcome(new: &Value, facts: &Facts, policies: &Policies) -> Result<Outcome, R
     // Read as what is in force, which may hold content that cannot be decoded.
     let read = |name: &str, spec: &Value| {
         let object = json!({"metadata": {"name": name}, "spec": spec});
-        MachineConfig::in_force(&object).unwrap().0
+        NodeConfig::in_force(&object).unwrap().0
     };
     let (old, new) = (
         read("rendered-worker-1", &worker()),

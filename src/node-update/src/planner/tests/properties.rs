@@ -64,7 +64,7 @@ fn with_keys(mut config: Config) -> Config {
     config
 }
 
-fn named(name: &str, spec: &Spec) -> MachineConfig {
+fn named(name: &str, spec: &Spec) -> NodeConfig {
     config(name, &spec.to_value())
 }
 
@@ -81,7 +81,7 @@ fn lenient() -> Policies {
 }
 
 /// Plans from where a host is to a specification.
-fn next(host: &Host, at: &MachineConfig, to: &MachineConfig, policies: &Policies) -> Bundle {
+fn next(host: &Host, at: &NodeConfig, to: &NodeConfig, policies: &Policies) -> Bundle {
     let facts = Facts {
         booted_image: host.image.clone(),
         kernel_arguments: Some(host.arguments.clone()),
@@ -105,7 +105,7 @@ fn next(host: &Host, at: &MachineConfig, to: &MachineConfig, policies: &Policies
     outcome.unwrap().bundle
 }
 
-fn installed() -> (Host, MachineConfig) {
+fn installed() -> (Host, NodeConfig) {
     let mut host = Host::installed(images()["os/1"].clone());
     host.image = Some("os/1".to_owned());
     (host, config("empty", &json!({"osImageURL": "os/1"})))
