@@ -73,7 +73,7 @@ fn try_observe(
 
 /// Names the owner as the expectation does where it is the same account.
 fn observe_file(root: &Root, path: &str, expected: &Owners) -> Result<Seen, StepError> {
-    let found = root.look_at(path)?;
+    let found = root.inspect(path)?;
     seen(found, |OwnerIds { uid, gid }| {
         let Owners { user, group } = expected;
         let accounts = Accounts::read(root)?;

@@ -57,7 +57,7 @@ pub struct Bundle {
 pub struct DesiredCertificates {
     /// Files, in a stable order.
     pub bundles: Vec<Bundle>,
-    /// Directories below [`REGISTRIES`] that are somebody's, also where their certificates are refused: what they hold stays.
+    /// Directories below [`REGISTRIES`] of the registries that the cluster names, also where their certificates are refused: what they hold stays.
     pub registries: Vec<String>,
     /// What is refused: the field and why. What is on the host stays in force.
     pub refused: Vec<String>,

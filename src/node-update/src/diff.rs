@@ -99,7 +99,7 @@ impl Changes {
     }
 }
 
-/// As the original logs it: `{osUpdate:true kargs:false …}`.
+/// As OpenShift's MCO logs it: `{osUpdate:true kargs:false …}`.
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn each_section_is_told() {
+    fn each_section_is_named() {
         for (new, said) in [
             (json!({"osImageURL": "x"}), "osUpdate"),
             (json!({"kernelArguments": ["x"]}), "kargs"),

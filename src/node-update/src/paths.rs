@@ -39,7 +39,7 @@ const CLOSED: [(&str, &str); 16] = [
     ("/sys", "is made by the kernel"),
 ];
 
-/// Units that watch over updates; a configuration that changed them could not be taken back.
+/// Units that watch over updates; a configuration that changed them could not be reverted.
 const OWN_UNITS: [&str; 2] = [GUARD_UNIT, VERIFY_UNIT];
 
 /// CA that signs what the API server shows the kubelets.

@@ -15,7 +15,7 @@ pub const SCHEMA: u32 = 1;
 /// Where files of container units lie: systemd's generator makes services of them when it reads its units.
 pub const QUADLETS: &str = "/etc/containers/systemd/";
 
-/// What a node is told to be: the pair of its `desiredConfig` and `desiredImage` annotations.
+/// What a node is assigned: the pair of its `desiredConfig` and `desiredImage` annotations.
 ///
 /// Shape: `config` is a rendered MachineConfig's name; `image` the pull spec of the layered OS image, absent where the node is not layered
 /// (the OS is then what the configuration's `spec.osImageURL` names; it shows in [`Deploy::image`]).
@@ -278,11 +278,11 @@ pub enum Prior {
     },
 }
 
-/// How a step is taken back.
+/// How a step is undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "undo")]
 pub enum Undo {
-    /// Nothing to take back: the effect lies in a deployment that is thrown away, or is taken back by another step.
+    /// Nothing to undo: the effect lies in a deployment that is removed, or another step undoes it.
     Nothing,
     /// Puts every path back as it was, then forgets directories the step made.
     Restore {

@@ -1,7 +1,7 @@
 //! From two configurations and what is known of a host to the plan of an update, or to the rejections.
 //!
-//! The order of steps is sound for any start: links of units that change or go are taken away while their files still say which; paths
-//! are given back, then files written, then masks; enablement comes last, when every unit is what it will be; then accounts; and on a
+//! The order of steps is sound for any start: links of units that change or go are removed while their files still name them; paths
+//! are restored, then files written, then masks; enablement comes last, when every unit is what it will be; then accounts; and on a
 //! running system the services that must know. A second run changes nothing, nor does one that was stopped anywhere before.
 //!
 //! - [`plan`]: the decision

@@ -124,7 +124,7 @@ impl Root {
     ///
     /// # Errors
     /// Theirs.
-    pub fn look_at(&self, path: &str) -> Result<Found> {
+    pub fn inspect(&self, path: &str) -> Result<Found> {
         self.look(&self.locate(path)?)
     }
 
@@ -132,7 +132,7 @@ impl Root {
     /// no regular file.
     ///
     /// # Errors
-    /// Those of [`Self::look_at`].
+    /// Those of [`Self::inspect`].
     pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
         Ok(match self.look(&self.follow(path)?)? {
             Found::File { bytes, .. } => Some(bytes),

@@ -189,7 +189,7 @@ impl<'a> JournalStore<'a> {
     }
 
     fn load<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
-        let Found::File { bytes, .. } = self.root.look_at(path)? else {
+        let Found::File { bytes, .. } = self.root.inspect(path)? else {
             return Ok(None);
         };
         parse(path, &bytes).map(Some)

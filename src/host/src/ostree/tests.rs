@@ -356,7 +356,7 @@ fn an_account_new_in_the_os_is_found_when_the_merge_keeps_the_hosts_file() {
     let made = deployments.deploy(&deploy).unwrap();
     assert_eq!(made.missing_accounts.names(), ["newd"]);
     made.missing_accounts.append(&made.root).unwrap();
-    let Found::File { bytes, .. } = made.root.look_at("/etc/passwd").unwrap() else {
+    let Found::File { bytes, .. } = made.root.inspect("/etc/passwd").unwrap() else {
         panic!()
     };
     assert!(

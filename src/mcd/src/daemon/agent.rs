@@ -259,7 +259,7 @@ impl Agent {
                             .report(&NodeEvent::failed_to_drain(&self.overdue(&blocked)));
                     }
                 }
-                events.events(if is_overdue {
+                events.send(if is_overdue {
                     Event::Overdue(self.overdue(&blocked))
                 } else {
                     Event::Blocked(blocked.clone())
@@ -306,7 +306,7 @@ impl Agent {
         };
         let attempt = self.name_attempt();
         let event = verify::verify(&self.helper, &root, to, &attempt, |event| {
-            events.events(event)
+            events.send(event);
         })
         .await;
         if event == Event::Verified {

@@ -60,10 +60,10 @@ impl NodeDrain<'_> {
     ///
     /// # Errors
     /// When the API server refuses the cordon for good.
-    pub async fn run(&self, mut tell: impl FnMut(DrainNotice)) -> Result<(), writer::Error> {
+    pub async fn run(&self, mut notify: impl FnMut(DrainNotice)) -> Result<(), writer::Error> {
         loop {
             let cordoned = self.cordon().await?;
-            if self.evict(&cordoned, &mut tell).await {
+            if self.evict(&cordoned, &mut notify).await {
                 return Ok(());
             }
             tracing::warn!(
@@ -81,7 +81,7 @@ impl NodeDrain<'_> {
     }
 
     /// False when the node was uncordoned meanwhile: pods may have come since.
-    async fn evict(&self, cordoned: &Node, tell: &mut impl FnMut(DrainNotice)) -> bool {
+    async fn evict(&self, cordoned: &Node, notify: &mut impl FnMut(DrainNotice)) -> bool {
         let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
         let drain = Drain {
             access: self.kubelet,
@@ -107,7 +107,7 @@ impl NodeDrain<'_> {
             let next = clocks.peek().map(|(at, _)| *at);
             tokio::select! {
                 biased;
-                Some(blocked) = told.recv() => tell(DrainNotice::Blocked(blocked)),
+                Some(blocked) = told.recv() => notify(DrainNotice::Blocked(blocked)),
                 () = &mut evicting => break,
                 changed = seen.changed() => {
                     if changed.is_err() {
@@ -120,7 +120,7 @@ impl NodeDrain<'_> {
                 }
                 () = sleep_until(next.unwrap_or(began)), if next.is_some() => {
                     if let Some((_, word)) = clocks.next() {
-                        tell(word);
+                        notify(word);
                     }
                 }
             }

@@ -40,8 +40,8 @@ impl EventSink {
         (Self(sender), receiver)
     }
 
-    /// Says it.
-    pub fn events(&self, event: Event) {
+    /// Sends an event.
+    pub fn send(&self, event: Event) {
         if self.0.send(event).is_err() {
             tracing::debug!("an event of an abandoned command was dropped");
         }

@@ -259,7 +259,7 @@ impl Helper {
     /// Reads the report and removes it: `/run` is memory, and names are not used twice.
     fn take_report(&self, unit: &str, report: &str) -> Result<Option<HelperReport>, Error> {
         let host = Root::open(&self.root, None)?;
-        match host.look_at(report)? {
+        match host.inspect(report)? {
             Found::File { bytes, .. } => {
                 let read = serde_json::from_slice(&bytes).map_err(|source| Error::Report {
                     unit: unit.to_owned(),

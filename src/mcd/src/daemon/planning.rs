@@ -260,7 +260,7 @@ impl Planner<'_> {
             if tries == 0 {
                 return Err(NoPlan::Failed(why));
             }
-            events.events(Event::StillTrying(why));
+            events.send(Event::StillTrying(why));
             tokio::time::sleep(POLICY_PACE).await;
         }
     }
@@ -273,7 +273,7 @@ impl Planner<'_> {
                 Err(error) if error.is_transient() => {
                     let text = Chain(&error).to_string();
                     tracing::warn!(error = text, "cannot read what the update needs yet");
-                    events.events(Event::StillTrying(text));
+                    events.send(Event::StillTrying(text));
                     let delay = error.retry_after().unwrap_or_else(|| retry.next_delay());
                     tokio::time::sleep(delay).await;
                 }

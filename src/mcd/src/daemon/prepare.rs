@@ -92,7 +92,7 @@ where
             return Some(Event::Failed(error));
         }
         tracing::warn!(error, "cannot prepare the update yet");
-        events.events(Event::StillTrying(error));
+        events.send(Event::StillTrying(error));
         tokio::time::sleep(retry.next_delay()).await;
     }
 }

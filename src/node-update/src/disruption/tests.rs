@@ -82,7 +82,7 @@ fn coming_and_going_count_as_changing() {
 }
 
 #[test]
-fn the_defaults_do_what_the_original_does() {
+fn the_defaults_do_what_upstream_does() {
     let reload = || vec![Live::Reload("crio.service".to_owned())];
     let bundle = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
     let dropin =
@@ -264,7 +264,7 @@ fn the_registries_configuration_drains_only_where_it_may_hurt() {
 }
 
 #[test]
-fn a_registries_configuration_that_nobody_can_read_is_refused() {
+fn an_unreadable_registries_configuration_is_rejected() {
     let (old, new) = (
         files(&[(REGISTRIES, "a=1")]),
         files(&[("/etc/x", "x"), (REGISTRIES, "a=")]),

@@ -39,7 +39,7 @@ fn back_in_a() -> Event {
     })
 }
 
-/// Read in `b`, which nobody has judged yet.
+/// Read in `b`, which was not verified yet.
 fn booted_b() -> Event {
     Event::Observed(Observation {
         at: target("b"),
@@ -290,7 +290,7 @@ fn a_held_target_is_forgotten_when_it_is_left() {
     let prove = Command::Verify { to: target("a") };
     assert_eq!(commands, [Command::Cancel, Command::Forget, prove.clone()]);
 
-    // Nobody was there when it was left.
+    // No daemon ran when it was left.
     let mut machine = Machine::new();
     let commands = drive(&mut machine, vec![Event::Desired(target("a")), back_in_a()]);
     assert_eq!(commands, [Command::Forget, prove]);
@@ -392,7 +392,7 @@ fn pods_that_left_for_nothing_are_left_alone_for_longer_each_time() {
         };
         assert_eq!(drive(&mut machine, read), [Command::Uncordon, plan]);
     }
-    // Another target is nobody's trouble yet.
+    // Another target has not failed yet.
     drive(&mut machine, to_apply());
     let another = vec![Event::Desired(target("c")), observed("a")];
     let plan = Command::Plan {
@@ -446,7 +446,7 @@ fn a_drain_is_lost_once_and_for_its_own_target() {
 }
 
 #[test]
-fn a_node_that_pauses_is_given_back_first() {
+fn a_node_that_pauses_returns_to_service_first() {
     let mut machine = idle();
     let events = vec![
         Event::Desired(target("b")),

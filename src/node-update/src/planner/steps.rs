@@ -73,7 +73,7 @@ impl<'a> Steps<'a> {
         self.actions.extend(changes.after_files);
     }
 
-    /// Gives back the paths that the old configuration held and the new one does not, unless something else keeps them up to date.
+    /// Restores the paths that the old configuration held and the new one does not, unless something else keeps them up to date.
     /// Where a mask comes, it takes the place of the file.
     fn release(&mut self) {
         let (before, after) = (self.before, self.after);

@@ -72,7 +72,7 @@ fn refused(old: &Value, new: &Value) -> Vec<String> {
 const UNIT: &str = "[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n";
 
 #[test]
-fn a_reboot_writes_all_and_gives_back_what_is_gone() {
+fn a_reboot_writes_all_and_restores_what_is_gone() {
     let old = json!({
         "osImageURL": "os/1",
         "kernelArguments": ["nosmt"],
@@ -190,7 +190,7 @@ check   4 things that must hold then
 }
 
 #[test]
-fn a_path_changes_hands_without_being_given_back() {
+fn a_path_changes_owners_without_a_restore() {
     let path = "/etc/systemd/system/crio.service.d/10-a.conf";
     let text = "[Service]\nNice=1\n";
     let contents = json!({"source": "data:,%5BService%5D%0ANice=1%0A"});
@@ -309,7 +309,7 @@ fn an_image_that_is_booted_is_not_deployed_again() {
     let deployed = |deploy: Option<Deploy>| deploy.and_then(|deploy| deploy.image);
     assert_eq!(deployed(plan("a", "b", Some("a"))), Some("b".to_owned()));
     assert_eq!(deployed(plan("a", "b", None)), Some("b".to_owned()));
-    // Booted already, or named by nobody: no reboot.
+    // Booted already, or not named: no reboot.
     assert_eq!(plan("a", "b", Some("b")), None);
     assert_eq!(plan("a", "a", None), None);
     // The host is not where its configuration says.
@@ -408,7 +408,7 @@ fn a_reboot_for_another_reason_leaves_arguments_alone() {
 }
 
 #[test]
-fn every_refusal_is_told_and_names_field_and_object() {
+fn every_rejection_names_field_and_object() {
     let new = json!({
         "kernelType": "realtime",
         "extensions": ["usbguard"],

@@ -4,7 +4,7 @@
 //! that is disabled and enabled again for nothing is a unit that a power cut leaves disabled.
 //!
 //! Enabling and disabling take others along: what `[Install]` names in `Also=`, and all instances of a template. First what is to be
-//! enabled, then what is not, as the original; then once more what is to be enabled and is not any more: what a unit of the OS takes along
+//! enabled, then what is not, as OpenShift's MCO; then once more what is to be enabled and is not any more: what a unit of the OS takes along
 //! is known on the host only.
 
 use crate::plan::{Action, QUADLETS};
@@ -14,7 +14,7 @@ use crate::well_known::UNITS;
 /// Steps about units, before and after the files are written.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// While the old files are there: links that they made are taken away, drop-ins that must go are given back.
+    /// While the old files are there: links that they made are removed, drop-ins that must go are restored.
     pub before_files: Vec<Action>,
     /// When the new files are there: masks, then enablement.
     pub after_files: Vec<Action>,
@@ -50,7 +50,7 @@ impl Changes {
         {
             changes.links(Some(old), None);
             if old.is_masked() {
-                changes.give_back(after, &old.path);
+                changes.restore(after, &old.path);
             }
             // What the OS has under this name is enabled as the OS says.
             if old.has_contents || old.is_masked() || old.enabled.is_some() {
@@ -95,7 +95,7 @@ impl Changes {
         }
     }
 
-    /// Gives back drop-ins that the configuration names without text; those that the old one wrote go with its files.
+    /// Restores drop-ins that the configuration names without text; those that the old one wrote go with its files.
     fn dropins(&mut self, before: &Wanted, old: Option<&WantedUnit>, new: &WantedUnit, all: bool) {
         for path in &new.removed_dropins {
             let known = old.is_some_and(|old| old.removed_dropins.contains(path));
@@ -106,8 +106,8 @@ impl Changes {
         }
     }
 
-    /// Gives back the path of a mask, unless a file has taken it already.
-    fn give_back(&mut self, after: &Wanted, path: &str) {
+    /// Restores the path of a mask, unless a file has taken it already.
+    fn restore(&mut self, after: &Wanted, path: &str) {
         if after.file(path).is_none() {
             let path = path.to_owned();
             self.after_files.push(Action::ReleaseFile { path });
@@ -123,7 +123,7 @@ impl Changes {
             }
         } else if !new.has_contents {
             if was_masked {
-                self.give_back(after, &new.path);
+                self.restore(after, &new.path);
             }
             let said = old.is_some_and(|old| old.mask == Some(false));
             if new.mask == Some(false) && (all || !said) {
@@ -327,7 +327,7 @@ mod tests {
             ),
             ["-t@.service", "=t@x.service"]
         );
-        // One that is not to be enabled stays disabled, whoever enables it along.
+        // One that is not to be enabled stays disabled, even if another unit enables it along.
         let off = json!({"name": "a.socket", "contents": "[Socket]\n", "enabled": false});
         assert_eq!(
             words(&json!([]), &json!([off, service(true)])),

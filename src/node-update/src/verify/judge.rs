@@ -4,7 +4,7 @@ use super::{Expectation, Mismatch, Seen};
 use crate::plan::{FileState, Mode, Owners};
 use crate::well_known::{MASK, UNITS};
 
-/// Judges what was seen; empty when everything holds. The order is that of the expectations; missing kernel arguments are told at once.
+/// Judges what was seen; empty when everything holds. The order is that of the expectations; missing kernel arguments are one mismatch.
 pub fn judge<'a>(pairs: impl IntoIterator<Item = (&'a Expectation, &'a Seen)>) -> Vec<Mismatch> {
     let mut mismatches = Vec::new();
     let mut missing: Option<(usize, Vec<&str>)> = None;
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_kernel_arguments_are_told_at_once_and_in_place() {
+    fn missing_kernel_arguments_are_one_mismatch_in_place() {
         let argument = |argument: &str| Expectation::KernelArgument {
             argument: argument.to_owned(),
             times: 1,

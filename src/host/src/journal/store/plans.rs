@@ -125,7 +125,7 @@ impl JournalStore<'_> {
 
     fn read_blob(&self, directory: &str, digest: &Digest) -> Result<Vec<u8>> {
         let path = format!("{directory}/blobs/{}", digest.as_str());
-        let Found::File { bytes, .. } = self.root.look_at(&path)? else {
+        let Found::File { bytes, .. } = self.root.inspect(&path)? else {
             return Err(Error::Damaged {
                 path,
                 why: "is not there",

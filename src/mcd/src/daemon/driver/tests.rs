@@ -172,12 +172,12 @@ impl Executor for Fake {
                 }
             }
             Command::Prepare => {
-                events.events(Event::StillTrying("slow".to_owned()));
+                events.send(Event::StillTrying("slow".to_owned()));
                 Event::Prepared
             }
             Command::Drain => {
                 world.cordoned = true;
-                events.events(Event::Blocked("a budget".to_owned()));
+                events.send(Event::Blocked("a budget".to_owned()));
                 world.drained = true;
                 Event::Drained
             }

@@ -48,7 +48,7 @@ fn an_undo_that_did_not_end_is_taken_up_again() {
 }
 
 #[test]
-fn a_host_that_goes_back_by_itself_is_waited_for_and_then_helped() {
+fn a_host_that_rolls_back_by_itself_is_waited_for_and_then_rebooted() {
     let back = Stage::RollingBack {
         cause: "kubelet.service failed".to_owned(),
     };
@@ -92,7 +92,7 @@ fn a_target_that_stays_is_looked_at_again_and_left_for_another() {
 }
 
 #[test]
-fn a_target_that_stays_and_that_somebody_leaves_by_hand_is_drained_before_it_reboots() {
+fn a_target_that_stays_and_is_rolled_back_by_hand_is_drained_before_it_reboots() {
     let back = Stage::RollingBack {
         cause: "rolled back by hand".to_owned(),
     };

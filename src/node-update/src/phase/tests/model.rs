@@ -226,7 +226,7 @@ impl World {
                 return None;
             }
             Command::Cancel | Command::Reboot => return None,
-            // Once the node is given back it would be refused again for ever; only a new target ends that here.
+            // Once the node is uncordoned it would be rejected for ever; only a new target ends that here.
             Command::RetryAfter(_) if self.is_refused && !self.cordoned => return None,
             Command::RetryAfter(_) => Event::Retry,
             Command::Observe
@@ -359,7 +359,7 @@ proptest! {
 
     #[test]
     fn a_reboot_while_fetching_or_draining_changes_nothing(steps in 0usize..3) {
-        // Observed, proved, given back; then a new target: planned, prepared, and the host goes down before anything was applied.
+        // Observed, verified, in service; then a new target: planned, prepared, and the host goes down before anything was applied.
         let mut lucks = vec![Luck::Good, Luck::Good, Luck::Good, Luck::Retargeted(1)];
         lucks.extend(vec![Luck::Good; steps]);
         lucks.push(Luck::HostReboots);

@@ -91,7 +91,7 @@ impl Host {
         let Some(image) = &deploy.image else { return };
         let old = std::mem::replace(&mut self.os, images[image].clone());
         self.image = Some(image.clone());
-        // What nobody changed follows the OS.
+        // What is unchanged follows the OS.
         self.nodes
             .retain(|path, node| old.etc.get(path) != Some(node));
         for (path, node) in &self.os.etc {

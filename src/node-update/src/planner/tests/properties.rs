@@ -178,7 +178,7 @@ proptest! {
         let (mut direct, empty) = installed();
         direct.apply(&next(&direct, &empty, &at, &policies), &images());
         prop_assert_eq!(&host.nodes, &direct.nodes);
-        // The presets of an OS decide when a unit is given back to it, not when it comes with the OS. Links of a masked unit do nothing.
+        // The presets of an OS decide when a unit is restored, not when it comes with the OS. Links of a masked unit do nothing.
         if specs.iter().all(|spec| spec.os_image_url == "os/1") {
             for host in [&mut host, &mut direct] {
                 let nodes = &host.nodes;

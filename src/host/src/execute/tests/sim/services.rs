@@ -41,7 +41,7 @@ impl Units for SimulatedUnits {
 
     fn file_state(&mut self, unit: &str) -> Result<String, StepError> {
         let link = format!("{UNITS}/multi-user.target.wants/{unit}");
-        let is_linked = self.root.look_at(&link)? != Found::Nothing;
+        let is_linked = self.root.inspect(&link)? != Found::Nothing;
         Ok(if is_linked { "enabled" } else { "disabled" }.to_owned())
     }
 
