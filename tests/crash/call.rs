@@ -97,8 +97,8 @@ enum Form {
     Request,
     /// `struct open_how` third.
     How,
-    /// A socket's descriptor, an address and a length: by what is sent over one, other programs are asked to change
-    /// something.
+    /// A socket's descriptor, an address and a length: by what is sent over one, other programs are
+    /// asked to change something.
     Send,
     /// A socket's descriptor and a message or messages.
     Message,
@@ -106,8 +106,8 @@ enum Form {
 
 /// Calls that may change something.
 ///
-/// What only syncs is not here: it changes nothing that a kill leaves or not. Nor is what acts on the
-/// program itself and dies with it: its namespaces with their mounts, its memory, its locks.
+/// What only syncs is not here: it changes nothing that a kill leaves or not. Nor is what acts on
+/// the program itself and dies with it: its namespaces with their mounts, its memory, its locks.
 const CALLS: &[(i64, &str, Form, Pick)] = &[
     (
         libc::SYS_open,

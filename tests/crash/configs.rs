@@ -115,8 +115,8 @@ fn target(keys: &[&str]) -> Config {
         .user(user)
 }
 
-/// Plans an update. Nothing asks for a reboot but the OS and kernel arguments; a file that changes reloads the
-/// service.
+/// Plans an update. Nothing asks for a reboot but the OS and kernel arguments; a file that changes
+/// reloads the service.
 pub(crate) fn plan(attempt: &str, from: &NodeConfig, to: &NodeConfig) -> Result<Bundle> {
     let none: &[Action] = &[Action::None];
     let reload = [Action::Reload(NOTIFIED.to_owned())];

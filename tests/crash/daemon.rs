@@ -1,10 +1,11 @@
-//! The daemon, or its host, is killed at every point of an update and of adopting a new node, and started
-//! again each time.
+//! The daemon, or its host, is killed at every point of an update and of adopting a new node, and
+//! started again each time.
 //!
-//! A point is where it changed a file or sent something: to the API server, or to systemd, which runs
-//! `mcd-os`. Each life is traced from its first instruction and ends at the first point at which no life was
-//! killed yet; so an update takes many lives. Updates follow each other until one runs through without a
-//! kill: at each of its points an earlier life was killed. Before each life the host is checked.
+//! A point is where it changed a file or sent something: to the API server, or to systemd, which
+//! runs `mcd-os`. Each life is traced from its first instruction and ends at the first point at
+//! which no life was killed yet; so an update takes many lives. Updates follow each other until one
+//! runs through without a kill: at each of its points an earlier life was killed. Before each life
+//! the host is checked.
 //!
 //! - `coverage`: points, and at which of them a life was killed
 //! - `snapshots`: what the host and its Node are between two lives
@@ -52,11 +53,11 @@ const BORN_WITHIN: Duration = SOON;
 /// How long a node that is Done is left to what the daemon does after that.
 const REST: Duration = Duration::from_secs(2);
 
-/// A scenario has at most so many updates with kills. Another one runs through, and its points at which no life
-/// was killed are printed.
+/// A scenario has at most so many updates with kills. Another one runs through, and its points at
+/// which no life was killed are printed.
 ///
-/// What was done before a kill is not done again: towards its end a scenario has one new point in an update. That
-/// of certificates, whose host is killed, is through after 28.
+/// What was done before a kill is not done again: towards its end a scenario has one new point in
+/// an update. That of certificates, whose host is killed, is through after 28.
 const UPDATES_MAX: usize = 32;
 
 /// A scenario has at most so many kills; the rest as above.
@@ -83,8 +84,8 @@ impl Victim {
     }
 }
 
-/// An update from one configuration to another; before that, the node's first meeting with the daemon; after
-/// it, certificates that are rotated.
+/// An update from one configuration to another; before that, the node's first meeting with the
+/// daemon; after it, certificates that are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scenario {
     Adoption,
@@ -168,7 +169,8 @@ impl Suite {
                 break;
             }
         }
-        // A few exist in some lives only: what the bus is sent when, a line of a log. Those are printed.
+        // A few exist in some lives only: what the bus is sent when, a line of a log. Those are
+        // printed.
         let (missed, points) = (self.coverage.missed(name), self.coverage.points(name));
         ensure!(
             missed.len() * 20 <= points,

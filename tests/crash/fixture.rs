@@ -1,4 +1,5 @@
-//! Fixtures: a host's disks at each place in an undisturbed update where a scenario begins, and what the host is there.
+//! Fixtures: a host's disks at each place in an undisturbed update where a scenario begins, and
+//! what the host is there.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::ScopedJoinHandle;
@@ -158,7 +159,8 @@ fn switch(env: &Env, old: &Fixture, host: &mut Host, change: Change) -> Result<F
     Fixture::of(host)
 }
 
-/// The host that is in the old configuration already: a live update, then the small OS, by either program.
+/// The host that is in the old configuration already: a live update, then the small OS, by either
+/// program.
 fn small(env: &Env, old: &Fixture, host: &mut Host) -> Result<(State, State, State)> {
     expect(host, &[MCD_OS, "apply", &env.put(host, Change::Live)?], 0)?;
     let live = State::of(host)?;

@@ -1,11 +1,11 @@
 //! The host is killed, and boots.
 //!
-//! A killed host leaves what its file systems hold at that moment, and nothing else. So each scenario runs
-//! once and stops at every point for a copy of the disks; each copy is then booted on another host,
-//! as after the kill, and has to come to rest in one of the permitted states.
+//! A killed host leaves what its file systems hold at that moment, and nothing else. So each
+//! scenario runs once and stops at every point for a copy of the disks; each copy is then booted on
+//! another host, as after the kill, and has to come to rest in one of the permitted states.
 //!
-//! Where an OS is deployed, a scenario runs twice: with a whole one, which the host may boot; and with the
-//! small one, whose bulk is small enough to try each of its points.
+//! Where an OS is deployed, a scenario runs twice: with a whole one, which the host may boot; and
+//! with the small one, whose bulk is small enough to try each of its points.
 
 mod deaths;
 

@@ -1,6 +1,6 @@
 //! Crash tests on a real host: everything that `mcd-os` does is stopped at every point between two
-//! system calls that change the host, once by killing the program, once by killing the host; and the
-//! daemon that has it done.
+//! system calls that change the host, once by killing the program, once by killing the host; and
+//! the daemon that has it done.
 //!
 //! - `call`, `filter`, `ptrace`, `tracer`: a program that stands still before each such call
 //! - `configs`, `small_os`: between what a host goes

@@ -19,8 +19,9 @@ const BULK: usize = 2000;
 
 /// Which points of a run are tried, where each costs a boot.
 ///
-/// libostree's bulk are the objects and links that it makes and removes in its repository, and in a deployment
-/// that no boot entry names: tens of thousands of a whole OS, a few hundred of the small one.
+/// libostree's bulk are the objects and links that it makes and removes in its repository, and in a
+/// deployment that no boot entry names: tens of thousands of a whole OS, a few hundred of the small
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Each one.
@@ -140,7 +141,8 @@ impl Tally {
         *seen = points.max(*seen);
     }
 
-    /// A line a scenario, and the sum; an error where something failed, or no point of a scenario was tried.
+    /// A line a scenario, and the sum; an error where something failed, or no point of a scenario
+    /// was tried.
     pub(crate) fn judge(&self, what: &str, failures: &[String]) -> Result<String> {
         let report = self.report(what);
         ensure!(

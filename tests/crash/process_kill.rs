@@ -1,7 +1,7 @@
 //! The program is killed, and its host goes on.
 //!
-//! After each kill a reboot has to find either the old or the new state, whole. Then comes what would
-//! come next on a node, and has to end well.
+//! After each kill a reboot has to find either the old or the new state, whole. Then comes what
+//! would come next on a node, and has to end well.
 //!
 //! - `kills`: where it is killed, and what comes next
 //! - `schedule`: which point the next run is for
@@ -29,7 +29,8 @@ use super::tracer::{self, Ended, Order};
 /// After so many failures a scenario ends: they have one cause.
 const FAILURES_MAX: usize = 5;
 
-/// So often the program may fail to bring a host back to the start of a scenario. Restoring the disks hides such failures.
+/// So often the program may fail to bring a host back to the start of a scenario. Restoring the
+/// disks hides such failures.
 const NOT_BACK_MAX: usize = 3;
 
 /// Exit codes above this one are of programs that a signal ended.
@@ -98,8 +99,8 @@ impl Progress {
     }
 }
 
-/// Kills the program at each `stride`th point of every scenario, from where `sample` says; says how many, and what was
-/// found.
+/// Kills the program at each `stride`th point of every scenario, from where `sample` says; says how
+/// many, and what was found.
 pub(crate) fn run(
     env: &Env,
     fixtures: &Fixtures,
@@ -297,7 +298,8 @@ impl Suite<'_> {
                 let words = words(verb, plan, self.env);
                 let ended = host.exec(words.iter().map(String::as_str));
                 host.wait_booted_after(seen, lab::host::BOOTED_WITHIN)?;
-                // The reboot ends it by a signal, or the host is down before it is run. Otherwise it ends only as failed.
+                // The reboot ends it by a signal, or the host is down before it is run. Otherwise
+                // it ends only as failed.
                 if let Ok(output) = &ended {
                     let is_killed = output.code.is_none_or(|code| code > SIGNALLED);
                     ensure!(
@@ -310,7 +312,8 @@ impl Suite<'_> {
         }
     }
 
-    /// Takes a host back to the start of a scenario; false if that is not where it is then, which is noted.
+    /// Takes a host back to the start of a scenario; false if that is not where it is then, which
+    /// is noted.
     fn is_back(&self, kill: &Kill, back: &[Next], progress: &Progress, host: &mut Host) -> bool {
         match self.bring_back(kill, back, host) {
             Ok(()) => {

@@ -13,7 +13,8 @@ use nix::sys::signal::{self, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// Follows threads and children, distinguishes calls from signals, and leaves nothing behind if we die.
+/// Follows threads and children, distinguishes calls from signals, and leaves nothing behind if we
+/// die.
 const OPTIONS: Options = Options::PTRACE_O_TRACESYSGOOD
     .union(Options::PTRACE_O_TRACECLONE)
     .union(Options::PTRACE_O_TRACEFORK)
@@ -67,8 +68,8 @@ pub(crate) fn go_on(pid: Pid, signal: Option<Signal>) -> Result<()> {
     tolerant(ptrace::cont(pid, signal))
 }
 
-/// Lets a thread go on to the end of the call that it stands before, or else to the next call, with a
-/// signal if there is one.
+/// Lets a thread go on to the end of the call that it stands before, or else to the next call, with
+/// a signal if there is one.
 pub(crate) fn go_to_call(pid: Pid, signal: Option<Signal>) -> Result<()> {
     tolerant(ptrace::syscall(pid, signal))
 }
@@ -86,8 +87,9 @@ pub(crate) fn listen(pid: Pid) -> Result<()> {
     tolerant(Errno::result(done).map(drop))
 }
 
-/// Where a thread stands that was stopped at a call: before it, or after it with what it returned, of
-/// which a negative one is an error. One that was killed meanwhile stands nowhere, and is reported gone.
+/// Where a thread stands that was stopped at a call: before it, or after it with what it returned,
+/// of which a negative one is an error. One that was killed meanwhile stands nowhere, and is
+/// reported gone.
 pub(crate) fn call(pid: Pid) -> Result<Option<std::result::Result<Entry, i64>>> {
     let info = match ptrace::syscall_info(pid) {
         Err(Errno::ESRCH) => return Ok(None),

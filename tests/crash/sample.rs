@@ -1,14 +1,17 @@
-//! Which points a run samples where it does not try each: others for each commit, the same ones for the same commit.
+//! Which points a run samples where it does not try each: others for each commit, the same ones for
+//! the same commit.
 
 use anyhow::{Context as _, Result, ensure};
 
 /// Names the number to repeat another run's sample.
 const VARIABLE: &str = "SLIPWAY_SAMPLE";
 
-/// Hexadecimal digits of the commit's hash that choose. 65,536 samples are more than there are points between two.
+/// Hexadecimal digits of the commit's hash that choose. 65,536 samples are more than there are
+/// points between two.
 const DIGITS: usize = 4;
 
-/// The number that chooses the points of a run: that in `$SLIPWAY_SAMPLE`, or the first digits of the commit's hash.
+/// The number that chooses the points of a run: that in `$SLIPWAY_SAMPLE`, or the first digits of
+/// the commit's hash.
 ///
 /// # Errors
 ///

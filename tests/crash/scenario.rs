@@ -55,7 +55,8 @@ pub(crate) enum Before {
     Nothing,
     /// The plan is applied.
     Applied,
-    /// A change of the running system is in, but for its end: the program that applied it was killed.
+    /// A change of the running system is in, but for its end: the program that applied it was
+    /// killed.
     AllButEnded,
 }
 

@@ -1,7 +1,7 @@
 //! An OS of a few files, which can be deployed and not booted.
 //!
-//! The calls by which libostree checks an OS out are the same for a few files and for thousands: with
-//! a few, each of them is a point of its own.
+//! The calls by which libostree checks an OS out are the same for a few files and for thousands:
+//! with a few, each of them is a point of its own.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

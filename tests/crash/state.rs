@@ -1,4 +1,5 @@
-//! What a host is, by its bytes: what boots, what all deployments share, and what should not be there.
+//! What a host is, by its bytes: what boots, what all deployments share, and what should not be
+//! there.
 //!
 //! It is read from this machine, and nothing of the program under test is asked.
 
@@ -26,8 +27,8 @@ const OF_THE_HOST: &[&str] = &[
 /// A host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// What boots next. What the boot menu has behind it is not compared: a target that was given up
-    /// may stay there.
+    /// What boots next. What the boot menu has behind it is not compared: a target that was given
+    /// up may stay there.
     pub(crate) first: Deployment,
     /// `/var`.
     pub(crate) shared: Tree,

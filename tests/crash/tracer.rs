@@ -1,9 +1,10 @@
 //! Runs a program on a host so that it stands still before each call that changes something.
 //!
 //! A filter of the kernel's stops the program, its threads and its children at the calls of
-//! [`super::call`] only; all others cost nothing. What a stop is for is up to the caller: it looks at
-//! the host, and has the call done or everything killed there. A program that another program starts has no
-//! filter: it is stopped at every call, and goes on at once from those that change nothing.
+//! [`super::call`] only; all others cost nothing. What a stop is for is up to the caller: it looks
+//! at the host, and has the call done or everything killed there. A program that another program
+//! starts has no filter: it is stopped at every call, and goes on at once from those that change
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -98,8 +99,8 @@ pub(crate) fn run(host: &Host, words: &[&str], decide: &mut Decide<'_>) -> Resul
     })
 }
 
-/// Follows a process that is about to become the program, from where it does to its end, or until `decide`
-/// has it killed. It waits for something that `let_go` brings about.
+/// Follows a process that is about to become the program, from where it does to its end, or until
+/// `decide` has it killed. It waits for something that `let_go` brings about.
 ///
 /// What it sends over the network counts, too: it asks others for what changes.
 ///
@@ -176,7 +177,8 @@ impl Run {
     fn join(leader: Pid) -> Result<Self> {
         let mut alive = BTreeSet::new();
         loop {
-            // A thread that is seized has those that it starts traced; one that is not may start another.
+            // A thread that is seized has those that it starts traced; one that is not may start
+            // another.
             let mut is_all = true;
             // One that has ended meanwhile has none, and nothing more is to be followed.
             let tasks = fs::read_dir(format!("/proc/{leader}/task"));
@@ -250,7 +252,8 @@ impl Run {
     /// The call that a thread stands before, if it counts.
     fn counted(&self, pid: Pid, entry: &Entry) -> Option<Call> {
         let call = self.has_begun.then(|| Call::of(pid, entry)).flatten()?;
-        // What `mcd-os` and its children write there are requests for an image, which change nothing.
+        // What `mcd-os` and its children write there are requests for an image, which change
+        // nothing.
         let only_reads = self.origin == Origin::Ours && call.name.starts_with("write");
         (!only_reads || !call.is_to_socket()).then_some(call)
     }
@@ -296,8 +299,8 @@ impl Run {
         }
     }
 
-    /// Whether a process dies with the program. systemd sends SIGTERM to what a killed service leaves;
-    /// libostree has a child that ignores it, because it has to thaw a file system.
+    /// Whether a process dies with the program. systemd sends SIGTERM to what a killed service
+    /// leaves; libostree has a child that ignores it, because it has to thaw a file system.
     fn is_doomed(&self, pid: Pid) -> bool {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let field = |name| {

@@ -66,7 +66,8 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
         "it asked {asked:#?}"
     );
 
-    // Another CA, and a registry that is not named any more: the first is written, the second's is removed, others' stay.
+    // Another CA, and a registry that is not named any more: the first is written, the second's is
+    // removed, others' stay.
     let version = cluster
         .publish_certificates(&[&other, &own], &[], false)
         .await?;
@@ -112,7 +113,8 @@ async fn a_rotated_ca_of_the_api_server_is_tried_before_it_is_trusted() -> Resul
     is_refused(&cluster, why).await?;
     ensure!(fs::read_to_string(&kubeconfig)? == before && kubelet_since(host)? == kubelet);
 
-    // Both are trusted while one takes the other's place. A kubeconfig that cannot be read does not keep the kubelet's own from being written.
+    // Both are trusted while one takes the other's place. A kubeconfig that cannot be read does not
+    // keep the kubelet's own from being written.
     let bootstrap = host.etc_of_booted()?.join("kubernetes/kubeconfig");
     fs::create_dir_all(bootstrap.parent().context("a directory")?)?;
     fs::write(&bootstrap, "no kubeconfig")?;

@@ -1,5 +1,5 @@
-//! What an administrator did to a node outlives its update: a cordon; and the reboot, which is logind's,
-//! waits for programs that asked for a delay.
+//! What an administrator did to a node outlives its update: a cordon; and the reboot, which is
+//! logind's, waits for programs that asked for a delay.
 
 use anyhow::{Result, ensure};
 use api::machineconfiguration::{NodeState, annotation};

@@ -1,5 +1,6 @@
-//! What a daemon asks of the API server, when it adopts a node and for an update, from the first word to the last: verbs, paths and
-//! bodies, and nothing else. And what adopting a node does to its host.
+//! What a daemon asks of the API server, when it adopts a node and for an update, from the first
+//! word to the last: verbs, paths and bodies, and nothing else. And what adopting a node does to
+//! its host.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ use testbed::{Cluster, DONE_WITHIN, NodeSpec, Testbed};
 const NODE: &str = "worker-0";
 const POOL: &str = "worker";
 
-/// Annotations for people, whose words and times are the machine's. What they say is tested with the state machine.
+/// Annotations for people, whose words and times are the machine's. What they say is tested with
+/// the state machine.
 const FOR_PEOPLE: [&str; 4] = [
     "machineconfiguration.openshift.io/reason",
     "slipway.dev/phase",
@@ -159,8 +161,8 @@ fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Asked> {
 struct Asked {
     /// Values that were written to fields of the Node, in order, each once in a row.
     node: BTreeMap<String, Vec<Value>>,
-    /// All other requests, with the body each time. Events are left out, whose bodies the audit log does not keep, and the watch on
-    /// the Node, which begins again when it likes.
+    /// All other requests, with the body each time. Events are left out, whose bodies the audit log
+    /// does not keep, and the watch on the Node, which begins again when it likes.
     others: BTreeMap<String, Vec<Value>>,
     /// Whether the last write to the Node conflicted with another, and the Node may be read again.
     met_another: bool,

@@ -85,8 +85,8 @@ pub(crate) fn to_full(attempt: &str, os: &str) -> Result<Bundle> {
     plan(attempt, &none()?, &full(os)?)
 }
 
-/// Plans an update. A change of files, of the notified service, or of keys needs no reboot; the service is
-/// restarted then.
+/// Plans an update. A change of files, of the notified service, or of keys needs no reboot; the
+/// service is restarted then.
 pub(crate) fn plan(attempt: &str, from: &NodeConfig, to: &NodeConfig) -> Result<Bundle> {
     let restart = [Action::DaemonReload, Action::Restart(NOTIFIED.to_owned())];
     let policies = plan::policies(&[], &[(NOTIFIED, &restart)]);

@@ -101,7 +101,8 @@ fn fetching_takes_little_memory() {
     let image = env
         .push(&Overlay::version("second").ballast(64 << 20, 7))
         .unwrap();
-    // A unit of its own, as the daemon runs it; `VmHWM` is read at the end, by the shell that waits.
+    // A unit of its own, as the daemon runs it; `VmHWM` is read at the end, by the shell that
+    // waits.
     let script = format!(
         "{} --report /run/slipway/report.json fetch {image} & pid=$!; peak=0; \
          while [ -d /proc/$pid ]; do now=$(sed -n 's/^VmHWM:[[:space:]]*\\([0-9]*\\) kB/\\1/p' /proc/$pid/status 2>/dev/null); \

@@ -106,8 +106,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs a verb up to the moment at which a condition of the shell holds, given some functions of its.
-    /// There it stands still.
+    /// Runs a verb up to the moment at which a condition of the shell holds, given some functions
+    /// of its. There it stands still.
     pub(crate) fn freeze(&self, functions: &str, verb: &str, when: &str) -> Result<()> {
         let script = format!(
             "{functions}\n{MCD_OS} {verb} </dev/null >/run/verb.log 2>&1 & verb=$!\n\

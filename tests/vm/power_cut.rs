@@ -1,4 +1,5 @@
-//! The power is cut at ten points of an update; afterwards the machine is what it was, or the target.
+//! The power is cut at ten points of an update; afterwards the machine is what it was, or the
+//! target.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,8 +15,8 @@ use testbed::single_host;
 use super::configs::{self, SHADOWED};
 use super::machine::{Machine, Snapshot, differences, first_os, second_os};
 
-/// Says whether a deployment was made, up to a path in it; whether an object of an image was stored that is not yet part of the
-/// repository; and where the boot loader's entries were before.
+/// Says whether a deployment was made, up to a path in it; whether an object of an image was stored
+/// that is not yet part of the repository; and where the boot loader's entries were before.
 const MADE: &str = r#"loader=/boot/$(cat /run/loader)
 made() {
     for made in /ostree/deploy/slipway/deploy/*.[0-9]; do

@@ -1,4 +1,5 @@
-//! Citations of `docs/reference`: each names a page that exists, and headings in quotes that the page has.
+//! Citations of `docs/reference`: each names a page that exists, and headings in quotes that the
+//! page has.
 
 use crate::sources::{root, sources};
 

@@ -1,4 +1,5 @@
-//! Faults are patches below `tests/mutants`, applied to a copy: no feature brings one, and no source asks for one at run time.
+//! Faults are patches below `tests/mutants`, applied to a copy: no feature brings one, and no
+//! source asks for one at run time.
 
 use crate::packages::packages;
 use crate::sources::{root, sources};

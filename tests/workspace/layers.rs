@@ -1,16 +1,19 @@
-//! The layers of `src/README.md`: binaries → hands and chassis → thinking → words. A new crate is one line of [`LAYERS`].
+//! The layers of `src/README.md`: binaries → hands and chassis → thinking → words. A new crate is
+//! one line of [`LAYERS`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::packages::{Dependency, Package, packages};
 use crate::sources::{root, sources};
 
-/// Ranks, lowest first. A crate depends on its own rank and lower ones; a binary on no other binary.
+/// Ranks, lowest first. A crate depends on its own rank and lower ones; a binary on no other
+/// binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
     Words,
     Thinking,
-    /// Hands and chassis stand on each other: controllers on the cluster's hands, these on a common backoff.
+    /// Hands and chassis stand on each other: controllers on the cluster's hands, these on a common
+    /// backoff.
     HandsOrChassis,
     Binaries,
     /// What is below `tests/`, and only that.
@@ -45,7 +48,8 @@ const LAYERS: &[(&str, Layer)] = &[
     ("tests", Tests),
 ];
 
-/// Crates of others that thinking may call: parsing, hashing, and nothing that waits, opens a file or reads the clock.
+/// Crates of others that thinking may call: parsing, hashing, and nothing that waits, opens a file
+/// or reads the clock.
 const THINKING: &[&str] = &[
     "base64",
     "flate2",

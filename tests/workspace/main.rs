@@ -1,5 +1,5 @@
-//! What the sources promise as a whole: the layers of `src/README.md`, no fault in a product crate, and citations that lead
-//! somewhere.
+//! What the sources promise as a whole: the layers of `src/README.md`, no fault in a product crate,
+//! and citations that lead somewhere.
 
 #![expect(
     clippy::unwrap_used,

@@ -136,7 +136,8 @@ pub fn find<'a, C: Listed>(conditions: &'a [C], r#type: &C::Type) -> Option<&'a 
         .find(|condition| condition.r#type() == r#type)
 }
 
-/// Declares an enum of known words that also keeps a word it does not know, because other writers share the list it stands in.
+/// Declares an enum of known words that also keeps a word it does not know, because other writers
+/// share the list it stands in.
 macro_rules! words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*

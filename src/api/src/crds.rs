@@ -50,8 +50,9 @@ pub(crate) fn root_schemas(
         .filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
 }
 
-/// Takes out what belongs to Rust only: names of types, the later paragraphs of descriptions, and defaults. A default would be
-/// written into every object that is read, upstream sets none, and our types read absent fields anyway.
+/// Takes out what belongs to Rust only: names of types, the later paragraphs of descriptions, and
+/// defaults. A default would be written into every object that is read, upstream sets none, and our
+/// types read absent fields anyway.
 fn clean(schema: &mut JSONSchemaProps) {
     schema.title = None;
     schema.default = None;
@@ -75,7 +76,8 @@ fn clean(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// A MachineConfigNode carries the name of its node: a writer that may write one by name cannot write for another node.
+/// A MachineConfigNode carries the name of its node: a writer that may write one by name cannot
+/// write for another node.
 fn named_after_its_node() -> ValidationRule {
     ValidationRule {
         rule: "self.metadata.name == self.spec.node.name".to_owned(),

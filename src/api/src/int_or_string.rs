@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// A JSON integer or string.
 ///
-/// Shape: wider than the Kubernetes type of that name (32 bits), because the schema sets no bounds: a number too large for it must
-/// not make the object, and with it the whole list, unreadable.
+/// Shape: wider than the Kubernetes type of that name (32 bits), because the schema sets no bounds:
+/// a number too large for it must not make the object, and with it the whole list, unreadable.
 /// Source: `x-kubernetes-int-or-string`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]

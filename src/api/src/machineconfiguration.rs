@@ -3,8 +3,8 @@
 //! - [`annotation`], [`label`]: keys on nodes, configurations and pools
 //! - [`node_state`], [`phase_name`]: how far a node is, as its daemon reports it
 //! - [`node_status`]: the one reading of a Node's annotations
-//! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`: the objects
-//!   (feature `crds`)
+//! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`: the
+//!   objects (feature `crds`)
 
 pub mod annotation;
 #[cfg(feature = "crds")]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 /// Delays that double from `base` up to `ceiling`.
 ///
-/// Shape: the n-th delay after a success lies in the upper half of `base * 2^(n-1)`, so that clients which failed together do not
-/// come back together.
-/// Units: any; one clock tick is a nanosecond.
+/// Shape: the n-th delay after a success lies in the upper half of `base * 2^(n-1)`, so that
+/// clients which failed together do not come back together. Units: any; one clock tick is a
+/// nanosecond.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     base: Duration,
@@ -65,8 +65,8 @@ fn jittered(delay: Duration, random: u64) -> Duration {
 
 /// Sixty-four bits that differ from call to call and from process to process; not for secrets.
 ///
-/// The standard library seeds [`RandomState`] from the system and steps it for each one made. That is all the jitter needs, and saves a
-/// crate.
+/// The standard library seeds [`RandomState`] from the system and steps it for each one made. That
+/// is all the jitter needs, and saves a crate.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -13,8 +13,8 @@ use crate::logs::{Filter, Format, Settings};
 /// How the program logs.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
-    /// What is logged: 0 errors, 1 warnings, 2 changes, 4 decisions, 6 traffic; or levels by module,
-    /// as in `info,node::drain=trace`
+    /// What is logged: 0 errors, 1 warnings, 2 changes, 4 decisions, 6 traffic; or levels by
+    /// module, as in `info,node::drain=trace`
     #[arg(long, value_name = "FILTER", default_value = "2")]
     v: Filter,
     /// How records are written

@@ -1,6 +1,8 @@
-//! The chassis of every long-running program here: how it logs, counts, answers probes, retries and stops.
+//! The chassis of every long-running program here: how it logs, counts, answers probes, retries and
+//! stops.
 //!
-//! It must not know: Kubernetes, hosts, machine configurations. Nothing in it is global but the log subscriber.
+//! It must not know: Kubernetes, hosts, machine configurations. Nothing in it is global but the log
+//! subscriber.
 //!
 //! - [`admin`]: the endpoint for metrics and health
 //! - [`backoff`]: growing delays with jitter and a ceiling

@@ -129,8 +129,8 @@ impl Log {
         }
     }
 
-    /// Reads the filter's file, and takes its filter if it is new. An invalid filter, or a file that
-    /// cannot be read, changes nothing and is logged once.
+    /// Reads the filter's file, and takes its filter if it is new. An invalid filter, or a file
+    /// that cannot be read, changes nothing and is logged once.
     fn reload(&mut self) {
         let Some(path) = &self.settings.filter_file else {
             return;

@@ -2,8 +2,8 @@
 
 /// Returns free memory of the heap to the system.
 ///
-/// An allocator keeps what was freed for the next time. A daemon that works for seconds and rests for
-/// weeks would keep its peak: of 4.5 MB after an update, 0.4 MB are in use. It takes about a
+/// An allocator keeps what was freed for the next time. A daemon that works for seconds and rests
+/// for weeks would keep its peak: of 4.5 MB after an update, 0.4 MB are in use. It takes about a
 /// millisecond, so it is called where work ends, not where memory is freed.
 ///
 /// Does nothing where the C library is not glibc.
@@ -11,8 +11,8 @@ pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
     {
         #[expect(unsafe_code, reason = "a call of the C library that nix does not have")]
-        // SAFETY: it takes a number, touches nothing but the allocator's own, under its locks, and may
-        // be called from any thread at any time. Source: malloc_trim(3).
+        // SAFETY: it takes a number, touches nothing but the allocator's own, under its locks, and
+        // may be called from any thread at any time. Source: malloc_trim(3).
         let _is_less = unsafe { libc::malloc_trim(0) };
     }
 }

@@ -8,9 +8,9 @@
 //! objects by a [`Collector`], so that a deleted object takes its series with it. Labels come from
 //! closed sets; the component is responsible for that.
 //!
-//! The library prints `OpenMetrics`. Scrapers that do not ask for that expect the text format 0.0.4,
-//! which differs in two places: there is no `# EOF`, and a counter is declared by the name of its
-//! sample, with `_total`.
+//! The library prints `OpenMetrics`. Scrapers that do not ask for that expect the text format
+//! 0.0.4, which differs in two places: there is no `# EOF`, and a counter is declared by the name
+//! of its sample, with `_total`.
 
 use std::fmt;
 

@@ -32,7 +32,8 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// Ends the process at the first panic, after its message: a half-dead program is worse than one that is restarted.
+/// Ends the process at the first panic, after its message: a half-dead program is worse than one
+/// that is restarted.
 ///
 /// A release is built to abort. This makes the builds that suites run behave alike.
 pub fn abort_on_panic() {

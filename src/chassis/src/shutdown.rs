@@ -11,13 +11,15 @@ pub struct Shutdown(watch::Receiver<bool>);
 #[derive(Debug)]
 pub struct Trigger(watch::Sender<bool>);
 
-/// Makes a pair: the holder of the [`Trigger`] ends all clones of the [`Shutdown`]. Dropping the trigger ends them too.
+/// Makes a pair: the holder of the [`Trigger`] ends all clones of the [`Shutdown`]. Dropping the
+/// trigger ends them too.
 pub fn pair() -> (Trigger, Shutdown) {
     let (sender, receiver) = watch::channel(false);
     (Trigger(sender), Shutdown(receiver))
 }
 
-/// A [`Shutdown`] that SIGTERM and SIGINT trigger. Must be called in a tokio runtime with signals enabled.
+/// A [`Shutdown`] that SIGTERM and SIGINT trigger. Must be called in a tokio runtime with signals
+/// enabled.
 ///
 /// # Errors
 /// When a signal handler cannot be installed.

@@ -19,7 +19,8 @@ mod kubeconfig;
 #[cfg(test)]
 mod tests;
 
-/// Reads a file as the identity's owner sees it: the daemon reads the kubelet's files below the host's root.
+/// Reads a file as the identity's owner sees it: the daemon reads the kubelet's files below the
+/// host's root.
 pub type Reader = Box<dyn Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync>;
 
 /// Why credentials cannot be used.
@@ -53,8 +54,9 @@ pub enum Error {
 
 /// An identity at the API server.
 ///
-/// Each request reads the credentials again and makes a new client if they changed, so a rotation needs no restart and no signal. That
-/// costs a few small reads a request, and the daemon sends few.
+/// Each request reads the credentials again and makes a new client if they changed, so a rotation
+/// needs no restart and no signal. That costs a few small reads a request, and the daemon sends
+/// few.
 pub struct Access {
     source: Source,
     user_agent: HeaderValue,
@@ -83,16 +85,18 @@ struct Made {
 impl Access {
     /// The identity of a kubeconfig: the kubelet's, on a node.
     ///
-    /// Shape: certificate, key, authority and token inline or as files, relative paths from the kubeconfig's directory. No exec or
-    /// provider plugins.
+    /// Shape: certificate, key, authority and token inline or as files, relative paths from the
+    /// kubeconfig's directory. No exec or provider plugins.
     pub fn kubeconfig(path: impl Into<PathBuf>, read: Reader) -> Self {
         Self::files(path.into(), read, None)
     }
 
-    /// The identity of a service account, at the server and with the authority that a kubeconfig names.
+    /// The identity of a service account, at the server and with the authority that a kubeconfig
+    /// names.
     ///
-    /// The address of the `kubernetes` service is of no use to a pod on the host's network before the node's proxy runs.
-    /// Shape: `token` is a path in the pod, read directly: it does not lie below the host's root.
+    /// The address of the `kubernetes` service is of no use to a pod on the host's network before
+    /// the node's proxy runs. Shape: `token` is a path in the pod, read directly: it does not lie
+    /// below the host's root.
     pub fn service_account(
         path: impl Into<PathBuf>,
         read: Reader,
@@ -117,11 +121,12 @@ impl Access {
         }
     }
 
-    /// Whether the server that this identity leads to is whom its authority vouches for. What it answers does not matter: a certificate
-    /// is shown before anything is asked.
+    /// Whether the server that this identity leads to is whom its authority vouches for. What it
+    /// answers does not matter: a certificate is shown before anything is asked.
     ///
     /// # Errors
-    /// All of [`wire::Error`] but [`wire::Error::Refused`] and [`wire::Error::Answer`], which are answers.
+    /// All of [`wire::Error`] but [`wire::Error::Refused`] and [`wire::Error::Answer`], which are
+    /// answers.
     pub async fn meets_its_server(&self) -> Result<(), wire::Error> {
         match self.get::<serde::de::IgnoredAny>("/version").await {
             Ok(_) | Err(wire::Error::Refused { .. } | wire::Error::Answer { .. }) => Ok(()),
@@ -244,10 +249,11 @@ impl fmt::Debug for Access {
     }
 }
 
-/// The text of a kubeconfig with another authority for the server of its current context; all else of it is kept.
+/// The text of a kubeconfig with another authority for the server of its current context; all else
+/// of it is kept.
 ///
-/// Shape: `path` names it in errors; `bundle` is PEM and is written inline. Nothing where the authority is that already, or where the
-/// server's is not asked for.
+/// Shape: `path` names it in errors; `bundle` is PEM and is written inline. Nothing where the
+/// authority is that already, or where the server's is not asked for.
 ///
 /// # Errors
 /// [`Error::Kubeconfig`].
@@ -266,7 +272,8 @@ async fn connect(
             path: path.to_owned(),
             why: chassis::report::Chain(&error).to_string(),
         })?;
-    // The caller decides about retries: the client must not repeat an eviction that a budget refused.
+    // The caller decides about retries: the client must not repeat an eviction that a budget
+    // refused.
     config.default_retry = false;
     config.headers.push((USER_AGENT, user_agent));
     Client::try_from(config).map_err(|source| Error::Client {

@@ -109,8 +109,8 @@ impl<K: CachedKind> Table<K> {
         }
     }
 
-    /// Applies the answer to a request, unless the object is unknown: it may have been deleted before
-    /// the answer arrived, and the watch reports a deletion once only.
+    /// Applies the answer to a request, unless the object is unknown: it may have been deleted
+    /// before the answer arrived, and the watch reports a deletion once only.
     fn refresh(&mut self, entry: K::Entry) -> Option<TableChange<K::Entry>> {
         self.entries
             .contains_key(K::name(&entry))
@@ -219,8 +219,8 @@ impl<K: CachedKind> Cache<K> {
 
 /// Whether the version `a` is newer than `b`.
 ///
-/// Source: resource versions of one resource are decimal and comparable (KEP-5504). Others, which no
-/// Kubernetes sends, never are.
+/// Source: resource versions of one resource are decimal and comparable (KEP-5504). Others, which
+/// no Kubernetes sends, never are.
 pub fn is_newer(a: &str, b: &str) -> bool {
     matches!((a.parse::<u128>(), b.parse::<u128>()), (Ok(a), Ok(b)) if a > b)
 }

@@ -17,7 +17,8 @@ use crate::access::Access;
 use crate::path;
 use crate::wire::RequestBody;
 
-/// How many events may wait to be sent; more are dropped, as they matter less than what they report.
+/// How many events may wait to be sent; more are dropped, as they matter less than what they
+/// report.
 const QUEUE: usize = 25;
 
 /// Attempts to send one event, and the wait between them.
@@ -65,7 +66,8 @@ pub struct Speaker {
 pub struct Recorder {
     speaker: Arc<Speaker>,
     queue: mpsc::Sender<Message>,
-    /// How many events were said. Several may be said of one object at one time, and each needs a name.
+    /// How many events were said. Several may be said of one object at one time, and each needs a
+    /// name.
     said: Arc<AtomicU32>,
 }
 
@@ -76,7 +78,8 @@ enum Message {
 }
 
 impl Recorder {
-    /// Makes a recorder and the task that sends, to be spawned. The task ends when the last recorder is gone.
+    /// Makes a recorder and the task that sends, to be spawned. The task ends when the last
+    /// recorder is gone.
     pub fn new(
         access: Arc<Access>,
         speaker: Speaker,
@@ -93,7 +96,8 @@ impl Recorder {
 
     /// Says something about `subject`.
     ///
-    /// Shape: `reason` is one word in camel case that operators search for; `message` is for people and cut to a kilobyte.
+    /// Shape: `reason` is one word in camel case that operators search for; `message` is for people
+    /// and cut to a kilobyte.
     pub fn say(
         &self,
         subject: &EventSubject,
@@ -117,8 +121,9 @@ impl Recorder {
         }
     }
 
-    /// Source: `Event` of the core group, as client-go's recorder fills it. `involvedObject.namespace` must be the event's own, also for
-    /// cluster-scoped objects, unless that is `default`.
+    /// Source: `Event` of the core group, as client-go's recorder fills it.
+    /// `involvedObject.namespace` must be the event's own, also for cluster-scoped objects, unless
+    /// that is `default`.
     fn event(
         &self,
         subject: &EventSubject,

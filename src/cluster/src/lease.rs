@@ -1,7 +1,7 @@
 //! Of several replicas one leads: the one that holds a Lease and renews it in time.
 //!
-//! A lease is no lock: a leader that was stopped for a while may act once more after another took over. A leader guards its
-//! writes (see `pool::claim`).
+//! A lease is no lock: a leader that was stopped for a while may act once more after another took
+//! over. A leader guards its writes (see `pool::claim`).
 
 use std::time::Duration;
 
@@ -25,13 +25,15 @@ use crate::wire::{self, RequestBody};
 pub struct Terms {
     /// How long a lease holds after its last renewal. Others wait as long before they take over.
     pub duration: Duration,
-    /// How long the leader tries to renew before it gives up. Shorter than `duration`, so that it stops before another begins.
+    /// How long the leader tries to renew before it gives up. Shorter than `duration`, so that it
+    /// stops before another begins.
     pub renew_deadline: Duration,
     /// Time between attempts to take or renew the lease.
     pub retry: Duration,
 }
 
-/// Source: the terms of OpenShift's operators. They outlive a disturbed API server of a minute, and cost two requests a minute.
+/// Source: the terms of OpenShift's operators. They outlive a disturbed API server of a minute, and
+/// cost two requests a minute.
 impl Default for Terms {
     fn default() -> Self {
         Self {
@@ -130,8 +132,8 @@ impl Lease {
 
 /// Waits until the lease is ours.
 ///
-/// Another's lease is taken once it has not changed for as long as it promised. That is measured here, by a clock that cannot be set: the
-/// times that replicas write are for people.
+/// Another's lease is taken once it has not changed for as long as it promised. That is measured
+/// here, by a clock that cannot be set: the times that replicas write are for people.
 pub async fn acquire(
     access: &Access,
     candidacy: Candidacy,

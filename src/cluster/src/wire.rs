@@ -1,7 +1,7 @@
 //! One request to the API server, or one watch.
 //!
-//! The typed layer of the client is left out on purpose: it reads whole objects where a few fields are wanted, and its errors drop the
-//! `Retry-After` header, which evictions need.
+//! The typed layer of the client is left out on purpose: it reads whole objects where a few fields
+//! are wanted, and its errors drop the `Retry-After` header, which evictions need.
 
 mod error;
 
@@ -19,7 +19,8 @@ use serde_json::Value;
 pub use self::error::Error;
 use self::error::{of_client, of_status, refused};
 
-/// The longest a request may take from its first byte to the last of its answer. The API server gives up after 60 s itself.
+/// The longest a request may take from its first byte to the last of its answer. The API server
+/// gives up after 60 s itself.
 pub const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 
 /// What a request sends.
@@ -117,10 +118,12 @@ pub async fn send<T: DeserializeOwned>(
         })
 }
 
-/// Opens a watch: the events of `path` until the API server ends it. Reading has no deadline; the caller sets one.
+/// Opens a watch: the events of `path` until the API server ends it. Reading has no deadline; the
+/// caller sets one.
 ///
 /// # Errors
-/// All of [`Error`] but [`Error::Access`], for the opening and for each event. An event that says `ERROR` is [`Error::Refused`].
+/// All of [`Error`] but [`Error::Access`], for the opening and for each event. An event that says
+/// `ERROR` is [`Error::Refused`].
 pub async fn watch<T>(
     client: &Client,
     path: &str,

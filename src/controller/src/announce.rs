@@ -10,7 +10,8 @@ use crate::store::Pool;
 
 /// What is said.
 ///
-/// Source of reasons and texts: upstream's render and node controllers; those of a pool that cannot be rolled are its condition's.
+/// Source of reasons and texts: upstream's render and node controllers; those of a pool that cannot
+/// be rolled are its condition's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Announcement {
     /// A configuration was rendered and stored.
@@ -141,7 +142,8 @@ pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, a
     recorder.say(&subject, announcement.severity(), reason, &message, at);
 }
 
-/// What a new status is worth saying: that the pool is updated, and that it cannot be rolled. Each once, when it becomes so.
+/// What a new status is worth saying: that the pool is updated, and that it cannot be rolled. Each
+/// once, when it becomes so.
 pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<Announcement> {
     let mut said = Vec::new();
     let Some(status) = &after.status else {

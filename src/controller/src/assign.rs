@@ -16,16 +16,16 @@ pub struct Round {
     /// Nodes that were assigned the target.
     pub assigned: Vec<String>,
     /// Whether a node was claimed and not assigned: it changed in between, the API server refused
-    /// the write, or the pool was stopped. It stays claimed, counts as out of service, and is assigned
-    /// first when the pool goes on.
+    /// the write, or the pool was stopped. It stays claimed, counts as out of service, and is
+    /// assigned first when the pool goes on.
     pub is_unfinished: bool,
 }
 
 /// Claims the decision's assignments, and carries them out.
 ///
 /// The order of the requests is what the budget rests on: `observed` was read from the API server,
-/// the pool before its nodes; the claim carries the pool's version, and each node is written only in
-/// the version that was read (see `pool::claim`).
+/// the pool before its nodes; the claim carries the pool's version, and each node is written only
+/// in the version that was read (see `pool::claim`).
 ///
 /// Before each write the pool as the watch has it is looked at: once it is paused, being deleted or
 /// gone, no further node is assigned.

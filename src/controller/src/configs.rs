@@ -1,7 +1,7 @@
 //! What is kept of a MachineConfig: never its content.
 //!
-//! A cluster holds hundreds of rendered configurations of some hundred kilobytes each. None of them is read here but the one that a
-//! pool runs, and the sources only while they are rendered.
+//! A cluster holds hundreds of rendered configurations of some hundred kilobytes each. None of them
+//! is read here but the one that a pool runs, and the sources only while they are rendered.
 
 use std::collections::BTreeMap;
 

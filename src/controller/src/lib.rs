@@ -1,9 +1,11 @@
-//! The controller: renders the configuration of each pool and moves the pool's nodes to it under its budget.
+//! The controller: renders the configuration of each pool and moves the pool's nodes to it under
+//! its budget.
 //!
-//! Level-triggered: watches fill caches, and each change wakes the pools that it concerns. A pool is
-//! reconciled as `observe → decide → assign → report`. The decisions come from `machineconfig` and
-//! `pool`; here they are asked for and carried out. The loop around that, with leadership, retries
-//! and probes, is `operator`'s; a deposed leader does no harm, because its writes are guarded.
+//! Level-triggered: watches fill caches, and each change wakes the pools that it concerns. A pool
+//! is reconciled as `observe → decide → assign → report`. The decisions come from `machineconfig`
+//! and `pool`; here they are asked for and carried out. The loop around that, with leadership,
+//! retries and probes, is `operator`'s; a deposed leader does no harm, because its writes are
+//! guarded.
 //!
 //! It must not know: hosts, drains, how an update is applied. That is the node's daemon.
 //!

@@ -1,4 +1,5 @@
-//! One pool is reconciled: rendered, decided, assigned and reported. And new nodes get their labels.
+//! One pool is reconciled: rendered, decided, assigned and reported. And new nodes get their
+//! labels.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,8 +29,8 @@ use crate::requests::Requests;
 use crate::store::{Pool, Snapshot, Store};
 use crate::watches::Work;
 
-/// Writes of one pool's nodes that are under way at once, but for assignments: a rollout begins with
-/// a taint on each node.
+/// Writes of one pool's nodes that are under way at once, but for assignments: a rollout begins
+/// with a taint on each node.
 const WRITES: usize = 8;
 
 /// Does the controller's work.
@@ -223,8 +224,8 @@ impl Controller {
         })
     }
 
-    /// Renders the pool's configuration where something changed. The pool as it is then, and how the
-    /// last rendering ended, where there was one.
+    /// Renders the pool's configuration where something changed. The pool as it is then, and how
+    /// the last rendering ended, where there was one.
     async fn render(
         &self,
         snapshot: &Snapshot,

@@ -19,7 +19,8 @@ pub mod inputs;
 mod publishing;
 mod refusal;
 
-/// How long a refusal stands before it is looked at again: an administrator may have let the change through.
+/// How long a refusal stands before it is looked at again: an administrator may have let the change
+/// through.
 const REFUSED: Duration = Duration::from_mins(1);
 
 /// API version of what is written here.
@@ -67,7 +68,8 @@ pub struct RenderOutcome {
 
 /// Renders where something changed since `last`, stores the result and names it in the pool.
 ///
-/// What is wrong with the sources is an outcome, kept in `last`; it is tried again when one of them changes.
+/// What is wrong with the sources is an outcome, kept in `last`; it is tried again when one of them
+/// changes.
 ///
 /// # Errors
 /// Those of the API server that may pass, so that the pool is reconciled again.
@@ -143,7 +145,8 @@ pub async fn reconcile(
         }
         Err(error) if error.is_transient() => Err(error),
         Err(error) => {
-            // Refused for good: what refuses may change without the sources changing, so it is tried again with the next look.
+            // Refused for good: what refuses may change without the sources changing, so it is
+            // tried again with the next look.
             outcome.result = Some(Err(failed(&outcome.pool, &Chain(&error).to_string())));
             *last = None;
             Ok(outcome)
@@ -199,7 +202,8 @@ async fn make(
         && inputs.is_without_controller_config
         && *gone != rendered.name
     {
-        // What it was made from is unknown. From the same sources it gets the same name and is made again.
+        // What it was made from is unknown. From the same sources it gets the same name and is made
+        // again.
         let why = format!("{gone}, which the pool names, is gone and may have been made from it");
         return Ok(Err(Failure::Sources(missing(&why))));
     }

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 /// Name of the bundle whose certificates every node carries.
 const SERVING_BUNDLE: &str = "KubeAPIServerServingCAData";
 
-/// The fields of a status that differ: new values, and `null` for what is gone. Nothing when they are the same.
+/// The fields of a status that differ: new values, and `null` for what is gone. Nothing when they
+/// are the same.
 pub fn changes(pool: &MachineConfigPool, after: &MachineConfigPoolStatus) -> Option<Value> {
     let fields = |status: Option<&MachineConfigPoolStatus>| -> Map<String, Value> {
         match status.map(serde_json::to_value) {

@@ -23,7 +23,8 @@ use crate::store::Pool;
 /// Who owns the fields that are written.
 const MANAGER: &str = "fieldManager=machine-config-controller";
 
-/// Sends requests. Writes are patches of what we own, guarded by the version that was read where they depend on it.
+/// Sends requests. Writes are patches of what we own, guarded by the version that was read where
+/// they depend on it.
 #[derive(Debug, Clone)]
 pub struct Requests {
     access: Arc<Access>,
@@ -88,7 +89,8 @@ impl Requests {
         }
     }
 
-    /// Creates a rendered MachineConfig. Nothing where one of that name is there: its name is a digest of its content.
+    /// Creates a rendered MachineConfig. Nothing where one of that name is there: its name is a
+    /// digest of its content.
     ///
     /// # Errors
     /// All of [`Error`].

@@ -1,4 +1,5 @@
-//! Configurations made up for property tests: valid, small, and drawn from few names, so that two of them often meet.
+//! Configurations made up for property tests: valid, small, and drawn from few names, so that two
+//! of them often meet.
 
 use proptest::collection::{btree_map, btree_set};
 use proptest::option::of;
@@ -30,7 +31,8 @@ pub fn config() -> impl Strategy<Value = Config> {
     })
 }
 
-/// A configuration with members that a node does not follow too. Each path is always of the same kind.
+/// A configuration with members that a node does not follow too. Each path is always of the same
+/// kind.
 pub fn full_config() -> impl Strategy<Value = Config> {
     let links = btree_set(select(&["/etc/l1", "/etc/l2"][..]), 0..3);
     let arguments = btree_set(select(&["a", "b"][..]), 0..3);

@@ -10,7 +10,8 @@ use sha2::{Digest as _, Sha256, Sha512};
 
 use super::Resource;
 
-/// The most bytes a resource may have once decompressed: a configuration of 1.5 MiB cannot honestly hold more, a bomb can.
+/// The most bytes a resource may have once decompressed: a configuration of 1.5 MiB cannot honestly
+/// hold more, a bomb can.
 pub const MAX_BYTES: usize = 32 << 20;
 
 /// Why there are no bytes. No variant carries contents.
@@ -46,9 +47,9 @@ pub enum Error {
 
 /// The bytes of a resource.
 ///
-/// Shape: `source` absent or empty is an empty file; else a `data:` URL (RFC 2397), percent-encoded or base64. `verification.hash` is over
-/// the decompressed bytes.
-/// Source: `docs/reference/daemon.md`, "Files"; Ignition specification, `storage.files[].contents`.
+/// Shape: `source` absent or empty is an empty file; else a `data:` URL (RFC 2397), percent-encoded
+/// or base64. `verification.hash` is over the decompressed bytes. Source:
+/// `docs/reference/daemon.md`, "Files"; Ignition specification, `storage.files[].contents`.
 ///
 /// # Errors
 /// [`Error`], by what is wrong with the resource.
@@ -105,7 +106,8 @@ fn split_at_comma(text: &str) -> Option<(&str, &str)> {
     Some((header, rest.strip_prefix(',').unwrap_or(rest)))
 }
 
-/// Standard alphabet, padding required; the unused bits of the last digit may be anything, as in Go.
+/// Standard alphabet, padding required; the unused bits of the last digit may be anything, as in
+/// Go.
 const fn base64_engine() -> GeneralPurpose {
     let config = GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)

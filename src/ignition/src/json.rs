@@ -1,4 +1,5 @@
-//! JSON as serde's data model, with errors that hold what was found and expected as values: `serde_json` has them as a sentence only.
+//! JSON as serde's data model, with errors that hold what was found and expected as values:
+//! `serde_json` has them as a sentence only.
 
 use std::fmt;
 

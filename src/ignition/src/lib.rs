@@ -1,4 +1,5 @@
-//! Ignition configurations: the types of specification 3.5.0, read from every version that clusters hold, and validated.
+//! Ignition configurations: the types of specification 3.5.0, read from every version that clusters
+//! hold, and validated.
 //!
 //! It must not know: files, clocks, networks, async. Values in, values out.
 //!
@@ -8,7 +9,8 @@
 //! - [`merge`]: a child configuration over its parent
 //! - [`unit_text`]: the settings of a unit's text
 //!
-//! Source: `coreos/ignition`, configuration specifications; `docs/reference/controller.md`, "Source checks" and "Ignition versions".
+//! Source: `coreos/ignition`, configuration specifications; `docs/reference/controller.md`, "Source
+//! checks" and "Ignition versions".
 
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;
@@ -66,20 +68,23 @@ pub enum Error {
         "parsing Ignition config failed: invalid version. Supported spec versions: {SUPPORTED} (ignition.version is {0:?})"
     )]
     InvalidVersion(String),
-    /// Members that have another type than the specification says, or that it, or a node, does not allow.
+    /// Members that have another type than the specification says, or that it, or a node, does not
+    /// allow.
     #[error("{}", field::list(.0))]
     Invalid(Vec<Problem>),
 }
 
 /// Reads a configuration and validates it.
 ///
-/// Shape: the JSON object of a MachineConfig's `spec.config`; `null` and `{}` are a configuration that asks for nothing. The result is
-/// of version [`VERSION`], whatever was read.
-/// Warnings: members that the version read does not know, which are lost, and what the specification merely advises against.
-/// Source: `docs/reference/controller.md`, "Source checks" and "Ignition versions"; `docs/reference/daemon.md`, "Rejected changes".
+/// Shape: the JSON object of a MachineConfig's `spec.config`; `null` and `{}` are a configuration
+/// that asks for nothing. The result is of version [`VERSION`], whatever was read. Warnings:
+/// members that the version read does not know, which are lost, and what the specification merely
+/// advises against. Source: `docs/reference/controller.md`, "Source checks" and "Ignition
+/// versions"; `docs/reference/daemon.md`, "Rejected changes".
 ///
 /// # Errors
-/// [`Error`], each naming the JSON path and the value; contents of files, keys and password hashes are never named.
+/// [`Error`], each naming the JSON path and the value; contents of files, keys and password hashes
+/// are never named.
 pub fn parse(value: &Value) -> Result<(Config, Vec<Warning>), Error> {
     let (config, mut warnings) = read_as_it_is(value)?;
     let verdict = validate::validate(&config);
@@ -90,7 +95,8 @@ pub fn parse(value: &Value) -> Result<(Config, Vec<Warning>), Error> {
     Ok((config, warnings))
 }
 
-/// Reads a configuration that is in force somewhere, valid or not: what others let pass can be left all the same.
+/// Reads a configuration that is in force somewhere, valid or not: what others let pass can be left
+/// all the same.
 ///
 /// # Errors
 /// [`Error`], where it cannot be read at all.

@@ -3,16 +3,16 @@
 //! A member that both leave unset stays unset; a member of the child replaces the parent's; lists
 //! are merged by key, with the parent's items in place and the child's new items after them. The
 //! rules are those of `coreos/ignition`'s `config/merge`, with one exception
-//! (`docs/reference/controller.md`, "Ignition merge"): content, compression and hash of a file belong
-//! together. A child with content inherits neither the parent's compression nor its hash: a plain
-//! file over a compressed one would otherwise be decompressed, and fail (OCPBUGS-55327). A
+//! (`docs/reference/controller.md`, "Ignition merge"): content, compression and hash of a file
+//! belong together. A child with content inherits neither the parent's compression nor its hash: a
+//! plain file over a compressed one would otherwise be decompressed, and fail (OCPBUGS-55327). A
 //! compression that the child leaves unset is merged as `""` and is unset in the result, as in
 //! OpenShift's MCO: the rendered name is a hash of the result. A child without content, such as one
 //! with a mode only, keeps the parent's compression; the MCO loses it.
 //!
 //! Laws: `merge(a, nothing)` is `a`; `merge(nothing, a)` is `a`; and `merge(merge(a, b), c)` is
-//! `merge(a, merge(b, c))`, unless a path changes its kind, a kernel argument changes its list, or a
-//! header is removed: one grouping forgets the removed header, the other inherits it.
+//! `merge(a, merge(b, c))`, unless a path changes its kind, a kernel argument changes its list, or
+//! a header is removed: one grouping forgets the removed header, the other inherits it.
 
 mod keyed;
 
@@ -28,9 +28,9 @@ use keyed::{Keyed, drop_keys, headers, list, union};
 
 /// Merges `child` over `parent`.
 ///
-/// Shape: both of the internal version, as [`crate::parse`] returns them. Two valid configurations may merge into one that is
-/// not, such as a file below a new link: validate the result.
-/// Source: `docs/reference/controller.md`, "Ignition merge".
+/// Shape: both of the internal version, as [`crate::parse`] returns them. Two valid configurations
+/// may merge into one that is not, such as a file below a new link: validate the result. Source:
+/// `docs/reference/controller.md`, "Ignition merge".
 pub fn merge(parent: Config, child: Config) -> Config {
     parent.merge(child)
 }
@@ -65,7 +65,8 @@ impl<T: Merge + Keyed> Merge for Vec<T> {
     }
 }
 
-/// Implements [`Merge`] member by member; after the semicolon, members that are not merged as their type is, and how.
+/// Implements [`Merge`] member by member; after the semicolon, members that are not merged as their
+/// type is, and how.
 macro_rules! by_member {
     ($($type:ident { $($member:ident),* $(; $($special:ident: $fold:expr),*)? })*) => {
         $(impl Merge for $type {
@@ -123,7 +124,8 @@ by_member! {
     Dropin { contents, name }
 }
 
-/// Files, directories and links share one space of paths: the parent's entry gives way to the child's of another kind.
+/// Files, directories and links share one space of paths: the parent's entry gives way to the
+/// child's of another kind.
 impl Merge for Storage {
     fn merge(mut self, child: Self) -> Self {
         let files: HashSet<String> = child.files.iter().map(Keyed::key).collect();

@@ -20,8 +20,8 @@ pub(super) fn three(value: &Value, minor: u8) -> Result<(Config, Vec<Warning>), 
 
 /// Reads `value` into `T` and names each member that was lost on the way.
 ///
-/// What is lost is found by printing the result again, so that a type cannot forget to say what it does not know. Members that are
-/// empty may be missing from the print: nothing is lost with them.
+/// What is lost is found by printing the result again, so that a type cannot forget to say what it
+/// does not know. Members that are empty may be missing from the print: nothing is lost with them.
 pub(super) fn typed<T>(value: &Value) -> Result<(T, Vec<Warning>), Error>
 where
     T: DeserializeOwned + Serialize,

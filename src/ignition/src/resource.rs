@@ -27,7 +27,8 @@ pub struct Resource {
     pub verification: Verification,
 }
 
-/// A header of a request. Without a value it removes the header of that name when configurations are merged.
+/// A header of a request. Without a value it removes the header of that name when configurations
+/// are merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpHeader {

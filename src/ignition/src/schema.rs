@@ -1,7 +1,9 @@
-//! The Ignition configuration, specification 3.5.0: its root and the sections that are about Ignition itself.
+//! The Ignition configuration, specification 3.5.0: its root and the sections that are about
+//! Ignition itself.
 //!
-//! Every type here is shaped as the specification names it (`coreos/ignition`, configuration specification v3.5.0). An absent member is
-//! `None` or empty; members that are empty are not printed, because the name of a rendered configuration is made of what is printed.
+//! Every type here is shaped as the specification names it (`coreos/ignition`, configuration
+//! specification v3.5.0). An absent member is `None` or empty; members that are empty are not
+//! printed, because the name of a rendered configuration is made of what is printed.
 
 #![expect(
     missing_docs,

@@ -16,8 +16,9 @@ pub struct Setting {
 /// Source: systemd.syntax(7).
 ///
 /// # Errors
-/// A sentence about the first line, from the first section on, that is neither blank, comment, section nor setting. The line's number is named, its text is not: a
-/// unit may hold a secret in its environment.
+/// A sentence about the first line, from the first section on, that is neither blank, comment,
+/// section nor setting. The line's number is named, its text is not: a unit may hold a secret in
+/// its environment.
 pub fn parse(text: &str) -> Result<Vec<Setting>, String> {
     let mut settings: Vec<Setting> = Vec::new();
     let mut section: Option<String> = None;
@@ -61,7 +62,8 @@ pub fn parse(text: &str) -> Result<Vec<Setting>, String> {
     Ok(settings)
 }
 
-/// The `[Install]` settings of a unit, in order: what `systemctl enable` reads. Empty where the text cannot be read.
+/// The `[Install]` settings of a unit, in order: what `systemctl enable` reads. Empty where the
+/// text cannot be read.
 pub fn install(text: &str) -> Vec<(String, String)> {
     parse(text)
         .unwrap_or_default()

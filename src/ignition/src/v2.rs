@@ -1,9 +1,11 @@
 //! Configurations of specification 2.0 to 2.2, translated into 3.5.
 //!
-//! Specification 2 allows what 3 does not: the same file, unit or user twice. The last one wins, as it does on a host that follows the
-//! list; then each member is said in the words of specification 3.
+//! Specification 2 allows what 3 does not: the same file, unit or user twice. The last one wins, as
+//! it does on a host that follows the list; then each member is said in the words of specification
+//! 3.
 //!
-//! Source: `docs/reference/controller.md`, "Ignition versions"; `coreos/ign-converter`, `translate/v23tov30`.
+//! Source: `docs/reference/controller.md`, "Ignition versions"; `coreos/ign-converter`,
+//! `translate/v23tov30`.
 
 mod dedupe;
 mod schema;

@@ -1,9 +1,10 @@
 //! What the specification allows, and what a node can follow.
 //!
-//! The rules are those of `coreos/ignition`'s `config/v3_5/types` and `config/validate`, with four differences: special mode bits are
-//! refused (`docs/reference/daemon.md`, "Rejected changes"), `data:` URLs are decoded to the last byte, so that broken base64 or gzip or a
-//! wrong hash is found here and not on a node, the names of units and drop-ins must be file names, and `overwrite` without a source is
-//! allowed: rendering sets it on every file.
+//! The rules are those of `coreos/ignition`'s `config/v3_5/types` and `config/validate`, with four
+//! differences: special mode bits are refused (`docs/reference/daemon.md`, "Rejected changes"),
+//! `data:` URLs are decoded to the last byte, so that broken base64 or gzip or a wrong hash is
+//! found here and not on a node, the names of units and drop-ins must be file names, and
+//! `overwrite` without a source is allowed: rendering sets it on every file.
 
 mod disks;
 mod passwd;

@@ -50,7 +50,8 @@ fn numbers(text: &str) -> Option<[u8; 3]> {
     Some(if suffix.is_some() { [0, 0, 0] } else { numbers })
 }
 
-/// Members of specification 3.x and the minor version they came with; `*` stands for each item of a list.
+/// Members of specification 3.x and the minor version they came with; `*` stands for each item of a
+/// list.
 const SINCE: &[(u8, &[&str])] = &[
     (1, &["ignition", "proxy"]),
     (1, &["ignition", "config", "merge", "*", "compression"]),
@@ -104,7 +105,8 @@ const SINCE: &[(u8, &[&str])] = &[
     (5, &["storage", "luks", "*", "cex"]),
 ];
 
-/// Takes out what a configuration of version 3.`minor` cannot say: the reader of that version would not have seen it either.
+/// Takes out what a configuration of version 3.`minor` cannot say: the reader of that version would
+/// not have seen it either.
 pub(super) fn drop_newer(value: &mut Value, minor: u8) -> Vec<Warning> {
     let mut dropped = Vec::new();
     for (since, member) in SINCE {

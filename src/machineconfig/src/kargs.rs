@@ -1,12 +1,14 @@
 //! Kernel arguments: split, changed, compared, measured.
 //!
-//! An argument is one `key` or `key=value`, with the quotes it was written with: `rpm-ostree`, the boot entry and `/proc/cmdline` all show
-//! them. Order and repeats matter: `console=` may repeat, and `hugepages=` belongs to the `hugepagesz=` before it.
+//! An argument is one `key` or `key=value`, with the quotes it was written with: `rpm-ostree`, the
+//! boot entry and `/proc/cmdline` all show them. Order and repeats matter: `console=` may repeat,
+//! and `hugepages=` belongs to the `hugepagesz=` before it.
 //!
 //! Source: MachineConfig `spec.kernelArguments`; kernel documentation, "kernel-parameters";
 //! `docs/reference/daemon.md`, "OS image and kernel arguments" and "Verification".
 
-/// Bytes the kernel reads, with the final NUL (`COMMAND_LINE_SIZE` on x86-64, the smallest of those supported).
+/// Bytes the kernel reads, with the final NUL (`COMMAND_LINE_SIZE` on x86-64, the smallest of those
+/// supported).
 pub const COMMAND_LINE_SIZE: usize = 2048;
 
 /// Why arguments cannot be used.
@@ -41,12 +43,14 @@ pub struct TooLong {
     pub bytes: usize,
 }
 
-/// Splits the items of a list as the kernel splits a line: at white space, unless double quotes group.
+/// Splits the items of a list as the kernel splits a line: at white space, unless double quotes
+/// group.
 ///
 /// Shape: an item may hold several arguments; the result holds one each, quotes kept.
 ///
 /// # Errors
-/// [`Error::Quote`] for an open quote, [`Error::Control`] for a character that a boot entry cannot hold.
+/// [`Error::Quote`] for an open quote, [`Error::Control`] for a character that a boot entry cannot
+/// hold.
 pub fn split<S: AsRef<str>>(items: &[S]) -> Result<Vec<String>, Error> {
     let mut arguments = Vec::new();
     for (index, item) in items.iter().enumerate() {
@@ -69,13 +73,15 @@ pub fn split<S: AsRef<str>>(items: &[S]) -> Result<Vec<String>, Error> {
     Ok(arguments)
 }
 
-/// Splits a line that is what it is, such as `/proc/cmdline`: an open quote groups to the end, as in the kernel.
+/// Splits a line that is what it is, such as `/proc/cmdline`: an open quote groups to the end, as
+/// in the kernel.
 pub fn split_line(line: &str) -> Vec<String> {
     words(line).collect()
 }
 
-/// An argument without what only groups its words. A boot loader that reads quotes writes them anew for the kernel, around the whole
-/// argument: `a="b c"` comes as `"a=b c"`, which the kernel takes for the same.
+/// An argument without what only groups its words. A boot loader that reads quotes writes them anew
+/// for the kernel, around the whole argument: `a="b c"` comes as `"a=b c"`, which the kernel takes
+/// for the same.
 ///
 /// Source: `next_arg` of the kernel, `grub_create_loader_cmdline` of GRUB.
 pub fn unquoted(argument: &str) -> String {
@@ -92,9 +98,11 @@ fn words(line: &str) -> impl Iterator<Item = String> {
     .map(ToOwned::to_owned)
 }
 
-/// The arguments after a change: each of `delete` loses one occurrence, the last, if it has one; then `append` follows, in order.
+/// The arguments after a change: each of `delete` loses one occurrence, the last, if it has one;
+/// then `append` follows, in order.
 ///
-/// The last, because what a configuration brought was appended: an equal argument that came with the OS stays where it is.
+/// The last, because what a configuration brought was appended: an equal argument that came with
+/// the OS stays where it is.
 pub fn change(present: &[String], delete: &[String], append: &[String]) -> Vec<String> {
     let mut changed = present.to_vec();
     for argument in delete {

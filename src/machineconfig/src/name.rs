@@ -1,10 +1,10 @@
 //! The name of a rendered configuration: a hash of its spec.
 //!
-//! The name is `rendered-<pool>-<hash>`. The hash is the MD5 of a constant salt and the spec as YAML,
-//! so equal specs have equal names and a changed spec gets a new name
+//! The name is `rendered-<pool>-<hash>`. The hash is the MD5 of a constant salt and the spec as
+//! YAML, so equal specs have equal names and a changed spec gets a new name
 //! (`docs/reference/controller.md`, "Rendered name"). The YAML equals, byte for byte, that of
-//! OpenShift's MCO: an adopted cluster keeps its names, and no node is updated without a change. MD5
-//! protects nothing here; it is part of the name's format.
+//! OpenShift's MCO: an adopted cluster keeps its names, and no node is updated without a change.
+//! MD5 protects nothing here; it is part of the name's format.
 
 mod scalar;
 mod yaml;
@@ -23,9 +23,9 @@ const SALT: [u8; 80] = [
 
 /// The name of a rendered configuration of `pool`.
 ///
-/// Shape: `spec` is the whole spec as JSON, all seven members present, the Ignition configuration printed by
-/// [`ignition::Config::to_value`].
-/// Source: `docs/reference/controller.md`, "Rendered name".
+/// Shape: `spec` is the whole spec as JSON, all seven members present, the Ignition configuration
+/// printed by [`ignition::Config::to_value`]. Source: `docs/reference/controller.md`, "Rendered
+/// name".
 pub fn rendered_name(pool: &str, spec: &Value) -> String {
     let mut hash = Md5::new();
     hash.update(SALT);

@@ -1,6 +1,7 @@
 //! Rendering: the MachineConfigs of a pool made one.
 //!
-//! Source: `docs/reference/controller.md`, "Rendering order of work" to "Merge fields", and "Rendered size".
+//! Source: `docs/reference/controller.md`, "Rendering order of work" to "Merge fields", and
+//! "Rendered size".
 
 use serde_json::{Value, json};
 
@@ -22,7 +23,8 @@ pub struct Source {
     pub name: String,
     /// Label `machineconfiguration.openshift.io/role`.
     pub role: Option<String>,
-    /// Annotation `machineconfiguration.openshift.io/generated-by-controller-version`; absent on what a user wrote.
+    /// Annotation `machineconfiguration.openshift.io/generated-by-controller-version`; absent on
+    /// what a user wrote.
     pub generated_by: Option<String>,
     /// `spec`, as written.
     pub spec: Value,
@@ -31,7 +33,8 @@ pub struct Source {
 /// What the sources are laid over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Base {
-    /// The OS image of the release (`ControllerConfig.spec.baseOSContainerImage`) or of the pool's stream.
+    /// The OS image of the release (`ControllerConfig.spec.baseOSContainerImage`) or of the pool's
+    /// stream.
     pub os_image_url: String,
     /// Its image of extensions.
     pub extensions_image: String,
@@ -192,8 +195,8 @@ pub fn render(pool: &str, sources: &[Source], base: &Base) -> Result<Rendered, E
     })
 }
 
-/// The order of merging: what is a worker's first, then the rest, each by name. So a custom pool's MachineConfig wins over every
-/// worker's, and within a role the last name wins.
+/// The order of merging: what is a worker's first, then the rest, each by name. So a custom pool's
+/// MachineConfig wins over every worker's, and within a role the last name wins.
 fn in_order(sources: &[Source]) -> Vec<&Source> {
     let mut ordered: Vec<&Source> = sources.iter().collect();
     ordered.sort_by_key(|source| (source.role.as_deref() != Some(WORKER), &source.name));

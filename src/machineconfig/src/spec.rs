@@ -222,9 +222,9 @@ impl NodeConfig {
         Self::read_with(object, Spec::parse)
     }
 
-    /// Reads a MachineConfig that is in force on a node, from the API or from the node's record. It may
-    /// be one that Slipway would reject as a target, applied by a program that checks less; an update
-    /// must be able to leave it.
+    /// Reads a MachineConfig that is in force on a node, from the API or from the node's record. It
+    /// may be one that Slipway would reject as a target, applied by a program that checks less; an
+    /// update must be able to leave it.
     ///
     /// # Errors
     /// [`Error`], naming the field, where it cannot be read at all.
@@ -271,9 +271,11 @@ impl NodeConfig {
         ))
     }
 
-    /// The record of this configuration on a node: the object as JSON, without what only the API server needs.
+    /// The record of this configuration on a node: the object as JSON, without what only the API
+    /// server needs.
     ///
-    /// Source: `docs/reference/daemon.md`, "Host files"; `/etc/machine-config-daemon/currentconfig`.
+    /// Source: `docs/reference/daemon.md`, "Host files";
+    /// `/etc/machine-config-daemon/currentconfig`.
     pub fn record(&self) -> Vec<u8> {
         let object = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1",
@@ -284,7 +286,8 @@ impl NodeConfig {
         object.to_string().into_bytes()
     }
 
-    /// The image of the OS: the layered image of the node if it has one, else the one the configuration names, if any.
+    /// The image of the OS: the layered image of the node if it has one, else the one the
+    /// configuration names, if any.
     pub fn image<'a>(&'a self, layered: Option<&'a str>) -> Option<&'a str> {
         layered
             .or(Some(self.spec.os_image_url.as_str()))

@@ -1,7 +1,8 @@
 //! The daemon: observe → decide → act → publish, for one node.
 //!
-//! What it decides is [`node_update::phase`]; here is what that sees, and the hands it commands. It must not know libostree: whatever
-//! touches the host goes through `mcd-os`, in a unit of its own, so that a killed pod kills no transaction.
+//! What it decides is [`node_update::phase`]; here is what that sees, and the hands it commands. It
+//! must not know libostree: whatever touches the host goes through `mcd-os`, in a unit of its own,
+//! so that a killed pod kills no transaction.
 //!
 //! - [`cli`]: the command line, as one validated value
 //! - [`driver`]: the loop around the state machine
@@ -10,7 +11,8 @@
 //! - [`publish`]: what the Node shows
 //! - [`helper`]: running `mcd-os` on the host
 //! - [`adopt`]: a node that is met for the first time
-//! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`verify`], [`return_to_service`]: one command each
+//! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`verify`],
+//!   [`return_to_service`]: one command each
 //! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`events`]: events and the log lines that people search for
 //! - [`metrics`]: metrics and health
@@ -59,7 +61,8 @@ use publish::Publisher;
 /// Component that speaks in events; dashboards filter by it.
 const COMPONENT: &str = "machineconfigdaemon";
 
-/// The kubelet's identity is shared with the kubelet: the API server's log tells the two apart by this.
+/// The kubelet's identity is shared with the kubelet: the API server's log tells the two apart by
+/// this.
 const USER_AGENT: &str = concat!("mcd/", env!("CARGO_PKG_VERSION"));
 
 /// What the Node asks for may change faster than it is taken up; only the newest counts.
@@ -68,7 +71,8 @@ const INPUTS: usize = 8;
 /// Runs the daemon until it is asked to stop.
 ///
 /// # Errors
-/// What keeps it from starting: no room for its helper on the host, a metrics address that is taken; and a fault of the program itself.
+/// What keeps it from starting: no room for its helper on the host, a metrics address that is
+/// taken; and a fault of the program itself.
 pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot listen for signals")?;
     let server = Server::bind(options.metrics, admin::LIMITS).await?;

@@ -1,8 +1,8 @@
 //! The node daemon and its helper on the host.
 //!
-//! `mcd` watches, decides, drains and publishes ([`daemon`]); it never links libostree. `mcd-os` ([`os`]) acts on the host, one shot at a
-//! time: the daemon runs it in units of the host, `mcd pivot` and `mcd status` beside themselves. They exchange what [`protocol`]
-//! says.
+//! `mcd` watches, decides, drains and publishes ([`daemon`]); it never links libostree. `mcd-os`
+//! ([`os`]) acts on the host, one shot at a time: the daemon runs it in units of the host,
+//! `mcd pivot` and `mcd status` beside themselves. They exchange what [`protocol`] says.
 
 #[cfg(feature = "node-daemon")]
 pub mod daemon;

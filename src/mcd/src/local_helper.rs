@@ -1,4 +1,5 @@
-//! `mcd-os` beside this program: what `mcd pivot` and `mcd status` have it do on the host they run on.
+//! `mcd-os` beside this program: what `mcd pivot` and `mcd status` have it do on the host they run
+//! on.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

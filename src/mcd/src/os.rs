@@ -1,4 +1,5 @@
-//! `mcd-os`: fetches, rehearses, applies, verifies and rolls back, on the host and without a cluster.
+//! `mcd-os`: fetches, rehearses, applies, verifies and rolls back, on the host and without a
+//! cluster.
 //!
 //! Small and synchronous from outside: a verb, a report, an exit code. The daemon runs it as a
 //! transient unit, so that a killed pod kills no transaction; the guard and verify units and

@@ -27,8 +27,9 @@ pub fn is_by_hand(attempt: &Attempt) -> bool {
 
 /// Changes the OS of this host to an image, keeping its configuration
 ///
-/// Both forms of images are known: native container images, and those with a repository at /srv/repo.
-/// Exit codes: 0 done, 1 failed, 2 usage, 3 refused (nothing was changed), 4 needs reboot.
+/// Both forms of images are known: native container images, and those with a repository at
+/// /srv/repo. Exit codes: 0 done, 1 failed, 2 usage, 3 refused (nothing was changed), 4 needs
+/// reboot.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// Pull spec of the image, without transport.
@@ -83,8 +84,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan that changes the image and nothing else. The record goes along as it is: what the host is
-/// configured to be does not change.
+/// The plan that changes the image and nothing else. The record goes along as it is: what the host
+/// is configured to be does not change.
 fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
     let (from, to, bytes, expect) = match record::read(root)? {
         Some(record) => {

@@ -2,8 +2,8 @@
 //!
 //! A caller prints a [`Verb`] as words of a command line, and `mcd-os` parses it. At its end
 //! `mcd-os` exits with the code of an [`HelperOutcome`] and, if the caller names a file, leaves a
-//! [`HelperReport`] there. The daemon reads reports of units; `mcd pivot` and `mcd status` run `mcd-os`
-//! themselves and read its exit code or its output.
+//! [`HelperReport`] there. The daemon reads reports of units; `mcd pivot` and `mcd status` run
+//! `mcd-os` themselves and read its exit code or its output.
 //!
 //! A daemon may find a unit that an older daemon started: a member that is new in a report has a
 //! default.

@@ -1,4 +1,5 @@
-//! Certificates that a cluster rotates under its nodes, outside of configurations: which files a node has of them, and what is in those.
+//! Certificates that a cluster rotates under its nodes, outside of configurations: which files a
+//! node has of them, and what is in those.
 //!
 //! Source: `docs/reference/daemon.md`, "Certificates".
 
@@ -15,8 +16,8 @@ pub const REGISTRIES: &str = REGISTRY_CERTIFICATES;
 /// File of a registry's CA in its directory.
 const REGISTRY: &str = "ca.crt";
 
-/// First line of a registry's file, by which it is known as ours when its registry is not named any more. Text before a certificate means
-/// nothing to who reads PEM.
+/// First line of a registry's file, by which it is known as ours when its registry is not named any
+/// more. Text before a certificate means nothing to who reads PEM.
 const OURS: &str = "# Of ControllerConfig machine-config-controller; removed when that names this registry no more.\n";
 
 /// What a cluster tells its nodes.
@@ -57,7 +58,8 @@ pub struct Bundle {
 pub struct DesiredCertificates {
     /// Files, in a stable order.
     pub bundles: Vec<Bundle>,
-    /// Directories below [`REGISTRIES`] of the registries that the cluster names, also where their certificates are refused: what they hold stays.
+    /// Directories below [`REGISTRIES`] of the registries that the cluster names, also where their
+    /// certificates are refused: what they hold stays.
     pub registries: Vec<String>,
     /// What is refused: the field and why. What is on the host stays in force.
     pub refused: Vec<String>,
@@ -136,7 +138,8 @@ pub fn check(pem: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether bytes are one DER sequence from the first to the last, as a certificate is. Source: X.690, 8.1.3 and 8.9.
+/// Whether bytes are one DER sequence from the first to the last, as a certificate is. Source:
+/// X.690, 8.1.3 and 8.9.
 fn is_whole(der: &[u8]) -> bool {
     const SEQUENCE: u8 = 0x30;
     let [SEQUENCE, first, rest @ ..] = der else {
@@ -164,7 +167,8 @@ fn lines(pem: &[u8]) -> Vec<u8> {
     lines
 }
 
-/// Directory of a registry: names of files in a ConfigMap hold no `:`, so `..` stands before a port.
+/// Directory of a registry: names of files in a ConfigMap hold no `:`, so `..` stands before a
+/// port.
 fn host(file: &str) -> Option<String> {
     let host = file.replacen("..", ":", 1);
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);

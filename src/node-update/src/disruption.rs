@@ -40,13 +40,15 @@ pub struct Decision {
     pub drain: bool,
     /// What is done to running services; empty with a reboot.
     pub actions: Vec<Live>,
-    /// What decided: with a reboot, all that asks for it; else each change and what is done for it. Sentences without a full stop.
+    /// What decided: with a reboot, all that asks for it; else each change and what is done for it.
+    /// Sentences without a full stop.
     pub because: Vec<String>,
 }
 
 /// Decides what a change comes to.
 ///
-/// Shape: `os` says whether the OS changes, as only the caller knows what is booted; `force` asks for a reboot whatever changes.
+/// Shape: `os` says whether the OS changes, as only the caller knows what is booted; `force` asks
+/// for a reboot whatever changes.
 ///
 /// # Errors
 /// A [`Rejection`] where the new registries' configuration cannot be read: CRI-O could not either.
@@ -197,7 +199,8 @@ fn in_words(live: &[Live]) -> String {
     }
 }
 
-/// Why pods must go before the registries' configuration changes; none where it only grows in harmless ways.
+/// Why pods must go before the registries' configuration changes; none where it only grows in
+/// harmless ways.
 fn drain_need(path: &str, old: &Spec, new: &Spec) -> Result<Option<String>, Rejection> {
     if path != REGISTRIES {
         return Ok(Some(

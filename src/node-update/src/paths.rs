@@ -7,7 +7,8 @@ use crate::rejection::{Member, Rejection};
 use crate::wanted::{Wanted, WantedFile, WantedUnit};
 use crate::well_known::{GUARD_UNIT, RECORD_CONFIG, RECORD_IMAGE, STATE, UNITS, VERIFY_UNIT};
 
-/// Directories that a configuration may write into: what a deployment keeps of its own, and what all deployments share.
+/// Directories that a configuration may write into: what a deployment keeps of its own, and what
+/// all deployments share.
 const WRITABLE: [&str; 8] = [
     "/etc",
     "/var",
@@ -53,12 +54,14 @@ pub(crate) const USER_CA: &str =
 pub(crate) const REGISTRY_CERTIFICATES: &str = "/etc/docker/certs.d";
 const REGISTRY_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
 
-/// Written at first boot, then kept up to date as certificates rotate. Source: `docs/reference/daemon.md`, "Files".
+/// Written at first boot, then kept up to date as certificates rotate. Source:
+/// `docs/reference/daemon.md`, "Files".
 pub(crate) fn is_written_once(path: &str) -> bool {
     path == KUBELET_CA
 }
 
-/// Stays when no configuration names it any more: the cluster writes it too. Source: `docs/reference/daemon.md`, "Files".
+/// Stays when no configuration names it any more: the cluster writes it too. Source:
+/// `docs/reference/daemon.md`, "Files".
 pub(crate) fn is_never_released(path: &str) -> bool {
     [KUBELET_CA, CLOUD_CA, USER_CA].contains(&path) || is_within(path, REGISTRY_CERTIFICATES)
 }

@@ -1,11 +1,12 @@
 //! The node's state machine: one `match (phase, event)`, drawn in `docs/state-machine.md`.
 //!
-//! A phase holds all that is known of the update under way. Beside it are the two [`Facts`], both inputs. The machine takes events and
-//! returns commands; it runs none. Everything a node shows outwardly (state, reason, what it waits for, how long) is a function of the
-//! phase: [`outward`].
+//! A phase holds all that is known of the update under way. Beside it are the two [`Facts`], both
+//! inputs. The machine takes events and returns commands; it runs none. Everything a node shows
+//! outwardly (state, reason, what it waits for, how long) is a function of the phase: [`outward`].
 //!
 //! - [`table`]: the `match`
-//! - [`starting`], [`preparing`], [`changing`], [`judging`], [`resting`]: the phases' data, and the transitions that need more than a line
+//! - [`starting`], [`preparing`], [`changing`], [`judging`], [`resting`]: the phases' data, and the
+//!   transitions that need more than a line
 //! - [`failures`]: what failed on the way
 
 use std::fmt;
@@ -42,7 +43,8 @@ pub enum Phase {
     Starting(Starting),
     /// The desired target is verified and the node in service.
     Idle(Idle),
-    /// The plan is made, the image fetched and the deployment rehearsed, while the node is in service.
+    /// The plan is made, the image fetched and the deployment rehearsed, while the node is in
+    /// service.
     Fetching(Fetching),
     /// Cordoned; pods are evicted.
     Draining(Draining),
@@ -58,7 +60,8 @@ pub enum Phase {
     RollingBack(RollingBack),
     /// In the origin and in service; the target that failed is not tried again.
     Held(Held),
-    /// An attempt failed, or an administrator works on the host; it is tried again. The host is read then for what is left to do.
+    /// An attempt failed, or an administrator works on the host; it is tried again. The host is
+    /// read then for what is left to do.
     Degraded(Degraded),
     /// The target is rejected; nothing was changed.
     Unreconcilable(Unreconcilable),

@@ -1,7 +1,7 @@
 //! What an update does to a host, as data: the steps, in order, with how each is undone.
 //!
-//! A plan is made once, stored whole, and executed as stored: a restart never recomputes it. It carries no file contents; they lie
-//! beside it as blobs named by their digest ([`Bundle`]).
+//! A plan is made once, stored whole, and executed as stored: a restart never recomputes it. It
+//! carries no file contents; they lie beside it as blobs named by their digest ([`Bundle`]).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,15 @@ use sha2::{Digest as _, Sha256};
 /// Version of the stored form. A reader refuses any other.
 pub const SCHEMA: u32 = 1;
 
-/// Where files of container units lie: systemd's generator makes services of them when it reads its units.
+/// Where files of container units lie: systemd's generator makes services of them when it reads its
+/// units.
 pub const QUADLETS: &str = "/etc/containers/systemd/";
 
 /// What a node is assigned: the pair of its `desiredConfig` and `desiredImage` annotations.
 ///
-/// Shape: `config` is a rendered MachineConfig's name; `image` the pull spec of the layered OS image, absent where the node is not layered
-/// (the OS is then what the configuration's `spec.osImageURL` names; it shows in [`Deploy::image`]).
+/// Shape: `config` is a rendered MachineConfig's name; `image` the pull spec of the layered OS
+/// image, absent where the node is not layered (the OS is then what the configuration's
+/// `spec.osImageURL` names; it shows in [`Deploy::image`]).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Target {
     /// Name of the rendered MachineConfig.
@@ -28,7 +30,8 @@ pub struct Target {
     pub image: Option<String>,
 }
 
-/// Name of one attempt to reach a target; unique on a host. Lower-case letters, digits and `-`: it names directories and units.
+/// Name of one attempt to reach a target; unique on a host. Lower-case letters, digits and `-`: it
+/// names directories and units.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Attempt(pub String);
@@ -66,7 +69,8 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A user or group as a configuration names it. Names are resolved in the deployment that is written to.
+/// A user or group as a configuration names it. Names are resolved in the deployment that is
+/// written to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
@@ -129,8 +133,8 @@ impl OwnerIds {
 
 /// A regular file: all of it that a configuration decides.
 ///
-/// Shape: stored as `digest`, `mode` and the members of the owner, [`Owners`] or [`OwnerIds`]; where the digest names a blob of a
-/// plan, as `blob` ([`Blob`]).
+/// Shape: stored as `digest`, `mode` and the members of the owner, [`Owners`] or [`OwnerIds`];
+/// where the digest names a blob of a plan, as `blob` ([`Blob`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState<O> {
     /// Content.
@@ -159,7 +163,8 @@ struct Blob<O> {
 pub enum Route {
     /// Edits the running system, file by file, with undo.
     Live,
-    /// Makes a new deployment, writes into its `/etc`, switches the boot loader, and asks for a reboot.
+    /// Makes a new deployment, writes into its `/etc`, switches the boot loader, and asks for a
+    /// reboot.
     Reboot,
 }
 
@@ -177,9 +182,11 @@ pub struct Deploy {
     pub append_arguments: Vec<String>,
 }
 
-/// One effect on the host. It carries all it needs: executing chooses nothing, and a second run changes nothing.
+/// One effect on the host. It carries all it needs: executing chooses nothing, and a second run
+/// changes nothing.
 ///
-/// Paths are absolute and clean; those below `/etc` belong to the deployment that is written to, all others are shared by deployments.
+/// Paths are absolute and clean; those below `/etc` belong to the deployment that is written to,
+/// all others are shared by deployments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "do")]
 pub enum Action {
@@ -191,7 +198,8 @@ pub enum Action {
         #[serde(flatten, with = "Blob")]
         file: FileState<Owners>,
     },
-    /// Gives a path back to the OS: the target's `/usr/etc/<path>` if it ships one (bytes, mode, owner), else nothing stays.
+    /// Gives a path back to the OS: the target's `/usr/etc/<path>` if it ships one (bytes, mode,
+    /// owner), else nothing stays.
     ReleaseFile {
         /// Absolute path.
         path: String,
@@ -211,23 +219,26 @@ pub enum Action {
         /// Unit name.
         unit: String,
     },
-    /// `systemctl enable`, where no link leads to the unit any more: disabling another took it along.
+    /// `systemctl enable`, where no link leads to the unit any more: disabling another took it
+    /// along.
     KeepUnitEnabled {
         /// Unit name.
         unit: String,
     },
-    /// `systemctl disable`; where no unit of that name exists, the links to it are removed all the same.
+    /// `systemctl disable`; where no unit of that name exists, the links to it are removed all the
+    /// same.
     DisableUnit {
         /// Unit name.
         unit: String,
     },
-    /// `systemctl preset`: what the OS's presets say. Where no unit of that name exists, the links to it are removed: the OS that had it
-    /// is gone, and one that has it again would start it.
+    /// `systemctl preset`: what the OS's presets say. Where no unit of that name exists, the links
+    /// to it are removed: the OS that had it is gone, and one that has it again would start it.
     PresetUnit {
         /// Unit name.
         unit: String,
     },
-    /// Writes `~<user>/.ssh/authorized_keys.d/ignition`, 0600, with directories 0700, owned by the user.
+    /// Writes `~<user>/.ssh/authorized_keys.d/ignition`, 0600, with directories 0700, owned by the
+    /// user.
     WriteAuthorizedKeys {
         /// Account.
         user: String,
@@ -299,7 +310,8 @@ pub struct Step {
     /// The effect.
     #[serde(flatten)]
     pub action: Action,
-    /// How to take it back. [`Undo::Nothing`] until the executor has observed the host and stored the plan.
+    /// How to take it back. [`Undo::Nothing`] until the executor has observed the host and stored
+    /// the plan.
     #[serde(default = "Undo::nothing")]
     pub undo: Undo,
 }
@@ -325,7 +337,8 @@ pub struct Plan {
     pub to: Target,
     /// Live or through a reboot.
     pub route: Route,
-    /// Whether the node is drained first. A reboot always is, unless the topology has a single node.
+    /// Whether the node is drained first. A reboot always is, unless the topology has a single
+    /// node.
     pub drain: bool,
     /// Why it is this route: the paths, units or fields that decided, for people.
     #[serde(default)]
@@ -335,8 +348,8 @@ pub struct Plan {
     pub deploy: Option<Deploy>,
     /// Effects, in order.
     pub steps: Vec<Step>,
-    /// The record of the target, `/etc/machine-config-daemon/currentconfig`: the MachineConfig as JSON. Written with the steps on the
-    /// reboot route, after the last step on the live route.
+    /// The record of the target, `/etc/machine-config-daemon/currentconfig`: the MachineConfig as
+    /// JSON. Written with the steps on the reboot route, after the last step on the live route.
     pub record: Digest,
     /// What must hold on the host once the plan is through.
     pub expect: Vec<crate::verify::Expectation>,

@@ -1,8 +1,11 @@
-//! From two configurations and what is known of a host to the plan of an update, or to the rejections.
+//! From two configurations and what is known of a host to the plan of an update, or to the
+//! rejections.
 //!
-//! The order of steps is sound for any start: links of units that change or go are removed while their files still name them; paths
-//! are restored, then files written, then masks; enablement comes last, when every unit is what it will be; then accounts; and on a
-//! running system the services that must know. A second run changes nothing, nor does one that was stopped anywhere before.
+//! The order of steps is sound for any start: links of units that change or go are removed while
+//! their files still name them; paths are restored, then files written, then masks; enablement
+//! comes last, when every unit is what it will be; then accounts; and on a running system the
+//! services that must know. A second run changes nothing, nor does one that was stopped anywhere
+//! before.
 //!
 //! - [`plan`]: the decision
 //! - [`describe`]: a plan for people
@@ -40,7 +43,8 @@ pub struct Request<'a> {
     pub policies: &'a Policies,
     /// Changes that are let pass though they have no effect.
     pub exempt: Exempt,
-    /// Whether an administrator asked for everything to be written and the node rebooted, whatever changes.
+    /// Whether an administrator asked for everything to be written and the node rebooted, whatever
+    /// changes.
     pub force: bool,
 }
 
@@ -56,13 +60,15 @@ pub struct Side<'a> {
 /// What is known of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Pull spec of the image that is booted, without transport; absent where the deployment names none.
+    /// Pull spec of the image that is booted, without transport; absent where the deployment names
+    /// none.
     pub booted_image: Option<String>,
     /// Arguments of the booted entry; absent where they cannot be known.
     pub kernel_arguments: Option<Vec<String>>,
     /// Whether the kernel runs in FIPS mode; absent where it does not say.
     pub fips: Option<bool>,
-    /// Whether the cluster has this node only, so that nothing could take what it runs (`controlPlaneTopology: SingleReplica`).
+    /// Whether the cluster has this node only, so that nothing could take what it runs
+    /// (`controlPlaneTopology: SingleReplica`).
     pub single_replica: bool,
     /// Whether the host is a Node, which it stays only with a kubelet.
     pub is_node: bool,

@@ -1,7 +1,7 @@
 //! Whether a host can go from one MachineConfig to another without being installed anew.
 //!
-//! Source: `docs/reference/daemon.md`, "Rejected changes"; `docs/reference/controller.md`, "Reconcilability". The texts are those of
-//! OpenShift's MCO.
+//! Source: `docs/reference/daemon.md`, "Rejected changes"; `docs/reference/controller.md`,
+//! "Reconcilability". The texts are those of OpenShift's MCO.
 
 use crate::paths;
 use crate::rejection::{Member, Rejection, Section, Subject};

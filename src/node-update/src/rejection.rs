@@ -107,10 +107,11 @@ impl Rejection {
         }
     }
 
-    /// The MachineConfig that a rejection of a rendered configuration comes from: the last in the order of merging that has the
-    /// subject.
+    /// The MachineConfig that a rejection of a rendered configuration comes from: the last in the
+    /// order of merging that has the subject.
     ///
-    /// Shape: `sources` are the names and specs of the rendered configuration's sources, in the order of merging.
+    /// Shape: `sources` are the names and specs of the rendered configuration's sources, in the
+    /// order of merging.
     pub fn source_in<'a>(
         &self,
         rendered: &Spec,
@@ -122,8 +123,8 @@ impl Rejection {
 }
 
 impl Subject {
-    /// Whether a source has the subject. Files and units have another index in a source than in the rendered configuration, and
-    /// are found there by path and name.
+    /// Whether a source has the subject. Files and units have another index in a source than in the
+    /// rendered configuration, and are found there by path and name.
     fn is_in(self, source: &Spec, rendered: &Config) -> bool {
         let config = &source.ignition;
         match self {

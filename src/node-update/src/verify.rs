@@ -50,7 +50,8 @@ pub enum Expectation {
         /// Unit name.
         unit: String,
     },
-    /// `systemctl is-enabled` agrees, or there is no such unit: one that the configuration brings is expected as a file too.
+    /// `systemctl is-enabled` agrees, or there is no such unit: one that the configuration brings
+    /// is expected as a file too.
     Enabled {
         /// Unit name.
         unit: String,
@@ -83,7 +84,8 @@ pub enum Seen {
     },
     /// How often the argument stands in `/proc/cmdline`.
     Times(usize),
-    /// A regular file. User and group are as the expectation names them where those are the same accounts, else ids.
+    /// A regular file. User and group are as the expectation names them where those are the same
+    /// accounts, else ids.
     File(FileState<Owners>),
     /// A symbolic link.
     Link {

@@ -1,4 +1,5 @@
-//! What a MachineConfig wants of a host, without Ignition's forms: files with bytes, units, the account `core`.
+//! What a MachineConfig wants of a host, without Ignition's forms: files with bytes, units, the
+//! account `core`.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +101,8 @@ impl Wanted {
         (wanted, rejections)
     }
 
-    /// What a configuration that is left brought: files whose bytes cannot be had any more, too, so that they go.
+    /// What a configuration that is left brought: files whose bytes cannot be had any more, too, so
+    /// that they go.
     pub(crate) fn of_old(spec: &Spec) -> Self {
         let (mut wanted, _) = Self::of(spec);
         for (index, file) in spec.ignition.storage.files.iter().enumerate() {
@@ -135,7 +137,8 @@ impl Wanted {
         digest
     }
 
-    /// Adds a unit with its files. The text of a masked unit is not written: the mask stands in its place.
+    /// Adds a unit with its files. The text of a masked unit is not written: the mask stands in its
+    /// place.
     fn add_unit(&mut self, index: usize, unit: &Unit) {
         let path = format!("{UNITS}/{}", unit.name);
         let text = unit.contents.as_deref().filter(|text| !text.is_empty());

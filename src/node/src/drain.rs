@@ -30,7 +30,8 @@ const EVICTION_RETRY: Duration = Duration::from_secs(5);
 /// Up to this much later, so that nodes which wait for the same budget do not ask all at once.
 const EVICTION_JITTER: Duration = Duration::from_secs(1);
 
-/// First and longest wait after an answer that says nothing about the pod: no connection, an internal error.
+/// First and longest wait after an answer that says nothing about the pod: no connection, an
+/// internal error.
 const TROUBLE_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// How long one watch of the node's pods is asked to last; then they are listed again.
@@ -94,8 +95,9 @@ struct Leavers {
 impl Drain<'_> {
     /// Evicts what has to leave and returns when it is gone. The node must be cordoned before.
     ///
-    /// Never gives up: a pod that a budget protects is asked again, an API server out of reach is waited for. `report` is called whenever
-    /// what holds up the drain is another pod or another budget. Dropping the future cancels the drain; pods that were evicted still terminate.
+    /// Never gives up: a pod that a budget protects is asked again, an API server out of reach is
+    /// waited for. `report` is called whenever what holds up the drain is another pod or another
+    /// budget. Dropping the future cancels the drain; pods that were evicted still terminate.
     pub async fn run(&self, mut report: impl FnMut(&Progress)) {
         let mut retry = Backoff::new(TROUBLE_RETRY.0, TROUBLE_RETRY.1);
         let mut leavers = Leavers::default();
@@ -216,7 +218,8 @@ impl Drain<'_> {
         }
     }
 
-    /// One eviction for each pod that is due, one after the other: a node needs no more connections than one.
+    /// One eviction for each pod that is due, one after the other: a node needs no more connections
+    /// than one.
     async fn evict_due(&self, leavers: &mut Leavers, retry: &mut Backoff) {
         let now = Instant::now();
         let due: Vec<_> = leavers

@@ -1,4 +1,5 @@
-//! What is read of a Node: names, annotations, whether it takes pods, and whether its kubelet says Ready.
+//! What is read of a Node: names, annotations, whether it takes pods, and whether its kubelet says
+//! Ready.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,8 @@ const CONTROL_PLANE_ROLES: [&str; 2] = [
 
 /// A Node as it was last read.
 ///
-/// Shape: of the object's ten thousand bytes, the few that matter here; images, addresses and managed fields are never kept.
+/// Shape: of the object's ten thousand bytes, the few that matter here; images, addresses and
+/// managed fields are never kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// `metadata.name`.
@@ -48,10 +50,11 @@ impl Node {
         self.annotations.get(key).map(String::as_str)
     }
 
-    /// Whether a kubelet that reported after `since` says Ready. A Node stays Ready for a while after its kubelet is gone, so an older
-    /// word says nothing.
+    /// Whether a kubelet that reported after `since` says Ready. A Node stays Ready for a while
+    /// after its kubelet is gone, so an older word says nothing.
     ///
-    /// The API server keeps whole seconds, so the second of `since` itself counts: its next report may be half a minute away.
+    /// The API server keeps whole seconds, so the second of `since` itself counts: its next report
+    /// may be half a minute away.
     pub fn is_ready_since(&self, since: Timestamp) -> bool {
         self.ready.as_ref().is_some_and(|ready| {
             let heartbeat = ready.heartbeat.map(Timestamp::as_second);
@@ -61,7 +64,8 @@ impl Node {
 
     /// Whether `self` was read at the same state as `other` or a later one.
     ///
-    /// Versions that do not compare, which no Kubernetes sends, count as later, so that a reader never gets stuck.
+    /// Versions that do not compare, which no Kubernetes sends, count as later, so that a reader
+    /// never gets stuck.
     pub fn is_as_new_as(&self, other: &Self) -> bool {
         !is_newer(&other.resource_version, &self.resource_version)
     }

@@ -14,11 +14,13 @@ use crate::view::Node;
 use cluster::access::Access;
 use cluster::wire::{self, ObjectEvent};
 
-/// How long one watch is asked to last. The API server ends it then and we resume where we were: one request in that time.
+/// How long one watch is asked to last. The API server ends it then and we resume where we were:
+/// one request in that time.
 const LENGTH: Duration = Duration::from_hours(1);
 
-/// The longest silence of a live watch: the server sends a bookmark every minute, and the kubelet reports every five. After it the
-/// connection counts as dead, as it may be behind a load balancer that dropped it without a word.
+/// The longest silence of a live watch: the server sends a bookmark every minute, and the kubelet
+/// reports every five. After it the connection counts as dead, as it may be behind a load balancer
+/// that dropped it without a word.
 const SILENCE: Duration = Duration::from_mins(6);
 
 /// First and longest wait before a failed watch is opened again.
@@ -32,8 +34,9 @@ pub type ObservedNode = Option<Arc<Node>>;
 
 /// Watches the Node `name` and publishes it in `seen`, until the shutdown.
 ///
-/// Opens without a list: the server sends the Node as it is, then its changes. The field selector is what the Node authorizer asks of a
-/// kubelet's credentials. Errors are logged and retried: to a reader an API server out of reach looks like a Node that does not change.
+/// Opens without a list: the server sends the Node as it is, then its changes. The field selector
+/// is what the Node authorizer asks of a kubelet's credentials. Errors are logged and retried: to a
+/// reader an API server out of reach looks like a Node that does not change.
 pub async fn observe(
     access: &Access,
     name: &str,
@@ -59,7 +62,8 @@ async fn keep_watching(access: &Access, name: &str, seen: &watch::Sender<Observe
             }
             Ok(()) => tracing::debug!(node = name, "watch ended at once"),
             Err(error) if error.code() == Some(410) => {
-                // The position is older than what the server keeps: it starts over with the Node as it is.
+                // The position is older than what the server keeps: it starts over with the Node as
+                // it is.
                 tracing::debug!(node = name, "watch position expired");
                 if position.take().is_some() {
                     continue;
@@ -87,8 +91,9 @@ async fn follow(
     let mut events = std::pin::pin!(access.watch::<Node>(&path).await?);
     loop {
         let Ok(event) = timeout(SILENCE, events.next()).await else {
-            // Its position may be ahead of the API server, as after its store was restored: then no event comes until the server
-            // reaches it. A watch without a position starts with the Node as it is.
+            // Its position may be ahead of the API server, as after its store was restored: then no
+            // event comes until the server reaches it. A watch without a position starts with the
+            // Node as it is.
             tracing::warn!(node = name, "watch fell silent, opening it anew");
             *position = None;
             return Ok(());

@@ -27,8 +27,9 @@ const SETTLE: Duration = Duration::from_millis(20);
 /// First and longest wait before a failed patch is sent again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// How long an answer to us is believed over a watch that shows an older Node: after that the watch has it, or the API server's store was
-/// restored to before it. As long as a silent watch is waited for.
+/// How long an answer to us is believed over a watch that shows an older Node: after that the watch
+/// has it, or the API server's store was restored to before it. As long as a silent watch is waited
+/// for.
 const CATCHES_UP: Duration = Duration::from_mins(6);
 
 /// A change of a Node's annotations and `unschedulable`.
@@ -110,7 +111,8 @@ pub struct NodeWriter {
 }
 
 impl NodeWriter {
-    /// Makes the writer of the Node `name` and the task that does its work, to be spawned or awaited.
+    /// Makes the writer of the Node `name` and the task that does its work, to be spawned or
+    /// awaited.
     pub fn new(
         access: Arc<Access>,
         name: &str,
@@ -133,11 +135,12 @@ impl NodeWriter {
         (writer, worker.run(shutdown))
     }
 
-    /// Makes a change that depends on the Node as it is when its turn comes, and waits until it is in force. Returns the Node then: an
-    /// older one that the watch still shows says nothing about the change.
+    /// Makes a change that depends on the Node as it is when its turn comes, and waits until it is
+    /// in force. Returns the Node then: an older one that the watch still shows says nothing about
+    /// the change.
     ///
-    /// A change that changes nothing sends nothing. Transient errors are retried for as long as the caller waits; a caller that stops
-    /// waiting before its change was sent withdraws it.
+    /// A change that changes nothing sends nothing. Transient errors are retried for as long as the
+    /// caller waits; a caller that stops waiting before its change was sent withdraws it.
     ///
     /// # Errors
     /// All of [`Error`].
@@ -238,7 +241,8 @@ impl Worker {
         }
     }
 
-    /// Waits for a first order, then `time` for its company. False when there will be none any more.
+    /// Waits for a first order, then `time` for its company. False when there will be none any
+    /// more.
     async fn collect(&mut self, time: Duration) -> bool {
         if self.waiting.is_empty() {
             match self.queue.recv().await {
@@ -257,7 +261,8 @@ impl Worker {
         }
     }
 
-    /// The newest state of the Node: what we wrote, or what the watch saw since. Waits until there is one.
+    /// The newest state of the Node: what we wrote, or what the watch saw since. Waits until there
+    /// is one.
     async fn known(&mut self) -> Option<Arc<Node>> {
         let seen = match self.seen.wait_for(Option::is_some).await {
             Ok(seen) => seen.clone()?,
@@ -299,8 +304,8 @@ impl Worker {
 
 /// The merge patch that makes `before` into `after`; nothing when they are the same.
 ///
-/// A change of `unschedulable` is of the version that it was decided from: whether a cordon is ours or an administrator's must not be
-/// decided from what a watch that is behind shows.
+/// A change of `unschedulable` is of the version that it was decided from: whether a cordon is ours
+/// or an administrator's must not be decided from what a watch that is behind shows.
 fn difference(before: &Node, after: &Node) -> Option<Value> {
     let mut annotations = Map::new();
     for (key, value) in &after.annotations {

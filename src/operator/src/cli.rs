@@ -1,8 +1,8 @@
 //! Groups of options that controllers share. A controller flattens them into its command line,
 //! beside those of `chassis::cli`.
 //!
-//! The name of the lease is no option: two controllers that take different ones would both lead. Its
-//! namespace is the program's, which keeps other objects there too.
+//! The name of the lease is no option: two controllers that take different ones would both lead.
+//! Its namespace is the program's, which keeps other objects there too.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The control loop that controllers share: of several replicas one leads; watches fill its caches;
-//! each change wakes keys, and each key is reconciled alone, again after a failure, and now and then
-//! without a reason.
+//! each change wakes keys, and each key is reconciled alone, again after a failure, and now and
+//! then without a reason.
 //!
 //! It must not know: what a key stands for, what is reconciled, hosts.
 //!
@@ -13,7 +13,8 @@
 //! # use cluster::cache::Cache;
 //! # use operator::{Operator, Reconcile, WatchScope, Wake, Watched};
 //! # async fn start<K: Watched, R: Reconcile<Key = String>>(
-//! #     access: Arc<Access>, candidacy: cluster::lease::Candidacy, reconciler: R, shutdown: Shutdown,
+//! #     access: Arc<Access>, candidacy: cluster::lease::Candidacy,
+//! #     reconciler: R, shutdown: Shutdown,
 //! # ) -> Result<(), operator::Error> {
 //! let cache = Cache::<K>::default();
 //! Operator::new("toy", access)

@@ -110,9 +110,9 @@ impl<K: Key> Operator<K> {
         self
     }
 
-    /// Watches a kind. `wake` says which keys a change concerns: it is called with an object before,
-    /// unless it is new, and after, unless it was deleted. When all objects were read, all keys are
-    /// woken.
+    /// Watches a kind. `wake` says which keys a change concerns: it is called with an object
+    /// before, unless it is new, and after, unless it was deleted. When all objects were read, all
+    /// keys are woken.
     #[must_use]
     pub fn watch<W: Watched>(
         mut self,
@@ -144,8 +144,8 @@ impl<K: Key> Operator<K> {
         self
     }
 
-    /// After how long a reconcile counts as stuck; 10 minutes unless set. The process is not healthy
-    /// then, and is to be restarted.
+    /// After how long a reconcile counts as stuck; 10 minutes unless set. The process is not
+    /// healthy then, and is to be restarted.
     #[must_use]
     pub const fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;

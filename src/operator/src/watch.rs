@@ -80,8 +80,8 @@ where
     }
 }
 
-/// Follows a kind into its cache, for ever. Errors are logged and retried: to a reader an API server
-/// out of reach looks like objects that do not change.
+/// Follows a kind into its cache, for ever. Errors are logged and retried: to a reader an API
+/// server out of reach looks like objects that do not change.
 ///
 /// One list by pages, then watches from where the last one ended; all objects are listed again only
 /// when the API server does not keep that position any more.

@@ -7,7 +7,8 @@ use api::IntOrString;
 /// Name of the control plane's pool. Losing more than a minority of it loses etcd's quorum.
 const CONTROL_PLANE: &str = "master";
 
-/// Name of the pool of a control plane's tie breaker. Upstream never lets two of its nodes be out of service.
+/// Name of the pool of a control plane's tie breaker. Upstream never lets two of its nodes be out
+/// of service.
 const ARBITER: &str = "arbiter";
 
 /// Why a pool has no budget, and so no rollout.
@@ -22,15 +23,15 @@ pub struct InvalidBudget {
 
 /// Computes how many of the `size` nodes of `pool` may be out of service at once.
 ///
-/// Shape: absent is 1; a percentage is rounded down; 0 is 1, or nothing would ever be updated. The pool `arbiter` has 1. The pool
-/// `master` has at most the minority that etcd can lose, and at least 1.
-/// Units: nodes.
+/// Shape: absent is 1; a percentage is rounded down; 0 is 1, or nothing would ever be updated. The
+/// pool `arbiter` has 1. The pool `master` has at most the minority that etcd can lose, and at
+/// least 1. Units: nodes.
 ///
 /// # Errors
 /// For anything but a number from 0 on or `<number>%`.
 ///
-/// Source: MachineConfigPool `spec.maxUnavailable`; upstream's node controller, which however blocks for ever on a negative number
-/// and knows no limit for the control plane.
+/// Source: MachineConfigPool `spec.maxUnavailable`; upstream's node controller, which however
+/// blocks for ever on a negative number and knows no limit for the control plane.
 pub fn budget(
     pool: &str,
     max_unavailable: Option<&IntOrString>,
@@ -60,7 +61,8 @@ pub fn budget(
 
 fn percentage(text: &str, size: usize) -> Option<usize> {
     let percent: u32 = text.strip_suffix('%')?.parse().ok()?;
-    // 32 bits times any number of nodes fits 128 bits, and a quotient too large for usize is more than all nodes.
+    // 32 bits times any number of nodes fits 128 bits, and a quotient too large for usize is more
+    // than all nodes.
     let nodes = u128::from(percent) * (size as u128) / 100;
     Some(usize::try_from(nodes).unwrap_or(usize::MAX))
 }

@@ -1,6 +1,8 @@
-//! Thinking about pools: which nodes belong to one, which of them get a new configuration now, and what the pool reports.
+//! Thinking about pools: which nodes belong to one, which of them get a new configuration now, and
+//! what the pool reports.
 //!
-//! It must not know: clients, clocks, async, and how configurations are made or applied. Values in, values out.
+//! It must not know: clients, clocks, async, and how configurations are made or applied. Values in,
+//! values out.
 //!
 //! - [`node`]: a Node as this crate sees it, parsed once
 //! - [`selector`]: what a pool selects by labels

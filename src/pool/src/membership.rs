@@ -28,7 +28,8 @@ pub enum Placement<'a> {
     Unmanaged,
 }
 
-/// A node that more than one custom pool selects. None may touch it: their configurations contradict each other.
+/// A node that more than one custom pool selects. None may touch it: their configurations
+/// contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// Name of the node.
@@ -51,8 +52,8 @@ impl fmt::Display for Conflict {
 
 /// Finds the pool of a node.
 ///
-/// Shape: `master` over the one custom pool over `worker`; every pool of another name is custom. A pool whose selector is absent, `{}`
-/// or cannot be read selects nothing.
+/// Shape: `master` over the one custom pool over `worker`; every pool of another name is custom. A
+/// pool whose selector is absent, `{}` or cannot be read selects nothing.
 ///
 /// Source: upstream's node controller.
 pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>) -> Placement<'a> {

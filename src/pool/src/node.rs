@@ -14,7 +14,8 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 pub struct NodeView {
     /// Name.
     pub name: String,
-    /// Version of the object that was read; a write that carries it fails if the object has changed since.
+    /// Version of the object that was read; a write that carries it fails if the object has changed
+    /// since.
     pub resource_version: String,
     /// Unique id; a node deleted and made again under its name has another.
     pub uid: String,
@@ -34,7 +35,8 @@ pub struct NodeView {
 
 /// Why a node cannot take work.
 ///
-/// Source: `status.conditions` and `spec.unschedulable` of the Node, as upstream's node controller reads them.
+/// Source: `status.conditions` and `spec.unschedulable` of the Node, as upstream's node controller
+/// reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unready {
     /// `Ready` is not `True`, or the kubelet has not reported it.
@@ -97,7 +99,8 @@ impl NodeView {
 
     /// Whether it counts against the pool's budget: not ready, or an update is under way.
     ///
-    /// The assignment counts, not the daemon's report: a node is out of service from its assignment.
+    /// The assignment counts, not the daemon's report: a node is out of service from its
+    /// assignment.
     pub fn is_out_of_service(&self) -> bool {
         !self.is_ready() || (!self.status.is_done() && !self.status.is_failing())
     }

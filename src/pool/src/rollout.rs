@@ -314,7 +314,8 @@ fn update_order(node: &NodeView) -> impl Ord {
 }
 
 impl RolloutDecision {
-    /// The claim to write before the assignments: these, and earlier claims that may still be written.
+    /// The claim to write before the assignments: these, and earlier claims that may still be
+    /// written.
     pub fn claim(&self, pool: &PoolView, members: &[&NodeView]) -> RoundClaim {
         let outstanding = members
             .iter()

@@ -10,7 +10,8 @@ use kube::core::{ParseExpressionError, SelectorExt as _};
 pub enum Selector {
     /// Absent: selects nothing.
     Nothing,
-    /// `{}`: would select every node, which is a mistake in a pool. Selects nothing, and is reported.
+    /// `{}`: would select every node, which is a mistake in a pool. Selects nothing, and is
+    /// reported.
     Everything,
     /// At least one requirement.
     Labels(kube::core::Selector),
@@ -30,8 +31,8 @@ impl Selector {
     /// Reads the selector in `field` of a pool.
     ///
     /// # Errors
-    /// For an operator that there is not, or values where there must be none, or none where there must be some: the API server
-    /// accepts them in a custom resource.
+    /// For an operator that there is not, or values where there must be none, or none where there
+    /// must be some: the API server accepts them in a custom resource.
     pub fn parse(
         field: &'static str,
         selector: Option<&LabelSelector>,

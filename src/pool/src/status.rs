@@ -41,9 +41,10 @@ pub struct StatusInput<'a> {
 
 /// Makes the status of a pool.
 ///
-/// Shape: every counter and the types `Updated`, `Updating`, `NodeDegraded`, `RenderDegraded`, `RolloutDegraded`, `Degraded` and
-/// `Waiting`; other types are kept.
-/// Source: upstream's pool status and its texts; `RolloutDegraded` and `Waiting`, and the copied message of `Degraded`, are ours.
+/// Shape: every counter and the types `Updated`, `Updating`, `NodeDegraded`, `RenderDegraded`,
+/// `RolloutDegraded`, `Degraded` and `Waiting`; other types are kept. Source: upstream's pool
+/// status and its texts; `RolloutDegraded` and `Waiting`, and the copied message of `Degraded`, are
+/// ours.
 pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     let StatusInput {
         pool,
@@ -221,7 +222,8 @@ fn rollout_degraded(
     }
 }
 
-/// Any of the others. The first of them gives the message: `Degraded` alone shows the administrator the cause.
+/// Any of the others. The first of them gives the message: `Degraded` alone shows the administrator
+/// the cause.
 fn degraded(status: &MachineConfigPoolStatus) -> Finding {
     [
         PoolConditionType::NodeDegraded,

@@ -17,7 +17,8 @@ use crate::selector::{InvalidSelector, Selector};
 pub struct PoolView {
     /// Name.
     pub name: String,
-    /// Version of the object that was read; a claim that carries it fails if the object has changed since.
+    /// Version of the object that was read; a claim that carries it fails if the object has changed
+    /// since.
     pub resource_version: String,
     /// Unique id.
     pub uid: String,
@@ -65,8 +66,8 @@ impl PoolView {
         }
     }
 
-    /// Whether nodes are assigned as the budget allows: the pool has a target and a valid budget, and
-    /// is neither paused nor deleted.
+    /// Whether nodes are assigned as the budget allows: the pool has a target and a valid budget,
+    /// and is neither paused nor deleted.
     pub fn is_rolling(&self) -> bool {
         let has_budget = budget(&self.name, self.max_unavailable.as_ref(), 1).is_ok();
         self.target.is_some() && has_budget && self.allows_assignments()

@@ -80,9 +80,9 @@ pub fn is_operator(labels: &BTreeMap<String, String>) -> bool {
 
 /// Makes the files of a release.
 ///
-/// Operators and their files are taken in the order of their names. An image is kept if it has manifests, if an operator names it in
-/// `image-references`, if it is included, or if it is the [`BASE`]. Placeholders are replaced in files of operators that have
-/// `image-references`.
+/// Operators and their files are taken in the order of their names. An image is kept if it has
+/// manifests, if an operator names it in `image-references`, if it is included, or if it is the
+/// [`BASE`]. Placeholders are replaced in files of operators that have `image-references`.
 ///
 /// # Errors
 /// All [`AssemblyProblem`]s, each with image and file.

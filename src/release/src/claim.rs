@@ -9,10 +9,10 @@ const TYPE: &str = "atomic container signature";
 
 /// The statement that is signed.
 ///
-/// Shape: JSON `{"critical":{"type":"atomic container signature","image":{"docker-manifest-digest":…},
-/// "identity":{"docker-reference":…}},"optional":{"creator":…,"timestamp":…}}`. `optional` and its fields may be missing; other fields
-/// are an error.
-/// Source: `docs/reference/cli.md`, "Signatures"; containers' atomic signature format.
+/// Shape: JSON
+/// `{"critical":{"type":"atomic container signature","image":{"docker-manifest-digest":…},"identity":{"docker-reference":…}},"optional":{"creator":…,"timestamp":…}}`.
+/// `optional` and its fields may be missing; other fields are an error. Source:
+/// `docs/reference/cli.md`, "Signatures"; containers' atomic signature format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The image.

@@ -6,7 +6,8 @@ use crate::version::{self, Version};
 
 /// Versions by component, with the name that people know each by.
 ///
-/// Shape: components are lowercase letters, digits and inner dashes, at least two characters. Versions have no build metadata.
+/// Shape: components are lowercase letters, digits and inner dashes, at least two characters.
+/// Versions have no build metadata.
 pub type ComponentVersions = BTreeMap<String, ComponentVersion>;
 
 /// The version of one component.
@@ -45,8 +46,8 @@ pub enum Error {
 
 /// Reads the labels `io.openshift.build.versions` and `io.openshift.build.version-display-names`.
 ///
-/// Shape: lists with commas of `component=version` and of `component=Display Name`. The last of two members with one name counts; a
-/// display name without a version is left out.
+/// Shape: lists with commas of `component=version` and of `component=Display Name`. The last of two
+/// members with one name counts; a display name without a version is left out.
 ///
 /// # Errors
 /// [`Error`], of the first member that is wrong. Nothing is wrong where no version is named.

@@ -1,12 +1,16 @@
-//! Thinking about releases: what a release image holds, how one is assembled from operators' manifests, and what a signature says.
+//! Thinking about releases: what a release image holds, how one is assembled from operators'
+//! manifests, and what a signature says.
 //!
-//! It must not know: registries, image layers, keys, clocks, or what a manifest does to a cluster. Bytes and values in, values out.
+//! It must not know: registries, image layers, keys, clocks, or what a manifest does to a cluster.
+//! Bytes and values in, values out.
 //!
 //! - [`digest`], [`pull_spec`]: names of images
 //! - [`version`], [`metadata`]: what a release is called and which releases lead to it
-//! - [`manifest`], [`order`]: manifests of a file, and where a file stands in the order of application
+//! - [`manifest`], [`order`]: manifests of a file, and where a file stands in the order of
+//!   application
 //! - [`selection`]: which clusters a manifest is for
-//! - [`references`], [`component_versions`]: the images of a release and the versions that they carry
+//! - [`references`], [`component_versions`]: the images of a release and the versions that they
+//!   carry
 //! - [`substitution`]: placeholders of images and versions in manifests
 //! - [`payload`]: the files of a release image, read
 //! - [`assembly`]: the files of a release image, made

@@ -81,8 +81,9 @@ pub enum Error {
 impl Manifest {
     /// Reads the manifests of a file, in its order. Empty documents and `null` are passed over.
     ///
-    /// Shape: YAML with any number of documents; JSON with one where the name ends in `.json`. Each has `apiVersion`, `kind` and
-    /// `metadata.name`. Plain `yes`, `no`, `on` and `off` are booleans, as Kubernetes reads YAML.
+    /// Shape: YAML with any number of documents; JSON with one where the name ends in `.json`. Each
+    /// has `apiVersion`, `kind` and `metadata.name`. Plain `yes`, `no`, `on` and `off` are
+    /// booleans, as Kubernetes reads YAML.
     ///
     /// # Errors
     /// [`Error`], of the first document that is wrong.

@@ -21,9 +21,10 @@ const ARCHITECTURE: &str = "release.openshift.io/architecture";
 
 /// What `release-metadata` says.
 ///
-/// Shape: JSON `{"kind":"cincinnati-metadata-v0","version":…,"previous":[…],"next":[…],"metadata":{…}}`. `kind` and `version` are
-/// required; an absent or null list is empty; other keys are ignored.
-/// Source: Cincinnati's release metadata; `docs/reference/cli.md`, "Release payload".
+/// Shape: JSON
+/// `{"kind":"cincinnati-metadata-v0","version":…,"previous":[…],"next":[…],"metadata":{…}}`. `kind`
+/// and `version` are required; an absent or null list is empty; other keys are ignored. Source:
+/// Cincinnati's release metadata; `docs/reference/cli.md`, "Release payload".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// The release's version.

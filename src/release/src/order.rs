@@ -5,8 +5,8 @@ const PREFIX: &str = "0000_";
 
 /// Run level and component of a file, `0000_<run level>_<component>_…`.
 ///
-/// Run levels compare as text: `07` is not `7`. Files of one run level and one component are applied in the order of their names.
-/// Source: `docs/reference/cvo.md`, "Order of application".
+/// Run levels compare as text: `07` is not `7`. Files of one run level and one component are
+/// applied in the order of their names. Source: `docs/reference/cvo.md`, "Order of application".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place<'a> {
     /// Digits, such as `80`.
@@ -38,7 +38,8 @@ pub fn is_manifest_file(name: &str) -> bool {
     matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
-/// Name in a release of an operator's file: its own, if that begins with `0000_`, else `0000_50_<image>_<file>`.
+/// Name in a release of an operator's file: its own, if that begins with `0000_`, else
+/// `0000_50_<image>_<file>`.
 pub fn name_in_release(image: &str, file: &str) -> String {
     if file.starts_with(PREFIX) {
         file.to_owned()
@@ -47,7 +48,8 @@ pub fn name_in_release(image: &str, file: &str) -> String {
     }
 }
 
-/// The name that a file gets where another file has its own: `<stem>_2<extension>`, then `_3` and so on.
+/// The name that a file gets where another file has its own: `<stem>_2<extension>`, then `_3` and
+/// so on.
 pub fn numbered(name: &str, number: usize) -> String {
     let (stem, extension) = match name.rfind('.') {
         Some(dot) => name.split_at(dot),

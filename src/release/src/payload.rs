@@ -82,7 +82,8 @@ pub fn check(expected: &ImageDigest, bytes: &[u8]) -> Result<(), DigestMismatch>
 }
 
 impl Payload {
-    /// Reads the files of `release-manifests`. Files that are neither manifests nor the two that each release has are passed over.
+    /// Reads the files of `release-manifests`. Files that are neither manifests nor the two that
+    /// each release has are passed over.
     ///
     /// Two files may describe one object, each for other clusters.
     ///

@@ -8,10 +8,12 @@ pub const INCLUDE: &str = "include.release.openshift.io/";
 /// Annotation of the feature sets that a manifest is for: a list with commas.
 pub const FEATURE_SET: &str = "release.openshift.io/feature-set";
 
-/// Annotation of the feature gates that a manifest asks for: a list with commas; `-Name` must be off.
+/// Annotation of the feature gates that a manifest asks for: a list with commas; `-Name` must be
+/// off.
 pub const FEATURE_GATE: &str = "release.openshift.io/feature-gate";
 
-/// Annotation of the cluster's major versions that a manifest is for: a list with commas; `-5` excludes.
+/// Annotation of the cluster's major versions that a manifest is for: a list with commas; `-5`
+/// excludes.
 pub const MAJOR_VERSION: &str = "release.openshift.io/major-version";
 
 /// What a manifest's annotations ask of a cluster.
@@ -51,8 +53,8 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Whether a cluster may be that both are for. One without a profile, which is for none, is taken for one of every profile:
-    /// its annotation was forgotten.
+    /// Whether a cluster may be that both are for. One without a profile, which is for none, is
+    /// taken for one of every profile: its annotation was forgotten.
     pub fn may_meet(&self, other: &Self) -> bool {
         let is_apart = |one: &Option<BTreeSet<&str>>, two: &Option<BTreeSet<&str>>| {
             one.as_ref()

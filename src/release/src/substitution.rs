@@ -82,8 +82,9 @@ impl<'a> Images<'a> {
 
     /// Puts pull specs where placeholders are.
     ///
-    /// A placeholder counts where no letter, digit or underscore is before it, and a blank, a quote or the end is behind it; a tag
-    /// or digest between takes part in it. So `…:pod` leaves `…:pod-extra` alone.
+    /// A placeholder counts where no letter, digit or underscore is before it, and a blank, a quote
+    /// or the end is behind it; a tag or digest between takes part in it. So `…:pod` leaves
+    /// `…:pod-extra` alone.
     pub fn substitute(&self, manifest: &[u8]) -> Vec<u8> {
         replace(manifest, |rest| {
             self.places.iter().find_map(|(placeholder, pull_spec)| {
@@ -109,7 +110,8 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Puts versions where placeholders are: `0.0.1-snapshot` for the release's, `0.0.1-snapshot-<component>` for a component's.
+    /// Puts versions where placeholders are: `0.0.1-snapshot` for the release's,
+    /// `0.0.1-snapshot-<component>` for a component's.
     ///
     /// # Errors
     /// [`Error`], of all components that have no version, else of the first that has several.
@@ -156,7 +158,8 @@ impl Versions {
     }
 }
 
-/// Copies bytes, with others in place of those that `find` names by length. It is asked wherever no word goes on.
+/// Copies bytes, with others in place of those that `find` names by length. It is asked wherever no
+/// word goes on.
 fn replace(bytes: &[u8], mut find: impl FnMut(&[u8]) -> Option<(usize, Vec<u8>)>) -> Vec<u8> {
     let mut copy = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

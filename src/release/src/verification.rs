@@ -1,4 +1,5 @@
-//! Whose signatures a cluster asks for, and where it finds them: the ConfigMap `release-verification`.
+//! Whose signatures a cluster asks for, and where it finds them: the ConfigMap
+//! `release-verification`.
 
 use std::collections::BTreeMap;
 

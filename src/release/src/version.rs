@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 /// A release's version, such as `4.16.15`, `4.17.0-rc.2` or, in an update graph, `4.16.15+amd64`.
 ///
-/// Shape: strictly a semantic version; no leading `v`, no missing part.
-/// Order: precedence of semantic versions (`ec.1` before `rc.2` before `rc.10` before the release), then build metadata by text, so
-/// that only equal versions are equal.
-/// Source: semver.org 2.0; Cincinnati, whose nodes carry the architecture as build metadata.
+/// Shape: strictly a semantic version; no leading `v`, no missing part. Order: precedence of
+/// semantic versions (`ec.1` before `rc.2` before `rc.10` before the release), then build metadata
+/// by text, so that only equal versions are equal. Source: semver.org 2.0; Cincinnati, whose nodes
+/// carry the architecture as build metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Version(semver::Version);

@@ -1,7 +1,7 @@
 //! What a host and its Node are while the daemon meets them for the first time.
 //!
-//! It brings files of its own, one after the other: each is there whole or not at all, and nothing else is
-//! touched.
+//! It brings files of its own, one after the other: each is there whole or not at all, and nothing
+//! else is touched.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -128,8 +128,8 @@ impl Adoption {
         enabled.check(host)
     }
 
-    /// Its `/etc`, in which nothing is other than at the start but what the daemon brings: all of it if it
-    /// says so.
+    /// Its `/etc`, in which nothing is other than at the start but what the daemon brings: all of
+    /// it if it says so.
     fn is_whole(&self, host: &Host, is_done: bool) -> Result<Tree> {
         ensure!(!Kept::of(host)?.is_open, "an attempt is open");
         let etc = files::read(&host.etc_of_booted()?, Files::Whole, &[])?;

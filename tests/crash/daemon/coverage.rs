@@ -1,8 +1,8 @@
 //! Which points there are in an update, and at which of them a life was killed.
 //!
-//! Lives are not alike: one that goes on where another was killed has less to do. A point is therefore not
-//! known by its number, but by what the program said last, how often it had said so, the call that comes
-//! next with its path or peer and length, and how many such there were since.
+//! Lives are not alike: one that goes on where another was killed has less to do. A point is
+//! therefore not known by its number, but by what the program said last, how often it had said so,
+//! the call that comes next with its path or peer and length, and how many such there were since.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,8 +117,8 @@ impl Coverage {
             .map_or(0, |scenario| scenario.last.len())
     }
 
-    /// How many points of the last update are before something is sent over the network, and how many are
-    /// between or after evictions.
+    /// How many points of the last update are before something is sent over the network, and how
+    /// many are between or after evictions.
     pub(super) fn requests(&self, scenario: &str) -> (usize, usize) {
         let count = |part: &str| {
             let last = self
@@ -153,8 +153,8 @@ impl Coverage {
     }
 }
 
-/// What a line of the log is about: its first words without values, and the phase, event or verb. None if it is
-/// no line of the log.
+/// What a line of the log is about: its first words without values, and the phase, event or verb.
+/// None if it is no line of the log.
 fn landmark(line: &str) -> Option<String> {
     let mut words = line.split_whitespace().skip(1);
     let level = words.next()?;

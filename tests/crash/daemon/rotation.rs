@@ -1,5 +1,5 @@
-//! What a host is while certificates of its cluster are brought to it: each file is as it was or as it is to
-//! be, and nothing else is touched.
+//! What a host is while certificates of its cluster are brought to it: each file is as it was or as
+//! it is to be, and nothing else is touched.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -100,7 +100,8 @@ impl Rotation {
         Ok(())
     }
 
-    /// The host follows now: what it was in between was of before or of now, and nothing is left over.
+    /// The host follows now: what it was in between was of before or of now, and nothing is left
+    /// over.
     pub(super) fn end(&self, host: &Host) -> Result<()> {
         let end = Seen::of(host)?;
         for entry in fs::read_dir(host.var().join(KUBELET))? {

@@ -1,7 +1,7 @@
 //! What a host and its Node are between a kill and the next life.
 //!
-//! The host's helper may still be working. What it has not reported as begun must be whole, and what boots
-//! next always.
+//! The host's helper may still be working. What it has not reported as begun must be whole, and
+//! what boots next always.
 
 use std::time::{Duration, Instant};
 use std::{fmt, fs};

@@ -39,9 +39,9 @@ pub(super) struct Kill {
     pub(super) next: &'static [Next],
     /// What the host may be then.
     pub(super) ends: &'static [End],
-    /// What brings the host back from the end to the start of the scenario, so that one host can take one after the other:
-    /// nothing where the end is the start. Where there is none, it is put back by its disks, and hosts run the scenario side by
-    /// side.
+    /// What brings the host back from the end to the start of the scenario, so that one host can
+    /// take one after the other: nothing where the end is the start. Where there is none, it is put
+    /// back by its disks, and hosts run the scenario side by side.
     pub(super) back: Option<&'static [Next]>,
 }
 
@@ -129,8 +129,8 @@ pub(super) const KILLS: &[Kill] = &[
         between: Between::Open,
         next: &[Next::Run(scenario::LIVE.verb, 0)],
         ends: &[End::Live],
-        // A change to the old configuration does not lead back: a password stays, and a unit that is no longer named gets what
-        // the OS presets.
+        // A change to the old configuration does not lead back: a password stays, and a unit that
+        // is no longer named gets what the OS presets.
         back: None,
     },
     Kill {
@@ -140,7 +140,8 @@ pub(super) const KILLS: &[Kill] = &[
         },
         between: Between::Open,
         next: &[Next::Run(scenario::LIVE_BACK.verb, 0)],
-        // A finished update is not reverted. Its runs would differ in what is left to clean up, and so in their points.
+        // A finished update is not reverted. Its runs would differ in what is left to clean up, and
+        // so in their points.
         ends: &[End::Old, End::Live],
         back: None,
     },

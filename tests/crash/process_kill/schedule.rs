@@ -5,8 +5,8 @@ const ENDED_MAX: usize = 16;
 
 /// The points of a scenario, handed out to runs that may be side by side.
 ///
-/// The number of system calls in a pull varies. A run that ends before its point is repeated, up to 16 times, if another run
-/// reached that point.
+/// The number of system calls in a pull varies. A run that ends before its point is repeated, up to
+/// 16 times, if another run reached that point.
 #[derive(Debug)]
 pub(super) struct Schedule {
     stride: usize,
@@ -62,8 +62,8 @@ impl Schedule {
         self.most = self.most.max(points);
     }
 
-    /// A run ended after so many points, before its own came. A scenario with fewer points than a sample begins with has
-    /// one of them tried instead.
+    /// A run ended after so many points, before its own came. A scenario with fewer points than a
+    /// sample begins with has one of them tried instead.
     pub(super) fn ended(&mut self, point: usize, points: usize) {
         self.most = self.most.max(points);
         self.ended += 1;

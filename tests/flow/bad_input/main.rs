@@ -1,7 +1,8 @@
 //! Input that cannot be followed: it is named, with its field, and nothing else happens.
 //!
-//! Pool `edge` gets the bad input, pool `good` shows that other pools go on. Where the input is one node's
-//! and not the pool's, or one host cannot follow it, the other node of `edge` shows that it goes on, too.
+//! Pool `edge` gets the bad input, pool `good` shows that other pools go on. Where the input is one
+//! node's and not the pool's, or one host cannot follow it, the other node of `edge` shows that it
+//! goes on, too.
 
 mod cases;
 
@@ -327,7 +328,8 @@ async fn restore_target(cluster: &Cluster, case: &Case, target: &str) -> Result<
     cluster.all_done("edge", target, LIVE_WITHIN).await
 }
 
-/// Takes away whatever a case may have left, and waits as long as a node may need to come back from anywhere.
+/// Takes away whatever a case may have left, and waits as long as a node may need to come back from
+/// anywhere.
 async fn clear(cluster: &Cluster, case: &Case, target: &str) -> Result<()> {
     let objects = cluster.objects();
     for config in [case.name, "60-waits", OTHERS] {
@@ -362,7 +364,8 @@ async fn other_goes_on(cluster: &Cluster, case: &Case) -> Result<()> {
     } else {
         cluster.change(OTHERS, "edge", &ssh_key("other")).await?
     };
-    // The controller would put another target right: the pool is paused, and its nodes are assigned theirs by hand.
+    // The controller would put another target right: the pool is paused, and its nodes are assigned
+    // theirs by hand.
     if let Bad::Target(_) = case.bad {
         objects.set_target(OTHER, &target).await?;
     }

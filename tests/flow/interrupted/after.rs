@@ -19,8 +19,8 @@ const CHECKS: &str = "started unit=\"slipway-guard-";
 const HOLDS: &str = "phase phase=\"Held\"";
 
 impl Env {
-    /// A target that does not hold stays booted on a node of the control plane. The rollback skips the drain where
-    /// the update did: it would never end.
+    /// A target that does not hold stays booted on a node of the control plane. The rollback skips
+    /// the drain where the update did: it would never end.
     pub(crate) async fn a_control_plane_of_one_node_waits_for_people(&self) -> Result<()> {
         let objects = self.cluster.objects();
         let since = Timestamp::now();
@@ -85,15 +85,16 @@ impl Env {
             .await
     }
 
-    /// What cannot be verified is rolled back first; the update to the other target starts from the origin.
+    /// What cannot be verified is rolled back first; the update to the other target starts from the
+    /// origin.
     pub(crate) async fn a_target_that_fails_is_rolled_back_before_another(&self) -> Result<()> {
         let overlay = Overlay::version("failing-first").failing_kubelet();
         self.another_target_while(Hold::Verifying, &overlay, 3)
             .await
     }
 
-    /// In a paused pool, assigns the node another target by hand while it is held in a phase of an update to a first one.
-    /// It ends in the other one, after so many boots.
+    /// In a paused pool, assigns the node another target by hand while it is held in a phase of an
+    /// update to a first one. It ends in the other one, after so many boots.
     async fn another_target_while(&self, hold: Hold, first: &Overlay, boots: usize) -> Result<()> {
         self.pause(true).await?;
         let first = self.target_of(&self.cluster.image(first)?).await?;
@@ -143,7 +144,8 @@ impl Env {
         self.says(&["Drain", "Reboot", "NodeDone", "RolledBack"])
             .await?;
 
-        // A daemon that starts anew leaves it at that: it has read Node and host, and holds the target, too.
+        // A daemon that starts anew leaves it at that: it has read Node and host, and holds the
+        // target, too.
         let (killed, holds) = (Timestamp::now(), self.lines(HOLDS)?);
         self.cluster.daemon(NODE)?.signal(Signal::SIGKILL)?;
         until("the next daemon to hold it", DONE_WITHIN, async || {

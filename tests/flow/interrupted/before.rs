@@ -119,7 +119,8 @@ impl Env {
         self.booted_since(boots, 0)
     }
 
-    /// Its pods would have nowhere to go; what `oc adm drain` would be refused is not even asked for.
+    /// Its pods would have nowhere to go; what `oc adm drain` would be refused is not even asked
+    /// for.
     pub(crate) async fn a_cluster_of_one_node_is_not_drained(&self) -> Result<()> {
         let since = Timestamp::now();
         self.hold_on().await?;

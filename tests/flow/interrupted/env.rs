@@ -30,8 +30,8 @@ const DAEMON: &str = "mcd/";
 /// Name of the MachineConfig that is changed.
 const CONFIG: &str = "60-change";
 
-/// How long a node is left to what must not happen, after all is recorded that could lead to it: many times what a
-/// daemon takes from a decision to its first request.
+/// How long a node is left to what must not happen, after all is recorded that could lead to it:
+/// many times what a daemon takes from a decision to its first request.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
 /// Size of an image, and the speed at which it takes a minute to fetch.
@@ -60,7 +60,8 @@ impl Env {
         })
     }
 
-    /// Reverts all that a scenario may have set, and waits until the node is Done in its initial configuration.
+    /// Reverts all that a scenario may have set, and waits until the node is Done in its initial
+    /// configuration.
     pub(crate) async fn restore(&self) -> Result<()> {
         for hold in Hold::ALL {
             hold.let_go(self.host()?)?;
@@ -123,8 +124,8 @@ impl Env {
 
     /// Assigns the node another target by hand, and waits until its daemon has read it.
     ///
-    /// Outside of Held there is nothing to try again: the daemon takes `slipway.dev/retry` away. When it has, it has
-    /// seen what came with it.
+    /// Outside of Held there is nothing to try again: the daemon takes `slipway.dev/retry` away.
+    /// When it has, it has seen what came with it.
     pub(crate) async fn daemon_sees(&self, target: &str) -> Result<()> {
         let annotations = json!({
             (annotation::DESIRED_CONFIG): target,
@@ -250,7 +251,8 @@ impl Env {
         }))
     }
 
-    /// The daemon has begun no update since: it read no configuration, evicted no pod, fetched nothing.
+    /// The daemon has begun no update since: it read no configuration, evicted no pod, fetched
+    /// nothing.
     pub(crate) fn asked_nothing_since(&self, since: Timestamp) -> Result<()> {
         let events = self.cluster.events()?;
         let begins = |event: &&audit::Event| {

@@ -1,4 +1,5 @@
-//! Holding a node in a phase that would end on its own: what a test does meanwhile does not race it.
+//! Holding a node in a phase that would end on its own: what a test does meanwhile does not race
+//! it.
 
 use std::fs;
 use std::time::Duration;
@@ -73,7 +74,8 @@ pub(crate) fn holdable(node: NodeSpec) -> NodeSpec {
         "[Service]\nExecStartPre=/bin/sh -c '{}'\n",
         Hold::Applying.wait()
     );
-    // The deadline begins when it is let go. The program is held and not the unit's start, which the boot waits for.
+    // The deadline begins when it is let go. The program is held and not the unit's start, which
+    // the boot waits for.
     let verifying = format!(
         "[Service]\nExecStart=\nExecStart=/bin/sh -c '{}; exec {MCD_OS} guard --verify --deadline {VERIFIED_WITHIN_SECS}'\n",
         Hold::Verifying.wait()

@@ -1,7 +1,7 @@
 //! What comes between: a plain reboot, another target, a target that does not hold.
 //!
-//! One node, one pod that a budget holds on to: while that is there, the node stays in Draining. A phase that would
-//! end on its own is held while something is done in it.
+//! One node, one pod that a budget holds on to: while that is there, the node stays in Draining. A
+//! phase that would end on its own is held while something is done in it.
 //!
 //! - `scenarios`: scenarios one after the other, each from the node's initial configuration
 //! - `env`: the cluster, and what is asked of it
@@ -20,8 +20,9 @@ use observer::laws::{Law, node};
 use env::Env;
 use scenarios::Scenarios;
 
-/// What today's daemon breaks when it is assigned another target between the switch and the end of the checks: it plans and
-/// fetches that before the node is uncordoned. See "Not there yet" in `docs/architecture.md`.
+/// What today's daemon breaks when it is assigned another target between the switch and the end of
+/// the checks: it plans and fetches that before the node is uncordoned. See "Not there yet" in
+/// `docs/architecture.md`.
 const FETCHES_WHILE_OUT: &[&Law] = &[&node::FETCH_BEFORE];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
-//! Scenarios one after the other. One that fails does not stop the others; each is judged by the laws that hold in any
-//! run.
+//! Scenarios one after the other. One that fails does not stop the others; each is judged by the
+//! laws that hold in any run.
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
@@ -25,7 +25,8 @@ impl Scenarios {
         })
     }
 
-    /// Runs a scenario, brings the node back to its initial configuration, and judges what was recorded meanwhile.
+    /// Runs a scenario, brings the node back to its initial configuration, and judges what was
+    /// recorded meanwhile.
     ///
     /// # Errors
     ///
@@ -38,7 +39,8 @@ impl Scenarios {
         self.run_breaking(&[], name, scenario).await
     }
 
-    /// Runs a scenario in which today's daemon breaks these laws. It fails as well once one is broken no longer.
+    /// Runs a scenario in which today's daemon breaks these laws. It fails as well once one is
+    /// broken no longer.
     ///
     /// # Errors
     ///

@@ -67,7 +67,8 @@ pub(crate) async fn run(programs: &Programs, name: &str, change: &Change) -> Res
         let is_over = objects::is_done_in(&node, &config)
             && objects::annotation(&node, "slipway.dev/phase") == "Idle";
         let rollout = env.rollout(&config, start, is_over)?;
-        // The logs of a record are read one after another: only what a second one shows, too, is a breach.
+        // The logs of a record are read one after another: only what a second one shows, too, is a
+        // breach.
         if is_over || is_broken(&rollout) && is_broken(&env.rollout(&config, start, false)?) {
             return Ok(rollout);
         }

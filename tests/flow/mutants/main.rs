@@ -120,7 +120,8 @@ fn each_patch_applies_to_the_workspace() -> Result<()> {
     Ok(())
 }
 
-/// `SLIPWAY_KEEP_RECORDS` names a folder that gets a record of each run; `SLIPWAY_MUTANTS` names laws, of which only the mutants run.
+/// `SLIPWAY_KEEP_RECORDS` names a folder that gets a record of each run; `SLIPWAY_MUTANTS` names
+/// laws, of which only the mutants run.
 #[test]
 #[ignore = "needs the lab"]
 fn every_mutant_is_found() -> Result<()> {
@@ -162,7 +163,8 @@ fn every_mutant_is_found() -> Result<()> {
     })
 }
 
-/// Runs a mutant until it breaks a law, or to its end. It has to have broken its own laws, and no other.
+/// Runs a mutant until it breaks a law, or to its end. It has to have broken its own laws, and no
+/// other.
 async fn judge(mutant: &Mutant, programs: &Programs) -> Result<String> {
     let name = mutant.name();
     let rollout = env::run(programs, name, &mutant.change).await?;

@@ -1,7 +1,8 @@
 //! A copy of the workspace with a fault in it, and what is built there.
 //!
-//! It lies in the target directory and is kept, so that the next run compiles what has changed. What the workspace's
-//! own build compiled of other people's crates is taken over by hard links: only the workspace's crates are compiled again.
+//! It lies in the target directory and is kept, so that the next run compiles what has changed.
+//! What the workspace's own build compiled of other people's crates is taken over by hard links:
+//! only the workspace's crates are compiled again.
 
 #![expect(
     clippy::disallowed_methods,
@@ -65,7 +66,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// The programs of a mutant: the daemon and the controller from the patched copy, the helper as it is.
+    /// The programs of a mutant: the daemon and the controller from the patched copy, the helper as
+    /// it is.
     pub(crate) fn build(&self, mutant: &Mutant) -> Result<Programs> {
         self.copy()?;
         apply(mutant.patch, &self.tree, &[])?;

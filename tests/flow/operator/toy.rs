@@ -1,5 +1,5 @@
-//! A controller on a page: keeps an annotation of each ConfigMap of a namespace equal to a digest of
-//! its data.
+//! A controller on a page: keeps an annotation of each ConfigMap of a namespace equal to a digest
+//! of its data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

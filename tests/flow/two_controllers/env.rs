@@ -121,7 +121,8 @@ impl Env {
         Ok(target)
     }
 
-    /// Updates nodes until the pool has another target, and one of them is assigned it. That target.
+    /// Updates nodes until the pool has another target, and one of them is assigned it. That
+    /// target.
     pub(crate) async fn retargeted(&self, before: &str) -> Result<String> {
         self.updated("another target", async |nodes| {
             let target = self.objects().target(POOL).await?;
@@ -185,7 +186,8 @@ async fn create(objects: &Objects, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the nodes' daemons would write: Working when they see another target, Done in it a while later.
+/// What the nodes' daemons would write: Working when they see another target, Done in it a while
+/// later.
 #[derive(Default)]
 struct Daemons {
     began: BTreeMap<String, Instant>,

@@ -1,7 +1,9 @@
-//! Two controllers on a real control plane: one leads, and where for once both decide, the budget holds nevertheless.
+//! Two controllers on a real control plane: one leads, and where for once both decide, the budget
+//! holds nevertheless.
 //!
-//! The nodes are objects without hosts. What their daemons would write is written here, so that many rounds take seconds; which controller assigned which node, and
-//! how many were out at once, is read from the API server's audit log.
+//! The nodes are objects without hosts. What their daemons would write is written here, so that
+//! many rounds take seconds; which controller assigned which node, and how many were out at once,
+//! is read from the API server's audit log.
 
 mod env;
 mod judge;
@@ -77,8 +79,8 @@ async fn two_that_decide_at_once_keep_the_budget() -> Result<()> {
     let env = Env::start("both-decide", &definitions, &arguments);
     let (mut env, mut known) = env.await?;
     let mut targets = vec![known.clone()];
-    // Each change comes while nodes are updating to the one before. The replica that reads first decides,
-    // so there are as many changes as it takes for both to have decided.
+    // Each change comes while nodes are updating to the one before. The replica that reads first
+    // decides, so there are as many changes as it takes for both to have decided.
     for change in 0..CHANGES_MAX {
         env.configure("50-change", &format!("a={change}")).await?;
         known = env.retargeted(&known).await?;

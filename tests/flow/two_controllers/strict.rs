@@ -1,5 +1,5 @@
-//! Whether the API server takes what a controller wrote without dropping or bending any of it: each write is
-//! taken from the audit log and asked again, strictly, as a dry run.
+//! Whether the API server takes what a controller wrote without dropping or bending any of it: each
+//! write is taken from the audit log and asked again, strictly, as a dry run.
 
 use std::collections::BTreeSet;
 

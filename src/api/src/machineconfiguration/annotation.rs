@@ -1,81 +1,106 @@
 //! Keys of annotations, each with who writes it and what it means.
 //!
-//! Source: the annotations of OpenShift's machine-config operator under `machineconfiguration.openshift.io/`, which clients read; and
-//! our own under `slipway.dev/`, which say more than OpenShift's MCO can.
+//! Source: the annotations of OpenShift's machine-config operator under
+//! `machineconfiguration.openshift.io/`, which clients read; and our own under `slipway.dev/`,
+//! which say more than OpenShift's MCO can.
 
-/// On a Node; written by the daemon: name of the rendered configuration in force, as verified after the boot.
+/// On a Node; written by the daemon: name of the rendered configuration in force, as verified after
+/// the boot.
 pub const CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
-/// On a Node; written by the controller (first value: the daemon, from the file of the config server): the rendered configuration
-/// the node is to reach. Changing it is the node's turn and counts against the pool's budget.
+/// On a Node; written by the controller (first value: the daemon, from the file of the config
+/// server): the rendered configuration the node is to reach. Changing it is the node's turn and
+/// counts against the pool's budget.
 pub const DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";
-/// On a Node; written by the daemon: pull spec of the layered OS image in force; absent where the node is not layered.
+/// On a Node; written by the daemon: pull spec of the layered OS image in force; absent where the
+/// node is not layered.
 pub const CURRENT_IMAGE: &str = "machineconfiguration.openshift.io/currentImage";
-/// On a Node; written by the controller: pull spec of the layered OS image to reach; presence means "layered".
+/// On a Node; written by the controller: pull spec of the layered OS image to reach; presence means
+/// "layered".
 pub const DESIRED_IMAGE: &str = "machineconfiguration.openshift.io/desiredImage";
 /// On a Node; written by the daemon: a [`super::NodeState`]; absent means `Done`.
 pub const STATE: &str = "machineconfiguration.openshift.io/state";
-/// On a Node; written by the daemon: why the state is what it is, at most 2000 characters; `""` on `Done`.
+/// On a Node; written by the daemon: why the state is what it is, at most 2000 characters; `""` on
+/// `Done`.
 pub const REASON: &str = "machineconfiguration.openshift.io/reason";
 /// On a Node; written by the daemon: `Rebooting` just before the reboot is queued, `""` after it.
 pub const POST_CONFIG_ACTION: &str = "machineconfiguration.openshift.io/post-config-action";
-/// On a Node; written by the daemon: `drain-<config>` before a drain, `uncordon-<config>` when finishing.
+/// On a Node; written by the daemon: `drain-<config>` before a drain, `uncordon-<config>` when
+/// finishing.
 pub const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
-/// On a Node; written by the program that drains, here the daemon: copy of [`DESIRED_DRAIN`], only after success.
+/// On a Node; written by the program that drains, here the daemon: copy of [`DESIRED_DRAIN`], only
+/// after success.
 pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
-/// On a Node; written by the controller: topology of the control plane; `SingleReplica` means no drain.
+/// On a Node; written by the controller: topology of the control plane; `SingleReplica` means no
+/// drain.
 pub const CONTROL_PLANE_TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
-/// On a Node; written by the daemon from the config server's file: the configuration the node was born with.
+/// On a Node; written by the daemon from the config server's file: the configuration the node was
+/// born with.
 pub const FIRST_PIVOT_CONFIG: &str = "machineconfiguration.openshift.io/firstPivotConfig";
-/// On a Node; written by the controller: `""` once the node got the labels of the custom pool it was born in.
+/// On a Node; written by the controller: `""` once the node got the labels of the custom pool it
+/// was born in.
 pub const CUSTOM_POOL_LABELS_APPLIED: &str =
     "machineconfiguration.openshift.io/customPoolLabelsApplied";
-/// On a Node; written by the daemon: resource version of the ControllerConfig whose certificates were last written.
+/// On a Node; written by the daemon: resource version of the ControllerConfig whose certificates
+/// were last written.
 pub const LAST_SYNCED_CONTROLLER_CONFIG: &str =
     "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion";
-/// On a Node; written by the daemon: last seen `service-ca-rotate` of the ControllerConfig, `"true"` or `"false"`.
+/// On a Node; written by the daemon: last seen `service-ca-rotate` of the ControllerConfig,
+/// `"true"` or `"false"`.
 pub const LAST_OBSERVED_SERVER_CA: &str =
     "machineconfiguration.openshift.io/lastObservedServerCAAnnotation";
 
-/// On a Node; written by OpenShift's daemon: what a staged deployment failed with at the last shutdown, `""` once the node is well. Ours stages
-/// nothing, and only clears it.
+/// On a Node; written by OpenShift's daemon: what a staged deployment failed with at the last
+/// shutdown, `""` once the node is well. Ours stages nothing, and only clears it.
 pub const OSTREE_FINALIZE_STAGED_FAILURE: &str =
     "machineconfiguration.openshift.io/ostree-finalize-staged-failure";
 
 /// Value of [`POST_CONFIG_ACTION`] while a reboot is under way.
 pub const REBOOTING: &str = "Rebooting";
 
-/// On a MachineConfig; written by the controller that made it: hash of that controller's build, compared as an opaque string.
+/// On a MachineConfig; written by the controller that made it: hash of that controller's build,
+/// compared as an opaque string.
 pub const GENERATED_BY_CONTROLLER_VERSION: &str =
     "machineconfiguration.openshift.io/generated-by-controller-version";
-/// On a rendered MachineConfig; written by the controller: version of the release it was rendered for.
+/// On a rendered MachineConfig; written by the controller: version of the release it was rendered
+/// for.
 pub const RELEASE_IMAGE_VERSION: &str = "machineconfiguration.openshift.io/release-image-version";
-/// On a rendered MachineConfig; written by the controller: `"true"` where a user's configuration replaced the OS image.
+/// On a rendered MachineConfig; written by the controller: `"true"` where a user's configuration
+/// replaced the OS image.
 pub const OS_IMAGE_URL_OVERRIDDEN: &str =
     "machineconfiguration.openshift.io/os-image-url-overridden";
-/// On a ControllerConfig; written by the operator: release version it was made for, compared as an opaque string.
+/// On a ControllerConfig; written by the operator: release version it was made for, compared as an
+/// opaque string.
 pub const GENERATED_BY_VERSION: &str = "machineconfiguration.openshift.io/generated-by-version";
 /// On a ControllerConfig; `"true"` while the service CA is being rotated.
 pub const SERVICE_CA_ROTATE: &str = "machineconfiguration.openshift.io/service-ca-rotate";
 
-/// On a Node; written by the daemon: attempt that cordoned it, so that an administrator's own cordon is left in place.
+/// On a Node; written by the daemon: attempt that cordoned it, so that an administrator's own
+/// cordon is left in place.
 pub const CORDONED_BY: &str = "slipway.dev/cordoned-by";
-/// On a Node; written by the daemon: since when it is being drained, RFC 3339, so that a restart does not start that clock anew.
+/// On a Node; written by the daemon: since when it is being drained, RFC 3339, so that a restart
+/// does not start that clock anew.
 pub const DRAIN_SINCE: &str = "slipway.dev/drain-since";
-/// On a Node; written by an administrator: the configuration that failed on it and is to be tried again. The daemon removes it.
+/// On a Node; written by an administrator: the configuration that failed on it and is to be tried
+/// again. The daemon removes it.
 pub const RETRY: &str = "slipway.dev/retry";
-/// On a Node; written by the daemon: what the node waits for (pod, PodDisruptionBudget, failed check), for people.
+/// On a Node; written by the daemon: what the node waits for (pod, PodDisruptionBudget, failed
+/// check), for people.
 pub const WAITS_FOR: &str = "slipway.dev/waits-for";
 /// On a Node; written by the daemon: phase of its state machine.
 pub const PHASE: &str = "slipway.dev/phase";
 /// On a Node; written by the daemon: since when it is in that phase, RFC 3339.
 pub const SINCE: &str = "slipway.dev/since";
-/// On a Node; not read yet; to be written by an administrator or the controller before the node's turn: configuration whose image may be fetched early.
+/// On a Node; not read yet; to be written by an administrator or the controller before the node's
+/// turn: configuration whose image may be fetched early.
 pub const NEXT_CONFIG: &str = "slipway.dev/next-config";
-/// On a Node; not written yet; by the daemon: configuration whose image lies ready, in answer to [`NEXT_CONFIG`].
+/// On a Node; not written yet; by the daemon: configuration whose image lies ready, in answer to
+/// [`NEXT_CONFIG`].
 pub const FETCHED: &str = "slipway.dev/fetched";
-/// On a MachineConfigPool; written by the controller: the round of assignments under way. Writing it with the pool's
-/// `resourceVersion` claims the round, so that of two controllers only one decides.
+/// On a MachineConfigPool; written by the controller: the round of assignments under way. Writing
+/// it with the pool's `resourceVersion` claims the round, so that of two controllers only one
+/// decides.
 pub const ROUND: &str = "slipway.dev/round";
-/// On a rendered MachineConfig; written by the controller: `"true"` where the cluster had no ControllerConfig when it was rendered. One
-/// without this that a controller made holds what a ControllerConfig said, such as the release's OS image.
+/// On a rendered MachineConfig; written by the controller: `"true"` where the cluster had no
+/// ControllerConfig when it was rendered. One without this that a controller made holds what a
+/// ControllerConfig said, such as the release's OS image.
 pub const WITHOUT_CONTROLLER_CONFIG: &str = "slipway.dev/without-controller-config";

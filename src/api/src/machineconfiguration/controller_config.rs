@@ -18,9 +18,9 @@ pub const NAME: &str = "machine-config-controller";
 
 /// What the operator tells the controller.
 ///
-/// Shape: `infra`, `dns`, `proxy` and `network` are objects of other groups and kept as they are written. Required fields read as
-/// empty where an older operator left them out.
-/// Source: `controllerconfigs.machineconfiguration.openshift.io`, `spec`.
+/// Shape: `infra`, `dns`, `proxy` and `network` are objects of other groups and kept as they are
+/// written. Required fields read as empty where an older operator left them out. Source:
+/// `controllerconfigs.machineconfiguration.openshift.io`, `spec`.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "machineconfiguration.openshift.io",

@@ -1,6 +1,7 @@
 //! Keys of labels and taints.
 
-/// On a MachineConfig: role of the pools that select it. `worker` is merged first, so that custom pools can override it.
+/// On a MachineConfig: role of the pools that select it. `worker` is merged first, so that custom
+/// pools can override it.
 pub const ROLE: &str = "machineconfiguration.openshift.io/role";
 /// On a MachineConfigPool: one of those that ship with the system (`master`, `worker`, `arbiter`).
 pub const BUILT_IN: &str = "machineconfiguration.openshift.io/mco-built-in";
@@ -16,5 +17,6 @@ pub const MASTER: &str = "node-role.kubernetes.io/master";
 /// On a Node: worker.
 pub const WORKER: &str = "node-role.kubernetes.io/worker";
 
-/// Taint with effect `PreferNoSchedule` on nodes yet to be updated, so that evicted pods rather go to updated ones.
+/// Taint with effect `PreferNoSchedule` on nodes yet to be updated, so that evicted pods rather go
+/// to updated ones.
 pub const UPDATE_IN_PROGRESS_TAINT: &str = "UpdateInProgress";

@@ -1,4 +1,5 @@
-//! MachineConfig: what machines are configured to be; sources written by people and the rendered result for a pool.
+//! MachineConfig: what machines are configured to be; sources written by people and the rendered
+//! result for a pool.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -17,9 +18,9 @@ use crate::{crds, nullable, raw};
 
 /// What a MachineConfig asks for.
 ///
-/// Shape: absent fields read as empty. Written whole: a rendered configuration carries every field, as one of OpenShift's MCO does, because
-/// its name is a hash over them. No status.
-/// Source: `machineconfigs.machineconfiguration.openshift.io`, `spec`.
+/// Shape: absent fields read as empty. Written whole: a rendered configuration carries every field,
+/// as one of OpenShift's MCO does, because its name is a hash over them. No status. Source:
+/// `machineconfigs.machineconfiguration.openshift.io`, `spec`.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "machineconfiguration.openshift.io",
@@ -83,9 +84,9 @@ pub struct MachineConfigSpec {
 
 /// A MachineConfig.
 ///
-/// Shape: unlike [`MachineConfigDefinition`], which the definition is made from, it reads objects without `spec`: the API accepts
-/// them, and one of them must not make the list unreadable.
-/// Source: `machineconfigs.machineconfiguration.openshift.io`, version `v1`, cluster-scoped.
+/// Shape: unlike [`MachineConfigDefinition`], which the definition is made from, it reads objects
+/// without `spec`: the API accepts them, and one of them must not make the list unreadable. Source:
+/// `machineconfigs.machineconfiguration.openshift.io`, version `v1`, cluster-scoped.
 #[derive(Resource, Debug, Clone, Default, PartialEq, Deserialize)]
 #[resource(inherit = "MachineConfigDefinition")]
 pub struct MachineConfig {

@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::condition::words;
 use crate::{Condition, raw};
 
-/// Placeholder of `spec.configVersion.desired` and `spec.pool.name` before the node was assigned anything.
+/// Placeholder of `spec.configVersion.desired` and `spec.pool.name` before the node was assigned
+/// anything.
 pub const NOT_YET_SET: &str = "not-yet-set";
 
 /// Reason of a condition whose phase was not entered yet.
@@ -273,7 +274,8 @@ impl NodeConditionType {
         }
     }
 
-    /// Reason of this condition and of its parent while the phase is under way or done: parent and child, as `UpdateExecutedDrained`.
+    /// Reason of this condition and of its parent while the phase is under way or done: parent and
+    /// child, as `UpdateExecutedDrained`.
     ///
     /// Source: upstream's MachineConfigNode reporting.
     pub fn reason(&self) -> String {

@@ -1,4 +1,5 @@
-//! MachineConfigPool: nodes that share a configuration, how many of them may be out at once, and how far they are.
+//! MachineConfigPool: nodes that share a configuration, how many of them may be out at once, and
+//! how far they are.
 
 #![expect(
     clippy::duplicated_attributes,
@@ -94,7 +95,8 @@ pub struct MachineConfigPoolSpec {
     /// Selects the MachineConfigs that are rendered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_config_selector: Option<LabelSelector>,
-    /// Nodes that may be out of service at once: a number, or a percentage of the pool such as `10%`. Absent: 1.
+    /// Nodes that may be out of service at once: a number, or a percentage of the pool such as
+    /// `10%`. Absent: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
     /// Selects the nodes.
@@ -166,7 +168,8 @@ pub struct MachineConfigPoolStatus {
     /// What holds about the pool.
     #[serde(default, deserialize_with = "nullable::or_default")]
     pub conditions: Vec<PoolCondition>,
-    /// The configuration that all nodes run; follows `spec.configuration` once the last of them is updated.
+    /// The configuration that all nodes run; follows `spec.configuration` once the last of them is
+    /// updated.
     #[serde(default, skip_serializing_if = "Configuration::is_empty")]
     pub configuration: Configuration,
     /// Nodes that report `Degraded` or `Unreconcilable`.
@@ -246,7 +249,8 @@ pub struct PoolSynchronizerStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// A condition of a pool. Older than `metav1.Condition`: `reason` may be empty, `lastTransitionTime` may be null.
+/// A condition of a pool. Older than `metav1.Condition`: `reason` may be empty,
+/// `lastTransitionTime` may be null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolCondition {
@@ -298,9 +302,11 @@ words! {
         NodeDegraded = "NodeDegraded",
         /// The configuration cannot be rendered.
         RenderDegraded = "RenderDegraded",
-        /// The pool cannot be rolled as it is written, or its rollout stopped after failures. Ours, not upstream's.
+        /// The pool cannot be rolled as it is written, or its rollout stopped after failures. Ours,
+        /// not upstream's.
         RolloutDegraded = "RolloutDegraded",
-        /// Nodes wait for their turn; the message names them and what they wait for. Ours, not upstream's.
+        /// Nodes wait for their turn; the message names them and what they wait for. Ours, not
+        /// upstream's.
         Waiting = "Waiting",
         /// The pool's OS image cannot be built. Owned by the builder.
         ImageBuildDegraded = "ImageBuildDegraded",
@@ -320,8 +326,9 @@ impl Default for PoolConditionType {
 words! {
     /// Reasons of a pool's conditions.
     ///
-    /// OpenShift's MCO leaves most reasons empty and puts a sentence with a count into that of `NodeDegraded`; that one is made with
-    /// [`PoolConditionReason::nodes_degraded`], because clients show it.
+    /// OpenShift's MCO leaves most reasons empty and puts a sentence with a count into that of
+    /// `NodeDegraded`; that one is made with [`PoolConditionReason::nodes_degraded`], because
+    /// clients show it.
     #[derive(Default)]
     pub enum PoolConditionReason {
         /// No reason given.
@@ -333,7 +340,8 @@ words! {
         InvalidSelector = "InvalidSelector",
         /// A selector of the pool is `{}` and would take everything.
         SelectingAll = "SelectingAll",
-        /// A node matches more than one custom pool and belongs to none of them until that is solved.
+        /// A node matches more than one custom pool and belongs to none of them until that is
+        /// solved.
         NodeInTwoPools = "NodeInTwoPools",
         /// Too many nodes failed on the pool's configuration; no other node is given it.
         RolloutHalted = "RolloutHalted",

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Value of [`super::annotation::STATE`].
 ///
-/// Source: the annotation's values in OpenShift's machine-config daemon. `Rebooting` is not a state but a
-/// [`super::annotation::POST_CONFIG_ACTION`].
+/// Source: the annotation's values in OpenShift's machine-config daemon. `Rebooting` is not a state
+/// but a [`super::annotation::POST_CONFIG_ACTION`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NodeState {
     /// The current configuration is in force and verified.

@@ -96,7 +96,8 @@ pub struct NodeStatus {
     pub last_applied_drain: Option<Reading<DrainRequest>>,
     /// Since when it is being drained. Presence counts.
     pub drain_since: Option<Reading<Timestamp>>,
-    /// The attempt that cordoned it. Presence counts: it tells an own cordon from an administrator's.
+    /// The attempt that cordoned it. Presence counts: it tells an own cordon from an
+    /// administrator's.
     pub cordoned_by: Option<String>,
     /// The configuration that an administrator wants tried again.
     pub retry: Option<String>,
@@ -133,7 +134,8 @@ impl NodeStatus {
     }
 
     /// The state that clients count it in. An absent one is `Done`. An unknown one is `Working`:
-    /// neither finished nor failed, so that the node is neither trusted nor assigned another target.
+    /// neither finished nor failed, so that the node is neither trusted nor assigned another
+    /// target.
     pub fn state(&self) -> NodeState {
         match &self.state {
             None => NodeState::Done,

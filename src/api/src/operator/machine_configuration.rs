@@ -1,4 +1,5 @@
-//! MachineConfiguration: the cluster's settings of the machine-config system, of which the node disruption policy matters here.
+//! MachineConfiguration: the cluster's settings of the machine-config system, of which the node
+//! disruption policy matters here.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as MetaCondition;
 use kube::CustomResource;
@@ -78,7 +79,8 @@ pub struct IrreconcilableValidationOverrides {
     pub storage: Vec<String>,
 }
 
-/// What a change does to a node. In `spec` as a user wrote it; in `status` with the defaults laid under it.
+/// What a change does to a node. In `spec` as a user wrote it; in `status` with the defaults laid
+/// under it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeDisruptionPolicy {
     /// By path of the file, or of a directory above it; the longest wins.
@@ -159,7 +161,8 @@ pub enum PolicyActionType {
     DaemonReload,
     /// Nothing; stands alone.
     None,
-    /// Drains unless the change is harmless, then reloads CRI-O. Only in `status`, for the registries' configuration.
+    /// Drains unless the change is harmless, then reloads CRI-O. Only in `status`, for the
+    /// registries' configuration.
     Special,
 }
 

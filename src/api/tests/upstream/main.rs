@@ -1,4 +1,5 @@
-//! Our types against upstream's definitions and example objects. Skipped, with the reason printed, where these data are absent.
+//! Our types against upstream's definitions and example objects. Skipped, with the reason printed,
+//! where these data are absent.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -33,8 +34,8 @@ fn data() -> Option<PathBuf> {
     Some(directory)
 }
 
-/// Says that something was skipped, and adds it to the file named by `SLIPWAY_SKIPPED`; fails where `SLIPWAY_REQUIRE_DATA`
-/// is `1`.
+/// Says that something was skipped, and adds it to the file named by `SLIPWAY_SKIPPED`; fails where
+/// `SLIPWAY_REQUIRE_DATA` is `1`.
 fn skipped(what: &str) {
     let require = std::env::var_os("SLIPWAY_REQUIRE_DATA");
     assert!(
@@ -42,8 +43,8 @@ fn skipped(what: &str) {
         "would skip {what}"
     );
     let line = format!("skipped: {what}\n");
-    // Not by a macro, whose words the harness keeps to itself where a test passes. That standard error is closed
-    // cannot be said anywhere.
+    // Not by a macro, whose words the harness keeps to itself where a test passes. That standard
+    // error is closed cannot be said anywhere.
     drop(std::io::stderr().write_all(line.as_bytes()));
     if let Some(list) = std::env::var_os("SLIPWAY_SKIPPED").filter(|list| !list.is_empty()) {
         let mut options = File::options();
@@ -144,7 +145,8 @@ fn what_we_write_comes_back_whole() {
     }
 }
 
-/// Reads `object` as a `T` and checks that every value in it is still there when the `T` is written.
+/// Reads `object` as a `T` and checks that every value in it is still there when the `T` is
+/// written.
 fn comes_back<T: DeserializeOwned + Serialize>(name: &str, object: &Value) {
     let read: T = serde_json::from_value(object.clone()).unwrap();
     let written = serde_json::to_value(read).unwrap();
@@ -189,8 +191,8 @@ fn our_definitions_have_the_fields_of_upstreams() {
     }
 }
 
-/// Where two schemas give a field another shape, or one has it and the other neither has nor keeps it. Objects that a side keeps as
-/// they are written are not looked into.
+/// Where two schemas give a field another shape, or one has it and the other neither has nor keeps
+/// it. Objects that a side keeps as they are written are not looked into.
 fn compare(upstream: &Value, ours: &Value, path: &str, differences: &mut Vec<String>) {
     for key in [
         "type",

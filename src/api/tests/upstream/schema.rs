@@ -1,10 +1,11 @@
-//! Checks objects against a structural schema as the API server does, but for CEL rules and patterns: those are proved in the lab,
-//! where a real API server runs upstream's definitions.
+//! Checks objects against a structural schema as the API server does, but for CEL rules and
+//! patterns: those are proved in the lab, where a real API server runs upstream's definitions.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-/// What is wrong with `value`, each with its path. An unknown field counts, because the API server would drop it.
+/// What is wrong with `value`, each with its path. An unknown field counts, because the API server
+/// would drop it.
 pub(crate) fn violations(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, value, "", &mut found);

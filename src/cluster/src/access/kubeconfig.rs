@@ -13,7 +13,8 @@ use super::{Error, Reader};
 const NOT_YAML: &str = "it is not a kubeconfig in YAML";
 const NO_CLUSTER: &str = "the context names no cluster";
 
-/// A kubeconfig that points to no file any more, and the bytes it was made of: equal bytes make an equal client.
+/// A kubeconfig that points to no file any more, and the bytes it was made of: equal bytes make an
+/// equal client.
 pub(super) struct Material {
     pub(super) kubeconfig: Kubeconfig,
     pub(super) bytes: Vec<Vec<u8>>,
@@ -26,7 +27,8 @@ pub(super) fn load(path: &Path, read: &Reader, token: Option<Vec<u8>>) -> Result
         read,
         bytes: Vec::new(),
     };
-    // What it names is relative to its folder, and so is it: `path` itself may be relative to another.
+    // What it names is relative to its folder, and so is it: `path` itself may be relative to
+    // another.
     let text = files.read(path.file_name().map_or(path, Path::new))?;
     let mut kubeconfig = read_yaml(path, as_text(path, &text)?)?;
     let (cluster, user) = selected(path, &mut kubeconfig)?;
@@ -95,7 +97,8 @@ pub(super) fn with_authority(
     const INSECURE: &str = "insecure-skip-tls-verify";
     let text = as_text(path, text)?;
     let (name, _) = context(path, &read_yaml(path, text)?)?;
-    // Written from what was read without types, so that nothing is lost that this program does not know.
+    // Written from what was read without types, so that nothing is lost that this program does not
+    // know.
     let mut whole: Value = read_yaml(path, text)?;
     let cluster = whole
         .get_mut("clusters")

@@ -11,7 +11,8 @@ use super::*;
 
 const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
 
-/// A server that answers each request with an empty object; its address, and the token of each request.
+/// A server that answers each request with an empty object; its address, and the token of each
+/// request.
 fn server() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

@@ -53,7 +53,8 @@ fn conflict() -> Reply {
     Reply::failure(409, "Conflict", "the object has been modified")
 }
 
-/// Takes the lease and keeps it until it is lost; returns how long the taking took and why it was lost.
+/// Takes the lease and keeps it until it is lost; returns how long the taking took and why it was
+/// lost.
 async fn run(calls: Vec<Call>) -> (Duration, String) {
     let (script, client) = Script::start(calls);
     let access = Access::of_client(client);

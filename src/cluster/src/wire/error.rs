@@ -54,7 +54,8 @@ pub enum Error {
         /// Where the reading stopped. It quotes no content.
         source: serde_json::Error,
     },
-    /// The request could not be put together: a path or header with characters that do not belong there.
+    /// The request could not be put together: a path or header with characters that do not belong
+    /// there.
     #[error("cannot make a request of {method} {path}")]
     Request {
         /// HTTP method.
@@ -81,7 +82,8 @@ impl Error {
 
     /// Whether the same request may succeed later without anybody changing anything.
     ///
-    /// 401 is one of them: the credentials may just be rotating, and are read again for each attempt.
+    /// 401 is one of them: the credentials may just be rotating, and are read again for each
+    /// attempt.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Access(_) | Self::Unreachable { .. } | Self::TimedOut { .. } => true,

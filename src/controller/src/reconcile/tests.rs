@@ -119,7 +119,8 @@ async fn reconciled_in(
     (said, results)
 }
 
-/// A round that assigns all three nodes at once: the store, the calls up to the claim, the pool and the nodes after it.
+/// A round that assigns all three nodes at once: the store, the calls up to the claim, the pool and
+/// the nodes after it.
 fn round_of_three() -> (Store, Vec<Call>, Value, Vec<Value>, String) {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD), node("n2", OLD), node("n3", OLD)];

@@ -15,7 +15,8 @@ pub struct Inputs {
     pub(super) release: String,
     /// Whether there is no ControllerConfig, so that there is neither base nor release.
     pub(super) is_without_controller_config: bool,
-    /// What the pool names now, and whether that object is there: a configuration in use that was deleted is made again.
+    /// What the pool names now, and whether that object is there: a configuration in use that was
+    /// deleted is made again.
     pub(super) target: Option<(String, bool)>,
 }
 
@@ -34,7 +35,8 @@ pub(super) struct SourceVersion {
 pub enum Preparation {
     /// Nothing can be said yet; what the pool says about its rendering stays.
     Wait(String),
-    /// It must not be rendered until an administrator corrects it: the text of the pool's condition.
+    /// It must not be rendered until an administrator corrects it: the text of the pool's
+    /// condition.
     Impossible(String),
     /// The pool's selector is `{}`.
     SelectingAll,
@@ -44,7 +46,8 @@ pub enum Preparation {
 
 /// Decides what a pool's rendering depends on.
 ///
-/// Source: `docs/reference/controller.md`, "Rendering order of work", as far as there are producers of configurations.
+/// Source: `docs/reference/controller.md`, "Rendering order of work", as far as there are producers
+/// of configurations.
 pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     let selector = match &pool.view.config_selector {
         // The pool's own condition says what is wrong with it.
@@ -90,8 +93,8 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     })
 }
 
-/// Why the ControllerConfig is another release's, if it is: what was rendered from it would mix two releases. The administrator
-/// learns that the wrong controller runs.
+/// Why the ControllerConfig is another release's, if it is: what was rendered from it would mix two
+/// releases. The administrator learns that the wrong controller runs.
 fn foreign(config: &ControllerConfig) -> Option<String> {
     let annotations = config.metadata.annotations.as_ref()?;
     let version = annotations.get(annotation::GENERATED_BY_VERSION)?;
@@ -100,7 +103,8 @@ fn foreign(config: &ControllerConfig) -> Option<String> {
     })
 }
 
-/// Why the base configurations of the release are not settled, if they are not: what was rendered now would be rendered again at once.
+/// Why the base configurations of the release are not settled, if they are not: what was rendered
+/// now would be rendered again at once.
 fn unsettled(config: &ControllerConfig) -> Option<String> {
     use controller_config::ControllerConfigConditionType::{Completed, Failing, Running};
     let status = config.status.clone().unwrap_or_default();
@@ -116,10 +120,12 @@ fn unsettled(config: &ControllerConfig) -> Option<String> {
     })
 }
 
-/// Why a pool cannot do without a ControllerConfig, if it cannot: what it names was made from one, and what was rendered now would have
-/// neither the OS image nor the extensions of the release, and be rolled at once.
+/// Why a pool cannot do without a ControllerConfig, if it cannot: what it names was made from one,
+/// and what was rendered now would have neither the OS image nor the extensions of the release, and
+/// be rolled at once.
 ///
-/// A configuration that no controller made, or one made while there was no ControllerConfig, needs none.
+/// A configuration that no controller made, or one made while there was no ControllerConfig, needs
+/// none.
 fn bereft(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
     let known = snapshot.configs.get(pool.view.target.as_deref()?)?;
     let needs_one = known.generated_by.is_some() && !known.is_without_controller_config;

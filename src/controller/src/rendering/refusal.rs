@@ -1,4 +1,5 @@
-//! Whether the nodes of a pool can go from what they run to what was rendered. Better refused here than on the first node.
+//! Whether the nodes of a pool can go from what they run to what was rendered. Better refused here
+//! than on the first node.
 
 use api::operator::MachineConfiguration;
 use cluster::wire;
@@ -10,7 +11,8 @@ use node_update::rejection::Rejection;
 use crate::requests::Requests;
 use crate::store::Pool;
 
-/// Why the pool's nodes cannot follow, with the source to blame; nothing when they can, or when what they run is not there to be compared.
+/// Why the pool's nodes cannot follow, with the source to blame; nothing when they can, or when
+/// what they run is not there to be compared.
 ///
 /// Source: `docs/reference/controller.md`, "Reconcilability".
 ///

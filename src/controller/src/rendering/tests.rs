@@ -306,7 +306,8 @@ async fn a_controller_config_that_is_gone_is_said_and_waited_for() {
     let gone = cluster.snapshot();
     cluster.controller_configs = vec![controller_config()];
     let back = cluster.snapshot();
-    // Nothing is asked or written before it is back; then the same is rendered, and nothing has to be written.
+    // Nothing is asked or written before it is back; then the same is rendered, and nothing has to
+    // be written.
     let (script, client) = Script::start(vec![list(&sources)]);
     let requests = Requests::new(Arc::new(Access::of_client(client)));
     let pool = gone.pools.get("worker").unwrap().as_ref().clone();

@@ -15,7 +15,8 @@ fn files(file: &Value) -> Config {
     read(&json!({"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}}))
 }
 
-/// The answers are those of `coreos/ignition`, `config/v3_5`, over configurations made up at random.
+/// The answers are those of `coreos/ignition`, `config/v3_5`, over configurations made up at
+/// random.
 #[test]
 fn configurations_merge_as_ignition_merges_them() {
     for line in include_str!("../../tests/fixtures/merge.jsonl").lines() {

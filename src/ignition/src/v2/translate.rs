@@ -1,4 +1,5 @@
-//! Specification 2.2 in the words of 3.5. An empty text, `false` and 0 were "unset" there and are absent here.
+//! Specification 2.2 in the words of 3.5. An empty text, `false` and 0 were "unset" there and are
+//! absent here.
 
 use super::super::{self as three, NodeOwner, Resource, VERSION};
 use super::schema as two;

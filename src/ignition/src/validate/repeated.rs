@@ -135,7 +135,8 @@ impl Once<'_> {
     fn add(&mut self, seen: &mut HashSet<String>, field: &str, keys: impl Iterator<Item = String>) {
         for (index, key) in keys.enumerate() {
             if seen.contains(&key) {
-                // A source may be long and may be a secret; so may a key be long. The index says which one it is.
+                // A source may be long and may be a secret; so may a key be long. The index says
+                // which one it is.
                 let shown = if key.len() > 128 || key.starts_with("data:") {
                     ""
                 } else {

@@ -4,7 +4,8 @@ use super::super::content::{self, check_hash_form};
 use super::super::{Config, Resource};
 use super::{Verdict, is_unset};
 
-/// Schemes that Ignition fetches at first boot. A node follows `data:` only, which is checked when configurations are compared.
+/// Schemes that Ignition fetches at first boot. A node follows `data:` only, which is checked when
+/// configurations are compared.
 const SCHEMES: [&str; 7] = ["http", "https", "tftp", "gs", "s3", "arn", "data"];
 
 pub(super) fn validate(config: &Config, verdict: &mut Verdict) {

@@ -74,7 +74,8 @@ fn extension(name: &str) -> Option<&str> {
     name.rsplit_once('.').map(|(_, extension)| extension)
 }
 
-/// Whether a name can be one of a file that systemd reads: no directory, not hidden, at most 255 bytes.
+/// Whether a name can be one of a file that systemd reads: no directory, not hidden, at most 255
+/// bytes.
 fn is_file_name(name: &str) -> bool {
     !name.starts_with('.')
         && name.len() <= 255

@@ -1,4 +1,5 @@
-//! Members and versions beside those of the crate `ignition-config`, whose types are made from Ignition's JSON schemas.
+//! Members and versions beside those of the crate `ignition-config`, whose types are made from
+//! Ignition's JSON schemas.
 
 use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5};
 use serde::Serialize;

@@ -90,7 +90,8 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`: not read so any more, but quoted for readers that do.
+/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`: not read so any more, but quoted for readers
+/// that do.
 fn is_base_60(text: &str) -> bool {
     let digits = |text: &str| {
         text.bytes()

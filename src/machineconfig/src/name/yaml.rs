@@ -3,8 +3,8 @@
 //!
 //! Equal: which strings are plain, single-quoted, double-quoted or literal; escapes; folding;
 //! indentation and chomping hints of literal strings; empty lists and maps. Not equal, because no
-//! MachineConfig has them: fractions, keys longer than 128 characters or that are not plain strings,
-//! and keys that differ only in numbers, which `go-yaml` sorts by value.
+//! MachineConfig has them: fractions, keys longer than 128 characters or that are not plain
+//! strings, and keys that differ only in numbers, which `go-yaml` sorts by value.
 
 use serde_json::Value;
 
@@ -28,7 +28,8 @@ pub(super) fn print(value: &Value) -> String {
     printer.text
 }
 
-/// Where the printer is. The two flags say what the last character was for: they decide whether a blank or a line break comes next.
+/// Where the printer is. The two flags say what the last character was for: they decide whether a
+/// blank or a line break comes next.
 #[derive(Debug)]
 struct Printer {
     text: String,
@@ -66,7 +67,8 @@ impl Printer {
             }
             Value::Array(items) if items.is_empty() => self.word("[]"),
             Value::Array(items) => {
-                // A list within a list starts on its dash; one that is a member starts below its name, at its column.
+                // A list within a list starts on its dash; one that is a member starts below its
+                // name, at its column.
                 let indent = if in_list {
                     indent
                 } else {

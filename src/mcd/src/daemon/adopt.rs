@@ -1,4 +1,5 @@
-//! A node that is met for the first time: its first annotations, and a record of what it was born in.
+//! A node that is met for the first time: its first annotations, and a record of what it was born
+//! in.
 
 use std::collections::BTreeMap;
 
@@ -39,10 +40,11 @@ impl From<record::Error> for Error {
     }
 }
 
-/// The annotations that the host has for a Node that is not managed yet; none where it has neither such a file nor a record.
+/// The annotations that the host has for a Node that is not managed yet; none where it has neither
+/// such a file nor a record.
 ///
-/// Their file stays as the machine was born; a record that names something else has overtaken it, for the Node of a host that went on may
-/// have been deleted and registered anew.
+/// Their file stays as the machine was born; a record that names something else has overtaken it,
+/// for the Node of a host that went on may have been deleted and registered anew.
 ///
 /// # Errors
 /// All of [`Error`].
@@ -80,7 +82,8 @@ fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap
     born
 }
 
-/// Whether the Node names no configuration in force yet, or none that it is to have: then no assignment is under way.
+/// Whether the Node names no configuration in force yet, or none that it is to have: then no
+/// assignment is under way.
 pub fn is_new(node: &Node) -> bool {
     let status = NodeStatus::read(&node.annotations);
     status.current_config.is_none() || status.desired_config.is_none()

@@ -227,7 +227,8 @@ impl Agent {
         let Some(plan) = self.stored() else {
             return no_plan();
         };
-        // On the way back, too, a plan without a drain has none: pods of a cluster's only node have nowhere to go.
+        // On the way back, too, a plan without a drain has none: pods of a cluster's only node have
+        // nowhere to go.
         if !plan.outline.drain {
             return Event::Drained;
         }
@@ -343,7 +344,8 @@ impl Agent {
         })
     }
 
-    /// Makes the host and the Node known to each other, once: the guard on the host, the first annotations, the first record.
+    /// Makes the host and the Node known to each other, once: the guard on the host, the first
+    /// annotations, the first record.
     async fn adopt(&self) -> Result<(), String> {
         if !self.known.facts().is_guarded {
             let left = self.helper.stop_left(&prepare::VERBS).await;

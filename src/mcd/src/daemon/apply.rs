@@ -10,19 +10,23 @@ use super::helper::{Helper, Priority};
 use super::publish::Publisher;
 use crate::protocol::{HelperOutcome, Verb};
 
-/// How long the words before a reboot may take to get out. They matter less than the reboot: the node is drained and waits.
+/// How long the words before a reboot may take to get out. They matter less than the reboot: the
+/// node is drained and waits.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// How long the host may take to go down after logind took the request: units are stopped, each within its own limit.
+/// How long the host may take to go down after logind took the request: units are stopped, each
+/// within its own limit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_mins(15);
 
-/// How often logind is asked, and the pause after an answer that did not come: longer than a host takes to end what runs on it.
+/// How often logind is asked, and the pause after an answer that did not come: longer than a host
+/// takes to end what runs on it.
 const REBOOT_TRIES: u32 = 3;
 const REBOOT_PAUSE: Duration = Duration::from_secs(30);
 
 /// Executes the stored plan, or finishes it. Answers `Switched`, `Applied` or `Failed`.
 ///
-/// A target that cannot be proved is left by itself, unless `stays`: a control-plane node holds what the cluster is, and waits for people.
+/// A target that cannot be proved is left by itself, unless `stays`: a control-plane node holds
+/// what the cluster is, and waits for people.
 pub async fn apply(
     helper: &Helper,
     attempt: &Attempt,
@@ -46,7 +50,8 @@ pub async fn apply(
     }
 }
 
-/// Undoes the stored plan; after the switch, switches back. Answers `Reverted` or `Failed`, or ends with the host.
+/// Undoes the stored plan; after the switch, switches back. Answers `Reverted` or `Failed`, or ends
+/// with the host.
 pub async fn revert(helper: &Helper, attempt: &Attempt) -> Event {
     let verb = Verb::Rollback;
     match helper.run(&verb, attempt, Priority::Normal).await {
@@ -85,7 +90,8 @@ async fn go_down(helper: &Helper) -> Event {
                     SHUTDOWN_LIMIT.as_secs() / 60
                 );
             }
-            // The bus may be gone before its answer, as the host goes down: then this process does not live to try again.
+            // The bus may be gone before its answer, as the host goes down: then this process does
+            // not live to try again.
             Err(error) => {
                 cause = Chain(&error).to_string();
                 tracing::warn!(error = cause, "logind did not confirm the reboot");

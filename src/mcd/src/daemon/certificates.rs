@@ -1,8 +1,10 @@
-//! Certificates that the cluster rotates: from its ControllerConfig to this host, outside of configurations and without a reboot.
+//! Certificates that the cluster rotates: from its ControllerConfig to this host, outside of
+//! configurations and without a reboot.
 //!
-//! They come whatever the node's phase is and whether its pool is paused: a kubelet whose CA runs out is lost. The ControllerConfig is
-//! asked for now and then instead of watched, because certificates are rotated weeks before they run out, and a watch would hold a
-//! connection of the pod's own identity open on every node.
+//! They come whatever the node's phase is and whether its pool is paused: a kubelet whose CA runs
+//! out is lost. The ControllerConfig is asked for now and then instead of watched, because
+//! certificates are rotated weeks before they run out, and a watch would hold a connection of the
+//! pod's own identity open on every node.
 //!
 //! - [`files`]: bundles in `/etc`
 //! - [`rotation`]: the CA by which this node knows the API server
@@ -36,7 +38,8 @@ use super::desired;
 use super::events::{EventReporter, NodeEvent};
 use super::helper::Helper;
 
-/// How often the ControllerConfig is asked for, at most. A node asks in the upper half of it, so that a fleet does not ask at once.
+/// How often the ControllerConfig is asked for, at most. A node asks in the upper half of it, so
+/// that a fleet does not ask at once.
 const PACE: Duration = Duration::from_mins(15);
 
 /// How soon it is asked for again after a failure, at first.
@@ -130,7 +133,8 @@ impl Metadata {
 pub async fn keep(mut keeper: CertificateSync<'_>, mut shutdown: Shutdown) {
     let work = async {
         let mut retry = Backoff::new(RETRY, PACE);
-        // What lies on the host is compared once a process, whatever the Node says: it may be that of another deployment.
+        // What lies on the host is compared once a process, whatever the Node says: it may be that
+        // of another deployment.
         let mut is_compared = false;
         // Without the API server there is nothing to do.
         while keeper.seen.wait_for(Option::is_some).await.is_ok() {
@@ -160,7 +164,8 @@ pub async fn keep(mut keeper: CertificateSync<'_>, mut shutdown: Shutdown) {
 }
 
 impl CertificateSync<'_> {
-    /// Asks for the ControllerConfig, and has the host follow it where the Node does not say that it does.
+    /// Asks for the ControllerConfig, and has the host follow it where the Node does not say that
+    /// it does.
     ///
     /// # Errors
     /// All of [`Error`].

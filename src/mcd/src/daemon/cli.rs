@@ -10,7 +10,8 @@ use node::drain::PodName;
 /// Keeps this node in the configuration that its Node asks for.
 #[derive(Debug, Clone, clap::Args)]
 pub struct StartArgs {
-    /// Kubeconfig of the kubelet, as a path on the host. It is read again when it, or a file that it names, changes.
+    /// Kubeconfig of the kubelet, as a path on the host. It is read again when it, or a file that
+    /// it names, changes.
     #[arg(long, default_value = "/var/lib/kubelet/kubeconfig")]
     kubeconfig: PathBuf,
     /// Name of the Node (or environment variable `NODE_NAME`)

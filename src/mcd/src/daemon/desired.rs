@@ -18,8 +18,8 @@ fn target(status: &NodeStatus) -> Option<Target> {
     })
 }
 
-/// Sends the loop what the Node asks for, whenever that changes, until the shutdown. `looked` is sent once the Node was read for the
-/// first time, after what it asked for then.
+/// Sends the loop what the Node asks for, whenever that changes, until the shutdown. `looked` is
+/// sent once the Node was read for the first time, after what it asked for then.
 pub async fn follow(
     mut seen: watch::Receiver<ObservedNode>,
     events: mpsc::Sender<Event>,

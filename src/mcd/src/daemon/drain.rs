@@ -17,10 +17,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::desired;
 
-/// After this time a drain that makes no headway is worth an event: `docs/reference/controller.md`, "Drain limits".
+/// After this time a drain that makes no headway is worth an event: `docs/reference/controller.md`,
+/// "Drain limits".
 pub const SLOW: Duration = Duration::from_mins(10);
 
-/// After this time the node counts as degraded; the drain goes on: `docs/reference/daemon.md`, "Drain".
+/// After this time the node counts as degraded; the drain goes on: `docs/reference/daemon.md`,
+/// "Drain".
 pub const OVERDUE: Duration = Duration::from_hours(1);
 
 /// What a drain tells on its way.
@@ -56,7 +58,8 @@ pub struct NodeDrain<'a> {
 }
 
 impl NodeDrain<'_> {
-    /// Cordons and evicts, until every pod that has to leave is gone and the node is still cordoned.
+    /// Cordons and evicts, until every pod that has to leave is gone and the node is still
+    /// cordoned.
     ///
     /// # Errors
     /// When the API server refuses the cordon for good.
@@ -128,7 +131,8 @@ impl NodeDrain<'_> {
         !is_uncordoned(&seen, cordoned)
     }
 
-    /// How long this drain goes on already: its beginning is kept on the Node, so that a restarted daemon goes on counting.
+    /// How long this drain goes on already: its beginning is kept on the Node, so that a restarted
+    /// daemon goes on counting.
     fn passed(&self) -> Duration {
         let status = desired::latest_status(&self.seen);
         let began = status.and_then(|status| status.drain_since?.known().copied());
@@ -155,7 +159,8 @@ fn cordon(node: &Node, attempt: &Attempt, config: &str, now: Timestamp) -> Chang
     change.set(annotation::DESIRED_DRAIN, request.to_string())
 }
 
-/// Whether the node takes pods again since it was cordoned. What was seen before that says nothing, and a Node that is gone takes none.
+/// Whether the node takes pods again since it was cordoned. What was seen before that says nothing,
+/// and a Node that is gone takes none.
 fn is_uncordoned(seen: &watch::Receiver<ObservedNode>, cordoned: &Node) -> bool {
     seen.borrow()
         .as_ref()

@@ -11,13 +11,14 @@ use node_update::phase::{Command, Event, Machine, Unexpected};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long the first reading of the host waits for the Node. With its target known, a plan that is under way is finished or reverted as
-/// that asks; without, the plan is still brought to an end.
+/// How long the first reading of the host waits for the Node. With its target known, a plan that is
+/// under way is finished or reverted as that asks; without, the plan is still brought to an end.
 const NODE_FIRST: Duration = Duration::from_secs(30);
 
 /// What carries out commands.
 pub trait Executor {
-    /// Runs a command to its answer. What happens on the way goes to `events`. No answer: another command gives one.
+    /// Runs a command to its answer. What happens on the way goes to `events`. No answer: another
+    /// command gives one.
     ///
     /// Dropping the future abandons the command; [`Self::cancel`] then ends what it left running.
     fn run(&self, command: Command, events: EventSink) -> impl Future<Output = Option<Event>>;
@@ -48,10 +49,12 @@ impl EventSink {
     }
 }
 
-/// Drives one node until the shutdown. `looked` ends once the Node was read and what it asks for is among the `inputs`.
+/// Drives one node until the shutdown. `looked` ends once the Node was read and what it asks for is
+/// among the `inputs`.
 ///
 /// # Errors
-/// [`Unexpected`]: an event that the state machine has no answer to. The process ends then and starts over from what the host says.
+/// [`Unexpected`]: an event that the state machine has no answer to. The process ends then and
+/// starts over from what the host says.
 pub async fn drive<E: Executor>(
     executor: &E,
     mut inputs: mpsc::Receiver<Event>,
@@ -110,7 +113,8 @@ impl<'e, E: Executor> Work<'e, E> {
         }
     }
 
-    /// Begins the next command, if none is under way. A wait begins when what was asked for before it is done.
+    /// Begins the next command, if none is under way. A wait begins when what was asked for before
+    /// it is done.
     fn begin_next(&mut self) {
         while self.running.is_terminated() {
             let Some(command) = self.queue.pop_front() else {

@@ -1,7 +1,7 @@
 //! Events and the log lines that people search for.
 //!
-//! Source: `docs/reference/daemon.md`, "Events and metrics" for reasons and words. Few are sent: each is a request, and the annotations
-//! hold the rest.
+//! Source: `docs/reference/daemon.md`, "Events and metrics" for reasons and words. Few are sent:
+//! each is a request, and the annotations hold the rest.
 
 use std::sync::Mutex;
 
@@ -70,7 +70,8 @@ impl NodeEvent {
     }
 }
 
-/// What entering `after` is worth saying on the node `node`. `was_done` tells whether the Node shows Done still: then nothing ended.
+/// What entering `after` is worth saying on the node `node`. `was_done` tells whether the Node
+/// shows Done still: then nothing ended.
 pub fn of_phase(node: &str, after: &Phase, was_done: bool) -> Option<NodeEvent> {
     let (severity, reason, message) = match after {
         Phase::Draining(_) => (
@@ -152,7 +153,8 @@ pub fn log_phase(after: &Phase) {
     }
 }
 
-/// Speaks for one node, and says the same thing only once: a failure that is tried again each minute is one event.
+/// Speaks for one node, and says the same thing only once: a failure that is tried again each
+/// minute is one event.
 #[derive(Debug)]
 pub struct EventReporter {
     recorder: Recorder,

@@ -68,8 +68,9 @@ pub enum Error {
     },
 }
 
-/// How long a fetch or a rehearsal may take. A registry that says nothing any more ends here, and is asked again. Whole layers of a native
-/// image are kept; one with a repository inside starts over.
+/// How long a fetch or a rehearsal may take. A registry that says nothing any more ends here, and
+/// is asked again. Whole layers of a native image are kept; one with a repository inside starts
+/// over.
 const LOW_LIMIT: Duration = Duration::from_hours(1);
 
 /// How urgent a verb is.
@@ -91,8 +92,8 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Puts the helper of this image on the host, named by its digest. One that is there already stays untouched, and running ones of
-    /// other versions go on.
+    /// Puts the helper of this image on the host, named by its digest. One that is there already
+    /// stays untouched, and running ones of other versions go on.
     ///
     /// # Errors
     /// [`Error::Binary`], [`Error::Host`].
@@ -103,7 +104,8 @@ impl Helper {
         })?;
         let host = Root::open(root, None)?;
         let directory = format!("{}/{digest}", program::DIRECTORY);
-        // Whole or not at all, as it is put in place by a rename; looked for without reading its megabytes.
+        // Whole or not at all, as it is put in place by a rename; looked for without reading its
+        // megabytes.
         let names = host.list(&host.locate(&directory)?)?;
         let binary = program::path(&digest);
         if !names.iter().any(|name| name == program::NAME) {
@@ -120,9 +122,11 @@ impl Helper {
         })
     }
 
-    /// Runs a verb to its end and reads its report. One that runs already, as this pod was restarted, is waited for.
+    /// Runs a verb to its end and reads its report. One that runs already, as this pod was
+    /// restarted, is waited for.
     ///
-    /// Shape: the unit is `slipway-<verb>-<attempt>.service`; dropping the future leaves it running, see [`Self::stop`].
+    /// Shape: the unit is `slipway-<verb>-<attempt>.service`; dropping the future leaves it
+    /// running, see [`Self::stop`].
     ///
     /// # Errors
     /// [`Error::Unit`], [`Error::NoReport`], [`Error::Report`].
@@ -180,7 +184,8 @@ impl Helper {
         })
     }
 
-    /// Stops the helper that a previous daemon left running with one of these verbs: no caller waits for it any more, and it locks the host.
+    /// Stops the helper that a previous daemon left running with one of these verbs: no caller
+    /// waits for it any more, and it locks the host.
     ///
     /// # Errors
     /// [`Error::Unit`].
@@ -286,14 +291,16 @@ fn properties<'a>(
     let exec = vec![(path, command.to_vec(), false)];
     let mut properties = vec![
         ("Description", Variant::from(unit)),
-        // The start job lasts as long as the process: systemd waits for it when it shuts down in order.
+        // The start job lasts as long as the process: systemd waits for it when it shuts down in
+        // order.
         ("Type", Variant::from("oneshot")),
         ("ExecStart", Variant::from(exec)),
         // Forgotten at its end, also after a failure: the report says all.
         ("CollectMode", Variant::from("inactive-or-failed")),
         ("SyslogIdentifier", Variant::from(program::NAME)),
     ];
-    // The daemon's own, which are the cluster's; else those of the host. Of both, systemd would take the host's, which may be older.
+    // The daemon's own, which are the cluster's; else those of the host. Of both, systemd would
+    // take the host's, which may be older.
     let proxy = proxy_environment();
     if names_a_proxy(&proxy) {
         let settings = proxy
@@ -331,7 +338,8 @@ async fn is_running(systemd: &SystemdClient, unit: &str) -> Result<bool, systemd
 
 async fn result(systemd: &SystemdClient, unit: &str) -> String {
     let read = systemd.property::<String>(unit, "org.freedesktop.systemd1.Service", "Result");
-    // A unit that is collected already has no result any more: systemd says what it says of any that did not run.
+    // A unit that is collected already has no result any more: systemd says what it says of any
+    // that did not run.
     read.await
         .ok()
         .filter(|result| result != "success")

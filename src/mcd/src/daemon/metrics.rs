@@ -12,8 +12,9 @@ use super::publish::Shown;
 
 /// What the daemon counts.
 ///
-/// Shape: names of OpenShift's MCO where it has them (`docs/reference/daemon.md`, "Events and metrics"); its `reason` and `err` labels are
-/// left out, as every text would be a series of its own. The reason is in the annotation.
+/// Shape: names of OpenShift's MCO where it has them (`docs/reference/daemon.md`, "Events and
+/// metrics"); its `reason` and `err` labels are left out, as every text would be a series of its
+/// own. The reason is in the annotation.
 #[derive(Debug)]
 pub struct DaemonMetrics {
     now: fn() -> Timestamp,
@@ -97,8 +98,8 @@ impl Collector for DaemonMetrics {
 }
 
 impl Probes for DaemonMetrics {
-    /// The loop runs in the same thread as this answer: an answer is the proof. A wait, however long, is no illness, and a restart would
-    /// not shorten it.
+    /// The loop runs in the same thread as this answer: an answer is the proof. A wait, however
+    /// long, is no illness, and a restart would not shorten it.
     fn healthy(&self) -> Result<(), String> {
         Ok(())
     }

@@ -26,7 +26,8 @@ pub enum Error {
     Missing(&'static str),
 }
 
-/// The attempt under way. One whose end is stored and whose journal only was not removed any more is over.
+/// The attempt under way. One whose end is stored and whose journal only was not removed any more
+/// is over.
 ///
 /// # Errors
 /// [`Error::Journal`].
@@ -41,7 +42,8 @@ pub fn open_journal(root: &Root) -> Result<Option<Journal>, Error> {
     Ok((!over).then_some(journal))
 }
 
-/// Whether the host is on its way into a deployment that is made already: what is written into this one's `/etc` stays behind.
+/// Whether the host is on its way into a deployment that is made already: what is written into this
+/// one's `/etc` stays behind.
 ///
 /// # Errors
 /// All of [`Error`] but [`Error::Record`].
@@ -116,8 +118,9 @@ fn stage(journal: &Journal, at: &Target) -> phase::Stage {
     }
 }
 
-/// When the host's first process began, in seconds since the host's kernel booted; with `uptime` it tells when this system came up. A
-/// host that is a container of its own has an older kernel than systemd.
+/// When the host's first process began, in seconds since the host's kernel booted; with `uptime` it
+/// tells when this system came up. A host that is a container of its own has an older kernel than
+/// systemd.
 ///
 /// Source: proc(5), field 22 of `/proc/<pid>/stat`, in clock ticks of 1/100 s on every Linux.
 ///

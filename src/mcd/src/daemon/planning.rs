@@ -51,14 +51,16 @@ pub struct Stored {
     pub outline: Outline,
     /// Where it lies on the host.
     pub directory: String,
-    /// Files that it changes and that say how images are pulled; its own image is pulled by those of the running host.
+    /// Files that it changes and that say how images are pulled; its own image is pulled by those
+    /// of the running host.
     pub pull_settings: Vec<String>,
 }
 
 /// Where it is said how images are pulled.
 ///
-/// Source: containers-registries.conf(5), containers-policy.json(5), containers-registries.d(5), containers-certs.d(5); the kubelet's pull
-/// secret and ostree's, the cluster's proxy, authorities that the host trusts.
+/// Source: containers-registries.conf(5), containers-policy.json(5), containers-registries.d(5),
+/// containers-certs.d(5); the kubelet's pull secret and ostree's, the cluster's proxy, authorities
+/// that the host trusts.
 const PULL_SETTINGS: [&str; 9] = [
     REGISTRIES,
     "/etc/containers/policy.json",
@@ -92,7 +94,8 @@ impl Stored {
     }
 }
 
-/// Files among these changes that say how images are pulled. Of the changes, not of the plan: one with a reboot writes every file.
+/// Files among these changes that say how images are pulled. Of the changes, not of the plan: one
+/// with a reboot writes every file.
 fn pull_settings(files: &Changes) -> Vec<String> {
     let all = files.added.iter().chain(&files.changed);
     let is_setting = |path: &&String| PULL_SETTINGS.iter().any(|start| path.starts_with(start));
@@ -140,10 +143,12 @@ struct Settings {
 }
 
 impl Planner<'_> {
-    /// Plans the way from `from` to `to` on a host of which `facts` are read meanwhile, and stores it there.
+    /// Plans the way from `from` to `to` on a host of which `facts` are read meanwhile, and stores
+    /// it there.
     ///
-    /// The origin is read on the host, which knows it best; only a host whose record is another reads it from the cluster, so that a
-    /// rendered configuration that was deleted stops no update (`docs/reference/daemon.md`, "Failures").
+    /// The origin is read on the host, which knows it best; only a host whose record is another
+    /// reads it from the cluster, so that a rendered configuration that was deleted stops no update
+    /// (`docs/reference/daemon.md`, "Failures").
     ///
     /// # Errors
     /// All of [`NoPlan`].
@@ -242,7 +247,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The cluster's settings, once the operator has worked out what they mean; the defaults where there are none.
+    /// The cluster's settings, once the operator has worked out what they mean; the defaults where
+    /// there are none.
     async fn read_settings(&self, events: &EventSink) -> Result<Settings, NoPlan> {
         let path = path::object::<MachineConfiguration>(machine_configuration::NAME);
         let mut tries = POLICY_TRIES;
@@ -330,8 +336,8 @@ pub async fn facts(
 
 /// Reads what MachineConfiguration `cluster` has in force.
 ///
-/// Source: `status.nodeDisruptionPolicyStatus.clusterPolicies`, into which the operator merges its defaults; and
-/// `spec.irreconcilableValidationOverrides.storage`.
+/// Source: `status.nodeDisruptionPolicyStatus.clusterPolicies`, into which the operator merges its
+/// defaults; and `spec.irreconcilableValidationOverrides.storage`.
 fn settings(object: &Value) -> Result<Settings, NoPlan> {
     let policies = match object.pointer("/status/nodeDisruptionPolicyStatus/clusterPolicies") {
         Some(policies) => Policies::parse(policies).map_err(|error| {
@@ -359,7 +365,8 @@ fn settings(object: &Value) -> Result<Settings, NoPlan> {
     })
 }
 
-/// Whether the operator has not seen the newest MachineConfiguration yet, in words. One that the operator has never observed is taken as it is.
+/// Whether the operator has not seen the newest MachineConfiguration yet, in words. One that the
+/// operator has never observed is taken as it is.
 fn is_behind(object: &Value) -> Option<String> {
     let generation = object
         .pointer("/metadata/generation")
@@ -375,7 +382,8 @@ fn is_behind(object: &Value) -> Option<String> {
     })
 }
 
-/// Path of a MachineConfig; nothing for a name that is no DNS subdomain and must not become part of one.
+/// Path of a MachineConfig; nothing for a name that is no DNS subdomain and must not become part of
+/// one.
 pub fn config_path(name: &str) -> Option<String> {
     let plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);

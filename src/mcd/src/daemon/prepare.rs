@@ -12,8 +12,8 @@ use super::helper::{self, Helper, Priority};
 use super::planning::Stored;
 use crate::protocol::{HelperOutcome, HelperReport, Verb, VerbName};
 
-/// How long a verb that fails is tried again before the node counts as degraded: a registry or a DNS server may be away for a while
-/// (`docs/reference/daemon.md`, "Retries").
+/// How long a verb that fails is tried again before the node counts as degraded: a registry or a
+/// DNS server may be away for a while (`docs/reference/daemon.md`, "Retries").
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// First and longest wait between two tries.
@@ -22,8 +22,8 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 /// Verbs that [`prepare`] may have left running when it was given up.
 pub const VERBS: [VerbName; 2] = [VerbName::Fetch, VerbName::Rehearse];
 
-/// Fetches the image of a stored plan, where it has one, and rehearses it. Answers `Prepared`, `Rejected` or `Failed`, and says
-/// `StillTrying` in between.
+/// Fetches the image of a stored plan, where it has one, and rehearses it. Answers `Prepared`,
+/// `Rejected` or `Failed`, and says `StillTrying` in between.
 pub async fn prepare(helper: &Helper, plan: &Stored, events: &EventSink) -> Event {
     let object = object(plan);
     if plan.outline.image.is_some() && !plan.pull_settings.is_empty() {

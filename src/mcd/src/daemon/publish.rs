@@ -13,10 +13,12 @@ use node_update::plan::Target;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
-/// How long a change that the API server refused waits before it is tried again, if no other comes first.
+/// How long a change that the API server refused waits before it is tried again, if no other comes
+/// first.
 const REFUSED_RETRY: Duration = Duration::from_mins(1);
 
-/// How often at most an edit by another writer is answered: two writers that disagree must not flood the API server.
+/// How often at most an edit by another writer is answered: two writers that disagree must not
+/// flood the API server.
 const EDIT_PACE: Duration = Duration::from_secs(10);
 
 /// Everything that is shown of the machine at one time.
@@ -90,8 +92,8 @@ impl Shown {
                     .set(annotation::STATE, state.as_str())
                     .set(annotation::REASON, self.reason.as_str());
             }
-            // A daemon that has just started only checks its host. A node at rest is left as it stands; one that a reboot has brought
-            // back is shown being checked.
+            // A daemon that has just started only checks its host. A node at rest is left as it
+            // stands; one that a reboot has brought back is shown being checked.
             None if status.is_past_drain() => {
                 if !self.reason.is_empty() {
                     change = change.set(annotation::REASON, self.reason.as_str());
@@ -133,7 +135,8 @@ impl Shown {
             None => change.remove(annotation::CURRENT_IMAGE),
         };
         if status.desired_config.is_none() {
-            // Registered anew: it was assigned nothing else, and a Node that names nothing counts as on its way.
+            // Registered anew: it was assigned nothing else, and a Node that names nothing counts
+            // as on its way.
             change = change.set(annotation::DESIRED_CONFIG, target.config.as_str());
             if let Some(image) = &target.image {
                 change = change.set(annotation::DESIRED_IMAGE, image.as_str());
@@ -216,8 +219,8 @@ impl Publisher {
     }
 }
 
-/// Whether the machine retries what failed before. Until that leads further, what is shown stays: a failure that is tried again
-/// each minute must not flap.
+/// Whether the machine retries what failed before. Until that leads further, what is shown stays: a
+/// failure that is tried again each minute must not flap.
 fn is_on_its_way_round(machine: &Machine) -> bool {
     let has_failed = matches!(
         machine.state(),
@@ -246,7 +249,8 @@ async fn write_all(
             changed = shown.changed() => if changed.is_err() { return } else { continue },
             () = write(&writer, now) => settled.send_replace(number),
         };
-        // The Node may be made anew, or edited: what is shown is put back then. Where it stands, nothing is sent.
+        // The Node may be made anew, or edited: what is shown is put back then. Where it stands,
+        // nothing is sent.
         let edited = async {
             tokio::time::sleep(EDIT_PACE).await;
             seen.changed().await

@@ -32,10 +32,12 @@ pub enum Error {
     Write(#[from] writer::Error),
 }
 
-/// Uncordons if the cordon is ours, and says in `desiredDrain` and `lastAppliedDrain` that the node is in service in what it runs, whether
-/// it had been drained or not. An administrator's own cordon stays.
+/// Uncordons if the cordon is ours, and says in `desiredDrain` and `lastAppliedDrain` that the node
+/// is in service in what it runs, whether it had been drained or not. An administrator's own cordon
+/// stays.
 ///
-/// Shape: `up_since` is when this boot began: an older word of the kubelet is not waited for but overlooked.
+/// Shape: `up_since` is when this boot began: an older word of the kubelet is not waited for but
+/// overlooked.
 ///
 /// # Errors
 /// All of [`Error`].

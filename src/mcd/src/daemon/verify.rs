@@ -1,7 +1,8 @@
 //! Waiting for the proof that the host is what it should be.
 //!
-//! The host verifies itself: after a reboot in `slipway-verify.service`, after a live change at its end. This module reads the result; on
-//! a host where nothing is under way, it runs `mcd-os verify`.
+//! The host verifies itself: after a reboot in `slipway-verify.service`, after a live change at its
+//! end. This module reads the result; on a host where nothing is under way, it runs
+//! `mcd-os verify`.
 
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ const PACE: Duration = Duration::from_millis(250);
 /// When and how often the host is asked what does not hold yet.
 const ASK_PACE: Duration = Duration::from_secs(10);
 
-/// Longer than the host's own deadline, after which it rolls back by itself. Past it the guard is not at work at all.
+/// Longer than the host's own deadline, after which it rolls back by itself. Past it the guard is
+/// not at work at all.
 const LIMIT: Duration = Duration::from_mins(30);
 
 /// What the journal says about the target.
@@ -42,7 +44,8 @@ enum HostVerdict {
     FailedAndBooted(String),
 }
 
-/// Waits until `to` is verified or has failed. Answers `Verified`, `VerificationFailed` or `Failed`, and says `Unmet` in between.
+/// Waits until `to` is verified or has failed. Answers `Verified`, `VerificationFailed` or
+/// `Failed`, and says `Unmet` in between.
 pub async fn verify(
     helper: &Helper,
     root: &Root,
@@ -85,7 +88,8 @@ pub async fn verify(
     }
 }
 
-/// Has the host look once more at a target that failed and stays: a person may have mended it. Whether it holds now.
+/// Has the host look once more at a target that failed and stays: a person may have mended it.
+/// Whether it holds now.
 async fn verify_again(helper: &Helper, attempt: &Attempt) -> Result<bool, helper::Error> {
     let verb = Verb::Guard(Guard::verify_once());
     let report = helper.run(&verb, attempt, Priority::Normal).await?;
@@ -121,7 +125,8 @@ fn read_verdict(root: &Root, to: &Target) -> Result<HostVerdict, observe::Error>
     Ok(judge(last.as_ref(), at.as_ref(), &boot_id, to))
 }
 
-/// What the end of the last attempt says about `to`, in the boot `boot_id` of a host whose record names `at`.
+/// What the end of the last attempt says about `to`, in the boot `boot_id` of a host whose record
+/// names `at`.
 fn judge(
     last: Option<&LastAttempt>,
     at: Option<&Target>,

@@ -75,7 +75,8 @@ pub(super) fn revert_or_roll_back(context: &Context) -> anyhow::Result<HelperRep
     Ok(boot::revert_or_roll_back(&mut host, &mut revert, "a rollback was requested")?.into())
 }
 
-/// How an attempt ended whose plan is gone: a caller that asks again was killed before it received the answer.
+/// How an attempt ended whose plan is gone: a caller that asks again was killed before it received
+/// the answer.
 fn ended(store: &JournalStore<'_>, directory: &str) -> anyhow::Result<Option<HelperReport>> {
     let Some(last) = store.last()? else {
         return Ok(None);

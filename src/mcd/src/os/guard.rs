@@ -20,8 +20,8 @@ use crate::protocol::{HelperOutcome, HelperReport};
 /// How many changed paths the warning names.
 const NAMED_MAX: usize = 20;
 
-/// The pause between two checks of a booted target: in the first minute, when the node may return to
-/// service at any moment, and after it.
+/// The pause between two checks of a booted target: in the first minute, when the node may return
+/// to service at any moment, and after it.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 const SOON: Duration = Duration::from_mins(1);
 

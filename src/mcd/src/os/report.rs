@@ -62,7 +62,8 @@ impl From<End> for HelperReport {
     }
 }
 
-/// What libostree's part of the host says in this link of a chain; a transparent wrapper hides its inner error from the chain itself.
+/// What libostree's part of the host says in this link of a chain; a transparent wrapper hides its
+/// inner error from the chain itself.
 fn ostree_error<'a>(
     cause: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a host::ostree::Error> {

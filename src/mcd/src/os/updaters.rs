@@ -11,8 +11,8 @@ const UPDATERS: &[&str] = &[
 
 /// One sentence for each that would run here.
 ///
-/// One that is enabled but kept from running by its own conditions, as the drop-in of OpenShift's MCO keeps
-/// Zincati, does not count.
+/// One that is enabled but kept from running by its own conditions, as the drop-in of OpenShift's
+/// MCO keeps Zincati, does not count.
 pub(super) fn found(units: &mut dyn Units) -> Result<Vec<String>, StepError> {
     let mut reasons = Vec::new();
     for unit in UPDATERS {

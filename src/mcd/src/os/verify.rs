@@ -31,8 +31,9 @@ pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
     Ok(report.with(&VerifyDetails { at })?)
 }
 
-/// What runs instead of the OS that the configuration names. An administrator may have deployed another, and the merge of `/etc` carried the
-/// record along. A deployment that did not come as an image names none, and cannot be told apart.
+/// What runs instead of the OS that the configuration names. An administrator may have deployed
+/// another, and the merge of `/etc` carried the record along. A deployment that did not come as an
+/// image names none, and cannot be told apart.
 ///
 /// Source of the words: `checkOS` of OpenShift's MCO.
 fn other_os(wanted: &str) -> anyhow::Result<Option<String>> {

@@ -4,8 +4,9 @@ use super::Live;
 
 /// Joins lists of actions, each action once.
 ///
-/// `daemon-reload` comes first: what follows must see the units as they are now. Else an action comes after those that stand before it
-/// in any list, and what no list decides stays in the order of first appearance. Lists that contradict each other are settled by it too.
+/// `daemon-reload` comes first: what follows must see the units as they are now. Else an action
+/// comes after those that stand before it in any list, and what no list decides stays in the order
+/// of first appearance. Lists that contradict each other are settled by it too.
 pub(super) fn merge(lists: &[Vec<Live>]) -> Vec<Live> {
     let mut waiting: Vec<Live> = Vec::new();
     for action in lists.iter().flatten() {

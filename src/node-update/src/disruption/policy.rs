@@ -20,7 +20,8 @@ pub enum Action {
     DaemonReload,
     /// Nothing; stands alone.
     None,
-    /// Reloads CRI-O, and drains unless the change of the registries' configuration is harmless. In a status only.
+    /// Reloads CRI-O, and drains unless the change of the registries' configuration is harmless. In
+    /// a status only.
     Special,
 }
 
@@ -87,8 +88,10 @@ impl Policies {
 
     /// Reads the policies in force from a status.
     ///
-    /// Shape: `{"files": [{"path", "actions"}], "units": [{"name", "actions"}], "sshkey": {"actions"}}`; an action is
-    /// `{"type": "Restart", "restart": {"serviceName": "x.service"}}` and its like. Absent members hold nothing.
+    /// Shape:
+    /// `{"files": [{"path", "actions"}], "units": [{"name", "actions"}], "sshkey": {"actions"}}`;
+    /// an action is `{"type": "Restart", "restart": {"serviceName": "x.service"}}` and its like.
+    /// Absent members hold nothing.
     ///
     /// # Errors
     /// [`Error`] with the field, for an unknown type of action, a missing name or path.
@@ -175,7 +178,8 @@ fn text<'a>(object: &'a Value, member: &str, at: &str) -> Result<&'a str, Error>
         })
 }
 
-/// The policies of a cluster whose administrator says nothing. Source: `docs/reference/daemon.md`, "Disruption policies".
+/// The policies of a cluster whose administrator says nothing. Source: `docs/reference/daemon.md`,
+/// "Disruption policies".
 impl Default for Policies {
     fn default() -> Self {
         let restart = |unit: &str| Action::Restart(unit.to_owned());

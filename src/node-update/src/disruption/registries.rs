@@ -1,6 +1,7 @@
 //! Whether a change of the registries' configuration can break pods that run.
 //!
-//! Harmless is what only adds places for images named by digest: nothing that was found before is found elsewhere, or not at all.
+//! Harmless is what only adds places for images named by digest: nothing that was found before is
+//! found elsewhere, or not at all.
 //!
 //! Source: `docs/reference/daemon.md`, "Registries and drains"; containers-registries.conf(5).
 

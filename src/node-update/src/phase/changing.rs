@@ -60,7 +60,8 @@ impl Applying {
         Verifying::begin(self.to, self.failures)
     }
 
-    /// One drain is lost once, however often what it led to cannot be undone, and for its own target only.
+    /// One drain is lost once, however often what it led to cannot be undone, and for its own
+    /// target only.
     pub(super) fn failed(self, cause: String, facts: &Facts) -> Step {
         let is_drain_lost = self.is_drained && facts.wants(&self.to);
         Degraded::after_change(self.failures, cause, is_drain_lost)

@@ -26,10 +26,11 @@ pub enum Command {
     Apply,
     /// Reboot by logind. → `Failed`, or the end of this process
     Reboot,
-    /// Undo the stored plan, whose target has not booted; after the switch, switch back. → `Reverted`, `Failed`
+    /// Undo the stored plan, whose target has not booted; after the switch, switch back. →
+    /// `Reverted`, `Failed`
     Revert,
-    /// Return from the target, which has booted, to the previous deployment. → `Reverted` where nothing is left to undo, `Failed`, or the
-    /// end of this process
+    /// Return from the target, which has booted, to the previous deployment. → `Reverted` where
+    /// nothing is left to undo, `Failed`, or the end of this process
     RollBack,
     /// Check the running host. → `Verified`, `Unmet`, `VerificationFailed`, `Failed`
     Verify {

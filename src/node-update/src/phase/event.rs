@@ -20,9 +20,11 @@ pub struct OpenJournal {
     pub to: Target,
     /// How far it came.
     pub stage: Stage,
-    /// Whether an administrator began it on the host (`mcd pivot`): the daemon neither reboots for it nor reverts it.
+    /// Whether an administrator began it on the host (`mcd pivot`): the daemon neither reboots for
+    /// it nor reverts it.
     pub by_hand: bool,
-    /// Whether the target stays booted until an administrator leaves it, as that of a control-plane node.
+    /// Whether the target stays booted until an administrator leaves it, as that of a control-plane
+    /// node.
     pub stays: bool,
 }
 
@@ -38,17 +40,20 @@ pub enum Stage {
     },
     /// The target booted and is being verified on the host.
     Booted,
-    /// The target is booted and the host rolls back by itself: the boot loader names the origin again, a reboot completes it.
+    /// The target is booted and the host rolls back by itself: the boot loader names the origin
+    /// again, a reboot completes it.
     RollingBack {
         /// Why.
         cause: String,
     },
-    /// The origin is booted, or the route is live: what was begun is being undone, and that did not come to its end.
+    /// The origin is booted, or the route is live: what was begun is being undone, and that did not
+    /// come to its end.
     Undoing {
         /// Why.
         cause: String,
     },
-    /// The target is booted, was not verified before the deadline and stays, as that of a control-plane node.
+    /// The target is booted, was not verified before the deadline and stays, as that of a
+    /// control-plane node.
     Stays {
         /// Why.
         cause: String,

@@ -2,8 +2,8 @@
 
 use super::Phase;
 
-/// Failures since the node was in order, or since it got another target. The last one stays visible while the next attempt runs, so that
-/// a retry does not flap.
+/// Failures since the node was in order, or since it got another target. The last one stays visible
+/// while the next attempt runs, so that a retry does not flap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failures {
     /// The newest cause, for people.
@@ -25,7 +25,8 @@ pub enum Kind {
     Rejection,
 }
 
-/// Drains after which the update failed. Each restarts all pods of the node, so the node stays in service for a while before the next.
+/// Drains after which the update failed. Each restarts all pods of the node, so the node stays in
+/// service for a while before the next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LostDrains {
     /// No drain was lost.

@@ -1,4 +1,5 @@
-//! What a node shows of its phase: label, state, reason, what it waits for, how long. Nothing else sets them.
+//! What a node shows of its phase: label, state, reason, what it waits for, how long. Nothing else
+//! sets them.
 
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ use super::{Facts, Failures, Kind, Machine, Phase, RollBack, Verifying, Wait};
 /// The longest `reason`, in characters: `docs/reference/daemon.md`, "Node annotations".
 const REASON_CHARS: usize = 2000;
 
-/// The first wait before a failed update is tried again, doubled each time: `docs/reference/daemon.md`, "Retries".
+/// The first wait before a failed update is tried again, doubled each time:
+/// `docs/reference/daemon.md`, "Retries".
 pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest such wait: `docs/reference/daemon.md`, "Retries".
 const LAST_RETRY: Duration = Duration::from_mins(1);
-/// The first and the longest time in service before a node is drained again after a lost drain. Every attempt restarts all pods of the
-/// node.
+/// The first and the longest time in service before a node is drained again after a lost drain.
+/// Every attempt restarts all pods of the node.
 const PAUSES: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 
 impl Phase {
@@ -53,7 +55,8 @@ impl Phase {
         }
     }
 
-    /// The `state` annotation; `None` while a daemon that has just started reads and checks its host: what stands there stays.
+    /// The `state` annotation; `None` while a daemon that has just started reads and checks its
+    /// host: what stands there stays.
     fn state(&self, facts: &Facts) -> Option<NodeState> {
         let state = match self {
             Self::Starting(_) => return None,
@@ -148,7 +151,8 @@ impl Phase {
         }
     }
 
-    /// How long the phase waits before it sends `Retry`, where it does: in Held, once an uncordon failed.
+    /// How long the phase waits before it sends `Retry`, where it does: in Held, once an uncordon
+    /// failed.
     pub fn delay(&self) -> Option<Duration> {
         match self {
             Self::Degraded(it) => Some(match it.wait {
@@ -179,7 +183,8 @@ impl Verifying {
 }
 
 impl Machine {
-    /// The `state` annotation; `None` where what stands there stays: before the host was read and checked.
+    /// The `state` annotation; `None` where what stands there stays: before the host was read and
+    /// checked.
     pub fn state(&self) -> Option<NodeState> {
         self.phase.state(&self.facts)
     }

@@ -74,7 +74,8 @@ impl Held {
         (Phase::Held(held), vec![Command::Uncordon])
     }
 
-    /// An uncordon that is still tried is given up: the node may be on its way to what lets it be Ready.
+    /// An uncordon that is still tried is given up: the node may be on its way to what lets it be
+    /// Ready.
     pub(super) fn leave(self, facts: &Facts) -> Step {
         prepend(Command::Cancel, release(self.origin, facts))
     }
@@ -125,7 +126,8 @@ impl Degraded {
         )
     }
 
-    /// Uncordoning failed. A node that has to stay in service is uncordoned first, and stays after that.
+    /// Uncordoning failed. A node that has to stay in service is uncordoned first, and stays after
+    /// that.
     pub(super) fn still_cordoned(mut self) -> Step {
         if self.failures.drains == LostDrains::None {
             return stay(Phase::Degraded(self));
@@ -145,8 +147,8 @@ impl Degraded {
 }
 
 impl Unreconcilable {
-    /// The host is untouched: the node is in service while it waits for another target. A rejection may end without one: an account
-    /// appears, room is made.
+    /// The host is untouched: the node is in service while it waits for another target. A rejection
+    /// may end without one: an account appears, room is made.
     pub(super) fn begin(
         origin: Origin,
         target: Target,

@@ -60,7 +60,8 @@ impl Starting {
             rolling_back.begin()
         };
         match journal.stage {
-            // Neither rebooted for, which would cost pods that were not evicted, nor reverted under the administrator's hands.
+            // Neither rebooted for, which would cost pods that were not evicted, nor reverted under
+            // the administrator's hands.
             Stage::Applying if journal.by_hand => Degraded::after(failures, BY_HAND.to_owned()),
             Stage::Switched { boot_id: switched } if journal.by_hand && switched == boot_id => {
                 Degraded::after(failures, BY_HAND.to_owned())
@@ -110,7 +111,8 @@ impl Starting {
                 Held::begin(origin, target, cause)
             };
         }
-        // What was verified and is to be left is not verified again: the next plan overwrites what was changed by hand meanwhile.
+        // What was verified and is to be left is not verified again: the next plan overwrites what
+        // was changed by hand meanwhile.
         let step = if facts.current.as_ref() == Some(&at) && !facts.wants(&at) {
             leave(Origin::Read(at), self.failures, facts)
         } else {

@@ -6,7 +6,8 @@ use super::{Command, Degraded, Event, Facts, Phase, RollBack, Starting, Unexpect
 /// The next phase, and what to do.
 pub(super) type Step = (Phase, Vec<Command>);
 
-/// The transition of an event in a phase. An event that names the desired target anew does not get here.
+/// The transition of an event in a phase. An event that names the desired target anew does not get
+/// here.
 ///
 /// # Errors
 /// [`Unexpected`] for a pair that cannot be.
@@ -72,8 +73,8 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
         (P::Unreconcilable(it), E::Desired(_)) => set_out(it.origin, None, facts),
         (P::Unreconcilable(it), E::Retry) => Starting::begin(Some(it.failures), false),
 
-        // A timer that outlived its phase; an uncordon beside another command, which answers too and after which the node returns to
-        // service or is drained; nothing held to release.
+        // A timer that outlived its phase; an uncordon beside another command, which answers too
+        // and after which the node returns to service or is drained; nothing held to release.
         (phase, E::Retry | E::InService | E::StillCordoned(_) | E::Release) => stay(phase),
         (phase, event) => return Err(Unexpected::of(&phase, &event)),
     };

@@ -200,7 +200,8 @@ fn a_new_target_while_applying_takes_the_switch_back() {
         drive(&mut machine, vec![Event::Reverted]),
         [Command::Observe]
     );
-    // Not proved once more: what drifted since is written by the next plan, and must not keep a drained node from it.
+    // Not proved once more: what drifted since is written by the next plan, and must not keep a
+    // drained node from it.
     assert_eq!(
         drive(&mut machine, vec![observed("a")]),
         [Command::Plan {

@@ -3,8 +3,9 @@
 use super::*;
 use crate::verify::Expectation;
 
-/// A plan of schema version 1, as `plan.json` holds it on hosts in the middle of an update. It never changes: a program that reads it
-/// otherwise, or prints another text, has another [`SCHEMA`].
+/// A plan of schema version 1, as `plan.json` holds it on hosts in the middle of an update. It
+/// never changes: a program that reads it otherwise, or prints another text, has another
+/// [`SCHEMA`].
 const STORED: &str = include_str!("tests/stored.json");
 
 const ACTIONS: [&str; 13] = [

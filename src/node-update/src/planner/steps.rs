@@ -21,10 +21,12 @@ pub(super) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// Everything the target holds, for a deployment that starts from the merge of the old `/etc` and a perhaps new OS.
+    /// Everything the target holds, for a deployment that starts from the merge of the old `/etc`
+    /// and a perhaps new OS.
     ///
-    /// All files are written and all that is wanted of units is said again, which also heals what someone else changed: what does not hold
-    /// in the end is found out after the reboot, and blamed on the target.
+    /// All files are written and all that is wanted of units is said again, which also heals what
+    /// someone else changed: what does not hold in the end is found out after the reboot, and
+    /// blamed on the target.
     pub(super) fn for_new_deployment(before: &'a Wanted, after: &'a Wanted) -> Self {
         let mut steps = Self::new(before, after);
         steps.files_and_units(|_| true, true);
@@ -73,8 +75,8 @@ impl<'a> Steps<'a> {
         self.actions.extend(changes.after_files);
     }
 
-    /// Restores the paths that the old configuration held and the new one does not, unless something else keeps them up to date.
-    /// Where a mask comes, it takes the place of the file.
+    /// Restores the paths that the old configuration held and the new one does not, unless
+    /// something else keeps them up to date. Where a mask comes, it takes the place of the file.
     fn release(&mut self) {
         let (before, after) = (self.before, self.after);
         let masked = |path: &str| {

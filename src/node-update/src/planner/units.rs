@@ -1,11 +1,13 @@
 //! Masks and enablement: what changes of a unit besides its files.
 //!
-//! On a running system only units of which something else is wanted than before are touched (`docs/reference/daemon.md`, "Units"): a unit
-//! that is disabled and enabled again for nothing is a unit that a power cut leaves disabled.
+//! On a running system only units of which something else is wanted than before are touched
+//! (`docs/reference/daemon.md`, "Units"): a unit that is disabled and enabled again for nothing is
+//! a unit that a power cut leaves disabled.
 //!
-//! Enabling and disabling take others along: what `[Install]` names in `Also=`, and all instances of a template. First what is to be
-//! enabled, then what is not, as OpenShift's MCO; then once more what is to be enabled and is not any more: what a unit of the OS takes along
-//! is known on the host only.
+//! Enabling and disabling take others along: what `[Install]` names in `Also=`, and all instances
+//! of a template. First what is to be enabled, then what is not, as OpenShift's MCO; then once more
+//! what is to be enabled and is not any more: what a unit of the OS takes along is known on the
+//! host only.
 
 use crate::plan::{Action, QUADLETS};
 use crate::wanted::{Wanted, WantedUnit};
@@ -14,14 +16,16 @@ use crate::well_known::UNITS;
 /// Steps about units, before and after the files are written.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// While the old files are there: links that they made are removed, drop-ins that must go are restored.
+    /// While the old files are there: links that they made are removed, drop-ins that must go are
+    /// restored.
     pub before_files: Vec<Action>,
     /// When the new files are there: masks, then enablement.
     pub after_files: Vec<Action>,
 }
 
 impl Changes {
-    /// What changes from `before` to `after`; with `all`, everything that `after` says of units is done again.
+    /// What changes from `before` to `after`; with `all`, everything that `after` says of units is
+    /// done again.
     pub(super) fn between(before: &Wanted, after: &Wanted, all: bool) -> Self {
         let mut changes = Self::default();
         let (mut presets, mut disables, mut enables) = (Vec::new(), Vec::new(), Vec::new());
@@ -83,7 +87,8 @@ impl Changes {
         changes
     }
 
-    /// Takes away the links that enabling the old file made, where the new one would not make them or is not there.
+    /// Takes away the links that enabling the old file made, where the new one would not make them
+    /// or is not there.
     fn links(&mut self, old: Option<&WantedUnit>, new: Option<&WantedUnit>) {
         let made = old.filter(|old| !old.install.is_empty() && old.enabled != Some(false));
         if let Some(old) = made
@@ -95,7 +100,8 @@ impl Changes {
         }
     }
 
-    /// Restores drop-ins that the configuration names without text; those that the old one wrote go with its files.
+    /// Restores drop-ins that the configuration names without text; those that the old one wrote go
+    /// with its files.
     fn dropins(&mut self, before: &Wanted, old: Option<&WantedUnit>, new: &WantedUnit, all: bool) {
         for path in &new.removed_dropins {
             let known = old.is_some_and(|old| old.removed_dropins.contains(path));
@@ -133,7 +139,8 @@ impl Changes {
     }
 }
 
-/// Whether enablement must be seen to again: another wish, another `[Install]`, or a unit that was not there to be enabled.
+/// Whether enablement must be seen to again: another wish, another `[Install]`, or a unit that was
+/// not there to be enabled.
 fn is_other(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
     old.is_none_or(|old| {
         old.enabled != new.enabled
@@ -143,7 +150,8 @@ fn is_other(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
     })
 }
 
-/// Whether the presets of the OS must decide anew. A unit that gets nothing but a drop-in keeps the enablement it has.
+/// Whether the presets of the OS must decide anew. A unit that gets nothing but a drop-in keeps the
+/// enablement it has.
 fn wants_preset(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
     match old {
         None => new.has_contents,

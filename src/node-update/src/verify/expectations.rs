@@ -11,10 +11,11 @@ use machineconfig::spec::NodeConfig;
 /// Units without which a host is no node; asked for where they exist.
 const NODE_UNITS: [&str; 2] = [KUBELET, CRIO];
 
-/// What must hold on a host in a configuration, in the order of `docs/reference/daemon.md`, "Verification".
+/// What must hold on a host in a configuration, in the order of `docs/reference/daemon.md`,
+/// "Verification".
 ///
-/// Shape: `image` is the layered image of the node, as its record names it. Files that change without a configuration are left out, as are
-/// keys and passwords.
+/// Shape: `image` is the layered image of the node, as its record names it. Files that change
+/// without a configuration are left out, as are keys and passwords.
 pub fn expectations(config: &NodeConfig, image: Option<&str>) -> Vec<Expectation> {
     expectations_of(config, image, &Wanted::of(&config.spec).0)
 }

@@ -1,10 +1,12 @@
-//! From what was seen to what does not hold, in the words of `docs/reference/daemon.md`, "Verification" where it has some.
+//! From what was seen to what does not hold, in the words of `docs/reference/daemon.md`,
+//! "Verification" where it has some.
 
 use super::{Expectation, Mismatch, Seen};
 use crate::plan::{FileState, Mode, Owners};
 use crate::well_known::{MASK, UNITS};
 
-/// Judges what was seen; empty when everything holds. The order is that of the expectations; missing kernel arguments are one mismatch.
+/// Judges what was seen; empty when everything holds. The order is that of the expectations;
+/// missing kernel arguments are one mismatch.
 pub fn judge<'a>(pairs: impl IntoIterator<Item = (&'a Expectation, &'a Seen)>) -> Vec<Mismatch> {
     let mut mismatches = Vec::new();
     let mut missing: Option<(usize, Vec<&str>)> = None;
@@ -182,7 +184,8 @@ fn shown(Mode(mode): Mode) -> String {
     format!("-{letters}/{mode}/0{mode:o}")
 }
 
-/// What says neither yes nor no (`static`, `alias`, `generated`, …) is as wanted, and so is a unit that is not there.
+/// What says neither yes nor no (`static`, `alias`, `generated`, …) is as wanted, and so is a unit
+/// that is not there.
 fn is_as_wanted(enabled: bool, state: &str) -> bool {
     if enabled {
         !matches!(state, "disabled" | "masked" | "masked-runtime")

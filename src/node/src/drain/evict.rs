@@ -29,7 +29,8 @@ pub(super) enum Answer {
     Trouble(String),
 }
 
-/// Evicts one pod, and only the one with this uid: a pod of the same name that was created since is another pod.
+/// Evicts one pod, and only the one with this uid: a pod of the same name that was created since is
+/// another pod.
 ///
 /// No grace period is sent: the pod's own counts.
 pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> Answer {
@@ -89,8 +90,9 @@ fn cause(status: &Status) -> Option<&str> {
         .map(|cause| cause.message.as_str())
 }
 
-/// Name of the PodDisruptionBudget. The API gives it in words only: `The disruption budget web needs 5 healthy pods and has 5 currently`.
-/// A kubelet may not list budgets, so words it is; where they change, the name is missing and the words are still shown.
+/// Name of the PodDisruptionBudget. The API gives it in words only:
+/// `The disruption budget web needs 5 healthy pods and has 5 currently`. A kubelet may not list
+/// budgets, so words it is; where they change, the name is missing and the words are still shown.
 fn budget(status: &Status) -> Option<String> {
     let rest = cause(status)?.strip_prefix("The disruption budget ")?;
     rest.split_whitespace().next().map(ToOwned::to_owned)

@@ -33,7 +33,8 @@ pub struct Pod {
     pub uid: String,
     /// Whether `metadata.deletionTimestamp` is set.
     pub is_terminating: bool,
-    /// Whether the kubelet made it from a file on the host: annotation `kubernetes.io/config.mirror`.
+    /// Whether the kubelet made it from a file on the host: annotation
+    /// `kubernetes.io/config.mirror`.
     pub is_mirror: bool,
     /// The owner with `controller: true`; unmanaged pods have none.
     pub controller: Option<PodController>,
@@ -85,8 +86,8 @@ pub enum Verdict {
 
 /// Judges one pod.
 ///
-/// Source: `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, as OpenShift's MCO drains. Finished pods stay, unlike there:
-/// they hold up nothing, and their logs may be wanted.
+/// Source: `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`, as OpenShift's MCO
+/// drains. Finished pods stay, unlike there: they hold up nothing, and their logs may be wanted.
 pub fn judge(pod: &Pod, own: Option<&PodName>) -> Verdict {
     if pod.is_mirror {
         Verdict::Skip(Skip::Mirror)
@@ -168,7 +169,8 @@ struct Toleration {
 }
 
 impl Toleration {
-    /// Whether it is of the taint `node.kubernetes.io/unschedulable:NoSchedule`, which has no value.
+    /// Whether it is of the taint `node.kubernetes.io/unschedulable:NoSchedule`, which has no
+    /// value.
     ///
     /// Source: `ToleratesTaint` of Kubernetes, as the scheduler's `NodeUnschedulable` asks it.
     fn is_of_cordon(&self) -> bool {

@@ -119,7 +119,8 @@ impl ProgressReporter {
 }
 
 impl Progress {
-    /// Whether the same pods wait for the same budgets. The words of the API server count pods and change all the time.
+    /// Whether the same pods wait for the same budgets. The words of the API server count pods and
+    /// change all the time.
     fn has_causes_of(&self, other: &Self) -> bool {
         let causes = |progress: &Self| -> Vec<(PodName, Option<String>)> {
             let blocked = progress.blocked.iter();

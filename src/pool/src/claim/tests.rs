@@ -1,4 +1,5 @@
-//! Two controllers, requests in any order, writes delayed for any time: the budget holds at every moment.
+//! Two controllers, requests in any order, writes delayed for any time: the budget holds at every
+//! moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +95,8 @@ enum Controller {
     Idle,
     HasPool(PoolView),
     HasNodes(PoolView, Vec<NodeView>),
-    /// Nodes left to assign, each with the version that was read; the target; and the pool as the watch last assigned of it.
+    /// Nodes left to assign, each with the version that was read; the target; and the pool as the
+    /// watch last assigned of it.
     Assigns(Vec<(String, String)>, String, PoolView),
 }
 

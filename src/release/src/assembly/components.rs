@@ -40,7 +40,8 @@ pub(super) fn allowed(label: &str) -> (String, Vec<&str>) {
 
 /// Versions by component, of all images and of the request.
 ///
-/// A component in two versions is a problem, except for the operating system's, which cannot be put into manifests then.
+/// A component in two versions is a problem, except for the operating system's, which cannot be put
+/// into manifests then.
 pub(super) fn versions(
     request: &ReleaseRequest,
     references: &References,

@@ -1,6 +1,8 @@
-//! An API server that follows a script: it checks verb, path and body of every call, in order, and that no other call comes.
+//! An API server that follows a script: it checks verb, path and body of every call, in order, and
+//! that no other call comes.
 //!
-//! It must not know: what the calls are for. It is for what a real API server cannot be made to do on time: refuse, break off, be slow.
+//! It must not know: what the calls are for. It is for what a real API server cannot be made to do
+//! on time: refuse, break off, be slow.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -58,7 +60,8 @@ pub enum Reply {
 impl Call {
     /// A call without a body.
     ///
-    /// Shape: `path` with its query, where `timeoutSeconds` is written as `timeoutSeconds=N`: its value is spread at random.
+    /// Shape: `path` with its query, where `timeoutSeconds` is written as `timeoutSeconds=N`: its
+    /// value is spread at random.
     pub fn new(method: Method, path: &str, reply: Reply) -> Self {
         Self {
             method,
@@ -146,7 +149,8 @@ impl Script {
         (Self { state }, Client::new(service, "default"))
     }
 
-    /// Runs what is under test to its end; ends it with a panic at the first call that is not in the script.
+    /// Runs what is under test to its end; ends it with a panic at the first call that is not in
+    /// the script.
     ///
     /// # Panics
     /// At the first wrong call, and at the end when calls are missing.

@@ -85,7 +85,8 @@ impl<'a> Table<'a> {
         self.rows.push((mark, cells.into_iter().collect()));
     }
 
-    /// A line of titles and one for each row, without spaces at their ends. Of the last column, what is beyond `width` is left out.
+    /// A line of titles and one for each row, without spaces at their ends. Of the last column,
+    /// what is beyond `width` is left out.
     pub fn draw(&self, ink: Ink, width: usize) -> Vec<String> {
         let widths: Vec<_> = (0..self.columns.len()).map(|at| self.width(at)).collect();
         let titles = self.columns.iter().map(|column| Cell::from(column.title));

@@ -1,6 +1,7 @@
 //! Goldens: texts in the repository that a reviewer judges, compared by a test.
 //!
-//! `UPDATE_GOLDENS=1 cargo test …` writes what the program prints now; the change of the file is then reviewed as any other.
+//! `UPDATE_GOLDENS=1 cargo test …` writes what the program prints now; the change of the file is
+//! then reviewed as any other.
 
 #![expect(clippy::panic, reason = "a comparison in tests")]
 
@@ -9,7 +10,8 @@ use std::path::Path;
 /// The variable that has goldens written instead of compared.
 const UPDATE: &str = "UPDATE_GOLDENS";
 
-/// Compares `text` with the file `path` of a crate: `golden::assert(env!("CARGO_MANIFEST_DIR"), "tests/golden/x.txt", &text)`.
+/// Compares `text` with the file `path` of a crate:
+/// `golden::assert(env!("CARGO_MANIFEST_DIR"), "tests/golden/x.txt", &text)`.
 ///
 /// # Panics
 /// Where they differ, with the first line that does, or where the file cannot be read or written.
@@ -22,7 +24,8 @@ pub fn assert(crate_folder: &str, path: &str, text: &str) {
     compare(&path, &read(&path), text);
 }
 
-/// Compares `text` with a fenced block of a Markdown page: the one that opens with ```` ```<name> ````.
+/// Compares `text` with a fenced block of a Markdown page: the one that opens with ````
+/// ```<name> ``` .
 ///
 /// # Panics
 /// As [`assert`], and where the page has no such block.

@@ -173,8 +173,8 @@ impl Event {
     }
 }
 
-/// Place of a write in the order of all writes: `metadata.resourceVersion`, which in one etcd is one
-/// count for all objects.
+/// Place of a write in the order of all writes: `metadata.resourceVersion`, which in one etcd is
+/// one count for all objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u64);
 

@@ -57,8 +57,8 @@ impl Recipe {
 /// Folder `<cache>/<kind>/<digest of recipe>`, made by `make` where it does not exist yet.
 ///
 /// `make` fills an empty folder beside it, which is renamed at the end: what exists is complete. Of
-/// several processes one makes it and the others wait. An attempt that was killed leaves its folder,
-/// which the next one empties.
+/// several processes one makes it and the others wait. An attempt that was killed leaves its
+/// folder, which the next one empties.
 ///
 /// # Errors
 /// Those of `make`, and any of the file system's.

@@ -124,8 +124,8 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts one, building the programs first where they are missing; returns when objects can be made
-    /// in namespace `default`, pods too where it has all parts.
+    /// Starts one, building the programs first where they are missing; returns when objects can be
+    /// made in namespace `default`, pods too where it has all parts.
     ///
     /// Blocks; from async code call it by `spawn_blocking`.
     ///
@@ -366,7 +366,8 @@ impl ControlPlane {
         let deadline = Instant::now() + UP_WITHIN;
         let kubeconfig = fs::read_to_string(self.admin_kubeconfig())?;
         let processes = &mut self.processes;
-        // A thread of its own, because the caller may be inside a runtime, where none may be entered.
+        // A thread of its own, because the caller may be inside a runtime, where none may be
+        // entered.
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 tokio::runtime::Builder::new_current_thread()
@@ -407,8 +408,8 @@ impl Drop for ControlPlane {
     }
 }
 
-/// The folder of custom resource definitions that the lab runs on: upstream's, where the shared data
-/// lies beside the checkout, else the ones generated from our types, which proves less.
+/// The folder of custom resource definitions that the lab runs on: upstream's, where the shared
+/// data lies beside the checkout, else the ones generated from our types, which proves less.
 ///
 /// # Errors
 ///
@@ -425,8 +426,8 @@ pub fn definitions() -> Result<PathBuf> {
     Ok(root.join("deploy/crds"))
 }
 
-/// What is said of a cluster that is named but not used: the observer judges by the audit log, which only
-/// an API server of the lab's own gives it.
+/// What is said of a cluster that is named but not used: the observer judges by the audit log,
+/// which only an API server of the lab's own gives it.
 fn not_used(kubeconfig: Option<&OsStr>) -> Option<String> {
     let kubeconfig = kubeconfig.filter(|path| !path.is_empty())?;
     Some(format!(
@@ -439,8 +440,8 @@ async fn connect(kubeconfig: &str) -> Result<kube::Client> {
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
     let options = KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-    // What a suite asks for once is asked for once. By default a refused eviction is asked for again
-    // every 10 s, up to 16 times, before the caller learns of it.
+    // What a suite asks for once is asked for once. By default a refused eviction is asked for
+    // again every 10 s, up to 16 times, before the caller learns of it.
     config.default_retry = false;
     Ok(kube::Client::try_from(config)?)
 }

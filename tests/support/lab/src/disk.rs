@@ -18,14 +18,14 @@ pub(crate) struct Mounted {
     at: PathBuf,
 }
 
-/// How long namespaces that were made while a file system was mounted may hold on to it. A host or a pod that
-/// is being started has a copy of all mounts, until it has a root of its own.
+/// How long namespaces that were made while a file system was mounted may hold on to it. A host or
+/// a pod that is being started has a copy of all mounts, until it has a root of its own.
 const LET_GO_WITHIN: Duration = PATIENCE;
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Makes the new file `image` with an empty ext4 of `bytes` behind the first `offset` bytes. It takes
-/// room as it fills.
+/// Makes the new file `image` with an empty ext4 of `bytes` behind the first `offset` bytes. It
+/// takes room as it fills.
 pub(crate) fn make(image: &Path, offset: u64, bytes: u64, label: &str) -> Result<()> {
     run(command("truncate")
         .arg(format!("--size={}", offset + bytes))

@@ -258,7 +258,8 @@ impl Host {
             "b",
             "false",
         ])?;
-        // The answer may be lost while the host goes down, with the bus or the program that waits for it; then the boot shows it.
+        // The answer may be lost while the host goes down, with the bus or the program that waits
+        // for it; then the boot shows it.
         let was_killed = matches!(output.code, None | Some(137 | 143));
         let lost = ["Connection reset", "disconnected from message bus"];
         let was_lost = lost.iter().any(|why| output.stderr.contains(why));
@@ -316,8 +317,8 @@ impl Host {
         self.machine.port.connect(connected)
     }
 
-    /// Limits what it receives to this many kilobits a second, or no more: for what is to be caught in
-    /// the middle of a download.
+    /// Limits what it receives to this many kilobits a second, or no more: for what is to be caught
+    /// in the middle of a download.
     ///
     /// # Errors
     ///

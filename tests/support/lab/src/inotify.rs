@@ -7,12 +7,12 @@ use anyhow::{Context as _, Result};
 
 const LIMITS: &str = "/proc/sys/fs/inotify";
 
-/// Limits and what several labs need. A host with a kubelet takes about 20 instances, and the kernel's
-/// default is 128 for all processes of a user.
+/// Limits and what several labs need. A host with a kubelet takes about 20 instances, and the
+/// kernel's default is 128 for all processes of a user.
 const NEEDED: [(&str, u64); 2] = [("max_user_instances", 8192), ("max_user_watches", 1 << 19)];
 
-/// Raises what is too low, and prints a line for each limit that it raises. They stay raised, so that
-/// later labs have nothing to do.
+/// Raises what is too low, and prints a line for each limit that it raises. They stay raised, so
+/// that later labs have nothing to do.
 pub(crate) fn raise() -> Result<()> {
     raise_in(Path::new(LIMITS), &mut std::io::stderr())
 }

@@ -1,4 +1,5 @@
-//! The lab: real parts on one machine, and the logs by which an observer judges what happened on them.
+//! The lab: real parts on one machine, and the logs by which an observer judges what happened on
+//! them.
 //!
 //! It knows nothing of what it tests: neither its crates nor the steps that it takes, but for
 //! `cluster::apply`, which brings objects into the cluster. Everything blocks, and all of it needs
@@ -44,6 +45,7 @@ use std::time::Duration;
 pub use self::place::Lab;
 pub use self::skipped::skipped;
 
-/// How long may take what an idle machine does within seconds. Only something broken takes as long, so
-/// that a test waits for its result and for no more; several suites on two cores make all of it slow.
+/// How long may take what an idle machine does within seconds. Only something broken takes as long,
+/// so that a test waits for its result and for no more; several suites on two cores make all of it
+/// slow.
 pub const PATIENCE: Duration = Duration::from_mins(3);

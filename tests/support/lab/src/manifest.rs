@@ -86,8 +86,8 @@ struct Kustomization {
     resources: Vec<String>,
 }
 
-/// Applies objects one after another, as `kubectl apply --server-side --force-conflicts` does; what the
-/// API server has of them then.
+/// Applies objects one after another, as `kubectl apply --server-side --force-conflicts` does; what
+/// the API server has of them then.
 ///
 /// # Errors
 ///
@@ -140,7 +140,8 @@ async fn served(client: &Client, name: String) -> Result<()> {
     .await
 }
 
-/// Whether a definition is established, and each of its served versions is found and listed by clients.
+/// Whether a definition is established, and each of its served versions is found and listed by
+/// clients.
 async fn is_served(client: &Client, name: &str) -> Result<bool> {
     let definition = Api::<CustomResourceDefinition>::all(client.clone())
         .get(name)
@@ -164,8 +165,8 @@ async fn is_served(client: &Client, name: &str) -> Result<bool> {
         };
         match listed.await {
             Ok(_) => {}
-            // The group, or the version, is new: for a while the answer is a text, without a reason. Then
-            // its storage is not there yet.
+            // The group, or the version, is new: for a while the answer is a text, without a
+            // reason. Then its storage is not there yet.
             Err(kube::Error::Api(status)) if [404, 429, 503].contains(&status.code) => {
                 return Ok(false);
             }

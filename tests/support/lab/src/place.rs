@@ -119,8 +119,8 @@ impl Lab {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // If something cannot be removed, the next lab's sweep tries again. Emptying takes long, and
-        // needs no turn: as long as `alive` is there and locked, nothing sweeps.
+        // If something cannot be removed, the next lab's sweep tries again. Emptying takes long,
+        // and needs no turn: as long as `alive` is there and locked, nothing sweeps.
         let emptied = empty(&self.dir, &self.cgroup);
         drop(emptied.and_then(|()| {
             let _turn = turn()?;
@@ -129,7 +129,8 @@ impl Drop for Place {
     }
 }
 
-/// Waits until no other lab is being made, swept or removed, and keeps others waiting until dropped.
+/// Waits until no other lab is being made, swept or removed, and keeps others waiting until
+/// dropped.
 fn turn() -> Result<File> {
     let path = Path::new(ALL_LABS).join("turn");
     let turn = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;

@@ -1,8 +1,8 @@
 //! Ports for servers that need to know theirs before they listen.
 //!
-//! They are from below the kernel's ephemeral range (from 32768), so that no outgoing connection takes
-//! one in between. Each process has blocks of its own, claimed by listening on a block's first port for
-//! as long as it lives, so that no other process of the lab takes one either.
+//! They are from below the kernel's ephemeral range (from 32768), so that no outgoing connection
+//! takes one in between. Each process has blocks of its own, claimed by listening on a block's
+//! first port for as long as it lives, so that no other process of the lab takes one either.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
@@ -19,7 +19,8 @@ const BLOCK: u16 = 32;
 /// The blocks of this process.
 static MINE: Mutex<Blocks> = Mutex::new(Blocks::new());
 
-/// So many ports of this machine on which nothing listens. Each is handed out once in a process's life.
+/// So many ports of this machine on which nothing listens. Each is handed out once in a process's
+/// life.
 ///
 /// # Errors
 ///

@@ -19,7 +19,8 @@ use crate::image::Image;
 use crate::place::Lab;
 use crate::program::{command, run};
 
-/// Port of the one that lets everybody in. The bridge's address is the lab's own, so that no two meet.
+/// Port of the one that lets everybody in. The bridge's address is the lab's own, so that no two
+/// meet.
 const PORT: u16 = 5000;
 
 /// Port of the one that lets no client in.

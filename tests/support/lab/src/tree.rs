@@ -71,7 +71,8 @@ pub struct Commit {
     pub version: String,
 }
 
-/// Checksums of a commit's content. The commit itself is another on each way that an image can take into a repository.
+/// Checksums of a commit's content. The commit itself is another on each way that an image can take
+/// into a repository.
 ///
 /// # Errors
 ///
@@ -97,17 +98,19 @@ pub fn parse_content(listed: &str) -> Result<String> {
 }
 
 impl Tree {
-    /// Takes the tree from the cache, or builds it: three minutes on two cores, most of it packages.
+    /// Takes the tree from the cache, or builds it: three minutes on two cores, most of it
+    /// packages.
     ///
-    /// It is kept under a digest of what is known without asking anybody: the script, which lists what
-    /// is installed, and the archive. Which versions that brings is known once it is built; they are
-    /// kept with it, so that [`Self::packages`] differs where two machines, or one at two times, have
-    /// other versions under one recipe. The archive's newer ones come with the next build.
+    /// It is kept under a digest of what is known without asking anybody: the script, which lists
+    /// what is installed, and the archive. Which versions that brings is known once it is built;
+    /// they are kept with it, so that [`Self::packages`] differs where two machines, or one at two
+    /// times, have other versions under one recipe. The archive's newer ones come with the next
+    /// build.
     ///
     /// # Errors
     ///
-    /// Not root, a program is missing, or Debian's archive is not among the machine's sources or out of
-    /// reach.
+    /// Not root, a program is missing, or Debian's archive is not among the machine's sources or
+    /// out of reach.
     pub fn ready() -> Result<Self> {
         ensure!(
             nix::unistd::geteuid().is_root(),
@@ -303,7 +306,8 @@ fn build(archive: &Archive, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What `/usr/lib/os-release` says. `VARIANT_ID` is what the programs on a node know an ostree system by.
+/// What `/usr/lib/os-release` says. `VARIANT_ID` is what the programs on a node know an ostree
+/// system by.
 fn os_release(archive: &Archive, version: &str) -> String {
     format!(
         "PRETTY_NAME=\"Slipway lab {version}\"\nNAME=\"Slipway lab\"\nID=debian\nVERSION_ID={}\n\

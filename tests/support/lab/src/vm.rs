@@ -24,15 +24,15 @@ use crate::host::{DeploymentId, Disks, HostSpec, Images, Output, deployment_id, 
 use crate::network::Tap;
 use crate::place::Lab;
 
-/// How long a machine may take to boot. It takes 25 s on an idle machine of two cores, emulated, and
-/// minutes where others use them.
+/// How long a machine may take to boot. It takes 25 s on an idle machine of two cores, emulated,
+/// and minutes where others use them.
 pub const MACHINE_BOOTED_WITHIN: Duration = Duration::from_mins(10);
 
 /// How long one program inside may take.
 const PROGRAM_ENDS_WITHIN: Duration = Duration::from_mins(10);
 
-/// Arguments of its kernel besides those of every host: where it cannot go on it boots again, so that
-/// the boot loader can count.
+/// Arguments of its kernel besides those of every host: where it cannot go on it boots again, so
+/// that the boot loader can count.
 const ARGUMENTS: [&str; 5] = [
     "panic=1",
     "loglevel=4",

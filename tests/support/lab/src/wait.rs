@@ -11,7 +11,8 @@ const POLL_EVERY: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 ///
-/// `within` is over; says what was waited for and the last answer. An error of `found` ends the wait.
+/// `within` is over; says what was waited for and the last answer. An error of `found` ends the
+/// wait.
 pub async fn until<T>(
     what: &str,
     within: Duration,

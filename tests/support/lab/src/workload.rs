@@ -1,7 +1,8 @@
 //! What runs the pods of a component: a DaemonSet or a Deployment.
 //!
-//! The lab runs a DaemonSet's container on hosts, in a root of its own ([`crate::host::PodSpec::of`]), and
-//! a Deployment's replicas as processes of this machine ([`Workload::call`]).
+//! The lab runs a DaemonSet's container on hosts, in a root of its own
+//! ([`crate::host::PodSpec::of`]), and a Deployment's replicas as processes of this machine
+//! ([`Workload::call`]).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -61,8 +62,8 @@ impl Call {
         program.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Has it listen on free ports of the loopback, in place of the addresses that its arguments name: pods
-    /// on one machine cannot share a port.
+    /// Has it listen on free ports of the loopback, in place of the addresses that its arguments
+    /// name: pods on one machine cannot share a port.
     #[must_use]
     pub fn on_loopback(mut self) -> Self {
         for word in &mut self.words {

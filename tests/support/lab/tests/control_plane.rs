@@ -333,8 +333,8 @@ async fn a_pod_takes_as_long_to_stop_as_it_says_within_its_grace() -> Result<()>
     assert!(at_once < grace);
     assert!(late >= Duration::from_secs(3) && late < grace);
     assert!(killed >= Duration::from_secs(4));
-    // A kubelet removes a container's logs by the beginning of their path. With none, it removed all
-    // files where it ran.
+    // A kubelet removes a container's logs by the beginning of their path. With none, it removed
+    // all files where it ran.
     assert!(kubelet.dir().join("kubeconfig").exists());
     Ok(())
 }

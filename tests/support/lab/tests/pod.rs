@@ -24,7 +24,8 @@ fn booted() -> Host {
     host
 }
 
-/// A container with a shell that runs `script`, and sleeps then; it says `sleeping` when a SIGTERM ends it.
+/// A container with a shell that runs `script`, and sleeps then; it says `sleeping` when a SIGTERM
+/// ends it.
 fn shell(script: &str) -> PodSpec {
     let sleep = "trap 'exit 0' TERM; echo sleeping; while :; do /bin/sleep 0.1; done";
     let script = format!("{script}\n{sleep}");

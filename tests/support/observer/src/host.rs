@@ -25,8 +25,8 @@ impl Host for lab::host::Host {
 /// Something that must hold on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// It runs this OS: content of the commit that `ostree admin status` names as booted. The commit
-    /// itself is another on each way that an image can take into a repository.
+    /// It runs this OS: content of the commit that `ostree admin status` names as booted. The
+    /// commit itself is another on each way that an image can take into a repository.
     Booted {
         /// As [`lab::tree::content`] gives it.
         content: String,
@@ -44,8 +44,8 @@ pub enum Fact {
         /// `user:group`, by name.
         owner: String,
     },
-    /// The OS's own version of a file of `/etc` is in force: it is equal in bytes, mode and owner to
-    /// that in `/usr/etc`, and `ostree admin config-diff` does not list it.
+    /// The OS's own version of a file of `/etc` is in force: it is equal in bytes, mode and owner
+    /// to that in `/usr/etc`, and `ostree admin config-diff` does not list it.
     OfOs {
         /// Absolute path.
         path: String,
@@ -142,8 +142,8 @@ impl Fact {
 
 /// Everything of a host that an update may change, by path: kind, mode, owner, link target, digest.
 ///
-/// That is `/etc`, `/boot`, `/var` and which deployments there are. Left out is what a host writes by
-/// itself while it runs: logs, and the state of systemd, the kubelet and the daemon.
+/// That is `/etc`, `/boot`, `/var` and which deployments there are. Left out is what a host writes
+/// by itself while it runs: logs, and the state of systemd, the kubelet and the daemon.
 ///
 /// # Errors
 ///
@@ -158,7 +158,8 @@ pub fn snapshot(host: &impl Host) -> Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
-/// What programs keep for themselves is left out; in `/var/lib/containers`, skopeo what it knows of registries.
+/// What programs keep for themselves is left out; in `/var/lib/containers`, skopeo what it knows of
+/// registries.
 ///
 /// Prints lines of path, tab and what is there; files have a second line with their digest.
 ///

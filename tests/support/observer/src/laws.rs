@@ -1,5 +1,5 @@
-//! Laws: what must hold, whatever happens. A law is a value in the table of its storey; a new storey is a module
-//! with a table, and a line of [`STOREYS`].
+//! Laws: what must hold, whatever happens. A law is a value in the table of its storey; a new
+//! storey is a module with a table, and a line of [`STOREYS`].
 //!
 //! - [`node`]: what an update does to a node
 //! - [`pool`]: what a rollout does to its pool

@@ -1,6 +1,7 @@
 //! Judges what happened in a run of the lab: from the API server's audit log, the registry's access
 //! log, the lab's record of boots and the hosts' files, never from what the programs under test say
-//! of themselves. What a node says is read only to know what it claims and when, and facts are compared with that.
+//! of themselves. What a node says is read only to know what it claims and when, and facts are
+//! compared with that.
 //!
 //! - [`host`]: what a host is in the end
 //! - `kept`: a rollout as a file

@@ -45,7 +45,8 @@ impl Phase {
         }
     }
 
-    /// The phase of an update that a phase of the daemon's state machine belongs to. Source: `docs/state-machine.md`.
+    /// The phase of an update that a phase of the daemon's state machine belongs to. Source:
+    /// `docs/state-machine.md`.
     fn of(daemon: &str) -> Option<Self> {
         match daemon {
             "Fetching" => Some(Self::Fetch),
@@ -75,8 +76,9 @@ pub struct Span {
 
 /// Phases of all updates of a node, in order, given its states in order and when its host came up.
 ///
-/// An update begins with a fetch: a check at the daemon's start is none. A reboot ends when the host
-/// is up, not when the daemon is back to say so. An update still under way ends with the last state.
+/// An update begins with a fetch: a check at the daemon's start is none. A reboot ends when the
+/// host is up, not when the daemon is back to say so. An update still under way ends with the last
+/// state.
 pub fn spans(history: &[NodeSnapshot], host_came_up: &[Timestamp]) -> Vec<Span> {
     let mut steps = Vec::<(Timestamp, Option<Phase>)>::new();
     for state in history {
@@ -129,7 +131,8 @@ fn said(state: &NodeSnapshot) -> &str {
     phase.map_or("", String::as_str)
 }
 
-/// What the node said longest in a phase that it waited for. What still stands there from the one before does not count.
+/// What the node said longest in a phase that it waited for. What still stands there from the one
+/// before does not count.
 fn waited_longest(history: &[NodeSnapshot], span: &Span) -> String {
     let (start, end) = (span.start, span.end);
     let mut stood = BTreeMap::<&str, SignedDuration>::new();

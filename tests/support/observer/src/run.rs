@@ -45,8 +45,9 @@ pub struct Rolled<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Any run, in which hosts go down for other reasons than an update: only a node that is cordoned counts as out, and a
-    /// host has to be drained only for a reboot that its node announced, unless its control plane is a single replica.
+    /// Any run, in which hosts go down for other reasons than an update: only a node that is
+    /// cordoned counts as out, and a host has to be drained only for a reboot that its node
+    /// announced, unless its control plane is a single replica.
     pub(crate) fn of_record(record: &'a Record, since: Timestamp) -> Self {
         let histories = nodes::histories(&record.audit);
         let mut went_down = went_down(record, since, |end| end != End::Killed);

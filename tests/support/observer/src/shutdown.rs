@@ -1,5 +1,5 @@
-//! Whether a host went down by logind: logind announces a shutdown to programs that asked for a delay, and waits for
-//! them. A forced one does neither.
+//! Whether a host went down by logind: logind announces a shutdown to programs that asked for a
+//! delay, and waits for them. A forced one does neither.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,8 @@ pub fn listen(host: &impl Host) -> Result<()> {
     Ok(())
 }
 
-/// What was heard of the shutdown before this boot. A reboot by logind leaves `announced` and `waited for`.
+/// What was heard of the shutdown before this boot. A reboot by logind leaves `announced` and
+/// `waited for`.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Names on the wire, written out: a judge that took them from the programs it judges would share their typing errors.
+//! Names on the wire, written out: a judge that took them from the programs it judges would share
+//! their typing errors.
 
 /// On a Node: the configuration in force.
 pub const CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";

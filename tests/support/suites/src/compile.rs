@@ -118,7 +118,8 @@ impl Executable {
     }
 }
 
-/// Builds every test executable, in one call: what cargo compiles for a selection of packages differs in features.
+/// Builds every test executable, in one call: what cargo compiles for a selection of packages
+/// differs in features.
 pub(crate) fn tests(workspace: &Workspace, executables: &Executables) -> Job {
     let (workspace, executables) = (workspace.clone(), executables.clone());
     Job::new("tests", &["format"], move |log| {
@@ -161,8 +162,8 @@ pub(crate) fn unit(workspace: &Workspace, executables: &Executables) -> Job {
     })
 }
 
-/// Builds, strips and checks the programs under test, each with its own features only: the daemon links no libostree, the
-/// helper no Kubernetes client.
+/// Builds, strips and checks the programs under test, each with its own features only: the daemon
+/// links no libostree, the helper no Kubernetes client.
 pub(crate) fn programs(workspace: &Workspace, profile: Profile, after: &[&'static str]) -> Job {
     let workspace = workspace.clone();
     Job::new("programs", after, move |log| {
@@ -243,8 +244,8 @@ fn newest_glibc(versions: &str) -> Option<(u32, u32)> {
     names.filter_map(parse).max()
 }
 
-/// Compiles the control plane's packages while cargo compiles; the lab links them later. None where one is built already: if it is
-/// of another version, the lab builds the new one whole.
+/// Compiles the control plane's packages while cargo compiles; the lab links them later. None where
+/// one is built already: if it is of another version, the lab builds the new one whole.
 pub(crate) fn go(workspace: &Workspace) -> Option<Job> {
     let is_built = |entry: std::io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| entry.path().join("kube-apiserver").exists())

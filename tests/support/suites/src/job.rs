@@ -142,7 +142,8 @@ impl Log {
         Ok(String::from_utf8_lossy(&fs::read(&self.path)?).into_owned())
     }
 
-    /// What was skipped, each once: lines `skipped: …` of the output, and of the file that tests append to.
+    /// What was skipped, each once: lines `skipped: …` of the output, and of the file that tests
+    /// append to.
     pub(crate) fn skipped(&self) -> Vec<String> {
         let read = |path: &Path| fs::read(path).unwrap_or_default();
         let text = [read(&self.path), read(&self.skipped)].concat();
@@ -164,7 +165,8 @@ fn shown(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Runs all jobs; whether all passed. Those before others in the list start first where there is a choice.
+/// Runs all jobs; whether all passed. Those before others in the list start first where there is a
+/// choice.
 ///
 /// # Errors
 ///

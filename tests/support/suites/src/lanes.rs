@@ -36,8 +36,9 @@ pub(crate) enum Next {
     End,
 }
 
-/// Decides by the jobs in order of preference. A wide job that stands first is not overtaken for ever: while it waits for lanes,
-/// only jobs that fit beside what runs already start, and these are finite.
+/// Decides by the jobs in order of preference. A wide job that stands first is not overtaken for
+/// ever: while it waits for lanes, only jobs that fit beside what runs already start, and these are
+/// finite.
 pub(crate) fn next(plans: &[Plan], states: &[State]) -> Next {
     let jobs = || plans.iter().zip(states.iter().copied());
     let state_of = |name: &str| {
@@ -94,7 +95,8 @@ mod tests {
         }
     }
 
-    /// Runs all jobs, ending the oldest running one whenever there is nothing to start; the order in which they started.
+    /// Runs all jobs, ending the oldest running one whenever there is nothing to start; the order
+    /// in which they started.
     fn order(plans: &[Plan], fails: &[&str]) -> (Vec<&'static str>, Vec<State>) {
         let mut states = vec![State::Waiting; plans.len()];
         let mut running = Vec::new();

@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 ///
 /// # Errors
 ///
-/// There is no such line or more than one, a test failed, or none ran: a test that was renamed away from under its suite would
-/// otherwise stay green.
+/// There is no such line or more than one, a test failed, or none ran: a test that was renamed away
+/// from under its suite would otherwise stay green.
 pub(crate) fn passed(output: &str) -> Result<u32> {
     let mut results = output
         .lines()

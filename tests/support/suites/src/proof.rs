@@ -1,4 +1,5 @@
-//! When each part of the proof was last green on this machine: `<cache>/proof/<part>`, a line `commit seconds`.
+//! When each part of the proof was last green on this machine: `<cache>/proof/<part>`, a line
+//! `commit seconds`.
 
 use std::fs;
 

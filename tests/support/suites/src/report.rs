@@ -1,4 +1,5 @@
-//! What a person sees of a run: a line when a job starts and ends, the end of a failed one's log, and the summary.
+//! What a person sees of a run: a line when a job starts and ends, the end of a failed one's log,
+//! and the summary.
 #![expect(
     clippy::disallowed_methods,
     reason = "the runner writes a run's own files"

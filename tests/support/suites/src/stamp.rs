@@ -1,9 +1,10 @@
 //! Stamps: which suite was green with which inputs, so that an unchanged one need not run again.
 //!
-//! A stamp is a file `<cache>/green/<suite>-<digest of its inputs>`. Inputs are the bytes of the stripped programs that the suite
-//! runs, the sources of its test executable and of the lab, `deploy/`, the shared definitions, the compiler, the lock file, the
-//! kernel, the versions of the host's tools and of the packages in the base tree. What they leave out is the weather of the machine:
-//! `make proof` ignores them.
+//! A stamp is a file `<cache>/green/<suite>-<digest of its inputs>`. Inputs are the bytes of the
+//! stripped programs that the suite runs, the sources of its test executable and of the lab,
+//! `deploy/`, the shared definitions, the compiler, the lock file, the kernel, the versions of the
+//! host's tools and of the packages in the base tree. What they leave out is the weather of the
+//! machine: `make proof` ignores them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,7 +63,8 @@ impl Stamp {
         words.next().is_none().then_some(stamp)
     }
 
-    /// Whether it still counts. One from the future does not: a clock was wrong, and which one is not known.
+    /// Whether it still counts. One from the future does not: a clock was wrong, and which one is
+    /// not known.
     pub(crate) fn is_good(&self, now_secs: u64) -> bool {
         now_secs
             .checked_sub(self.at_secs)
@@ -100,7 +102,8 @@ impl Inputs {
             workspace.output("uname", &["--kernel-release"])?,
             workspace.output("dpkg-query", &[&["--show"], TOOLS.as_slice()].concat())?,
         ];
-        // The versions of the base tree's packages, which its recipe does not name. It is there by now.
+        // The versions of the base tree's packages, which its recipe does not name. It is there by
+        // now.
         let lab = workspace.built().join("debug/lab");
         outside.push(workspace.output(&lab.to_string_lossy(), &["prepare"])?);
         for path in shared(&workspace.root.join("../shared/data/crds"))? {
@@ -169,9 +172,9 @@ impl Inputs {
 
 /// Whether a file of the workspace is an input of a suite beside the programs.
 ///
-/// All below `tests/` is, but for what only other suites call their own. The sources of the product count by the programs' bytes,
-/// except for what the tests are compiled with: they link the product's crates, too, of which the words on the wire are judged by
-/// literals. Pages are none.
+/// All below `tests/` is, but for what only other suites call their own. The sources of the product
+/// count by the programs' bytes, except for what the tests are compiled with: they link the
+/// product's crates, too, of which the words on the wire are judged by literals. Pages are none.
 fn is_input(suite: &Suite, path: &Path) -> bool {
     let is_below = |folder: &&str| path.starts_with(folder);
     if path.starts_with("tests") {
@@ -211,7 +214,8 @@ fn shared(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// SHA-256 in hexadecimal of parts, each with its length, so that no two lists of parts run together.
+/// SHA-256 in hexadecimal of parts, each with its length, so that no two lists of parts run
+/// together.
 fn digest(parts: &[&[u8]]) -> String {
     let mut sha = Sha256::new();
     for part in parts {

@@ -1,14 +1,15 @@
 //! Which suites there are, what each needs, and which part of the proof it belongs to.
 //!
-//! A new suite is one entry here. [`Suite::own`] keeps a change of one suite from running the others again: whatever below
-//! `tests/` no suite calls its own counts for all of them.
+//! A new suite is one entry here. [`Suite::own`] keeps a change of one suite from running the
+//! others again: whatever below `tests/` no suite calls its own counts for all of them.
 
 /// When a suite runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     /// In `make test`.
     Test,
-    /// In `make test` while its stamp is missing, whatever the stamp's age; and in a part of `make proof`.
+    /// In `make test` while its stamp is missing, whatever the stamp's age; and in a part of
+    /// `make proof`.
     Changed(Part),
     /// In a part of `make proof` only.
     Proof(Part),

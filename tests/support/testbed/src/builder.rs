@@ -31,8 +31,8 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// One with all components and without nodes. Logs of the control plane, the programs and the hosts are in
-    /// the folder `logs`.
+    /// One with all components and without nodes. Logs of the control plane, the programs and the
+    /// hosts are in the folder `logs`.
     pub fn new(logs: impl Into<PathBuf>) -> Self {
         Self {
             logs: logs.into(),
@@ -72,15 +72,16 @@ impl Testbed {
         self
     }
 
-    /// With another node. Without any, the control plane has no part that acts on objects, and needs no root.
+    /// With another node. Without any, the control plane has no part that acts on objects, and
+    /// needs no root.
     #[must_use]
     pub fn node(mut self, node: NodeSpec) -> Self {
         self.nodes.push(node);
         self
     }
 
-    /// Starts it with the pool `worker`; returns when every node is Done in the first configuration of its pool,
-    /// which names the image of the OS that it runs.
+    /// Starts it with the pool `worker`; returns when every node is Done in the first configuration
+    /// of its pool, which names the image of the OS that it runs.
     pub async fn start(self) -> Result<Cluster> {
         let mut cluster = self.boot().await?;
         cluster.adopt().await?;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::Cluster;
 
 impl Cluster {
-    /// Writes the ControllerConfig: the CA of kubelets and of the cloud, those of registries by file name, and whether the API server's
-    /// CA is rotated. Its version.
+    /// Writes the ControllerConfig: the CA of kubelets and of the cloud, those of registries by
+    /// file name, and whether the API server's CA is rotated. Its version.
     pub async fn publish_certificates(
         &self,
         [kubelet, cloud]: &[&str; 2],
@@ -51,7 +51,8 @@ impl Cluster {
         version.context("an object without a version")
     }
 
-    /// Writes the CA by which nodes are to know the API server, where and as OpenShift's operator does.
+    /// Writes the CA by which nodes are to know the API server, where and as OpenShift's operator
+    /// does.
     pub async fn publish_authority(&self, pem: &str) -> Result<()> {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",

@@ -1,4 +1,5 @@
-//! A cluster of real parts: a control plane, a registry, hosts with kubelets, and the components under test.
+//! A cluster of real parts: a control plane, a registry, hosts with kubelets, and the components
+//! under test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -141,8 +142,8 @@ impl Cluster {
         .await
     }
 
-    /// Waits until all nodes with the role of a pool are Done in `config`, take pods, and have nothing
-    /// under way.
+    /// Waits until all nodes with the role of a pool are Done in `config`, take pods, and have
+    /// nothing under way.
     pub async fn all_done(&self, pool: &str, config: &str, within: Duration) -> Result<()> {
         let role = format!("node-role.kubernetes.io/{pool}");
         until(
@@ -204,7 +205,8 @@ impl Cluster {
 
     /// What the lab recorded so far, for the observer.
     ///
-    /// The logs are read one after another: while something is under way, only a breach that two records show is one.
+    /// The logs are read one after another: while something is under way, only a breach that two
+    /// records show is one.
     pub fn record(&self) -> Result<Record> {
         let boots = |host: &Host| (host.name().to_owned(), host.boots());
         let boots = self.hosts.iter().map(boots).collect();

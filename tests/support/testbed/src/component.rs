@@ -14,8 +14,9 @@ use serde_json::json;
 
 use crate::{Cluster, account, workspace};
 
-/// A folder of `deploy/`: objects, of which one runs a program. A DaemonSet's program runs on every host as its
-/// pod would; a Deployment's replicas are processes of this machine, with the rights of their service account.
+/// A folder of `deploy/`: objects, of which one runs a program. A DaemonSet's program runs on every
+/// host as its pod would; a Deployment's replicas are processes of this machine, with the rights of
+/// their service account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Component {
     /// Name of the folder.
@@ -66,8 +67,8 @@ impl Component {
 }
 
 impl Cluster {
-    /// Starts the replicas of a component, each with a folder of its name for its log and credentials. They have
-    /// these arguments besides those in `deploy/`.
+    /// Starts the replicas of a component, each with a folder of its name for its log and
+    /// credentials. They have these arguments besides those in `deploy/`.
     pub async fn run(&mut self, component: Component, arguments: &[&str]) -> Result<()> {
         let workload = component.workload()?;
         let count = workload.replicas;

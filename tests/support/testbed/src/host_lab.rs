@@ -62,8 +62,8 @@ impl HostLab {
         })
     }
 
-    /// A host that boots a commit, with the programs under test at `/run/lab/bin`. Its kubelet runs and does
-    /// nothing.
+    /// A host that boots a commit, with the programs under test at `/run/lab/bin`. Its kubelet runs
+    /// and does nothing.
     pub fn host(&self, programs: &Programs, name: &str, os: &Commit) -> Result<HostSpec> {
         let spec = HostSpec::new(name, os)
             .bin(&self.bin(programs)?)

@@ -1,7 +1,8 @@
-//! What suites and tools run on: clusters and hosts of the lab's real parts, with the programs under test.
+//! What suites and tools run on: clusters and hosts of the lab's real parts, with the programs
+//! under test.
 //!
-//! [`Testbed`] builds a [`Cluster`] from nodes, objects and components; a [`Component`] is a folder of `deploy/`.
-//! [`HostLab`] is for hosts without a cluster.
+//! [`Testbed`] builds a [`Cluster`] from nodes, objects and components; a [`Component`] is a folder
+//! of `deploy/`. [`HostLab`] is for hosts without a cluster.
 //!
 //! - [`config`]: MachineConfigs of suites
 //! - [`files`]: directories by their bytes

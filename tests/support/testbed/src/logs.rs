@@ -1,4 +1,5 @@
-//! Where runs leave their files: one folder per suite and test, so that runs beside each other share none.
+//! Where runs leave their files: one folder per suite and test, so that runs beside each other
+//! share none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use anyhow::{Context as _, Result};
 
 use crate::workspace;
 
-/// Folder of a test's logs: `<suite>/<test>` below `$SLIPWAY_LOGS` (absolute), or below the workspace's `target`.
+/// Folder of a test's logs: `<suite>/<test>` below `$SLIPWAY_LOGS` (absolute), or below the
+/// workspace's `target`.
 pub fn folder(suite: &str, test: &str) -> PathBuf {
     let root =
         std::env::var_os("SLIPWAY_LOGS").map_or_else(|| workspace().join("target"), PathBuf::from);

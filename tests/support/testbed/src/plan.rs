@@ -7,8 +7,8 @@ use node_update::plan::{Attempt, Bundle, Target};
 use node_update::planner::{self, Facts, Request, Side};
 use node_update::reconcile::Exempt;
 
-/// Policies by which nothing but the OS and kernel arguments asks for a reboot. A changed file or unit has the actions of its
-/// entry; other files and keys have none.
+/// Policies by which nothing but the OS and kernel arguments asks for a reboot. A changed file or
+/// unit has the actions of its entry; other files and keys have none.
 pub fn policies(files: &[(&str, &[Action])], units: &[(&str, &[Action])]) -> Policies {
     let file = |(path, actions): &(&str, &[Action])| FilePolicy {
         path: (*path).to_owned(),

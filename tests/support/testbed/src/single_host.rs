@@ -32,8 +32,8 @@ pub fn kubelet(spec: HostSpec) -> HostSpec {
     spec.file("/etc/kubernetes/kubelet.env", "KUBELET_ARGS=\n", 0o644)
 }
 
-/// With so many seconds for the checks of a new boot, instead of the ten minutes that a real machine
-/// may need.
+/// With so many seconds for the checks of a new boot, instead of the ten minutes that a real
+/// machine may need.
 #[must_use]
 pub fn proved_within(spec: HostSpec, secs: u32) -> HostSpec {
     spec.file(DEADLINE_FILE, deadline(secs), 0o644)

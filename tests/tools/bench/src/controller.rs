@@ -1,5 +1,5 @@
-//! The controller with 2,000 nodes: its memory, and whether it lists them again after its connections
-//! were cut.
+//! The controller with 2,000 nodes: its memory, and whether it lists them again after its
+//! connections were cut.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -34,8 +34,8 @@ const HEARTBEAT: Duration = Duration::from_mins(5);
 /// Before the connections are cut, and after that, until the memory is read.
 const HALF: Duration = Duration::from_secs(30);
 
-/// Memory of the controller after a minute with 2,000 nodes and their heartbeats, and the lists that
-/// it made after its first watch. Its connections are cut half-way.
+/// Memory of the controller after a minute with 2,000 nodes and their heartbeats, and the lists
+/// that it made after its first watch. Its connections are cut half-way.
 ///
 /// Errors: the controller ends, or does not watch the nodes.
 #[expect(
@@ -145,8 +145,8 @@ fn node(number: u32) -> Result<Value> {
     Ok(node)
 }
 
-/// What the controller asked of the nodes. Of the log's lines only these are parsed: the others hold
-/// each Node twice.
+/// What the controller asked of the nodes. Of the log's lines only these are parsed: the others
+/// hold each Node twice.
 fn asked(log: &Path) -> Result<Vec<Event>> {
     let mut lines = String::new();
     for line in BufReader::new(File::open(log)?).lines() {

@@ -33,8 +33,8 @@ const HELPER: &str = "mcd-os";
 /// With which `mcd pivot` ends when the host boots the image next.
 const NEEDS_REBOOT: i32 = 4;
 
-/// Fetches and deploys so many times by `mcd pivot`, and as many by plain tools, of the same image and of
-/// one that has the same files and nothing else; each on a new host.
+/// Fetches and deploys so many times by `mcd pivot`, and as many by plain tools, of the same image
+/// and of one that has the same files and nothing else; each on a new host.
 ///
 /// Errors: a host cannot be had, or does not have the deployment afterwards.
 pub(crate) fn measure(programs: &Programs, samples: usize) -> Result<Vec<Figure>> {

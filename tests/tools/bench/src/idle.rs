@@ -20,8 +20,8 @@ const IDLE_AFTER: Duration = Duration::from_mins(1);
 const FEW: usize = 3;
 const MANY: usize = 300;
 
-/// Memory of the daemon, a minute after an update without reboot, which the same process has made from
-/// its beginning to its end.
+/// Memory of the daemon, a minute after an update without reboot, which the same process has made
+/// from its beginning to its end.
 ///
 /// Errors: the node does not come to be Done, or there are more configurations than wanted.
 pub(crate) async fn memory(session: &mut Session) -> Result<Vec<Figure>> {
@@ -41,8 +41,8 @@ pub(crate) async fn memory(session: &mut Session) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Brings the cluster to so many rendered configurations, the last of them by an update, and reads the
-/// daemon's memory a minute later.
+/// Brings the cluster to so many rendered configurations, the last of them by an update, and reads
+/// the daemon's memory a minute later.
 async fn after_an_update(session: &mut Session, configs: usize) -> Result<Memory> {
     fill(session, configs - 1).await?;
     session.change_files().await?;
@@ -93,9 +93,9 @@ async fn rendered(session: &Session) -> Result<Vec<MachineConfig>> {
     Ok(all)
 }
 
-/// What an hour costs the API server in which nothing is asked of the node. `watched` is how long that
-/// is measured: two reports of the kubelet on an unchanged Node, which the daemon watches, are five
-/// minutes apart, so that less than ten minutes say little.
+/// What an hour costs the API server in which nothing is asked of the node. `watched` is how long
+/// that is measured: two reports of the kubelet on an unchanged Node, which the daemon watches, are
+/// five minutes apart, so that less than ten minutes say little.
 ///
 /// Errors: the node does not come to rest, or the log cannot be read.
 pub(crate) async fn traffic(session: &Session, watched: Duration) -> Result<Vec<Figure>> {

@@ -1,5 +1,5 @@
-//! `make bench`: the figures of the daemon and its helper, on real parts, beside what they are measured
-//! against.
+//! `make bench`: the figures of the daemon and its helper, on real parts, beside what they are
+//! measured against.
 //!
 //! - `run`: the order of measurements
 //! - `session`, `config`: the cluster of one node that most are made in, and its configuration

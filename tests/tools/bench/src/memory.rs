@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use lab::host::Host;
 
-/// Time between two polls at a process that may end at any time. The peak itself is the kernel's; what
-/// is missed is what was taken after the last sample.
+/// Time between two polls at a process that may end at any time. The peak itself is the kernel's;
+/// what is missed is what was taken after the last sample.
 const POLL_EVERY: Duration = Duration::from_millis(5);
 
 /// What a process holds.

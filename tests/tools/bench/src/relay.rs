@@ -178,8 +178,9 @@ fn has_open(process: u32, inode: u64) -> bool {
         .any(|target| target.is_ok_and(|target| target.as_os_str() == link.as_str()))
 }
 
-/// Inode of the socket with this local address. Source: the kernel's `proc(5)`, `/proc/net/tcp`: the
-/// address as hexadecimal of the bytes in memory, the port as a number, the inode in the tenth field.
+/// Inode of the socket with this local address. Source: the kernel's `proc(5)`, `/proc/net/tcp`:
+/// the address as hexadecimal of the bytes in memory, the port as a number, the inode in the tenth
+/// field.
 fn socket(table: &str, local: SocketAddrV4) -> Option<u64> {
     let address = u32::from_ne_bytes(local.ip().octets());
     let local = format!("{address:08X}:{:04X}", local.port());

@@ -54,8 +54,8 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// These figures, or all if none is named. `samples` takes the place of each median's own number;
-    /// `idle` is how long the idle hour is watched.
+    /// These figures, or all if none is named. `samples` takes the place of each median's own
+    /// number; `idle` is how long the idle hour is watched.
     pub(crate) fn new(only: &[&'static Spec], samples: Option<usize>, idle: Duration) -> Self {
         let names = if only.is_empty() {
             ALL.iter().map(|spec| spec.name).collect()

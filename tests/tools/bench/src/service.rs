@@ -71,8 +71,8 @@ pub(crate) async fn measure(session: &mut Session, samples: usize) -> Result<Vec
     Ok(figures)
 }
 
-/// The same by hand: evicts by kubectl, reboots into what was booted, and gives the node back as soon
-/// as it is Ready.
+/// The same by hand: evicts by kubectl, reboots into what was booted, and gives the node back as
+/// soon as it is Ready.
 async fn by_hand(session: &Session) -> Result<()> {
     let cluster = session.cluster();
     cluster.control_plane().kubectl(&[

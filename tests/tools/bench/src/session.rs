@@ -55,8 +55,8 @@ impl Session {
     pub(crate) async fn start(programs: &Programs, logs: &Path) -> Result<Self> {
         let testbed = Testbed::new(logs).programs(programs);
         let cluster = testbed.node(NodeSpec::new(NODE)).start().await?;
-        // The controller runs beside the cluster: its pods and their budget are only in the way of a
-        // node that is the only one.
+        // The controller runs beside the cluster: its pods and their budget are only in the way of
+        // a node that is the only one.
         cluster.control_plane().kubectl(&[
             "delete",
             "--namespace=openshift-machine-config-operator",
@@ -136,8 +136,8 @@ impl Session {
         .await
     }
 
-    /// Waits until the daemon runs and rests, the pod is ready, and nothing has been said between daemon
-    /// and API server for as long as what is sent late may take.
+    /// Waits until the daemon runs and rests, the pod is ready, and nothing has been said between
+    /// daemon and API server for as long as what is sent late may take.
     ///
     /// Errors: not in time; says what the node says.
     pub(crate) async fn settle(&self) -> Result<()> {
@@ -169,8 +169,8 @@ impl Session {
         .await
     }
 
-    /// Runs something that makes the node busy, and counts what its daemon cost the API server until
-    /// all has settled.
+    /// Runs something that makes the node busy, and counts what its daemon cost the API server
+    /// until all has settled.
     ///
     /// Errors: those of `act`, and of [`Self::settle`].
     pub(crate) async fn cost(
@@ -232,8 +232,8 @@ impl Session {
     }
 }
 
-/// Writes what a change of the files does, and that it is in force, which is the operator's part: the
-/// cluster runs none.
+/// Writes what a change of the files does, and that it is in force, which is the operator's part:
+/// the cluster runs none.
 async fn put_policies(cluster: &Cluster) -> Result<()> {
     let settings = json!({
         "apiVersion": "operator.openshift.io/v1",

@@ -8,8 +8,8 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*sorted.get(lower)?, *sorted.get(upper)?))
 }
 
-/// The least value that at least 95 of 100 are not above, one of those measured (nearest rank): of 20
-/// the 19th. None of none.
+/// The least value that at least 95 of 100 are not above, one of those measured (nearest rank): of
+/// 20 the 19th. None of none.
 pub(crate) fn p95(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
     let rank = (sorted.len() * 95).div_ceil(100);

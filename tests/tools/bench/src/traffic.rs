@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use lab::audit::{Event, Stage, Verb};
 
-/// What the daemon calls itself, before the `/` of its user agent: it shares the kubelet's identity.
+/// What the daemon calls itself, before the `/` of its user agent: it shares the kubelet's
+/// identity.
 const PROGRAM: &str = "mcd";
 
 /// A stretch of time, its end not in it.
@@ -27,7 +28,8 @@ impl Window {
     }
 }
 
-/// The daemon's requests that the API server received in a stretch of time, each with its last event.
+/// The daemon's requests that the API server received in a stretch of time, each with its last
+/// event.
 ///
 /// Shape: the log of a cluster of one node, in which every daemon is that node's.
 pub(crate) fn requests<'a>(events: &'a [Event], window: &Window) -> Vec<&'a Event> {
@@ -70,9 +72,9 @@ pub(crate) fn evictions(requests: &[&Event]) -> usize {
 
 /// Requests of an hour in which nothing happened: of an hour and more, what was seen.
 ///
-/// From a shorter stretch of time they are reckoned: a watch counts as often as its own length goes into
-/// an hour, whether it was opened in that time or before, and everything else as often as the stretch
-/// does.
+/// From a shorter stretch of time they are reckoned: a watch counts as often as its own length goes
+/// into an hour, whether it was opened in that time or before, and everything else as often as the
+/// stretch does.
 pub(crate) fn requests_of_an_hour(events: &[Event], window: &Window) -> f64 {
     let hour = SignedDuration::from_hours(1).as_secs_f64();
     let seen = requests(events, window);
@@ -94,8 +96,8 @@ pub(crate) fn requests_of_an_hour(events: &[Event], window: &Window) -> f64 {
     others * hour / window.secs() + renewals
 }
 
-/// Length of each watch in seconds, as the last request before the end of a stretch of time asked for
-/// it. One that had ended before, such as a drain's, is not renewed.
+/// Length of each watch in seconds, as the last request before the end of a stretch of time asked
+/// for it. One that had ended before, such as a drain's, is not renewed.
 fn watches(events: &[Event], window: &Window) -> Vec<f64> {
     let has_ended = |event: &Event| {
         events.iter().any(|end| {
@@ -198,7 +200,8 @@ mod tests {
 
     #[test]
     fn a_whole_hour_is_what_was_seen() {
-        // Five requests after the tenth second, one of them a watch that another hour would open again.
+        // Five requests after the tenth second, one of them a watch that another hour would open
+        // again.
         assert!((requests_of_an_hour(&events(), &window(10, 3610)) - 6.0).abs() < 1e-9);
         assert!((requests_of_an_hour(&events(), &window(10, 7210)) - 3.0).abs() < 1e-9);
     }

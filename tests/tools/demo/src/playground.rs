@@ -18,7 +18,8 @@ use crate::run;
 /// The shell's settings: what it offers, and what it says at its start.
 const SETTINGS: &str = include_str!("objects/playground.sh");
 
-/// What a booted target has until it must be proven: ten minutes are too long to wait for a kubelet that fails.
+/// What a booted target has until it must be proven: ten minutes are too long to wait for a kubelet
+/// that fails.
 const VERIFIED_WITHIN_SECS: u32 = 30;
 
 /// Starts the demo's cluster, and a shell that ends it.

@@ -93,7 +93,8 @@ pub(crate) async fn run(
     Ok(verdict.breaches.is_empty())
 }
 
-/// Starts three hosts with the workload. A booted target has `proved_within_secs` to prove itself, or as long as on a real machine.
+/// Starts three hosts with the workload. A booted target has `proved_within_secs` to prove itself,
+/// or as long as on a real machine.
 ///
 /// # Errors
 ///
@@ -123,8 +124,8 @@ pub(crate) async fn start(
     Ok(cluster)
 }
 
-/// Changes the configuration and shows the nodes until all are in it, then checks the hosts. A roll that
-/// does not come to its end has a doubt.
+/// Changes the configuration and shows the nodes until all are in it, then checks the hosts. A roll
+/// that does not come to its end has a doubt.
 async fn one_roll(
     cluster: &Cluster,
     screen: &mut Screen,
@@ -219,7 +220,8 @@ fn row(name: &str, node: &Node) -> Row {
     }
 }
 
-/// Waits until all replicas are there, and the pods of each node: of the DaemonSet, with an emptyDir, and static.
+/// Waits until all replicas are there, and the pods of each node: of the DaemonSet, with an
+/// emptyDir, and static.
 pub(crate) async fn wait_for_pods(objects: &Objects) -> Result<()> {
     let wanted = [
         ("web", workload::REPLICAS),

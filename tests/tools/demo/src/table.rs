@@ -1,4 +1,5 @@
-//! The live table: which phase each node is in, what it waits for, and since when. Pure; [`crate::live`] shows it.
+//! The live table: which phase each node is in, what it waits for, and since when. Pure;
+//! [`crate::live`] shows it.
 
 use display::ink::{Ink, Tone};
 use display::table::{Cell, Column, Table, cut};

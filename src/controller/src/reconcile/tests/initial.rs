@@ -4,7 +4,8 @@ use cluster::cache::TableChange;
 
 use super::*;
 
-/// A pool `edge` that is rendered, its sources, a node whose initial pool it is, and the body that labels that one.
+/// A pool `edge` that is rendered, its sources, a node whose initial pool it is, and the body that
+/// labels that one.
 fn initial() -> (Cluster, Vec<Value>, Value, Value) {
     let sources = vec![source("50-a", &spec_with("a=1"))];
     let (target, _) = rendered_for("edge", &sources);

@@ -72,7 +72,8 @@ async fn a_pause_stops_a_round_between_two_nodes() {
     );
 }
 
-/// An assignment that was claimed and not written when the pool was paused comes first when it resumes.
+/// An assignment that was claimed and not written when the pool was paused comes first when it
+/// resumes.
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_goes_on_assigns_those_first_that_were_claimed_before_the_pause() {
     let (mut cluster, sources, target) = settled();

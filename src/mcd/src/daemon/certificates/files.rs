@@ -61,7 +61,8 @@ impl Written {
     }
 }
 
-/// Has the host's files be as wanted, each whole or as it was. What the configuration in force brings itself is its own.
+/// Has the host's files be as wanted, each whole or as it was. What the configuration in force
+/// brings itself is its own.
 ///
 /// # Errors
 /// All of [`Error`], where nothing may be written at all; of single files, see [`Written`].
@@ -81,7 +82,8 @@ pub fn write(root: &Path, wanted: &DesiredCertificates) -> Result<Written, Error
     Ok(written)
 }
 
-/// Those of registries, where a host has a place for them: what they should be, and the directories that others own.
+/// Those of registries, where a host has a place for them: what they should be, and the directories
+/// that others own.
 fn write_registries(
     host: &Root,
     (bundles, named): (&[&Bundle], &[String]),

@@ -1,10 +1,11 @@
 //! The CA by which this node knows the API server, while that is rotated.
 //!
-//! The operator says that it rotates (`service-ca-rotate`) for as long as its next look takes, which a node that asks now and then does
-//! not see. So a node compares: whenever a ControllerConfig is new, the CA that the cluster tells with what its kubeconfigs have.
+//! The operator says that it rotates (`service-ca-rotate`) for as long as its next look takes,
+//! which a node that asks now and then does not see. So a node compares: whenever a
+//! ControllerConfig is new, the CA that the cluster tells with what its kubeconfigs have.
 //!
-//! A node that trusts the wrong one is lost to its cluster, so a new one is tried before it is written: with each kubeconfig as it would
-//! be, the API server is met once.
+//! A node that trusts the wrong one is lost to its cluster, so a new one is tried before it is
+//! written: with each kubeconfig as it would be, the API server is met once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ const KEY: &str = "ca-bundle.crt";
 /// Kubeconfig by which a node joins, where there is one.
 const BOOTSTRAP: &str = "/etc/kubernetes/kubeconfig";
 
-/// Says that the kubelet runs with the CA before the one in its kubeconfig; gone with the boot, as that kubelet is.
+/// Says that the kubelet runs with the CA before the one in its kubeconfig; gone with the boot, as
+/// that kubelet is.
 const OWED: &str = "/run/slipway/kubelet-restart";
 
 /// Why the new CA is not in force yet.
@@ -83,11 +85,13 @@ struct Authority {
     pem: Vec<u8>,
 }
 
-/// Writes the CA that the cluster tells into the kubeconfigs of this host that have another, and restarts the kubelet where its own is
-/// among them: it reads that at its start only. `is_rotating`: there must be such a CA.
+/// Writes the CA that the cluster tells into the kubeconfigs of this host that have another, and
+/// restarts the kubelet where its own is among them: it reads that at its start only.
+/// `is_rotating`: there must be such a CA.
 ///
 /// # Errors
-/// All of [`Error`]; the first, where a kubeconfig has one and the other is written all the same. It is done again from its beginning.
+/// All of [`Error`]; the first, where a kubeconfig has one and the other is written all the same.
+/// It is done again from its beginning.
 pub(super) async fn rotate(keeper: &CertificateSync<'_>, is_rotating: bool) -> Result<(), Error> {
     let written = write(keeper, is_rotating).await;
     restart(keeper).await?;
@@ -112,7 +116,8 @@ async fn write(keeper: &CertificateSync<'_>, is_rotating: bool) -> Result<(), Er
     own.and(bootstrap)
 }
 
-/// The CA in a ConfigMap, as the operator writes it (`binaryData`) or a person (`data`, as it is or in base64).
+/// The CA in a ConfigMap, as the operator writes it (`binaryData`) or a person (`data`, as it is or
+/// in base64).
 fn authority(mut map: ConfigMap, name: &str) -> Result<Authority, Error> {
     let binary = map.binary_data.remove(KEY).map(|text| ("binaryData", text));
     let told = binary.or_else(|| map.data.remove(KEY).map(|text| ("data", text)));
@@ -171,8 +176,8 @@ async fn write_into(
     Ok(())
 }
 
-/// Restarts the kubelet where that is owed. One that does not run reads its kubeconfig when it is started; no caller waits for it while
-/// it holds the host's lock.
+/// Restarts the kubelet where that is owed. One that does not run reads its kubeconfig when it is
+/// started; no caller waits for it while it holds the host's lock.
 async fn restart(keeper: &CertificateSync<'_>) -> Result<(), Error> {
     let host = Root::open(keeper.root, None)?;
     if host.read(OWED)?.is_none() {

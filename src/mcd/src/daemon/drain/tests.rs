@@ -1,4 +1,5 @@
-//! The traffic of a drain and of giving the node back: cordon, evictions, uncordon, and nothing else.
+//! The traffic of a drain and of giving the node back: cordon, evictions, uncordon, and nothing
+//! else.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The loop over a simulated host: whatever fails, is killed or retargeted, the node never says Done on anything but what is proved.
+//! The loop over a simulated host: whatever fails, is killed or retargeted, the node never says
+//! Done on anything but what is proved.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -124,7 +125,8 @@ fn target(config: &str) -> Target {
     }
 }
 
-/// Carries out commands on the simulated host. Each takes a moment, so that targets and kills find it at work.
+/// Carries out commands on the simulated host. Each takes a moment, so that targets and kills find
+/// it at work.
 struct Fake {
     world: Rc<RefCell<World>>,
     /// Ends the process, as a reboot does.

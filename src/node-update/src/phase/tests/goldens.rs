@@ -1,5 +1,6 @@
-//! What the machine does and shows, as texts: `docs/state-machine.md` has the drawing and the table of transitions, `golden/shown.txt`
-//! what a node shows. `UPDATE_GOLDENS=1` writes them, except for the drawing.
+//! What the machine does and shows, as texts: `docs/state-machine.md` has the drawing and the table
+//! of transitions, `golden/shown.txt` what a node shows. `UPDATE_GOLDENS=1` writes them, except for
+//! the drawing.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

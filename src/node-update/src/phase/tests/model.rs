@@ -121,7 +121,8 @@ impl World {
         }
     }
 
-    /// A plan fails while it is applied: everything was undone, or it died in the middle, or the undo did; then the journal is open.
+    /// A plan fails while it is applied: everything was undone, or it died in the middle, or the
+    /// undo did; then the journal is open.
     fn miss(&mut self) {
         let under_way = self.journal.take().map(|journal| journal.to);
         let Some(to) = under_way.or_else(|| self.planned.clone()) else {
@@ -226,7 +227,8 @@ impl World {
                 return None;
             }
             Command::Cancel | Command::Reboot => return None,
-            // Once the node is uncordoned it would be rejected for ever; only a new target ends that here.
+            // Once the node is uncordoned it would be rejected for ever; only a new target ends
+            // that here.
             Command::RetryAfter(_) if self.is_refused && !self.cordoned => return None,
             Command::RetryAfter(_) => Event::Retry,
             Command::Observe
@@ -245,7 +247,8 @@ impl World {
     }
 }
 
-/// Runs the machine until nothing is left to do, with `luck` for the first answers and good luck after.
+/// Runs the machine until nothing is left to do, with `luck` for the first answers and good luck
+/// after.
 fn play(luck: &[Luck]) -> (Machine, World) {
     let (mut machine, mut world) = (Machine::new(), World::new());
     let rests = run(
@@ -359,7 +362,8 @@ proptest! {
 
     #[test]
     fn a_reboot_while_fetching_or_draining_changes_nothing(steps in 0usize..3) {
-        // Observed, verified, in service; then a new target: planned, prepared, and the host goes down before anything was applied.
+        // Observed, verified, in service; then a new target: planned, prepared, and the host goes
+        // down before anything was applied.
         let mut lucks = vec![Luck::Good, Luck::Good, Luck::Good, Luck::Retargeted(1)];
         lucks.extend(vec![Luck::Good; steps]);
         lucks.push(Luck::HostReboots);

@@ -225,7 +225,8 @@ fn observations() -> Vec<Event> {
     events
 }
 
-/// Events that differ in where they lead. The desired target of `facts` is the one that [`Event::Desired`] brings.
+/// Events that differ in where they lead. The desired target of `facts` is the one that
+/// [`Event::Desired`] brings.
 pub(super) fn events(facts: &Facts) -> Vec<Event> {
     let text = || "it broke".to_owned();
     let mut events = observations();

@@ -1,7 +1,8 @@
 //! A host in memory: what a plan comes to, without a host.
 //!
-//! It follows the words of [`Action`], not the executor, and knows one trap of each kind: the merge of `/etc`, an OS that ships its own
-//! version of a file, presets, links that enabling leaves behind.
+//! It follows the words of [`Action`], not the executor, and knows one trap of each kind: the merge
+//! of `/etc`, an OS that ships its own version of a file, presets, links that enabling leaves
+//! behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 

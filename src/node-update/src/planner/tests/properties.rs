@@ -149,8 +149,9 @@ proptest! {
         let bundle = next(&host, &a, &b, &policies);
         let mut through = host.clone();
         through.apply(&bundle, &images());
-        // A reboot starts from a new deployment each time; only a running system can be half changed. What becomes of a plan that reboots
-        // is a matter of trees, boots and what deployments share: `host::execute` holds it on files, for plans made up at random.
+        // A reboot starts from a new deployment each time; only a running system can be half
+        // changed. What becomes of a plan that reboots is a matter of trees, boots and what
+        // deployments share: `host::execute` holds it on files, for plans made up at random.
         if bundle.plan.route == Route::Live {
             for count in 0..bundle.plan.steps.len() {
                 let mut stopped = host.clone();
@@ -178,7 +179,8 @@ proptest! {
         let (mut direct, empty) = installed();
         direct.apply(&next(&direct, &empty, &at, &policies), &images());
         prop_assert_eq!(&host.nodes, &direct.nodes);
-        // The presets of an OS decide when a unit is restored, not when it comes with the OS. Links of a masked unit do nothing.
+        // The presets of an OS decide when a unit is restored, not when it comes with the OS. Links
+        // of a masked unit do nothing.
         if specs.iter().all(|spec| spec.os_image_url == "os/1") {
             for host in [&mut host, &mut direct] {
                 let nodes = &host.nodes;

@@ -73,8 +73,8 @@ fn eviction(event: &Event) -> Option<Eviction> {
 ///
 /// A pod counts while its condition `Ready` is `True` and it is not being deleted, as a
 /// PodDisruptionBudget counts it. It begins to when the write that says so was received, and ends
-/// to when the one that ends it was answered: a few milliseconds in favour of the programs that are judged,
-/// for which no dip is seen where a ready pod let another one go.
+/// to when the one that ends it was answered: a few milliseconds in favour of the programs that are
+/// judged, for which no dip is seen where a ready pod let another one go.
 pub fn ready(events: &[Event], namespace: &str, label: (&str, &str)) -> Vec<(Timestamp, usize)> {
     let mut steps = Vec::new();
     for Life { states, evicted } in lives(events, namespace, label).into_values() {

@@ -22,8 +22,8 @@ enum Command {
     ControlPlane(ControlPlaneArgs),
     /// Hosts and a registry, without a control plane.
     Hosts(HostsArgs),
-    /// Nothing: builds the control plane and the base tree into the cache, where they are missing, and
-    /// prints the digest of the tree's packages.
+    /// Nothing: builds the control plane and the base tree into the cache, where they are missing,
+    /// and prints the digest of the tree's packages.
     Prepare,
 }
 

@@ -9,8 +9,8 @@ use super::process::Process;
 use super::{ControlPlane, Program};
 use crate::ports;
 
-/// A running kubelet whose containers are pretended. Killed when dropped, its containers with it, as
-/// by a power cut.
+/// A running kubelet whose containers are pretended. Killed when dropped, its containers with it,
+/// as by a power cut.
 #[derive(Debug)]
 pub struct LocalKubelet {
     /// Before the folder, so that it ends first.

@@ -1,8 +1,8 @@
 //! What a cluster does when a host goes down, done at once.
 //!
-//! A host of the lab reboots within two seconds, which the node lifecycle controller, with its grace
-//! period, would never notice; a real machine is away for minutes, and it does. So the lab writes
-//! what that controller would have.
+//! A host of the lab reboots within two seconds, which the node lifecycle controller, with its
+//! grace period, would never notice; a real machine is away for minutes, and it does. So the lab
+//! writes what that controller would have.
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 /// `tryUpdateNodeHealth`.
 const NODE_CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// Writes that a node and all pods on it are not Ready. Where there is no such Node there is nothing
-/// to write.
+/// Writes that a node and all pods on it are not Ready. Where there is no such Node there is
+/// nothing to write.
 pub(super) async fn publish(client: &kube::Client, node: &str) -> Result<()> {
     let now = Timestamp::now();
     let nodes = Api::<Node>::all(client.clone());

@@ -35,8 +35,8 @@ use super::{Host, Machine};
 use crate::program::command;
 use crate::wait::{self, until_blocking};
 
-/// Time between an end and the next start. A kubelet begins with ten seconds, which would be most of
-/// what a crash test takes.
+/// Time between an end and the next start. A kubelet begins with ten seconds, which would be most
+/// of what a crash test takes.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
 /// Time between two polls at whether it runs.

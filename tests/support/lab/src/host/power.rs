@@ -119,8 +119,8 @@ impl Power {
             .context("the host did not go down in time")
     }
 
-    /// Waits until the host is up, or `is_over` says that no caller waits any more: false then. The program that
-    /// changes that calls [`Self::nudge`].
+    /// Waits until the host is up, or `is_over` says that no caller waits any more: false then. The
+    /// program that changes that calls [`Self::nudge`].
     pub(super) fn wait_up(&self, is_over: impl Fn() -> bool) -> bool {
         let mut state = self.lock();
         loop {

@@ -100,8 +100,8 @@ impl HostSpec {
         self
     }
 
-    /// With its disks in a disk cache, where [`super::Host::snapshot`] and [`super::Host::restore`] take no
-    /// time.
+    /// With its disks in a disk cache, where [`super::Host::snapshot`] and [`super::Host::restore`]
+    /// take no time.
     #[must_use]
     pub fn on(mut self, place: &DiskCache) -> Self {
         self.disk_cache = Some(place.clone());

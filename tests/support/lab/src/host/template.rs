@@ -1,5 +1,5 @@
-//! A disk with the base commit in its repository and nothing deployed, made once and copied for each
-//! host: real copies, so that a write in place spoils no other host.
+//! A disk with the base commit in its repository and nothing deployed, made once and copied for
+//! each host: real copies, so that a write in place spoils no other host.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,8 +10,8 @@ use super::LABEL_COMMIT;
 use crate::program::{command, run};
 use crate::tree::Commit;
 
-/// Makes a layout of a file that is its layer; the file becomes a blob. `diff_id` is the digest of the
-/// layer as it is when unpacked; none where it is not packed.
+/// Makes a layout of a file that is its layer; the file becomes a blob. `diff_id` is the digest of
+/// the layer as it is when unpacked; none where it is not packed.
 pub(super) fn write(
     layout: &Path,
     commit: &Commit,

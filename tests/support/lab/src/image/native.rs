@@ -15,8 +15,8 @@ use super::LABEL_COMMIT;
 use crate::program::{command, run};
 use crate::tree::Commit;
 
-/// Parts of the system that get a layer each; the rest is the last. What changes between two commits
-/// of the lab is small and in the rest.
+/// Parts of the system that get a layer each; the rest is the last. What changes between two
+/// commits of the lab is small and in the rest.
 const PARTS: [&str; 6] = [
     "/usr/lib/ballast",
     "/usr/lib/modules/",
@@ -73,8 +73,8 @@ async fn encapsulate_commit(commit: &Commit, layout: &Path, listing: &str) -> Re
     Ok(())
 }
 
-/// Which part each content object belongs to. An object that is in several files belongs to the part
-/// of the first.
+/// Which part each content object belongs to. An object that is in several files belongs to the
+/// part of the first.
 ///
 /// Shape of `listing`: lines of `ostree ls --recursive --checksum`, such as
 /// `-00644 0 0 105 <checksum> /usr/lib/os-release` and `l00777 0 0 0 <checksum> /bin -> usr/bin`.

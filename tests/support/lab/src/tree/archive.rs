@@ -1,5 +1,5 @@
-//! Where the tree's packages come from: what this machine's own apt takes Debian's main archive of its
-//! release from.
+//! Where the tree's packages come from: what this machine's own apt takes Debian's main archive of
+//! its release from.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -157,7 +157,8 @@ fn said_done(history: &[NodeSnapshot]) -> Vec<(Timestamp, &str)> {
     said
 }
 
-/// Each time the node said that it is Done, its host ran the OS that was asked for, booted since then.
+/// Each time the node said that it is Done, its host ran the OS that was asked for, booted since
+/// then.
 fn truthful(node: &str, history: &[NodeSnapshot], boots: &[Boot], roll: &Roll) -> Vec<String> {
     let (config, content, since) = (&roll.config, roll.content.as_str(), roll.start);
     let claims = said_done(history).into_iter();

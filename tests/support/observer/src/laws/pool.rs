@@ -65,8 +65,8 @@ fn budget(outages: &BTreeMap<String, Vec<Interval>>, max_out: usize) -> Option<S
     (out.len() > max_out).then(|| format!("{} at {at}, of {max_out}", out.join(", ")))
 }
 
-/// Nodes that never went out of service in a stretch of time. Where each had to, an outage that is not
-/// in the record [`budget`] cannot judge.
+/// Nodes that never went out of service in a stretch of time. Where each had to, an outage that is
+/// not in the record [`budget`] cannot judge.
 fn unseen<'a>(
     outages: &BTreeMap<String, Vec<Interval>>,
     nodes: impl Iterator<Item = &'a String>,
@@ -82,8 +82,8 @@ fn unseen<'a>(
         .collect()
 }
 
-/// Every node was out of service for each roll that reboots: else the record has not what the budget is
-/// judged by.
+/// Every node was out of service for each roll that reboots: else the record has not what the
+/// budget is judged by.
 fn without_an_outage(rollout: &Rollout, outages: &BTreeMap<String, Vec<Interval>>) -> Vec<String> {
     let mut found = Vec::new();
     for roll in rollout.rolls.iter().filter(|roll| roll.reboots) {
@@ -97,8 +97,8 @@ fn without_an_outage(rollout: &Rollout, outages: &BTreeMap<String, Vec<Interval>
     found
 }
 
-/// Every node has each phase of each roll that reboots, and something of the others, whose phases are too short to be sure of:
-/// an empty timeline shows nothing.
+/// Every node has each phase of each roll that reboots, and something of the others, whose phases
+/// are too short to be sure of: an empty timeline shows nothing.
 fn without_a_phase(rollout: &Rollout, phases: &BTreeMap<String, Vec<Span>>) -> Vec<String> {
     let mut found = Vec::new();
     for roll in &rollout.rolls {
@@ -125,8 +125,8 @@ fn without_a_phase(rollout: &Rollout, phases: &BTreeMap<String, Vec<Span>>) -> V
     found
 }
 
-/// Every node fetched something for each roll with another OS: else what it fetched while it was out
-/// would not be seen either.
+/// Every node fetched something for each roll with another OS: else what it fetched while it was
+/// out would not be seen either.
 fn without_an_image(rollout: &Rollout) -> Vec<String> {
     let mut found = Vec::new();
     for roll in rollout.rolls.iter().filter(|roll| roll.reboots) {

@@ -26,8 +26,9 @@ const MEETS: &str = "/version";
 /// Laws of requests.
 pub const LAWS: &[&Law] = &[&MODEST, &KEPT];
 
-/// A daemon asks the API server for what `deploy/daemon/README.md` lists, of its own node alone; and in a rollout, in which none is
-/// started anew, it reads each MachineConfig once. No program asks for what it is not granted.
+/// A daemon asks the API server for what `deploy/daemon/README.md` lists, of its own node alone;
+/// and in a rollout, in which none is started anew, it reads each MachineConfig once. No program
+/// asks for what it is not granted.
 pub static MODEST: Law = Law {
     name: "Modest",
     sentence: "no program asks the API server for more than it is granted",
@@ -41,7 +42,8 @@ pub static MODEST: Law = Law {
     },
 };
 
-/// The API server keeps every field that is written to Nodes and pools. One that a definition does not know is dropped in silence.
+/// The API server keeps every field that is written to Nodes and pools. One that a definition does
+/// not know is dropped in silence.
 pub static KEPT: Law = Law {
     name: "Kept",
     sentence: "every field that is written is kept",
@@ -113,7 +115,8 @@ pub(crate) fn is_of_an_account(event: &Event) -> bool {
         .is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// Whether an answer says nothing of what was asked for: none, too many requests, the server's own trouble.
+/// Whether an answer says nothing of what was asked for: none, too many requests, the server's own
+/// trouble.
 const fn is_to_be_tried_again(code: u16) -> bool {
     matches!(code, 0 | 429 | 500..)
 }

@@ -32,7 +32,8 @@ fn each_record_of_a_fault_breaks_its_law_and_no_other() {
     }
 }
 
-/// The one edit of a record: pods that the daemon deleted, which breaks [`requests::MODEST`], too, are deleted by another program.
+/// The one edit of a record: pods that the daemon deleted, which breaks [`requests::MODEST`], too,
+/// are deleted by another program.
 fn delete_by_another(rollout: &mut Rollout) {
     let deletions = rollout.record.audit.iter_mut().filter(|event| {
         event.concerns("", "pods") && event.verb == Verb::Delete && requests::is_of_a_daemon(event)

@@ -115,8 +115,8 @@ pub(super) fn make_root(spec: &PodSpec, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes `config.json` into the bundle `dir`, for the host whose first process is `leader`. A start with a
-/// number waits, before the program begins, until it is let go.
+/// Writes `config.json` into the bundle `dir`, for the host whose first process is `leader`. A
+/// start with a number waits, before the program begins, until it is let go.
 pub(super) fn write_config(
     spec: &PodSpec,
     dir: &Path,
@@ -142,8 +142,8 @@ pub(super) fn write_config(
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
 
-    // The host's own /proc, as it is for a container with `hostPID`: what the lab lays over its boot
-    // id and command line is there, too.
+    // The host's own /proc, as it is for a container with `hostPID`: what the lab lays over its
+    // boot id and command line is there, too.
     let mut mounts = vec![
         json!({ "destination": "/proc", "source": "/proc", "type": "none", "options": ["rbind"] }),
         json!({ "destination": "/sys", "source": "/sys", "type": "none", "options": ["rbind", "ro"] }),

@@ -17,7 +17,8 @@ impl PodSpec {
     ///
     /// # Errors
     ///
-    /// It is none with the host's network and processes, or wants of the cluster what it is not given.
+    /// It is none with the host's network and processes, or wants of the cluster what it is not
+    /// given.
     pub fn of(workload: &Workload, given: &FromCluster) -> Result<Self> {
         of_workload(workload, given)
             .with_context(|| format!("cannot run the pods of {} in the lab", workload.name))
