@@ -20,13 +20,13 @@
 //! - [`rendering`]: the configuration of a pool
 //! - [`assign`]: a claimed round, and its assignments
 //! - [`reporting`]: what a pool's status says, and what of it changed
-//! - [`announce`]: what is said in events, and when
+//! - [`events`]: what is said in events, and when
 //! - [`metrics`]: the metrics of pools and nodes
 
-pub mod announce;
 pub mod assign;
 pub mod cli;
 pub mod configs;
+pub mod events;
 #[cfg(test)]
 mod fixture;
 pub mod metrics;

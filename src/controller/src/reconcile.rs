@@ -20,8 +20,8 @@ use pool::status::{StatusInput, status};
 use pool::view::PoolView;
 use pool::write::NodeWrite;
 
-use crate::announce::{Announcement, announce, on_status};
 use crate::assign::{Round, assign};
+use crate::events::{Announcement, announce, on_status};
 use crate::metrics::{ControllerMetrics, PoolMetrics};
 use crate::rendering::{self, Last};
 use crate::reporting;

@@ -10,14 +10,14 @@ use pool::selector::Selector;
 use tokio::time::Instant;
 
 use self::inputs::{Inputs, Preparation, missing, prepare};
-use crate::announce::Announcement;
 use crate::configs::ConfigMeta;
+use crate::events::Announcement;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
 
 pub mod inputs;
 mod publishing;
-mod refusal;
+mod rejection;
 
 /// How long a refusal stands before it is looked at again: an administrator may have let the change
 /// through.
@@ -50,7 +50,7 @@ enum Failure {
     /// The sources are wrong; it stays so until one of them changes.
     Sources(String),
     /// The nodes cannot follow, unless an administrator lets them.
-    Refused(String),
+    Rejected(String),
 }
 
 /// What a reconcile of a pool's rendering did.
@@ -118,7 +118,7 @@ pub async fn reconcile(
         Err(failure) => {
             let (why, again) = match failure {
                 Failure::Sources(why) => (why, None),
-                Failure::Refused(why) => (why, Some(Instant::now() + REFUSED)),
+                Failure::Rejected(why) => (why, Some(Instant::now() + REFUSED)),
             };
             let result = Err(failed(&outcome.pool, &why));
             outcome.result = Some(result.clone());
@@ -207,8 +207,8 @@ async fn make(
         let why = format!("{gone}, which the pool names, is gone and may have been made from it");
         return Ok(Err(Failure::Sources(missing(&why))));
     }
-    if let Some(why) = refusal::of(requests, pool, &sources, &rendered).await? {
-        return Ok(Err(Failure::Refused(why)));
+    if let Some(why) = rejection::of(requests, pool, &sources, &rendered).await? {
+        return Ok(Err(Failure::Rejected(why)));
     }
     if rendered.is_nearly_too_large() {
         tracing::warn!(

@@ -41,7 +41,7 @@ pub enum End {
     /// The boot loader names the deployment to run; a reboot completes the run.
     NeedsReboot,
     /// The run changed nothing, for these reasons.
-    Refused(Vec<String>),
+    Rejected(Vec<String>),
 }
 
 /// Why a plan could not be executed or reverted.
@@ -256,7 +256,7 @@ pub trait Sysroot {
     ///
     /// # Errors
     /// [`Error::Sysroot`].
-    fn refusals(&mut self, deploy: &Deploy) -> Result<Vec<String>, Error>;
+    fn rejections(&mut self, deploy: &Deploy) -> Result<Vec<String>, Error>;
 
     /// Makes a deployment: checkout and merge of `/etc`. Removes leftovers of an earlier run first.
     ///

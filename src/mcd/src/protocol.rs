@@ -202,20 +202,20 @@ pub enum HelperOutcome {
     /// The verb failed; a retry may succeed.
     Failed,
     /// The verb changed nothing, and a retry would end the same.
-    Refused,
+    Rejected,
     /// A reboot completes the verb.
     NeedsReboot,
 }
 
 impl HelperOutcome {
-    const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::Refused, Self::NeedsReboot];
+    const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::Rejected, Self::NeedsReboot];
 
     /// The exit code.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
-            Self::Refused => 3,
+            Self::Rejected => 3,
             Self::NeedsReboot => 4,
         }
     }
@@ -239,7 +239,7 @@ impl fmt::Display for HelperOutcome {
         f.write_str(match self {
             Self::Done => "done",
             Self::Failed => "failed",
-            Self::Refused => "refused",
+            Self::Rejected => "refused",
             Self::NeedsReboot => "needs reboot",
         })
     }
@@ -332,7 +332,7 @@ mod tests {
 
     fn report() -> HelperReport {
         HelperReport::new(
-            HelperOutcome::Refused,
+            HelperOutcome::Rejected,
             vec!["one".to_owned(), "two".to_owned()],
         )
     }

@@ -66,8 +66,8 @@ pub struct DesiredCertificates {
 }
 
 /// What a node should have by what its cluster tells it.
-pub fn wanted(told: &ClusterCertificates<'_>) -> DesiredCertificates {
-    let mut wanted = DesiredCertificates::default();
+pub fn desired(told: &ClusterCertificates<'_>) -> DesiredCertificates {
+    let mut desired = DesiredCertificates::default();
     for (field, path, pem) in [
         ("spec.kubeAPIServerServingCAData", KUBELET_CA, told.kubelet),
         ("spec.cloudProviderCAData", CLOUD_CA, told.cloud),
@@ -76,37 +76,37 @@ pub fn wanted(told: &ClusterCertificates<'_>) -> DesiredCertificates {
             continue;
         }
         match check(pem) {
-            Ok(()) => wanted.bundles.push(Bundle {
+            Ok(()) => desired.bundles.push(Bundle {
                 path: path.to_owned(),
                 pem: lines(pem),
                 is_registry: false,
             }),
-            Err(why) => wanted.refused.push(format!("{field} {why}")),
+            Err(why) => desired.refused.push(format!("{field} {why}")),
         }
     }
     let mut registries: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for RegistryCertificates { field, file, data } in &told.registries {
         let Some(host) = host(file) else {
             let why = "is no host of a registry";
-            wanted.refused.push(format!("{field}.file {file:?} {why}"));
+            desired.refused.push(format!("{field}.file {file:?} {why}"));
             continue;
         };
-        wanted.registries.push(host.clone());
+        desired.registries.push(host.clone());
         match check(data) {
             Ok(()) => registries.entry(host).or_default().extend(lines(data)),
-            Err(why) => wanted.refused.push(format!("{field}.data {why}")),
+            Err(why) => desired.refused.push(format!("{field}.data {why}")),
         }
     }
-    wanted.registries.sort_unstable();
-    wanted.registries.dedup();
+    desired.registries.sort_unstable();
+    desired.registries.dedup();
     for (host, pem) in registries {
-        wanted.bundles.push(Bundle {
+        desired.bundles.push(Bundle {
             path: registry_path(&host),
             pem: [OURS.as_bytes(), &pem].concat(),
             is_registry: true,
         });
     }
-    wanted
+    desired
 }
 
 /// Path of the file of a registry's CA; `host` is the name of its directory.

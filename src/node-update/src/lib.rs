@@ -14,6 +14,7 @@
 //! - [`well_known`]: names and paths on a host
 
 pub mod certificates;
+mod desired;
 pub mod diff;
 pub mod disruption;
 mod paths;
@@ -23,7 +24,6 @@ pub mod planner;
 pub mod reconcile;
 pub mod rejection;
 pub mod verify;
-mod wanted;
 pub mod well_known;
 
 /// Kernel arguments, as a [`plan::Deploy`] names them.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::desired::{Desired, DesiredFile, DesiredUnit};
 use crate::reconcile::FORCE_FILE;
 use crate::rejection::{Member, Rejection};
-use crate::wanted::{Wanted, WantedFile, WantedUnit};
 use crate::well_known::{GUARD_UNIT, RECORD_CONFIG, RECORD_IMAGE, STATE, UNITS, VERIFY_UNIT};
 
 /// Directories that a configuration may write into: what a deployment keeps of its own, and what
@@ -104,11 +104,11 @@ fn is_within(path: &str, directory: &str) -> bool {
 }
 
 /// Why the files of a configuration, or units that are not its own, cannot be written on any host.
-pub(crate) fn rejections(wanted: &Wanted) -> Vec<Rejection> {
-    let files = &wanted.files;
+pub(crate) fn rejections(desired: &Desired) -> Vec<Rejection> {
+    let files = &desired.files;
     let mut rejections = Vec::new();
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
-    for WantedFile { path, subject, .. } in files {
+    for DesiredFile { path, subject, .. } in files {
         // The force file is rejected by a rule of its own.
         let why = why_not_writable(path).filter(|_| path != FORCE_FILE);
         if let Some(why) = why {
@@ -126,13 +126,13 @@ pub(crate) fn rejections(wanted: &Wanted) -> Vec<Rejection> {
             above = parent;
         }
     }
-    for WantedUnit { name, subject, .. } in &wanted.units {
+    for DesiredUnit { name, subject, .. } in &desired.units {
         if OWN_UNITS.contains(&name.as_str()) {
             let why = format!("{name} belongs to Slipway");
             rejections.push(Rejection::of_member(*subject, Member::Name, why));
         }
     }
-    for unit in wanted.units.iter().filter(|unit| unit.is_masked()) {
+    for unit in desired.units.iter().filter(|unit| unit.is_masked()) {
         if paths.contains(unit.path.as_str()) {
             let why = format!(
                 "cannot mask {}: {} is a file of this configuration",

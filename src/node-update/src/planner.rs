@@ -16,13 +16,13 @@ mod units;
 
 pub use describe::describe;
 
+use crate::desired::Desired;
 use crate::diff::{Diff, diff};
 use crate::disruption::{Decision, Policies, decide};
 use crate::plan::{Attempt, Bundle, Deploy, Digest, Plan, Route, SCHEMA, Step, Target, Undo};
 use crate::reconcile::{self, Exempt};
 use crate::rejection::{Member, Rejection, Rejections, Section, Subject};
 use crate::verify;
-use crate::wanted::Wanted;
 use crate::well_known::KUBELET;
 use machineconfig::kargs;
 use machineconfig::spec::{KernelType, NodeConfig, Spec};
@@ -92,8 +92,8 @@ pub struct Outcome {
 pub fn plan(request: &Request<'_>) -> Result<Outcome, Rejections> {
     let (old, new) = (&request.from.config.spec, &request.to.config.spec);
     let changes = diff(old, new);
-    let before = Wanted::of_old(old);
-    let (after, undecodable) = Wanted::of(new);
+    let before = Desired::of_old(old);
+    let (after, undecodable) = Desired::of(new);
     let mut rejections = reconcile::rejections_of(old, new, &after, request.exempt);
     // The comparison has rejected a source that is no `data:` URL already.
     let has_source = |rejected: &Rejection| {
@@ -157,10 +157,10 @@ fn os_image(request: &Request<'_>) -> Option<String> {
         .booted_image
         .clone()
         .or_else(|| side(&request.from));
-    side(&request.to).filter(|wanted| booted.as_ref() != Some(wanted))
+    side(&request.to).filter(|desired| booted.as_ref() != Some(desired))
 }
 
-/// The arguments to delete and to append; none where the booted entry has what is wanted already.
+/// The arguments to delete and to append; none where the booted entry has what is desired already.
 fn arguments(
     request: &Request<'_>,
     rejections: &mut Vec<Rejection>,
@@ -229,7 +229,7 @@ fn bundle(
     decision: Decision,
     deploy: Deploy,
     steps: Steps<'_>,
-    desired: &Wanted,
+    desired: &Desired,
 ) -> Bundle {
     let to = request.to;
     let mut expect = verify::expectations_of(to.config, to.target.image.as_deref(), desired);

@@ -3,9 +3,9 @@
 //! Source: `docs/reference/daemon.md`, "Rejected changes"; `docs/reference/controller.md`,
 //! "Reconcilability". The texts are those of OpenShift's MCO.
 
+use crate::desired::Desired;
 use crate::paths;
 use crate::rejection::{Member, Rejection, Section, Subject};
-use crate::wanted::Wanted;
 use crate::well_known::CORE;
 use ignition::{Config, PasswdUser, Resource};
 use machineconfig::spec::Spec;
@@ -28,14 +28,14 @@ pub struct Exempt {
 
 /// Why `new` cannot follow `old`; empty when it can.
 pub fn rejections(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Rejection> {
-    rejections_of(old, new, &Wanted::of(new).0, exempt)
+    rejections_of(old, new, &Desired::of(new).0, exempt)
 }
 
 /// [`rejections`], where `new` was decoded already: `desired` is what it wants.
 pub(crate) fn rejections_of(
     old: &Spec,
     new: &Spec,
-    desired: &Wanted,
+    desired: &Desired,
     exempt: Exempt,
 ) -> Vec<Rejection> {
     let (before, after) = (&old.ignition, &new.ignition);

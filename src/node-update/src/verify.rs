@@ -55,7 +55,7 @@ pub enum Expectation {
     Enabled {
         /// Unit name.
         unit: String,
-        /// What is wanted.
+        /// What is desired.
         enabled: bool,
     },
     /// The unit is there and runs: neither masked nor kept by its own conditions.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::inputs::Inputs;
 use super::{API_VERSION, RenderOutcome};
-use crate::announce::Announcement;
+use crate::events::Announcement;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
 use crate::version::BUILD;

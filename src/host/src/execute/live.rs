@@ -29,7 +29,7 @@ pub fn apply(
 ) -> Result<End, Error> {
     let journal = match store.journal_under_way()? {
         Some(journal) if journal.plan.attempt != plan.attempt => {
-            return Ok(End::Refused(vec![super::reboot::busy(&journal)]));
+            return Ok(End::Rejected(vec![super::reboot::busy(&journal)]));
         }
         Some(journal) => journal,
         None => {

@@ -54,7 +54,7 @@ impl std::fmt::Debug for RunningHost<'_> {
 pub fn apply(host: &mut RunningHost<'_>, plan: Plan, stay: bool) -> Result<End, Error> {
     let journal = match host.store.journal_under_way()? {
         Some(journal) if journal.plan.attempt != plan.attempt => {
-            return Ok(End::Refused(vec![busy(&journal)]));
+            return Ok(End::Rejected(vec![busy(&journal)]));
         }
         Some(journal) => match journal.stage.clone() {
             JournalStage::Applying => journal,
@@ -76,14 +76,14 @@ pub fn apply(host: &mut RunningHost<'_>, plan: Plan, stay: bool) -> Result<End, 
             JournalStage::Booted
             | JournalStage::RollingBack { .. }
             | JournalStage::Failed { .. } => {
-                return Ok(End::Refused(vec![busy(&journal)]));
+                return Ok(End::Rejected(vec![busy(&journal)]));
             }
         },
         None => {
             let deploy = plan.deploy.as_ref().ok_or(Error::NoDeploy)?;
-            let refusals = host.sysroot.refusals(deploy)?;
-            if !refusals.is_empty() {
-                return Ok(End::Refused(refusals));
+            let rejections = host.sysroot.rejections(deploy)?;
+            if !rejections.is_empty() {
+                return Ok(End::Rejected(rejections));
             }
             Journal::open(plan, host.sysroot.booted()?, stay, host.moment)
         }

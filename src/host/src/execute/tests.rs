@@ -466,7 +466,7 @@ fn another_attempt_is_refused_while_one_is_under_way() {
     other.plan.attempt.0 = "attempt-2".to_owned();
     host.offer(&other);
     let refusal = "attempt attempt-1 to rendered-new is under way on this host".to_owned();
-    assert_eq!(host.apply().unwrap(), End::Refused(vec![refusal]));
+    assert_eq!(host.apply().unwrap(), End::Rejected(vec![refusal]));
 }
 
 #[test]

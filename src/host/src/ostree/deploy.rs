@@ -26,7 +26,7 @@ const NATIVE: &str = "ostree.manifest-digest";
 impl Deployments {
     /// Reasons why a deployment of the image, or of the booted commit, cannot be made on this host
     /// now.
-    fn find_refusals(&self, deploy: &Deploy) -> Result<Vec<String>> {
+    fn find_rejections(&self, deploy: &Deploy) -> Result<Vec<String>> {
         let mut reasons = Vec::new();
         let current = self.current()?;
         for key in current.origin().iter().flat_map(origin::layered_keys) {
@@ -325,8 +325,8 @@ impl Sysroot for Deployments {
         Ok(id_of(first.ok_or(Error::NotBooted)?))
     }
 
-    fn refusals(&mut self, deploy: &Deploy) -> std::result::Result<Vec<String>, execute::Error> {
-        Ok(self.find_refusals(deploy)?)
+    fn rejections(&mut self, deploy: &Deploy) -> std::result::Result<Vec<String>, execute::Error> {
+        Ok(self.find_rejections(deploy)?)
     }
 
     fn deploy(&mut self, deploy: &Deploy) -> std::result::Result<NewDeployment, execute::Error> {

@@ -302,7 +302,7 @@ fn commits_that_cannot_be_booted_are_refused_with_what_they_lack() {
     ];
     for (image, change, expected) in cases {
         let deploy = host.image(image, change);
-        let reasons = host.open().refusals(&deploy).unwrap();
+        let reasons = host.open().rejections(&deploy).unwrap();
         assert_eq!(reasons.len(), 1, "{kernel}: {reasons:?}");
         assert!(
             reasons[0].starts_with(&format!("{image} cannot be booted: ")),
@@ -314,7 +314,7 @@ fn commits_that_cannot_be_booted_are_refused_with_what_they_lack() {
         image: Some("never/fetched".to_owned()),
         ..Deploy::default()
     };
-    let reasons = host.open().refusals(&deploy).unwrap();
+    let reasons = host.open().rejections(&deploy).unwrap();
     assert_eq!(
         reasons,
         ["never/fetched is not on this host: it has not been fetched"]
@@ -331,7 +331,7 @@ fn a_layered_origin_is_refused_by_key() {
         &path,
         b"[origin]\nrefspec=x\n[packages]\nrequested=vim;\n",
     );
-    let reasons = host.open().refusals(&Deploy::default()).unwrap();
+    let reasons = host.open().rejections(&Deploy::default()).unwrap();
     assert_eq!(reasons.len(), 1);
     assert!(reasons[0].contains("packages.requested"), "{reasons:?}");
 }

@@ -44,7 +44,7 @@ pub async fn apply(
                 boot_id: boot_id.to_owned(),
             },
             HelperOutcome::Done => Event::Applied,
-            HelperOutcome::Failed | HelperOutcome::Refused => Event::Failed(report.because()),
+            HelperOutcome::Failed | HelperOutcome::Rejected => Event::Failed(report.because()),
         },
         Err(error) => Event::Failed(Chain(&error).to_string()),
     }
@@ -59,7 +59,7 @@ pub async fn revert(helper: &Helper, attempt: &Attempt) -> Event {
             HelperOutcome::Done => Event::Reverted,
             // The target is booted: the origin is first again and has to be booted too.
             HelperOutcome::NeedsReboot => go_down(helper).await,
-            HelperOutcome::Failed | HelperOutcome::Refused => Event::Failed(report.because()),
+            HelperOutcome::Failed | HelperOutcome::Rejected => Event::Failed(report.because()),
         },
         Err(error) => Event::Failed(Chain(&error).to_string()),
     }

@@ -30,7 +30,7 @@ use cluster::wire::{self, RequestBody};
 use http::Method;
 use node::watch::ObservedNode;
 use node::writer::{self, Change, NodeWriter};
-use node_update::certificates::{ClusterCertificates, RegistryCertificates, wanted};
+use node_update::certificates::{ClusterCertificates, RegistryCertificates, desired};
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -187,8 +187,8 @@ impl CertificateSync<'_> {
     }
 
     async fn follow(&self, config: &Config) -> Result<(), Error> {
-        let wanted = wanted(&told(&config.spec));
-        let written = files::write(self.root, &wanted)?;
+        let desired = desired(&told(&config.spec));
+        let written = files::write(self.root, &desired)?;
         for path in &written.paths {
             tracing::info!(path, "wrote certificates");
         }
@@ -196,13 +196,13 @@ impl CertificateSync<'_> {
         let rotated = rotation::rotate(self, config.metadata.is_rotating()).await;
         let [synced, observed] = config.metadata.marks();
         let mut marks = Vec::new();
-        let is_synced = wanted.refused.is_empty() && written.failed.is_none();
+        let is_synced = desired.refused.is_empty() && written.failed.is_none();
         if is_synced {
             marks.push(synced);
         }
-        if !wanted.refused.is_empty() {
+        if !desired.refused.is_empty() {
             let name = controller_config::NAME;
-            let why = wanted.refused.join("; ");
+            let why = desired.refused.join("; ");
             self.reporter
                 .report(&NodeEvent::certificates_refused(&format!(
                     "ControllerConfig {name}: {why}"

@@ -109,7 +109,7 @@ fn pull_settings(files: &Changes) -> Vec<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoPlan {
     /// The target is refused; each sentence names object and field.
-    Refused(Vec<String>),
+    Rejected(Vec<String>),
     /// Something broke; another try may succeed.
     Failed(String),
 }
@@ -117,7 +117,7 @@ pub enum NoPlan {
 impl From<NoPlan> for Event {
     fn from(no_plan: NoPlan) -> Self {
         match no_plan {
-            NoPlan::Refused(reasons) => Self::Rejected(reasons),
+            NoPlan::Rejected(reasons) => Self::Rejected(reasons),
             NoPlan::Failed(cause) => Self::Failed(cause),
         }
     }
@@ -183,7 +183,7 @@ impl Planner<'_> {
         })
         .map_err(|refusals| {
             let sentence = |reason| format!("MachineConfig {}: {reason}", to.config);
-            NoPlan::Refused(refusals.0.iter().map(sentence).collect())
+            NoPlan::Rejected(refusals.0.iter().map(sentence).collect())
         })?;
         let plan = &outcome.bundle.plan;
         tracing::info!(
@@ -220,7 +220,7 @@ impl Planner<'_> {
         events: &EventSink,
     ) -> Result<NodeConfig, NoPlan> {
         let path = config_path(name).ok_or_else(|| {
-            NoPlan::Refused(vec![format!(
+            NoPlan::Rejected(vec![format!(
                 "annotation {key}: {name:?} is no name of a MachineConfig"
             )])
         })?;
@@ -240,7 +240,7 @@ impl Planner<'_> {
                 }
                 Ok(config)
             }
-            Err(error) => Err(NoPlan::Refused(vec![format!(
+            Err(error) => Err(NoPlan::Rejected(vec![format!(
                 "MachineConfig {name}: {}",
                 Chain(&error)
             )])),

@@ -78,7 +78,7 @@ where
         let error = match run().await {
             Ok(report) => match report.outcome {
                 HelperOutcome::Done | HelperOutcome::NeedsReboot => return None,
-                HelperOutcome::Refused => {
+                HelperOutcome::Rejected => {
                     let reasons = report.reasons.iter();
                     let reasons = reasons.map(|reason| format!("{object}: {reason}"));
                     return Some(Event::Rejected(reasons.collect()));
@@ -195,7 +195,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_final_answer_is_reported_at_once() {
         let began = Instant::now();
-        let reports = [report(HelperOutcome::Refused, "manifest unknown")];
+        let reports = [report(HelperOutcome::Rejected, "manifest unknown")];
         let refused = Event::Rejected(vec!["MachineConfig new: manifest unknown".to_owned()]);
         assert_eq!(end(reports.into()).await, (Some(refused), 0));
         assert_eq!(began.elapsed(), Duration::ZERO);

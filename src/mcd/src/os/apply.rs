@@ -132,7 +132,7 @@ fn apply_reboot(
     if store.journal()?.is_none() {
         let reasons = updaters::found(&mut running)?;
         if !reasons.is_empty() {
-            return Ok(End::Refused(reasons));
+            return Ok(End::Rejected(reasons));
         }
     }
     let mut deployments = lock_deployments()?;

@@ -137,7 +137,7 @@ pub(super) fn verify(context: &Context, deadline: Duration) -> HelperReport {
             match fail_if_booted(context, &cause) {
                 // No other program repeats the request if it is lost.
                 Ok(Some(End::NeedsReboot)) => thread::sleep(GOING_DOWN),
-                Ok(Some(End::Done | End::Refused(_))) => return HelperReport::failed(reasons),
+                Ok(Some(End::Done | End::Rejected(_))) => return HelperReport::failed(reasons),
                 // The origin is booted: what is left to undo is tried again.
                 Ok(None) => {}
                 Err(error) => warn!(error = %Chain(&*error), "cannot roll back yet"),

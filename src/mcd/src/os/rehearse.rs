@@ -107,7 +107,7 @@ fn rehearse_reboot(
         signal(SignalKind::terminate()).context("cannot hear of SIGTERM")?
     };
     let mut deployments = lock_deployments()?;
-    reasons.extend(deployments.refusals(deploy)?);
+    reasons.extend(deployments.rejections(deploy)?);
     if !reasons.is_empty() {
         return Ok(reasons);
     }

@@ -16,7 +16,7 @@ impl HelperReport {
     }
 
     pub(crate) fn refused(reasons: Vec<String>) -> Self {
-        Self::new(HelperOutcome::Refused, reasons)
+        Self::new(HelperOutcome::Rejected, reasons)
     }
 
     /// Broken, or refused where the cause says that nothing but another image or plan helps.
@@ -26,7 +26,7 @@ impl HelperReport {
             .filter_map(ostree_error)
             .any(host::ostree::Error::is_final);
         let outcome = if is_final {
-            HelperOutcome::Refused
+            HelperOutcome::Rejected
         } else {
             HelperOutcome::Failed
         };
@@ -57,7 +57,7 @@ impl From<End> for HelperReport {
         match end {
             End::Done => Self::done(),
             End::NeedsReboot => Self::new(HelperOutcome::NeedsReboot, Vec::new()),
-            End::Refused(reasons) => Self::refused(reasons),
+            End::Rejected(reasons) => Self::refused(reasons),
         }
     }
 }
@@ -84,7 +84,7 @@ mod tests {
         };
         let failure = anyhow::Error::new(host::execute::Error::from(cause)).context("cannot apply");
         let report = HelperReport::of_failure(&failure);
-        assert_eq!(report.outcome, HelperOutcome::Refused);
+        assert_eq!(report.outcome, HelperOutcome::Rejected);
         assert_eq!(
             report.reasons,
             ["cannot apply: os is not on this host: it has not been fetched"]

@@ -22,15 +22,15 @@ fn registry<'a>(file: &'a str, data: &'a str) -> RegistryCertificates<'a> {
     }
 }
 
-fn paths(wanted: &DesiredCertificates) -> Vec<&str> {
-    let paths = wanted.bundles.iter().map(|bundle| bundle.path.as_str());
+fn paths(desired: &DesiredCertificates) -> Vec<&str> {
+    let paths = desired.bundles.iter().map(|bundle| bundle.path.as_str());
     paths.collect()
 }
 
 #[test]
 fn each_bundle_has_its_file() {
     let (kubelet, cloud, own) = (pem("kubelet"), pem("cloud"), pem("registry"));
-    let wanted = wanted(&ClusterCertificates {
+    let desired = desired(&ClusterCertificates {
         kubelet: kubelet.trim().as_bytes(),
         cloud: cloud.as_bytes(),
         registries: vec![
@@ -39,7 +39,7 @@ fn each_bundle_has_its_file() {
         ],
     });
     assert_eq!(
-        paths(&wanted),
+        paths(&desired),
         [
             KUBELET_CA,
             CLOUD_CA,
@@ -48,20 +48,20 @@ fn each_bundle_has_its_file() {
         ]
     );
     assert_eq!(
-        wanted.bundles[0].pem,
+        desired.bundles[0].pem,
         kubelet.as_bytes(),
         "one newline ends it"
     );
-    assert!(is_ours(&wanted.bundles[2].pem) && wanted.bundles[2].is_registry);
+    assert!(is_ours(&desired.bundles[2].pem) && desired.bundles[2].is_registry);
     assert!(!is_ours(own.as_bytes()));
-    assert_eq!(wanted.registries, ["a.b", "registry.example:5000"]);
-    assert!(wanted.refused.is_empty());
+    assert_eq!(desired.registries, ["a.b", "registry.example:5000"]);
+    assert!(desired.refused.is_empty());
 }
 
 #[test]
 fn nothing_told_is_nothing_wanted() {
     assert_eq!(
-        wanted(&ClusterCertificates::default()),
+        desired(&ClusterCertificates::default()),
         DesiredCertificates::default()
     );
 }
@@ -69,14 +69,14 @@ fn nothing_told_is_nothing_wanted() {
 #[test]
 fn both_bundles_of_a_registry_are_trusted() {
     let (cluster, user) = (pem("cluster"), pem("user"));
-    let wanted = wanted(&ClusterCertificates {
+    let desired = desired(&ClusterCertificates {
         registries: vec![registry("a.b", cluster.trim()), registry("a.b", &user)],
         ..ClusterCertificates::default()
     });
     let expected = format!("{OURS}{cluster}{user}");
-    assert_eq!(paths(&wanted).len(), 1);
-    assert_eq!(wanted.bundles[0].pem, expected.as_bytes());
-    check(&wanted.bundles[0].pem).unwrap();
+    assert_eq!(paths(&desired).len(), 1);
+    assert_eq!(desired.bundles[0].pem, expected.as_bytes());
+    check(&desired.bundles[0].pem).unwrap();
 }
 
 #[test]
@@ -122,28 +122,28 @@ fn what_is_refused_names_its_field_and_keeps_no_other_back() {
         ),
     ];
     for (file, data, expected) in table {
-        let wanted = wanted(&ClusterCertificates {
+        let desired = desired(&ClusterCertificates {
             kubelet: good.as_bytes(),
             cloud: b"",
             registries: vec![registry(file, data)],
         });
-        assert_eq!(wanted.refused, [expected]);
-        assert_eq!(paths(&wanted), [KUBELET_CA]);
-        assert_eq!(wanted.registries.is_empty(), file != "a.b", "{file}");
+        assert_eq!(desired.refused, [expected]);
+        assert_eq!(paths(&desired), [KUBELET_CA]);
+        assert_eq!(desired.registries.is_empty(), file != "a.b", "{file}");
     }
-    let wanted = wanted(&ClusterCertificates {
+    let desired = desired(&ClusterCertificates {
         kubelet: b"bad",
         cloud: b"bad",
         ..ClusterCertificates::default()
     });
     assert_eq!(
-        wanted.refused,
+        desired.refused,
         [
             "spec.kubeAPIServerServingCAData holds no certificate in PEM",
             "spec.cloudProviderCAData holds no certificate in PEM"
         ]
     );
-    assert!(wanted.bundles.is_empty());
+    assert!(desired.bundles.is_empty());
 }
 
 #[test]
@@ -159,9 +159,9 @@ proptest! {
     #[test]
     fn a_registry_is_one_directory(file in ".{0,12}") {
         let data = pem("x");
-        let wanted = wanted(&ClusterCertificates { registries: vec![registry(&file, &data)], ..ClusterCertificates::default() });
-        prop_assert_eq!(wanted.refused.len() + wanted.bundles.len(), 1);
-        for bundle in wanted.bundles {
+        let desired = desired(&ClusterCertificates { registries: vec![registry(&file, &data)], ..ClusterCertificates::default() });
+        prop_assert_eq!(desired.refused.len() + desired.bundles.len(), 1);
+        for bundle in desired.bundles {
             let inside = bundle.path.strip_prefix("/etc/docker/certs.d/").unwrap();
             let (host, rest) = inside.split_once('/').unwrap();
             prop_assert!(rest == "ca.crt" && !["", ".", ".."].contains(&host));

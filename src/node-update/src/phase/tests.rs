@@ -209,7 +209,7 @@ fn a_new_target_while_applying_takes_the_switch_back() {
             to: target("c")
         }]
     );
-    // Wanted again, it is.
+    // Desired again, it is.
     assert_eq!(
         drive(&mut machine, vec![Event::Desired(target("a"))]),
         [Command::Cancel, Command::Verify { to: target("a") }]

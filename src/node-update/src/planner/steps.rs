@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::units;
+use crate::desired::{Desired, DesiredFile, LOCKED};
 use crate::disruption::Live;
 use crate::paths;
 use crate::plan::{Action, Digest};
-use crate::wanted::{LOCKED, Wanted, WantedFile};
 use crate::well_known::CORE;
 
 /// The steps of a plan.
 #[derive(Debug)]
 pub(super) struct Steps<'a> {
-    before: &'a Wanted,
-    after: &'a Wanted,
+    before: &'a Desired,
+    after: &'a Desired,
     /// In order.
     pub actions: Vec<Action>,
     /// What they write.
@@ -24,10 +24,10 @@ impl<'a> Steps<'a> {
     /// Everything the target holds, for a deployment that starts from the merge of the old `/etc`
     /// and a perhaps new OS.
     ///
-    /// All files are written and all that is wanted of units is said again, which also heals what
+    /// All files are written and all that is desired of units is said again, which also heals what
     /// someone else changed: what does not hold in the end is found out after the reboot, and
     /// blamed on the target.
-    pub(super) fn for_new_deployment(before: &'a Wanted, after: &'a Wanted) -> Self {
+    pub(super) fn for_new_deployment(before: &'a Desired, after: &'a Desired) -> Self {
         let mut steps = Self::new(before, after);
         steps.files_and_units(|_| true, true);
         steps.account(true);
@@ -35,7 +35,11 @@ impl<'a> Steps<'a> {
     }
 
     /// Only what differs, then what services must do.
-    pub(super) fn for_running_system(before: &'a Wanted, after: &'a Wanted, live: &[Live]) -> Self {
+    pub(super) fn for_running_system(
+        before: &'a Desired,
+        after: &'a Desired,
+        live: &[Live],
+    ) -> Self {
         let mut steps = Self::new(before, after);
         steps.files_and_units(|file| differs(before, file), false);
         let touches_units = steps.actions.iter().any(units::is_about_units);
@@ -51,7 +55,7 @@ impl<'a> Steps<'a> {
         steps
     }
 
-    const fn new(before: &'a Wanted, after: &'a Wanted) -> Self {
+    const fn new(before: &'a Desired, after: &'a Desired) -> Self {
         Self {
             before,
             after,
@@ -60,7 +64,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    fn files_and_units(&mut self, is_written: impl Fn(&WantedFile) -> bool, all_units: bool) {
+    fn files_and_units(&mut self, is_written: impl Fn(&DesiredFile) -> bool, all_units: bool) {
         let changes = units::Changes::between(self.before, self.after, all_units);
         self.actions.extend(changes.before_files);
         self.release();
@@ -95,7 +99,7 @@ impl<'a> Steps<'a> {
             .extend(gone.map(|path| Action::ReleaseFile { path: path.clone() }));
     }
 
-    fn write(&mut self, file: &WantedFile) {
+    fn write(&mut self, file: &DesiredFile) {
         let digest = &file.state.digest;
         if let Some(bytes) = self.after.blobs.get(digest) {
             self.blobs.insert(digest.clone(), bytes.clone());
@@ -138,7 +142,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-fn differs(before: &Wanted, file: &WantedFile) -> bool {
+fn differs(before: &Desired, file: &DesiredFile) -> bool {
     before
         .file(&file.path)
         .is_none_or(|old| old.state != file.state)

@@ -1,6 +1,6 @@
 //! Masks and enablement: what changes of a unit besides its files.
 //!
-//! On a running system only units of which something else is wanted than before are touched
+//! On a running system only units of which something else is desired than before are touched
 //! (`docs/reference/daemon.md`, "Units"): a unit that is disabled and enabled again for nothing is
 //! a unit that a power cut leaves disabled.
 //!
@@ -9,8 +9,8 @@
 //! what is to be enabled and is not any more: what a unit of the OS takes along is known on the
 //! host only.
 
+use crate::desired::{Desired, DesiredUnit};
 use crate::plan::{Action, QUADLETS};
-use crate::wanted::{Wanted, WantedUnit};
 use crate::well_known::UNITS;
 
 /// Steps about units, before and after the files are written.
@@ -26,7 +26,7 @@ pub(super) struct Changes {
 impl Changes {
     /// What changes from `before` to `after`; with `all`, everything that `after` says of units is
     /// done again.
-    pub(super) fn between(before: &Wanted, after: &Wanted, all: bool) -> Self {
+    pub(super) fn between(before: &Desired, after: &Desired, all: bool) -> Self {
         let mut changes = Self::default();
         let (mut presets, mut disables, mut enables) = (Vec::new(), Vec::new(), Vec::new());
         for unit in &after.units {
@@ -89,7 +89,7 @@ impl Changes {
 
     /// Takes away the links that enabling the old file made, where the new one would not make them
     /// or is not there.
-    fn links(&mut self, old: Option<&WantedUnit>, new: Option<&WantedUnit>) {
+    fn links(&mut self, old: Option<&DesiredUnit>, new: Option<&DesiredUnit>) {
         let made = old.filter(|old| !old.install.is_empty() && old.enabled != Some(false));
         if let Some(old) = made
             && new.is_none_or(|new| new.install != old.install)
@@ -102,7 +102,13 @@ impl Changes {
 
     /// Restores drop-ins that the configuration names without text; those that the old one wrote go
     /// with its files.
-    fn dropins(&mut self, before: &Wanted, old: Option<&WantedUnit>, new: &WantedUnit, all: bool) {
+    fn dropins(
+        &mut self,
+        before: &Desired,
+        old: Option<&DesiredUnit>,
+        new: &DesiredUnit,
+        all: bool,
+    ) {
         for path in &new.removed_dropins {
             let known = old.is_some_and(|old| old.removed_dropins.contains(path));
             if before.file(path).is_none() && (all || !known) {
@@ -113,15 +119,15 @@ impl Changes {
     }
 
     /// Restores the path of a mask, unless a file has taken it already.
-    fn restore(&mut self, after: &Wanted, path: &str) {
+    fn restore(&mut self, after: &Desired, path: &str) {
         if after.file(path).is_none() {
             let path = path.to_owned();
             self.after_files.push(Action::ReleaseFile { path });
         }
     }
 
-    fn mask(&mut self, after: &Wanted, old: Option<&WantedUnit>, new: &WantedUnit, all: bool) {
-        let was_masked = old.is_some_and(WantedUnit::is_masked);
+    fn mask(&mut self, after: &Desired, old: Option<&DesiredUnit>, new: &DesiredUnit, all: bool) {
+        let was_masked = old.is_some_and(DesiredUnit::is_masked);
         let unit = new.name.clone();
         if new.is_masked() {
             if all || !was_masked {
@@ -141,7 +147,7 @@ impl Changes {
 
 /// Whether enablement must be seen to again: another wish, another `[Install]`, or a unit that was
 /// not there to be enabled.
-fn is_other(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
+fn is_other(old: Option<&DesiredUnit>, new: &DesiredUnit) -> bool {
     old.is_none_or(|old| {
         old.enabled != new.enabled
             || old.install != new.install
@@ -152,7 +158,7 @@ fn is_other(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
 
 /// Whether the presets of the OS must decide anew. A unit that gets nothing but a drop-in keeps the
 /// enablement it has.
-fn wants_preset(old: Option<&WantedUnit>, new: &WantedUnit) -> bool {
+fn wants_preset(old: Option<&DesiredUnit>, new: &DesiredUnit) -> bool {
     match old {
         None => new.has_contents,
         Some(old) => {
@@ -200,7 +206,7 @@ mod tests {
     const OTHER_TEXT: &str = "[Service]\nNice=2\n[Install]\nWantedBy=one.target\n";
     const OTHER_LINKS: &str = "[Service]\nNice=1\n[Install]\nWantedBy=two.target\n";
 
-    fn wanted(unit: &Value) -> Wanted {
+    fn desired(unit: &Value) -> Desired {
         let mut units = vec![];
         if !unit.is_null() {
             let mut unit = unit.clone();
@@ -208,12 +214,12 @@ mod tests {
             units.push(unit);
         }
         let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units}});
-        Wanted::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
+        Desired::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
     }
 
     /// Steps as words, with a bar where the files are written.
     fn steps(old: &Value, new: &Value, all: bool) -> String {
-        let changes = Changes::between(&wanted(old), &wanted(new), all);
+        let changes = Changes::between(&desired(old), &desired(new), all);
         let word = |action: &Action| match action {
             Action::MaskUnit { .. } => "mask ".to_owned(),
             Action::UnmaskUnit { .. } => "unmask ".to_owned(),
@@ -291,7 +297,7 @@ mod tests {
     fn what_was_disabled_along_with_another_is_enabled_again() {
         let of = |units: &Value| {
             let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units}});
-            Wanted::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
+            Desired::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
         };
         let also = "[Service]\n[Install]\nAlso=a.socket\nWantedBy=one.target\n";
         let socket = json!({"name": "a.socket", "contents": "[Socket]\n[Install]\nWantedBy=sockets.target\n", "enabled": true});

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Expectation;
+use crate::desired::Desired;
 use crate::paths::is_never_verified;
-use crate::wanted::Wanted;
 use crate::well_known::{CRIO, KUBELET};
 use machineconfig::spec::NodeConfig;
 
@@ -17,14 +17,14 @@ const NODE_UNITS: [&str; 2] = [KUBELET, CRIO];
 /// Shape: `image` is the layered image of the node, as its record names it. Files that change
 /// without a configuration are left out, as are keys and passwords.
 pub fn expectations(config: &NodeConfig, image: Option<&str>) -> Vec<Expectation> {
-    expectations_of(config, image, &Wanted::of(&config.spec).0)
+    expectations_of(config, image, &Desired::of(&config.spec).0)
 }
 
 /// [`expectations`], where the configuration was decoded already: `desired` is what it wants.
 pub(crate) fn expectations_of(
     config: &NodeConfig,
     image: Option<&str>,
-    desired: &Wanted,
+    desired: &Desired,
 ) -> Vec<Expectation> {
     let mut expected = vec![Expectation::Record {
         config: config.name.clone(),

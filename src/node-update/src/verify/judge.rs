@@ -57,7 +57,7 @@ impl Expectation {
                 )],
             },
             Self::Enabled { unit, enabled } => match seen {
-                Seen::Unit(state) if is_as_wanted(*enabled, state) => vec![],
+                Seen::Unit(state) if is_as_desired(*enabled, state) => vec![],
                 other => vec![format!(
                     "unit \"{unit}\" expected enabled={enabled}, but systemd reports \"{}\"",
                     other.kind()
@@ -184,9 +184,9 @@ fn shown(Mode(mode): Mode) -> String {
     format!("-{letters}/{mode}/0{mode:o}")
 }
 
-/// What says neither yes nor no (`static`, `alias`, `generated`, …) is as wanted, and so is a unit
+/// What says neither yes nor no (`static`, `alias`, `generated`, …) is as desired, and so is a unit
 /// that is not there.
-fn is_as_wanted(enabled: bool, state: &str) -> bool {
+fn is_as_desired(enabled: bool, state: &str) -> bool {
     if enabled {
         !matches!(state, "disabled" | "masked" | "masked-runtime")
     } else {

@@ -24,8 +24,7 @@ pub fn assert(crate_folder: &str, path: &str, text: &str) {
     compare(&path, &read(&path), text);
 }
 
-/// Compares `text` with a fenced block of a Markdown page: the one that opens with ````
-/// ```<name> ``` .
+/// Compares `text` with the fenced block of a Markdown page whose info string is `name`.
 ///
 /// # Panics
 /// As [`assert`], and where the page has no such block.

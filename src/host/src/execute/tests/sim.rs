@@ -382,7 +382,7 @@ impl Sysroot for Host {
         Ok(self.loader.first().clone())
     }
 
-    fn refusals(&mut self, _deploy: &Deploy) -> Result<Vec<String>, Error> {
+    fn rejections(&mut self, _deploy: &Deploy) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
 

@@ -61,21 +61,23 @@ impl Written {
     }
 }
 
-/// Has the host's files be as wanted, each whole or as it was. What the configuration in force
+/// Has the host's files be as desired, each whole or as it was. What the configuration in force
 /// brings itself is its own.
 ///
 /// # Errors
 /// All of [`Error`], where nothing may be written at all; of single files, see [`Written`].
-pub fn write(root: &Path, wanted: &DesiredCertificates) -> Result<Written, Error> {
+pub fn write(root: &Path, desired: &DesiredCertificates) -> Result<Written, Error> {
     let host = Root::open(root, None)?;
     let _lock = still(&host)?;
     let mut written = Written::default();
-    let (registries, own): (Vec<_>, Vec<_>) =
-        wanted.bundles.iter().partition(|bundle| bundle.is_registry);
+    let (registries, own): (Vec<_>, Vec<_>) = desired
+        .bundles
+        .iter()
+        .partition(|bundle| bundle.is_registry);
     for bundle in own {
         written.note(put(&host, bundle));
     }
-    let named = (registries.as_slice(), wanted.registries.as_slice());
+    let named = (registries.as_slice(), desired.registries.as_slice());
     if let Err(error) = write_registries(&host, named, &mut written) {
         written.note(Err(error));
     }

@@ -95,8 +95,8 @@ impl Host {
         self.put(host::record::CONFIG, &record.to_string(), 0o600);
     }
 
-    fn wanted(registries: &[(&str, &str)]) -> node_update::certificates::DesiredCertificates {
-        wanted(&ClusterCertificates {
+    fn desired(registries: &[(&str, &str)]) -> node_update::certificates::DesiredCertificates {
+        desired(&ClusterCertificates {
             kubelet: ONE.as_bytes(),
             cloud: b"",
             registries: registries
@@ -111,7 +111,7 @@ impl Host {
     }
 
     fn write(&self, registries: &[(&str, &str)]) -> Vec<String> {
-        let written = files::write(self.directory.path(), &Self::wanted(registries)).unwrap();
+        let written = files::write(self.directory.path(), &Self::desired(registries)).unwrap();
         assert!(written.failed.is_none(), "{written:?}");
         written.paths
     }
@@ -406,8 +406,8 @@ fn a_file_that_cannot_be_written_keeps_no_other_back() {
     let host = Host::new();
     let (bad, good) = ("/etc/docker/certs.d/a.b", "/etc/docker/certs.d/c.d/ca.crt");
     host.put(bad, "where a directory should be", 0o644);
-    let wanted = Host::wanted(&[("a.b", ONE), ("c.d", TWO)]);
-    let written = files::write(host.directory.path(), &wanted).unwrap();
+    let desired = Host::desired(&[("a.b", ONE), ("c.d", TWO)]);
+    let written = files::write(host.directory.path(), &desired).unwrap();
     assert_eq!(written.paths, [KUBELET_CA, good]);
     let error = written.failed.unwrap().to_string();
     assert!(error.contains(bad), "{error}");

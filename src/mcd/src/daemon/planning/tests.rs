@@ -88,7 +88,7 @@ impl Host {
 
 fn refused(result: Result<Stored, NoPlan>) -> String {
     match result {
-        Err(NoPlan::Refused(reasons)) => reasons.join("; "),
+        Err(NoPlan::Rejected(reasons)) => reasons.join("; "),
         other => panic!("{other:?}"),
     }
 }

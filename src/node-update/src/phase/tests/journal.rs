@@ -17,10 +17,10 @@ pub(super) fn under_way(at: &str, stage: Stage, by_hand: bool) -> Event {
     })
 }
 
-/// A daemon that starts with `wanted` asked for, and reads its host.
-fn started(wanted: &str, read: Event) -> (Machine, Vec<Command>) {
+/// A daemon that starts with `desired` asked for, and reads its host.
+fn started(desired: &str, read: Event) -> (Machine, Vec<Command>) {
     let mut machine = Machine::new();
-    let commands = drive(&mut machine, vec![Event::Desired(target(wanted)), read]);
+    let commands = drive(&mut machine, vec![Event::Desired(target(desired)), read]);
     (machine, commands)
 }
 
@@ -120,14 +120,14 @@ fn what_a_person_began_on_the_host_is_left_to_that_person() {
     let switched = || Stage::Switched {
         boot_id: "1".to_owned(),
     };
-    for (wanted, stage) in [
+    for (desired, stage) in [
         ("b", Stage::Applying),
         ("b", switched()),
         ("a", Stage::Applying),
         ("a", switched()),
     ] {
-        let (machine, commands) = started(wanted, under_way("a", stage, true));
-        assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)], "{wanted}");
+        let (machine, commands) = started(desired, under_way("a", stage, true));
+        assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)], "{desired}");
         assert!(
             machine.phase().reason().contains("by hand"),
             "{}",

@@ -15,7 +15,7 @@ struct World {
     cordoned: bool,
     drained: bool,
     /// The newest target, as the Node's annotation says.
-    wanted: Target,
+    desired: Target,
     /// Reboots into targets that fail their checks.
     bad_boots: u32,
     /// The last target that was reached and is not bad.
@@ -60,7 +60,7 @@ impl World {
             planned: None,
             cordoned: false,
             drained: false,
-            wanted: target("a"),
+            desired: target("a"),
             bad_boots: 0,
             last_good: target("a"),
             refused_in: None,
@@ -263,7 +263,7 @@ fn play(luck: &[Luck]) -> (Machine, World) {
 /// Answers one command a turn; tells whether nothing was left to do in the end.
 fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
     let mut todo = vec![Command::Observe];
-    machine.step(Event::Desired(world.wanted.clone())).unwrap();
+    machine.step(Event::Desired(world.desired.clone())).unwrap();
     for &chance in luck {
         let origin = world.booted.clone();
         let mut event = None;
@@ -275,8 +275,8 @@ fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
                 restart = true;
             }
             Luck::Retargeted(n) => {
-                world.wanted = target(NAMES[usize::from(n) % NAMES.len()]);
-                event = Some(Event::Desired(world.wanted.clone()));
+                world.desired = target(NAMES[usize::from(n) % NAMES.len()]);
+                event = Some(Event::Desired(world.desired.clone()));
             }
             Luck::Good | Luck::Fails => {
                 if todo.is_empty() {
@@ -294,7 +294,7 @@ fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
         }
         if restart {
             *machine = Machine::new();
-            machine.step(Event::Desired(world.wanted.clone())).unwrap();
+            machine.step(Event::Desired(world.desired.clone())).unwrap();
             todo = vec![Command::Observe];
         }
         if let Some(event) = event {
@@ -336,16 +336,16 @@ proptest! {
     #[test]
     fn any_sequence_ends_in_the_last_target_or_held(lucks in prop::collection::vec(luck(), 0..60)) {
         let (machine, world) = play(&lucks);
-        if is_bad(&world.wanted) {
+        if is_bad(&world.desired) {
             prop_assert_eq!(machine.phase().name(), PhaseName::Held);
             prop_assert_eq!(&world.booted, &world.last_good);
-        } else if is_refused(&world.wanted) {
+        } else if is_refused(&world.desired) {
             prop_assert_eq!(machine.phase().name(), PhaseName::Unreconcilable);
             prop_assert_eq!(world.refused_in.as_ref(), Some(&world.booted));
             prop_assert_eq!(&world.booted, &world.last_good);
         } else {
             prop_assert_eq!(machine.phase().name(), PhaseName::Idle);
-            prop_assert_eq!(&world.booted, &world.wanted);
+            prop_assert_eq!(&world.booted, &world.desired);
         }
         prop_assert!(!world.cordoned, "left cordoned");
         prop_assert!(world.journal.is_none());

@@ -16,11 +16,11 @@ pub(crate) const LOCKED: &str = "*";
 
 /// What a host is to hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct Desired {
     /// Files, then those of units, in the order of the configuration.
-    pub files: Vec<WantedFile>,
+    pub files: Vec<DesiredFile>,
     /// Units, in the order of the configuration.
-    pub units: Vec<WantedUnit>,
+    pub units: Vec<DesiredUnit>,
     /// Keys of `core`, one a line; absent where the configuration has no such user.
     pub keys: Option<Vec<u8>>,
     /// Hash of the password of `core`; absent where the configuration says nothing about it.
@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
 
 /// A regular file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WantedFile {
+pub(crate) struct DesiredFile {
     pub path: String,
     pub state: FileState<Owners>,
     /// The part of the configuration that asks for it.
@@ -40,7 +40,7 @@ pub(crate) struct WantedFile {
 
 /// A unit, besides its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WantedUnit {
+pub(crate) struct DesiredUnit {
     pub name: String,
     /// Path of its own file, whether or not the configuration brings one.
     pub path: String,
@@ -56,21 +56,21 @@ pub(crate) struct WantedUnit {
     pub subject: Subject,
 }
 
-impl Wanted {
+impl Desired {
     /// Decodes what a configuration wants, and rejects each file whose content cannot be decoded.
     pub(crate) fn of(spec: &Spec) -> (Self, Vec<Rejection>) {
-        let mut wanted = Self::default();
+        let mut desired = Self::default();
         let mut rejections = Vec::new();
         for (index, file) in spec.ignition.storage.files.iter().enumerate() {
             let subject = Subject::File(index);
             match content::decode(&file.contents) {
                 Ok(bytes) => {
-                    let wanted_file = WantedFile {
+                    let desired_file = DesiredFile {
                         path: file.path.clone(),
-                        state: state_of(file, wanted.keep(bytes)),
+                        state: state_of(file, desired.keep(bytes)),
                         subject,
                     };
-                    wanted.files.push(wanted_file);
+                    desired.files.push(desired_file);
                 }
                 Err(error) => {
                     let why = format!("could not decode file {:?}: {error}", file.path);
@@ -79,7 +79,7 @@ impl Wanted {
             }
         }
         for (index, unit) in spec.ignition.systemd.units.iter().enumerate() {
-            wanted.add_unit(index, unit);
+            desired.add_unit(index, unit);
         }
         if let Some(core) = spec
             .ignition
@@ -88,9 +88,9 @@ impl Wanted {
             .iter()
             .find(|user| user.name == CORE)
         {
-            wanted.keys = Some(lines(core));
+            desired.keys = Some(lines(core));
             let hash = core.password_hash.clone();
-            wanted.password = hash.map(|hash| {
+            desired.password = hash.map(|hash| {
                 if hash.is_empty() {
                     LOCKED.to_owned()
                 } else {
@@ -98,39 +98,39 @@ impl Wanted {
                 }
             });
         }
-        (wanted, rejections)
+        (desired, rejections)
     }
 
     /// What a configuration that is left brought: files whose bytes cannot be had any more, too, so
     /// that they go.
     pub(crate) fn of_old(spec: &Spec) -> Self {
-        let (mut wanted, _) = Self::of(spec);
+        let (mut desired, _) = Self::of(spec);
         for (index, file) in spec.ignition.storage.files.iter().enumerate() {
-            if wanted.file(&file.path).is_none() {
-                let unknown = WantedFile {
+            if desired.file(&file.path).is_none() {
+                let unknown = DesiredFile {
                     path: file.path.clone(),
                     // That of no content: whatever comes in its place is another.
                     state: state_of(file, Digest::of_unknown()),
                     subject: Subject::File(index),
                 };
-                wanted.files.push(unknown);
+                desired.files.push(unknown);
             }
         }
-        wanted
+        desired
     }
 
-    /// The file at a path, if one is wanted there.
-    pub(crate) fn file(&self, path: &str) -> Option<&WantedFile> {
+    /// The file at a path, if one is desired there.
+    pub(crate) fn file(&self, path: &str) -> Option<&DesiredFile> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// The unit of a name, if something is wanted of it.
-    pub(crate) fn unit(&self, name: &str) -> Option<&WantedUnit> {
+    /// The unit of a name, if something is desired of it.
+    pub(crate) fn unit(&self, name: &str) -> Option<&DesiredUnit> {
         self.units.iter().find(|unit| unit.name == name)
     }
 }
 
-impl Wanted {
+impl Desired {
     fn keep(&mut self, bytes: Vec<u8>) -> Digest {
         let digest = Digest::of(&bytes);
         self.blobs.insert(digest.clone(), bytes);
@@ -160,7 +160,7 @@ impl Wanted {
                 None => removed_dropins.push(dropin),
             }
         }
-        self.units.push(WantedUnit {
+        self.units.push(DesiredUnit {
             name: unit.name.clone(),
             path,
             has_contents: text.is_some(),
@@ -178,7 +178,7 @@ impl Wanted {
             mode: Mode(FILE_MODE),
             owner: Owners::ROOT,
         };
-        self.files.push(WantedFile {
+        self.files.push(DesiredFile {
             path,
             state,
             subject,
@@ -186,7 +186,7 @@ impl Wanted {
     }
 }
 
-impl WantedUnit {
+impl DesiredUnit {
     /// Whether the unit cannot be started at all.
     pub(crate) fn is_masked(&self) -> bool {
         self.mask == Some(true)
@@ -243,8 +243,8 @@ mod tests {
         let config = json!({"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}});
         let object = json!({"metadata": {"name": "r"}, "spec": {"config": config}});
         let (config, _) = NodeConfig::in_force(&object).unwrap();
-        assert_eq!(Wanted::of(&config.spec).0.files, []);
-        let left = Wanted::of_old(&config.spec);
+        assert_eq!(Desired::of(&config.spec).0.files, []);
+        let left = Desired::of_old(&config.spec);
         let paths: Vec<&str> = left.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["/etc/x"]);
     }
