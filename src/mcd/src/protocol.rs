@@ -202,6 +202,7 @@ pub enum HelperOutcome {
     /// The verb failed; a retry may succeed.
     Failed,
     /// The verb changed nothing, and a retry would end the same.
+    #[serde(rename = "refused")]
     Rejected,
     /// A reboot completes the verb.
     NeedsReboot,
