@@ -12,3 +12,4 @@ mod faults;
 mod layers;
 mod packages;
 mod sources;
+mod words;

@@ -9,8 +9,13 @@ const TYPE: &str = "atomic container signature";
 
 /// The statement that is signed.
 ///
-/// Shape: JSON
-/// `{"critical":{"type":"atomic container signature","image":{"docker-manifest-digest":…},"identity":{"docker-reference":…}},"optional":{"creator":…,"timestamp":…}}`.
+/// Shape: JSON, one object:
+/// ```json
+/// {"critical": {"type": "atomic container signature",
+///               "image": {"docker-manifest-digest": "…"},
+///               "identity": {"docker-reference": "…"}},
+///  "optional": {"creator": "…", "timestamp": 0}}
+/// ```
 /// `optional` and its fields may be missing; other fields are an error. Source:
 /// `docs/reference/cli.md`, "Signatures"; containers' atomic signature format.
 #[derive(Clone, Debug, PartialEq, Eq)]
