@@ -96,12 +96,12 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Rejections> {
     let (after, undecodable) = Desired::of(new);
     let mut rejections = reconcile::rejections_of(old, new, &after, request.exempt);
     // The comparison has rejected a source that is no `data:` URL already.
-    let has_source = |rejected: &Rejection| {
+    let is_new = |rejected: &Rejection| {
         !rejections
             .iter()
             .any(|known| known.subject == rejected.subject && known.member == Some(Member::Source))
     };
-    let undecodable: Vec<_> = undecodable.into_iter().filter(has_source).collect();
+    let undecodable: Vec<_> = undecodable.into_iter().filter(is_new).collect();
     rejections.extend(undecodable);
     if request.facts.fips.is_some_and(|fips| fips != new.fips) && old.fips == new.fips {
         rejections.push(reconcile::fips());
