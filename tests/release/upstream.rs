@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use release::assembly::{Image, ReleaseRequest, assemble};
+use release::assembly::{ComponentImage, ReleaseRequest, assemble};
 use release::component_versions::ComponentVersions;
 use release::order::{Place, is_manifest_file};
 use release::payload::Files;
@@ -12,16 +12,17 @@ use release::{ImageDigest, Manifest, Metadata, Payload, PullSpec, REFERENCES_FIL
 
 /// Where the manifests lie, beside the checkout.
 fn data() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/payload-manifests");
-    if folder.is_dir() {
-        return Some(folder);
+    let directory =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/payload-manifests");
+    if directory.is_dir() {
+        return Some(directory);
     }
     lab::skipped("a release of upstream's manifests (../shared/data is not there)").unwrap();
     None
 }
 
-fn files(folder: &Path) -> Files {
-    let entries = fs::read_dir(folder).unwrap();
+fn files(directory: &Path) -> Files {
+    let entries = fs::read_dir(directory).unwrap();
     let file = |path: PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         (name, fs::read(path).unwrap())
@@ -29,9 +30,9 @@ fn files(folder: &Path) -> Files {
     entries.map(|entry| file(entry.unwrap().path())).collect()
 }
 
-fn image(name: &str, manifests: Option<Files>) -> Image {
+fn image(name: &str, manifests: Option<Files>) -> ComponentImage {
     let digest = ImageDigest::of(name.as_bytes());
-    Image {
+    ComponentImage {
         pull_spec: PullSpec::new(&format!("registry.example/{name}"), &digest).unwrap(),
         annotations: BTreeMap::new(),
         labels: BTreeMap::new(),
@@ -70,7 +71,7 @@ fn a_release_of_them_has_no_placeholder_left() {
     let operator = "machine-config-operator";
     let mut manifests = files(&data.join(operator));
     let named = References::parse(&manifests[REFERENCES_FILE]).unwrap();
-    let mut images: BTreeMap<String, Image> = named
+    let mut images: BTreeMap<String, ComponentImage> = named
         .tags
         .keys()
         .map(|name| (name.clone(), image(name, None)))

@@ -32,7 +32,7 @@ pub struct ReleaseRequest {
     /// Annotations of the release's images as a whole.
     pub annotations: BTreeMap<String, String>,
     /// Images by name.
-    pub images: BTreeMap<String, Image>,
+    pub images: BTreeMap<String, ComponentImage>,
     /// Names of images that are kept although no manifest needs them.
     pub include: BTreeSet<String>,
     /// Versions of components that no image carries.
@@ -45,7 +45,7 @@ pub struct ReleaseRequest {
 
 /// An image that may become part of a release.
 #[derive(Clone, Debug)]
-pub struct Image {
+pub struct ComponentImage {
     /// Where it is.
     pub pull_spec: PullSpec,
     /// Annotations that it has by now, from an image stream or an earlier release.
@@ -96,7 +96,7 @@ pub fn assemble(request: &ReleaseRequest) -> Result<Assembly, Vec<AssemblyProble
         .filter_map(|operator| operator.references.as_ref())
         .flat_map(|references| references.tags.keys().map(String::as_str))
         .collect();
-    let is_kept = |name: &str, image: &Image| {
+    let is_kept = |name: &str, image: &ComponentImage| {
         let is_asked_for = name == BASE || request.include.contains(name);
         image.manifests.is_some() || named.contains(name) || is_asked_for
     };
@@ -289,7 +289,7 @@ impl Operator<'_> {
 }
 
 /// An image as the release names it.
-fn tag(name: &str, image: &Image, warnings: &mut Vec<String>) -> Tag {
+fn tag(name: &str, image: &ComponentImage, warnings: &mut Vec<String>) -> Tag {
     let mut annotations = image.annotations.clone();
     for key in COPIED_LABELS {
         let label = image.labels.get(key).filter(|label| !label.is_empty());

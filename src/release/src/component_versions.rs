@@ -1,7 +1,12 @@
 //! Versions of the components that an image carries, as its labels name them.
+//!
+//! - `carried`: those of all images of a release
+
+mod carried;
 
 use std::collections::BTreeMap;
 
+pub use self::carried::Carried;
 use crate::version::{self, Version};
 
 /// Versions by component, with the name that people know each by.

@@ -41,10 +41,10 @@ pub use pull_spec::PullSpec;
 pub use references::References;
 pub use version::Version;
 
-/// Folder of a release image that holds its files.
+/// Directory of a release image that holds its files.
 pub const RELEASE_MANIFESTS: &str = "release-manifests";
 
-/// Folder of an operator's image that holds its manifests.
+/// Directory of an operator's image that holds its manifests.
 pub const MANIFESTS: &str = "manifests";
 
 /// File of a release that says what it is called and which releases lead to it.

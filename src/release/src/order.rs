@@ -32,7 +32,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether a file of a payload is one of manifests. Others, and folders, are passed over.
+/// Whether a file of a payload is one of manifests. Others, and directories, are passed over.
 pub fn is_manifest_file(name: &str) -> bool {
     let extension = name.rsplit_once('.').map(|(_, extension)| extension);
     matches!(extension, Some("yaml" | "yml" | "json"))

@@ -9,7 +9,7 @@ use crate::order::is_manifest_file;
 use crate::references::{self, References};
 use crate::{METADATA_FILE, REFERENCES_FILE};
 
-/// Files by name, without folder.
+/// Files by name, without directory.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// What a release image holds.

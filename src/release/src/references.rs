@@ -40,9 +40,9 @@ pub const COPIED_LABELS: [&str; 5] = [
 
 /// The images of a release, by name.
 ///
-/// Shape: `ImageStream` of `image.openshift.io/v1`; of a release its `metadata.name` is the
-/// version, and each tag's `from.name` a pull spec by digest. Of an operator `from.name` is a
-/// placeholder that its manifests contain. Tags whose source is no image are left out. Source:
+/// Shape: ImageStream of `image.openshift.io/v1`; of a release its `metadata.name` is the version,
+/// and each tag's `from.name` a pull spec by digest. Of an operator `from.name` is a placeholder
+/// that its manifests contain. Tags whose source is no image are left out. Source:
 /// `docs/reference/cli.md`, "Release payload".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {

@@ -1,10 +1,8 @@
 //! Which versions of components the images of a release carry.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::ReleaseRequest;
 use super::problem::{AssemblyProblem, Fault, ManifestSource};
-use crate::component_versions::{self, ComponentVersion, ComponentVersions};
+use crate::component_versions::Carried;
 use crate::references::{References, annotation};
 use crate::substitution::Versions;
 
@@ -17,13 +15,6 @@ const ALLOWED: [&str; 6] = [
     "kubernetes-tests",
     "machine-os",
 ];
-
-/// May differ between images: a release may hold several operating systems.
-const MAY_DIFFER: &str = "machine-os";
-
-/// Is built into many images, and counts from these only.
-const KUBECTL: &str = "kubectl";
-const KUBECTL_IMAGES: [&str; 2] = ["cli", "cli-artifacts"];
 
 /// The members of a label whose component may be named, and the names of the others.
 pub(super) fn allowed(label: &str) -> (String, Vec<&str>) {
@@ -47,43 +38,34 @@ pub(super) fn versions(
     references: &References,
     problems: &mut Vec<AssemblyProblem>,
 ) -> Versions {
-    let mut components = ComponentVersions::new();
-    let mut first: BTreeMap<String, &str> = BTreeMap::new();
-    let mut inconsistent: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (image, tag) in &references.tags {
-        let carried = match carried(&tag.annotations) {
-            Ok(carried) => carried,
-            Err(fault) => {
-                problems.push(ManifestSource::image(image).problem(fault));
-                continue;
-            }
+    let (carried, faults) = Carried::of(references);
+    for (image, source) in faults {
+        let key = annotation::VERSIONS;
+        problems
+            .push(ManifestSource::image(&image).problem(Fault::ComponentVersions { key, source }));
+    }
+    for (component, images) in carried.conflicts() {
+        let Some((other, other_version)) = images.first() else {
+            continue;
         };
-        for (component, version) in carried {
-            if component == KUBECTL && !KUBECTL_IMAGES.contains(&image.as_str()) {
-                continue;
-            }
-            let Some(known) = components.get(&component) else {
-                first.insert(component.clone(), image);
-                components.insert(component, version);
-                continue;
-            };
-            if known.version == version.version {
-                continue;
-            }
-            let other = first.get(&component).copied().unwrap_or_default();
-            if component == MAY_DIFFER {
-                let images = inconsistent.entry(component).or_default();
-                images.extend([other.to_owned(), image.clone()]);
-            } else {
-                problems.push(ManifestSource::image(image).problem(Fault::Conflict {
-                    other_version: known.version.to_string(),
-                    version: version.version.to_string(),
-                    other: other.to_owned(),
-                    component,
-                }));
-            }
+        for (image, version) in images
+            .iter()
+            .filter(|(_, version)| version != other_version)
+        {
+            problems.push(ManifestSource::image(image).problem(Fault::Conflict {
+                component: component.to_owned(),
+                version: version.to_string(),
+                other: other.clone(),
+                other_version: other_version.to_string(),
+            }));
         }
     }
+    let inconsistent = carried.several().map(|(component, images)| {
+        let names = images.iter().map(|(image, _)| image.clone()).collect();
+        (component.to_owned(), names)
+    });
+    let inconsistent = inconsistent.collect();
+    let mut components = carried.versions;
     for (component, version) in &request.component_versions {
         components
             .entry(component.clone())
@@ -94,13 +76,4 @@ pub(super) fn versions(
         components,
         inconsistent,
     }
-}
-
-fn carried(
-    annotations: &BTreeMap<String, String>,
-) -> Result<BTreeMap<String, ComponentVersion>, Fault> {
-    let text = |key| annotations.get(key).map_or("", String::as_str);
-    let key = annotation::VERSIONS;
-    component_versions::parse(text(key), text(annotation::VERSION_DISPLAY_NAMES))
-        .map_err(|source| Fault::ComponentVersions { key, source })
 }

@@ -16,8 +16,8 @@ fn pull_spec(name: &str) -> PullSpec {
     .unwrap()
 }
 
-fn image(name: &str) -> Image {
-    Image {
+fn image(name: &str) -> ComponentImage {
+    ComponentImage {
         pull_spec: pull_spec(name),
         annotations: BTreeMap::new(),
         labels: BTreeMap::new(),
@@ -30,11 +30,11 @@ fn object(kind: &str, name: &str) -> String {
     format!("apiVersion: v1\nkind: {kind}\nmetadata:\n  name: {name}\n  annotations: {{{HA}}}\n")
 }
 
-fn operator(name: &str, files: &[(&str, &str)]) -> Image {
+fn operator(name: &str, files: &[(&str, &str)]) -> ComponentImage {
     let files = files
         .iter()
         .map(|(file, text)| ((*file).to_owned(), text.as_bytes().to_vec()));
-    Image {
+    ComponentImage {
         manifests: Some(files.collect()),
         ..image(name)
     }
@@ -48,7 +48,7 @@ fn references(names: &[&str]) -> String {
     format!("kind: ImageStream\napiVersion: image.openshift.io/v1\nspec:\n  tags:\n{tags}")
 }
 
-fn request(images: impl IntoIterator<Item = (&'static str, Image)>) -> ReleaseRequest {
+fn request(images: impl IntoIterator<Item = (&'static str, ComponentImage)>) -> ReleaseRequest {
     let images = images.into_iter();
     ReleaseRequest {
         metadata: Metadata::new("1.2.3+build".parse().unwrap()),
@@ -369,7 +369,7 @@ proptest! {
                 count += 1;
                 (file.clone(), object("Pod", &format!("p{count}")).into_bytes())
             }).collect();
-            images.insert(name.clone(), Image { manifests: Some(files), ..image(name) });
+            images.insert(name.clone(), ComponentImage { manifests: Some(files), ..image(name) });
         }
         let mut request = request([]);
         request.images = images;
