@@ -30,6 +30,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("pool", Thinking),
     ("release", Thinking),
     ("host", HandsOrChassis),
+    ("images", HandsOrChassis),
     ("cluster", HandsOrChassis),
     ("chassis", HandsOrChassis),
     ("operator", HandsOrChassis),
@@ -143,6 +144,11 @@ const ONLY: &[Only] = &[
         what: "kube/runtime",
         users: &["operator"],
         why: "watches, caches and queues of controllers are in one place; the daemon has no room",
+    },
+    Only {
+        what: "oci-client",
+        users: &["images"],
+        why: "only images asks registries",
     },
     Only {
         what: "ostree-ext",

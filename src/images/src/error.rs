@@ -1,0 +1,177 @@
+//! What may go wrong with an image.
+
+use std::io;
+use std::path::PathBuf;
+
+use oci_client::errors::{OciDistributionError, OciErrorCode};
+use release::payload::DigestMismatch;
+
+/// What may go wrong with an image. Each message names the image.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A registry did not do what it was asked.
+    #[error("image {image}: the registry could not be asked")]
+    Registry {
+        /// The image.
+        image: String,
+        /// What the registry, or the way to it, said.
+        #[source]
+        source: Box<OciDistributionError>,
+    },
+    /// The image is not there.
+    #[error("image {image} is not there")]
+    Missing {
+        /// The image.
+        image: String,
+    },
+    /// A directory is no OCI layout, or holds several images and none was named.
+    #[error("image {image}: {why}")]
+    Layout {
+        /// The image.
+        image: String,
+        /// What is wrong with the directory.
+        why: String,
+    },
+    /// A directory or file cannot be used.
+    #[error("image {image}: cannot {what} {}", path.display())]
+    File {
+        /// The image.
+        image: String,
+        /// What was tried, such as `read`.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// What came is not what was asked for.
+    #[error("image {image}: {mismatch}")]
+    Mismatch {
+        /// The image.
+        image: String,
+        /// Both digests.
+        mismatch: Box<DigestMismatch>,
+    },
+    /// A document of the image is wrong.
+    #[error("image {image}: the {document} cannot be read")]
+    Document {
+        /// The image.
+        image: String,
+        /// Which document: `manifest`, `configuration` or `index`.
+        document: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The manifest is of a form that is not supported.
+    #[error("image {image}: {form} is not supported")]
+    Form {
+        /// The image.
+        image: String,
+        /// What it is.
+        form: String,
+    },
+    /// A list has no image for a platform.
+    #[error("image {image}: none of its images is for {platform}; it has {known}")]
+    Platform {
+        /// The image.
+        image: String,
+        /// What was asked for.
+        platform: String,
+        /// What it has.
+        known: String,
+    },
+    /// A layer cannot be read.
+    #[error("image {image}: layer {layer} cannot be read")]
+    Layer {
+        /// The image.
+        image: String,
+        /// Digest of the layer.
+        layer: String,
+        /// What is wrong with it.
+        #[source]
+        source: io::Error,
+    },
+    /// A file of a layer is larger than what is taken.
+    #[error("image {image}: file {file} is larger than {max_bytes} bytes")]
+    TooLarge {
+        /// The image.
+        image: String,
+        /// The file.
+        file: String,
+        /// The limit.
+        max_bytes: u64,
+    },
+    /// A file of a layer is of a kind that is not taken.
+    #[error("image {image}: {file} is no regular file")]
+    NotRegular {
+        /// The image.
+        image: String,
+        /// The file.
+        file: String,
+    },
+    /// A path is not in the image.
+    #[error("image {image}: there is no {path}")]
+    NoPath {
+        /// The image.
+        image: String,
+        /// The path.
+        path: String,
+    },
+    /// A file of the image would be written outside of the directory that it belongs in.
+    #[error("image {image}: {path} leads out of the directory")]
+    Outside {
+        /// The image.
+        image: String,
+        /// The path.
+        path: String,
+    },
+    /// A layer or image cannot be made.
+    #[error("cannot make {what}")]
+    Make {
+        /// What was made.
+        what: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the content is not what its digest names: it was damaged or changed.
+    pub fn is_mismatch(&self) -> bool {
+        let is_of_registry = matches!(
+            self,
+            Self::Registry { source, .. } if matches!(**source, OciDistributionError::DigestError(_))
+        );
+        is_of_registry || matches!(self, Self::Mismatch { .. })
+    }
+
+    /// What a registry's error is: an image that is not there, or anything else.
+    pub(crate) fn of_registry(image: String, source: OciDistributionError) -> Self {
+        let is_unknown = |code: &OciErrorCode| {
+            matches!(
+                code,
+                OciErrorCode::ManifestUnknown | OciErrorCode::NameUnknown | OciErrorCode::NotFound
+            )
+        };
+        let is_missing = matches!(
+            &source,
+            OciDistributionError::ImageManifestNotFoundError(_)
+                | OciDistributionError::ServerError { code: 404, .. }
+        ) || matches!(
+            &source,
+            OciDistributionError::RegistryError { envelope, .. }
+                if envelope.errors.iter().any(|error| is_unknown(&error.code))
+        );
+        if is_missing {
+            Self::Missing { image }
+        } else {
+            Self::Registry {
+                image,
+                source: Box::new(source),
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! An existing image: manifest, configuration, layers.
+
+use std::collections::BTreeMap;
+
+use oci_spec::image::{Descriptor, ImageConfiguration, ImageIndex, ImageManifest};
+use release::ImageDigest;
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::location::ImageLocation;
+use crate::store::Stores;
+
+/// An operating system and processor.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Platform {
+    /// Such as `linux`.
+    pub os: String,
+    /// Such as `amd64`.
+    pub architecture: String,
+}
+
+impl Platform {
+    /// Linux on the processor that this program runs on.
+    pub fn of_this_machine() -> Self {
+        Self {
+            os: "linux".to_owned(),
+            architecture: oci_spec::image::Arch::default().to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for Platform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.os, self.architecture)
+    }
+}
+
+/// A list of images for several platforms.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// Its digest.
+    pub digest: ImageDigest,
+    /// What it has images for.
+    pub platforms: Vec<Platform>,
+}
+
+/// An image, of which the manifest and the configuration are read.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// What was asked for.
+    name: ImageLocation,
+    /// The same place, by digest.
+    location: ImageLocation,
+    digest: ImageDigest,
+    list: Option<List>,
+    bytes: Vec<u8>,
+    manifest: ImageManifest,
+    configuration_bytes: Vec<u8>,
+    configuration: ImageConfiguration,
+}
+
+/// What tells the forms of manifests apart.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Form {
+    schema_version: u32,
+    #[serde(default)]
+    manifests: Option<serde_json::Value>,
+}
+
+impl Image {
+    /// Reads an image's manifest and configuration; of a list those of this platform.
+    ///
+    /// # Errors
+    /// [`Error`]: it is not there, or not of a form that is known.
+    pub async fn open(
+        stores: &Stores,
+        location: &ImageLocation,
+        platform: &Platform,
+    ) -> Result<Self, Error> {
+        let mut bytes = stores.manifest(location).await?;
+        let mut list = None;
+        if form(location, &bytes)?.manifests.is_some() {
+            let index: ImageIndex = parse(location, "manifest", &bytes)?;
+            let known = index.manifests().iter().filter_map(|descriptor| {
+                let platform = descriptor.platform().as_ref()?;
+                let platform = Platform {
+                    os: platform.os().to_string(),
+                    architecture: platform.architecture().to_string(),
+                };
+                Some((platform, descriptor))
+            });
+            let known: Vec<(Platform, &Descriptor)> = known.collect();
+            let found = known.iter().find(|(of, _)| of == platform);
+            let (_, descriptor) = found.ok_or_else(|| {
+                let known: Vec<String> = known.iter().map(|(of, _)| of.to_string()).collect();
+                Error::Platform {
+                    image: location.to_string(),
+                    platform: platform.to_string(),
+                    known: known.join(", "),
+                }
+            })?;
+            let digest = digest(location, descriptor)?;
+            list = Some(List {
+                digest: ImageDigest::of(&bytes),
+                platforms: known.iter().map(|(of, _)| of.clone()).collect(),
+            });
+            bytes = stores.manifest(&location.with_digest(&digest)).await?;
+        }
+        if form(location, &bytes)?.manifests.is_some() {
+            return Err(Error::Form {
+                image: location.to_string(),
+                form: "a list in a list".to_owned(),
+            });
+        }
+        let manifest: ImageManifest = parse(location, "manifest", &bytes)?;
+        let digest = ImageDigest::of(&bytes);
+        let by_digest = location.with_digest(&digest);
+        let blob = stores.blob(&by_digest, manifest.config()).await?;
+        let configuration_bytes = blob.bytes().map_err(|source| Error::Layer {
+            image: location.to_string(),
+            layer: blob.digest().to_string(),
+            source,
+        })?;
+        Ok(Self {
+            name: location.clone(),
+            location: by_digest,
+            digest,
+            list,
+            bytes,
+            manifest,
+            configuration: parse(location, "configuration", &configuration_bytes)?,
+            configuration_bytes,
+        })
+    }
+
+    /// What was asked for.
+    pub fn name(&self) -> &ImageLocation {
+        &self.name
+    }
+
+    /// Where it is, by digest.
+    pub fn location(&self) -> &ImageLocation {
+        &self.location
+    }
+
+    /// Digest of its manifest.
+    pub fn digest(&self) -> &ImageDigest {
+        &self.digest
+    }
+
+    /// The list that it was found in, if any.
+    pub fn list(&self) -> Option<&List> {
+        self.list.as_ref()
+    }
+
+    /// Digest by which all of it is named: the list's, if there is one.
+    pub fn outer_digest(&self) -> &ImageDigest {
+        self.list.as_ref().map_or(&self.digest, |list| &list.digest)
+    }
+
+    /// Its manifest's bytes.
+    pub fn manifest_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Form of its manifest.
+    pub fn media_type(&self) -> String {
+        let media_type = self.manifest.media_type().as_ref();
+        media_type.map_or_else(
+            || oci_spec::image::MediaType::ImageManifest.to_string(),
+            ToString::to_string,
+        )
+    }
+
+    /// Its layers, lowest first.
+    pub fn layers(&self) -> &[Descriptor] {
+        self.manifest.layers()
+    }
+
+    /// Its configuration.
+    pub fn configuration(&self) -> &ImageConfiguration {
+        &self.configuration
+    }
+
+    /// Its configuration's bytes.
+    pub fn configuration_bytes(&self) -> &[u8] {
+        &self.configuration_bytes
+    }
+
+    pub(crate) fn configuration_descriptor(&self) -> &Descriptor {
+        self.manifest.config()
+    }
+
+    /// What it runs on.
+    pub fn platform(&self) -> Platform {
+        Platform {
+            os: self.configuration.os().to_string(),
+            architecture: self.configuration.architecture().to_string(),
+        }
+    }
+
+    /// Labels of its configuration.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let labels = self.configuration.labels_of_config();
+        let labels = labels.into_iter().flatten();
+        labels
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    }
+
+    /// When it was made, as its configuration says.
+    pub fn created(&self) -> Option<jiff::Timestamp> {
+        self.configuration.created().as_ref()?.parse().ok()
+    }
+}
+
+fn form(location: &ImageLocation, bytes: &[u8]) -> Result<Form, Error> {
+    let form: Form = parse(location, "manifest", bytes)?;
+    if form.schema_version == 2 {
+        return Ok(form);
+    }
+    Err(Error::Form {
+        image: location.to_string(),
+        form: format!("a manifest of schema {}", form.schema_version),
+    })
+}
+
+fn parse<'a, T: Deserialize<'a>>(
+    location: &ImageLocation,
+    document: &'static str,
+    bytes: &'a [u8],
+) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|source| Error::Document {
+        image: location.to_string(),
+        document,
+        source,
+    })
+}
+
+fn digest(location: &ImageLocation, descriptor: &Descriptor) -> Result<ImageDigest, Error> {
+    let text = descriptor.digest().to_string();
+    text.parse().map_err(|_| Error::Form {
+        image: location.to_string(),
+        form: format!("digest {text}"),
+    })
+}

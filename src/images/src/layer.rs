@@ -1,0 +1,178 @@
+//! What a layer holds.
+
+use std::io::{self, Read};
+use std::path::{Component, Path};
+
+use flate2::read::MultiGzDecoder;
+use oci_spec::image::{Descriptor, MediaType};
+use tar::Archive;
+
+use crate::blob::Blob;
+use crate::error::Error;
+use crate::image::Image;
+use crate::store::Stores;
+
+/// Begins the name of a file that hides one of the layers below.
+const WHITEOUT: &str = ".wh.";
+
+/// Name of a file that hides all that the layers below have in its directory.
+const OPAQUE: &str = ".wh..wh..opq";
+
+/// Docker's names of the two forms of layers.
+const DOCKER: &str = "application/vnd.docker.image.rootfs.diff.tar";
+const DOCKER_GZIP: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
+
+/// A layer on this machine's disk.
+#[derive(Debug)]
+pub struct Layer {
+    image: String,
+    blob: Blob,
+    is_gzip: bool,
+}
+
+/// What an entry of a layer does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// It puts this path there.
+    Put(String),
+    /// It hides this path of the layers below.
+    Hide(String),
+    /// It hides what the layers below have in this directory.
+    HideContent(String),
+}
+
+impl Layer {
+    /// Reads a layer of an image.
+    ///
+    /// # Errors
+    /// It is not there, it is damaged, or its form is not known.
+    pub async fn open(
+        stores: &Stores,
+        image: &Image,
+        descriptor: &Descriptor,
+    ) -> Result<Self, Error> {
+        let form = descriptor.media_type().to_string();
+        let is = |known: MediaType| known.as_ref() == form;
+        let is_gzip = form == DOCKER_GZIP
+            || is(MediaType::ImageLayerGzip)
+            || is(MediaType::ImageLayerNonDistributableGzip);
+        let is_plain = form == DOCKER
+            || is(MediaType::ImageLayer)
+            || is(MediaType::ImageLayerNonDistributable);
+        if !is_gzip && !is_plain {
+            return Err(Error::Form {
+                image: image.name().to_string(),
+                form: format!("layer {} of type {form}", descriptor.digest()),
+            });
+        }
+        Ok(Self {
+            image: image.name().to_string(),
+            blob: stores.blob(image.location(), descriptor).await?,
+            is_gzip,
+        })
+    }
+
+    /// Goes through its entries.
+    ///
+    /// # Errors
+    /// It is no archive, or `take` fails.
+    pub(crate) fn each(
+        &self,
+        mut take: impl FnMut(Act, &mut tar::Entry<'_, Box<dyn Read>>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let unreadable = |source| self.unreadable(source);
+        let file = self.blob.reader().map_err(unreadable)?;
+        let reader: Box<dyn Read> = if self.is_gzip {
+            Box::new(MultiGzDecoder::new(io::BufReader::new(file)))
+        } else {
+            Box::new(io::BufReader::new(file))
+        };
+        let mut archive = Archive::new(reader);
+        for entry in archive.entries().map_err(unreadable)? {
+            let mut entry = entry.map_err(unreadable)?;
+            let path = entry.path().map_err(unreadable)?;
+            let Some(path) = normal(&path) else {
+                return Err(unreadable(io::Error::other(format!(
+                    "entry {:?} is no path in an image",
+                    path.display()
+                ))));
+            };
+            if path.is_empty() {
+                continue;
+            }
+            take(act(path), &mut entry)?;
+        }
+        Ok(())
+    }
+
+    /// That this layer cannot be read.
+    pub(crate) fn unreadable(&self, source: io::Error) -> Error {
+        Error::Layer {
+            image: self.image.clone(),
+            layer: self.blob.digest().to_string(),
+            source,
+        }
+    }
+}
+
+/// A path without `.`, and without a slash at its beginning and end; none where it leads upwards or
+/// is not UTF-8.
+pub(crate) fn normal(path: &Path) -> Option<String> {
+    let mut parts = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(parts.join("/"))
+}
+
+fn act(path: String) -> Act {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", &path));
+    let inside = |name: &str| match directory {
+        "" => name.to_owned(),
+        directory => format!("{directory}/{name}"),
+    };
+    if name == OPAQUE {
+        Act::HideContent(directory.to_owned())
+    } else if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+        Act::Hide(inside(hidden))
+    } else {
+        Act::Put(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_normal_or_none() {
+        for (path, expected) in [
+            ("a/b", Some("a/b")),
+            ("./a/b/", Some("a/b")),
+            ("/a//b", Some("a/b")),
+            (".", Some("")),
+            ("a/../b", None),
+            ("..", None),
+        ] {
+            assert_eq!(normal(Path::new(path)).as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn whiteouts_hide_what_is_below() {
+        for (path, expected) in [
+            ("a/b", Act::Put("a/b".to_owned())),
+            ("a/.wh.b", Act::Hide("a/b".to_owned())),
+            (".wh.a", Act::Hide("a".to_owned())),
+            ("a/.wh..wh..opq", Act::HideContent("a".to_owned())),
+            (".wh..wh..opq", Act::HideContent(String::new())),
+            ("a/.who", Act::Put("a/.who".to_owned())),
+        ] {
+            assert_eq!(act(path.to_owned()), expected, "{path}");
+        }
+    }
+}

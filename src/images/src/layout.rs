@@ -1,0 +1,211 @@
+//! Images in OCI layout directories.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use oci_spec::image::{DescriptorBuilder, ImageIndex, ImageIndexBuilder, MediaType};
+use release::ImageDigest;
+
+use crate::blob::{Blob, Fault};
+use crate::error::Error;
+
+/// What makes a directory a layout: this file, with this content.
+const MARK: &str = "oci-layout";
+const MARK_CONTENT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
+
+const INDEX: &str = "index.json";
+
+/// Annotation of an image's name in the index.
+const NAME: &str = "org.opencontainers.image.ref.name";
+
+/// A layout directory.
+#[derive(Debug)]
+pub(crate) struct Layout<'a> {
+    directory: &'a Path,
+    /// The image that is read or written, for messages.
+    image: String,
+}
+
+impl<'a> Layout<'a> {
+    pub(crate) fn new(directory: &'a Path, image: String) -> Self {
+        Self { directory, image }
+    }
+
+    /// A manifest, by digest, by name, or the only one.
+    pub(crate) fn manifest(
+        &self,
+        name: Option<&str>,
+        digest: Option<&ImageDigest>,
+    ) -> Result<Vec<u8>, Error> {
+        let digest = match digest {
+            Some(digest) => digest.clone(),
+            None => self.find(name)?,
+        };
+        let blob = self.blob(&digest)?;
+        blob.bytes()
+            .map_err(|source| self.file("read", self.path(&digest), source))
+    }
+
+    fn find(&self, name: Option<&str>) -> Result<ImageDigest, Error> {
+        let index = self.index()?.ok_or_else(|| Error::Missing {
+            image: self.image.clone(),
+        })?;
+        let named = |descriptor: &&oci_spec::image::Descriptor| {
+            let annotations = descriptor.annotations().as_ref();
+            let known = annotations
+                .and_then(|all| all.get(NAME))
+                .map(String::as_str);
+            name.is_none() || known == name
+        };
+        let mut found = index.manifests().iter().filter(named);
+        let (first, second) = (found.next(), found.next());
+        let first = first.ok_or_else(|| Error::Missing {
+            image: self.image.clone(),
+        })?;
+        if second.is_some() {
+            return Err(self.layout("the directory holds several images: name one"));
+        }
+        let digest = first.digest().to_string();
+        digest
+            .parse()
+            .map_err(|error| self.layout(&format!("{error}")))
+    }
+
+    /// The index; none where there is no directory.
+    fn index(&self) -> Result<Option<ImageIndex>, Error> {
+        let path = self.directory.join(INDEX);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes)
+                    .map(Some)
+                    .map_err(|source| Error::Document {
+                        image: self.image.clone(),
+                        document: "index",
+                        source,
+                    })
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(self.file("read", path, source)),
+        }
+    }
+
+    pub(crate) fn blob(&self, digest: &ImageDigest) -> Result<Blob, Error> {
+        let path = self.path(digest);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(source) => return Err(self.file("read", path, source)),
+        };
+        Blob::checked(file, digest).map_err(|fault| match fault {
+            Fault::Io(source) => self.file("read", path, source),
+            Fault::Mismatch(mismatch) => Error::Mismatch {
+                image: self.image.clone(),
+                mismatch: Box::new(mismatch),
+            },
+        })
+    }
+
+    pub(crate) fn put_blob(&self, blob: &Blob) -> Result<(), Error> {
+        let path = self.path(blob.digest());
+        if path.exists() {
+            return Ok(());
+        }
+        self.replace(&path, |file| {
+            io::copy(&mut blob.reader()?, file)?;
+            Ok(())
+        })
+    }
+
+    /// Puts a manifest into the directory, under this name, in place of an earlier one.
+    pub(crate) fn put_manifest(
+        &self,
+        name: Option<&str>,
+        manifest: &Blob,
+        media_type: MediaType,
+    ) -> Result<(), Error> {
+        self.put_blob(manifest)?;
+        let digest = manifest.digest();
+        let mut manifests = match self.index()? {
+            Some(index) => index.manifests().clone(),
+            None => Vec::new(),
+        };
+        manifests.retain(|other| {
+            let annotations = other.annotations().as_ref();
+            let known = annotations
+                .and_then(|all| all.get(NAME))
+                .map(String::as_str);
+            known != name && other.digest().to_string() != digest.as_str()
+        });
+        let made = |error: oci_spec::OciSpecError| self.layout(&format!("{error}"));
+        let mut descriptor = DescriptorBuilder::default()
+            .media_type(media_type)
+            .digest(oci_digest(digest).map_err(made)?)
+            .size(manifest.size());
+        if let Some(name) = name {
+            let annotations = [(NAME.to_owned(), name.to_owned())];
+            descriptor = descriptor.annotations(annotations);
+        }
+        manifests.push(descriptor.build().map_err(made)?);
+        let index = ImageIndexBuilder::default()
+            .schema_version(2_u32)
+            .media_type(MediaType::ImageIndex)
+            .manifests(manifests)
+            .build()
+            .map_err(made)?;
+        let index = crate::draft::canonical(&index).map_err(|source| Error::Document {
+            image: self.image.clone(),
+            document: "index",
+            source,
+        })?;
+        self.replace(&self.directory.join(MARK), |file| {
+            file.write_all(MARK_CONTENT)
+        })?;
+        self.replace(&self.directory.join(INDEX), |file| file.write_all(&index))
+    }
+
+    fn path(&self, digest: &ImageDigest) -> PathBuf {
+        self.directory.join("blobs/sha256").join(digest.hex())
+    }
+
+    /// Writes a file beside its place, and moves it there whole.
+    fn replace(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let directory = path.parent().unwrap_or(self.directory);
+        let replaced = || {
+            fs::create_dir_all(directory)?;
+            let mut file = tempfile::Builder::new()
+                .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+                .tempfile_in(directory)?;
+            write(file.as_file_mut())?;
+            file.persist(path)?;
+            Ok(())
+        };
+        replaced().map_err(|source| self.file("write", path.to_owned(), source))
+    }
+
+    fn file(&self, what: &'static str, path: PathBuf, source: io::Error) -> Error {
+        Error::File {
+            image: self.image.clone(),
+            what,
+            path,
+            source,
+        }
+    }
+
+    fn layout(&self, why: &str) -> Error {
+        Error::Layout {
+            image: self.image.clone(),
+            why: why.to_owned(),
+        }
+    }
+}
+
+/// A digest as the library's types have it.
+pub(crate) fn oci_digest(
+    digest: &ImageDigest,
+) -> Result<oci_spec::image::Digest, oci_spec::OciSpecError> {
+    digest.as_str().parse()
+}

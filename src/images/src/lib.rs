@@ -1,0 +1,35 @@
+//! Hands for container images: read, made and stored, in registries and in OCI layout directories.
+//!
+//! It must not know: what an image is for, release payloads, Kubernetes, or a container runtime.
+//!
+//! - [`location`]: where an image is, in the notation of command lines
+//! - [`credentials`]: names and passwords for registries
+//! - [`store`]: registries and layout directories, by one set of verbs; `registry`, `layout`: each
+//!   of them
+//! - [`image`]: an existing image: manifest, configuration, layers
+//! - [`layer`]: what a layer holds
+//! - [`content`]: files of an image, over its layers
+//! - [`tree`]: files from which a layer is made, byte for byte the same each time
+//! - [`draft`]: a new image
+//! - [`blob`]: bytes by digest
+
+pub mod blob;
+pub mod content;
+pub mod credentials;
+pub mod draft;
+pub mod error;
+pub mod image;
+pub mod layer;
+mod layout;
+pub mod location;
+mod registry;
+pub mod store;
+pub mod tree;
+
+pub use credentials::Credentials;
+pub use draft::Draft;
+pub use error::Error;
+pub use image::Image;
+pub use location::ImageLocation;
+pub use store::Stores;
+pub use tree::Tree;

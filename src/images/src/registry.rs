@@ -1,0 +1,219 @@
+//! Images in registries, over the OCI distribution protocol.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use http::HeaderValue;
+use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::errors::{DigestError, OciDistributionError};
+use oci_client::secrets::RegistryAuth;
+use oci_client::{Client, Reference, RegistryOperation};
+use oci_spec::image::Descriptor;
+use release::ImageDigest;
+use release::payload::DigestMismatch;
+use tokio::sync::Mutex;
+
+use crate::blob::{Blob, Fault, Writer};
+use crate::credentials::Credentials;
+use crate::error::Error;
+
+/// Forms of manifests that are asked for.
+const MANIFESTS: [&str; 4] = [
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+];
+
+/// How long a connection may take, and how long a registry may be silent: what `skopeo` waits for
+/// headers is 60 s.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Clients by registry and credentials: the library keeps one set of credentials a registry, and
+/// namespaces have their own.
+pub(crate) struct Registries {
+    credentials: Credentials,
+    /// Whether plain HTTP and unknown certificates are taken.
+    is_insecure: bool,
+    clients: Mutex<HashMap<(String, Option<String>), Client>>,
+}
+
+impl Registries {
+    pub(crate) fn new(credentials: Credentials, is_insecure: bool) -> Self {
+        // Another part of the program may have installed one: it is the same, as there is no other
+        // (deny.toml).
+        drop(rustls::crypto::ring::default_provider().install_default());
+        Self {
+            credentials,
+            is_insecure,
+            clients: Mutex::default(),
+        }
+    }
+
+    async fn client(&self, reference: &Reference) -> Result<(Client, RegistryAuth), Error> {
+        let auth = self.credentials.auth(reference);
+        let name = match &auth {
+            RegistryAuth::Basic(name, _) => Some(name.clone()),
+            RegistryAuth::Anonymous | RegistryAuth::Bearer(_) => None,
+        };
+        let registry = reference.resolve_registry().to_owned();
+        let key = (registry.clone(), name);
+        let known = self.clients.lock().await.get(&key).cloned();
+        let client = match known {
+            Some(client) => client,
+            None => self
+                .connect(reference, &auth)
+                .await
+                .map_err(|source| Error::of_registry(reference.to_string(), source))?,
+        };
+        client.store_auth_if_needed(&registry, &auth).await;
+        self.clients.lock().await.insert(key, client.clone());
+        Ok((client, auth))
+    }
+
+    /// A client that speaks TLS, or whatever the registry speaks where that is allowed.
+    async fn connect(
+        &self,
+        reference: &Reference,
+        auth: &RegistryAuth,
+    ) -> Result<Client, OciDistributionError> {
+        let config = |protocol| ClientConfig {
+            protocol,
+            accept_invalid_certificates: self.is_insecure,
+            connect_timeout: Some(PATIENCE),
+            read_timeout: Some(PATIENCE),
+            ..ClientConfig::default()
+        };
+        let client = Client::try_from(config(ClientProtocol::Https))?;
+        if !self.is_insecure {
+            return Ok(client);
+        }
+        match client.auth(reference, auth, RegistryOperation::Pull).await {
+            Err(OciDistributionError::RequestError(error)) if error.is_connect() => {
+                Client::try_from(config(ClientProtocol::Http))
+            }
+            _ => Ok(client),
+        }
+    }
+
+    /// A manifest or list, held against the digest that the reference names.
+    pub(crate) async fn manifest(&self, reference: &Reference) -> Result<Vec<u8>, Error> {
+        let (client, auth) = self.client(reference).await?;
+        let pulled = client.pull_manifest_raw(reference, &auth, &MANIFESTS).await;
+        let (bytes, _) =
+            pulled.map_err(|source| Error::of_registry(reference.to_string(), source))?;
+        Ok(bytes.into())
+    }
+
+    /// A blob, held against its digest.
+    pub(crate) async fn blob(
+        &self,
+        reference: &Reference,
+        descriptor: &Descriptor,
+        digest: &ImageDigest,
+    ) -> Result<Blob, Error> {
+        let layer_error = |source| Error::Layer {
+            image: reference.to_string(),
+            layer: digest.to_string(),
+            source,
+        };
+        let (client, _) = self.client(reference).await?;
+        let wanted = oci_client::manifest::OciDescriptor {
+            digest: digest.to_string(),
+            ..Default::default()
+        };
+        let stream = client.pull_blob_stream(reference, &wanted).await;
+        let mut stream = stream
+            .map_err(|source| layer_error(std::io::Error::other(source)))?
+            .stream;
+        let mut writer = Writer::new().map_err(layer_error)?;
+        let mut left = descriptor.size();
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|error| match mismatch(&error) {
+                Some(mismatch) => Error::Mismatch {
+                    image: reference.to_string(),
+                    mismatch: Box::new(mismatch),
+                },
+                None => layer_error(error),
+            })?;
+            left = left.checked_sub(chunk.len() as u64).ok_or_else(|| {
+                layer_error(std::io::Error::other("it is longer than its manifest says"))
+            })?;
+            writer.write_all(&chunk).map_err(layer_error)?;
+        }
+        writer.finish_as(digest).map_err(|fault| match fault {
+            Fault::Io(source) => layer_error(source),
+            Fault::Mismatch(mismatch) => Error::Mismatch {
+                image: reference.to_string(),
+                mismatch: Box::new(mismatch),
+            },
+        })
+    }
+
+    /// Puts a blob into the repository, unless it is there.
+    pub(crate) async fn put_blob(&self, reference: &Reference, blob: &Blob) -> Result<(), Error> {
+        let failed = |source| Error::of_registry(reference.to_string(), source);
+        let (client, auth) = self.client(reference).await?;
+        // Errors come late otherwise: the library tries without a token where it got none.
+        client
+            .auth(reference, &auth, RegistryOperation::Push)
+            .await
+            .map_err(failed)?;
+        let digest = blob.digest().as_str();
+        if client
+            .blob_exists(reference, digest)
+            .await
+            .map_err(failed)?
+        {
+            return Ok(());
+        }
+        let chunks = blob.chunks().map_err(|source| failed(source.into()))?;
+        let chunks = stream::iter(chunks.map(|chunk| chunk.map_err(Into::into)));
+        client
+            .push_blob_stream(reference, chunks, digest, Some(blob.size()))
+            .await
+            .map_err(failed)?;
+        Ok(())
+    }
+
+    /// Puts a manifest under the reference's tag.
+    pub(crate) async fn put_manifest(
+        &self,
+        reference: &Reference,
+        manifest: &[u8],
+        media_type: &str,
+    ) -> Result<(), Error> {
+        let failed = |source| Error::of_registry(reference.to_string(), source);
+        let (client, _) = self.client(reference).await?;
+        let media_type = HeaderValue::from_str(media_type)
+            .map_err(|error| failed(OciDistributionError::GenericError(Some(error.to_string()))))?;
+        client
+            .push_manifest_raw(reference, manifest.to_vec(), media_type)
+            .await
+            .map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// What the library found at the end of a stream: other bytes than were asked for.
+fn mismatch(error: &std::io::Error) -> Option<DigestMismatch> {
+    let error = error.get_ref()?.downcast_ref::<DigestError>()?;
+    let DigestError::VerificationError { expected, actual } = error else {
+        return None;
+    };
+    Some(DigestMismatch {
+        expected: expected.parse().ok()?,
+        found: actual.parse().ok()?,
+    })
+}
+
+impl std::fmt::Debug for Registries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registries")
+            .field("credentials", &self.credentials)
+            .field("is_insecure", &self.is_insecure)
+            .finish_non_exhaustive()
+    }
+}
