@@ -31,6 +31,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("release", Thinking),
     ("host", HandsOrChassis),
     ("images", HandsOrChassis),
+    ("signatures", HandsOrChassis),
     ("cluster", HandsOrChassis),
     ("chassis", HandsOrChassis),
     ("operator", HandsOrChassis),
@@ -159,6 +160,11 @@ const ONLY: &[Only] = &[
         what: "prometheus-client",
         users: &["chassis"],
         why: "only chassis::metrics names the library and makes its text that of version 0.0.4",
+    },
+    Only {
+        what: "pgp",
+        users: &["signatures"],
+        why: "only signatures has keys",
     },
     Only {
         what: "tokio/process",
