@@ -1,5 +1,18 @@
-//! Releases: made of images, signed, read again.
+//! Releases: made of images, signed, read again, all by `slipway` and a real registry.
+//!
+//! - `upstream`: OpenShift's own manifests
+//! - `scene`: a registry, toy images in it, and the program
+//! - `round_trip`: a release is made, signed, verified, read and made again
+//! - `bad_input`: what is wrong is named, and nothing is pushed
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on fails; it runs the programs and writes files of its own"
+)]
 
+mod bad_input;
+mod round_trip;
+mod scene;
 mod upstream;

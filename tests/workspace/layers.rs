@@ -38,6 +38,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("node", HandsOrChassis),
     ("mcd", Binaries),
     ("controller", Binaries),
+    ("cli", Binaries),
     ("apimock", Tests),
     ("bench", Tests),
     ("demo", Tests),

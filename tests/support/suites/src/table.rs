@@ -45,7 +45,10 @@ impl Part {
 }
 
 /// A program under test, as `make binaries` leaves it.
-pub(crate) const PROGRAMS: [&str; 3] = ["mcd", "mcd-os", "mcc"];
+pub(crate) const PROGRAMS: [&str; 4] = ["mcd", "mcd-os", "mcc", "slipway"];
+
+/// Of [`PROGRAMS`], those that work on nodes and pools.
+const NODE_PROGRAMS: [&str; 3] = ["mcd", "mcd-os", "mcc"];
 
 /// What runs in one test executable that needs the lab.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +78,7 @@ const SUITE: Suite = Suite {
     tests: &[],
     threads: 1,
     lanes: 1,
-    programs: &PROGRAMS,
+    programs: &NODE_PROGRAMS,
     own: &[],
     when: When::Test,
     limit_mins: 25,
@@ -163,6 +166,15 @@ pub(crate) const SUITES: &[Suite] = &[
         executable: ("tests", "two-controllers"),
         programs: &["mcc"],
         own: &["tests/flow/two_controllers"],
+        ..SUITE
+    },
+    Suite {
+        name: "release",
+        executable: ("tests", "release"),
+        threads: 3,
+        programs: &["slipway"],
+        own: &["tests/release"],
+        limit_mins: 5,
         ..SUITE
     },
     Suite {

@@ -1,0 +1,36 @@
+//! `slipway`: release images. As `kubectl-slipway` it is `kubectl slipway`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use slipway::cli::{PLUGIN, SlipwayArgs};
+
+fn main() -> ExitCode {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let mut command = SlipwayArgs::command();
+    if Path::new(&name).file_name() == Some(PLUGIN.as_ref()) {
+        command = command.bin_name("kubectl slipway");
+    }
+    let cli = match SlipwayArgs::from_arg_matches(&command.get_matches()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    let Err(error) = run(cli) else {
+        return ExitCode::SUCCESS;
+    };
+    #[expect(clippy::print_stderr, reason = "the process's last word")]
+    for line in slipway::failure::lines(&error) {
+        eprintln!("error: {line}");
+    }
+    ExitCode::FAILURE
+}
+
+fn run(cli: SlipwayArgs) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(slipway::run(cli))
+}

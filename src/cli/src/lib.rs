@@ -1,0 +1,46 @@
+//! The command line of administrators and of those who make releases.
+//!
+//! - [`cli`]: verbs and options
+//! - [`access`]: options and credentials for registries
+//! - [`failure`]: the lines that report errors
+//! - `release_new`, `release_sign`, `release_verify`, `release_info`, `release_extract`,
+//!   `image_extract`: one verb each
+//! - `payload`: a release image, read
+//! - `inputs`: the images that a release is made of
+//! - `view`: what is printed, from values
+//! - `output`: where it is printed
+
+pub mod access;
+pub mod cli;
+pub mod failure;
+mod image_extract;
+mod inputs;
+mod output;
+mod payload;
+mod release_extract;
+mod release_info;
+mod release_new;
+mod release_sign;
+mod release_verify;
+mod view;
+
+use cli::{CommandGroup, ImageVerb, ReleaseVerb, SlipwayArgs};
+
+/// Carries out a command.
+///
+/// # Errors
+/// Any failure; [`failure::lines`] has its lines.
+pub async fn run(cli: SlipwayArgs) -> anyhow::Result<()> {
+    match cli.command {
+        CommandGroup::Release { verb } => match verb {
+            ReleaseVerb::New(arguments) => release_new::run(*arguments).await,
+            ReleaseVerb::Sign(arguments) => release_sign::run(arguments).await,
+            ReleaseVerb::Verify(arguments) => release_verify::run(arguments).await,
+            ReleaseVerb::Info(arguments) => release_info::run(arguments).await,
+            ReleaseVerb::Extract(arguments) => release_extract::run(arguments).await,
+        },
+        CommandGroup::Image { verb } => match verb {
+            ImageVerb::Extract(arguments) => image_extract::run(arguments).await,
+        },
+    }
+}

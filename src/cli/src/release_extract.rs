@@ -1,0 +1,57 @@
+//! `slipway release extract`: the files of a release image.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use release::payload::Files;
+
+use crate::cli::ExtractArgs;
+use crate::output::print;
+use crate::payload::read_files;
+
+pub(crate) async fn run(arguments: ExtractArgs) -> anyhow::Result<()> {
+    let stores = arguments.access.stores()?;
+    let (image, files) = read_files(&stores, &arguments.image).await?;
+    if let Some(name) = &arguments.file {
+        let missing = || format!("image {} did not contain {name}", arguments.image);
+        return print(files.get(name).with_context(missing)?);
+    }
+    if let Some(directory) = &arguments.to {
+        write(directory, &files)?;
+        let is_by_digest = arguments.image.digest().ok().flatten().is_some();
+        let digest = if is_by_digest {
+            String::new()
+        } else {
+            format!("from digest {} ", image.outer_digest())
+        };
+        let created = image.created();
+        let created = created.map_or_else(|| "unknown".to_owned(), |time| time.to_string());
+        print(format!(
+            "Extracted release payload {digest}created at {created}\n"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Writes files into a directory, byte for byte.
+///
+/// # Errors
+/// The directory cannot be made, or a file not written.
+pub(crate) fn write(directory: &Path, files: &Files) -> anyhow::Result<()> {
+    let made = std::fs::create_dir_all(directory);
+    made.with_context(|| format!("cannot make {}", directory.display()))?;
+    for (name, bytes) in files {
+        let path = directory.join(name);
+        write_file(&path, bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes a file that the command line names.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing depends on it after a crash: it is written again"
+)]
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,207 @@
+//! `slipway release new`: a release image from operators' images.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, anyhow};
+use images::draft::Built;
+use images::image::Platform;
+use images::tree::EntryContent;
+use images::{Draft, Image, Stores, Tree};
+use jiff::Timestamp;
+use release::assembly::{Assembly, BASE, ReleaseRequest, assemble};
+use release::claim::Claim;
+use release::payload::Files;
+use release::references::annotation::FROM_RELEASE;
+use release::verification::{self, SignatureTrust};
+use release::{BASE_LABEL, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS, component_versions};
+
+use crate::access::open;
+use crate::cli::NewArgs;
+use crate::failure::Several;
+use crate::inputs::{self, Inputs};
+use crate::output::{print, warn};
+use crate::release_extract;
+
+/// Modes of the directory and the files of a release, as `oc` gives them.
+const DIRECTORY_MODE: u32 = 0o777;
+const FILE_MODE: u32 = 0o444;
+
+pub(crate) async fn run(arguments: NewArgs) -> anyhow::Result<()> {
+    let stores = arguments.access.stores()?;
+    let inputs = inputs::read(&stores, &arguments).await?;
+    let (assembly, is_unchanged) = assembly(&arguments, &inputs)?;
+    let version = assembly.references.name.clone();
+    for warning in &assembly.warnings {
+        warn(warning);
+    }
+    let created = created(&arguments, &inputs);
+    // Made whole before anything is put anywhere.
+    let built = match &inputs.release {
+        Some(release) if is_unchanged => Built::copy_of(&stores, &release.image).await?,
+        _ => build(&stores, &arguments, &inputs, &assembly, created).await?,
+    };
+    let digest = built.digest().clone();
+    let shown_created = match &inputs.release {
+        Some(release) if is_unchanged => release.image.created().unwrap_or(created),
+        _ => created,
+    };
+    if let Some(directory) = &arguments.to_dir {
+        release_extract::write(directory, &assembly.files)?;
+    }
+    if let Some(location) = &arguments.to_image {
+        stores.put(&built, location).await?;
+        if let Some(file) = &arguments.to_signature {
+            let claim = Claim {
+                digest: digest.clone(),
+                reference: location.to_string(),
+                creator: None,
+                timestamp_secs: None,
+            };
+            release_extract::write_file(file, &claim.print())?;
+        }
+    }
+    print(format!("{digest} {version} {shown_created}\n"))
+}
+
+/// The release's files, and whether they are those of the release that was taken over.
+fn assembly(arguments: &NewArgs, inputs: &Inputs) -> anyhow::Result<(Assembly, bool)> {
+    let mut request = request(arguments, inputs)?;
+    let mut assembly = assemble(&request).map_err(Several::new)?;
+    let Some(release) = &inputs.release else {
+        return Ok((assembly, false));
+    };
+    let has_verification = |files: &Files| files.contains_key(verification::FILE);
+    if has_verification(&release.files) && !has_verification(&assembly.files) {
+        // No operator brings it: the release was made with the options that ask for it.
+        let taken = SignatureTrust::of(&release.payload.manifests).transpose();
+        request.verification = taken.with_context(|| format!("image {}", release.image.name()))?;
+        assembly = assemble(&request).map_err(Several::new)?;
+    }
+    if assembly.files == release.files && arguments.to_image_base.is_none() {
+        return Ok((assembly, true));
+    }
+    let digest = release.image.outer_digest();
+    let from = release.image.name().pull_spec(digest);
+    let from = from.map_or_else(|| digest.to_string(), |spec| spec.to_string());
+    request.annotations.insert(FROM_RELEASE.to_owned(), from);
+    Ok((assemble(&request).map_err(Several::new)?, false))
+}
+
+fn request(arguments: &NewArgs, inputs: &Inputs) -> anyhow::Result<ReleaseRequest> {
+    let taken = inputs
+        .release
+        .as_ref()
+        .map(|release| &release.payload.metadata);
+    let mut metadata = match (&arguments.name, taken) {
+        (Some(version), Some(taken)) => Metadata {
+            version: version.clone(),
+            ..taken.clone()
+        },
+        (Some(version), None) => Metadata::new(version.clone()),
+        (None, Some(taken)) => taken.clone(),
+        (None, None) => return Err(anyhow!("--name is missing: what is the release's version?")),
+    };
+    if !arguments.previous.is_empty() {
+        metadata.previous = arguments.previous.iter().cloned().collect();
+    }
+    if !arguments.next.is_empty() {
+        metadata.next = arguments.next.iter().cloned().collect();
+    }
+    if let Some(json) = &arguments.metadata {
+        let more: BTreeMap<String, String> =
+            serde_json::from_str(json).context("--metadata is no JSON object of texts")?;
+        metadata.metadata.extend(more);
+    }
+    let components = component_versions::parse(&arguments.component_versions, "");
+    Ok(ReleaseRequest {
+        metadata,
+        annotations: inputs.annotations.clone(),
+        images: inputs.images.clone(),
+        include: arguments.include.iter().cloned().collect(),
+        component_versions: components.context("--component-versions")?,
+        verification: asked_verification(arguments)?,
+        allow_missing_images: arguments.allow_missing_images,
+    })
+}
+
+fn asked_verification(arguments: &NewArgs) -> anyhow::Result<Option<SignatureTrust>> {
+    if arguments.verification_key.is_empty() {
+        return Ok(None);
+    }
+    let mut keyrings = BTreeMap::new();
+    for path in &arguments.verification_key {
+        let shown = path.display();
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
+        let name = path.file_stem().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| anyhow!("{shown} is no file name"))?;
+        signatures::Keyring::parse(name, &bytes).with_context(|| format!("key {shown}"))?;
+        if keyrings.insert(name.to_owned(), bytes).is_some() {
+            return Err(anyhow!("two keys are named {name}"));
+        }
+    }
+    let stores = arguments.verification_store.iter().enumerate();
+    let stores = stores.map(|(number, address)| {
+        let address = address.trim_end_matches('/').to_owned();
+        (format!("{}", number + 1), address)
+    });
+    Ok(Some(SignatureTrust {
+        keyrings,
+        stores: stores.collect(),
+    }))
+}
+
+/// When the image was made: as asked, or when the newest of what it is made of was.
+///
+/// So the same images make the same release, to the byte, whenever it is made.
+fn created(arguments: &NewArgs, inputs: &Inputs) -> Timestamp {
+    let newest = inputs.opened.values().filter_map(Image::created).max();
+    arguments
+        .created
+        .or(newest)
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+async fn build(
+    stores: &Stores,
+    arguments: &NewArgs,
+    inputs: &Inputs,
+    assembly: &Assembly,
+    created: Timestamp,
+) -> anyhow::Result<Built> {
+    let chosen = match &arguments.to_image_base {
+        Some(location) => Some(open(stores, location).await?),
+        None => None,
+    };
+    let base = chosen.as_ref().or_else(|| inputs.opened.get(BASE));
+    let any = base.or_else(|| inputs.opened.values().next());
+    let platform = any.map_or_else(Platform::of_this_machine, Image::platform);
+    let mut draft = Draft::new(platform, created);
+    let version = &assembly.references.name;
+    draft
+        .labels
+        .insert(RELEASE_LABEL.to_owned(), version.clone());
+    match base {
+        Some(base) => {
+            draft.push_image(stores, base).await?;
+            let digest = base.digest().to_string();
+            draft.labels.insert(BASE_LABEL.to_owned(), digest);
+        }
+        None => warn(&format!(
+            "no input is named {BASE}: the image holds the release's files only"
+        )),
+    }
+    let layer = tree(&assembly.files)?.layer(created);
+    let layer = layer.context("cannot make the release's layer")?;
+    draft.push(layer, &format!("release {version}"));
+    draft.build().context("cannot make the release image")
+}
+
+fn tree(files: &Files) -> anyhow::Result<Tree> {
+    let mut tree = Tree::new();
+    tree.put_directory(RELEASE_MANIFESTS, DIRECTORY_MODE)?;
+    for (name, bytes) in files {
+        let path = format!("{RELEASE_MANIFESTS}/{name}");
+        tree.put(&path, FILE_MODE, EntryContent::Bytes(bytes.clone()))?;
+    }
+    Ok(tree)
+}

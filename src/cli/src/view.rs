@@ -1,0 +1,11 @@
+//! What is printed, from values.
+//!
+//! - `table`: cells that stand under each other
+//! - `info`: a release
+//! - `difference`: how two releases differ
+//! - `json`: a release, for programs
+
+pub(crate) mod difference;
+pub(crate) mod info;
+pub(crate) mod json;
+mod table;
