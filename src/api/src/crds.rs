@@ -11,6 +11,11 @@ use crate::machineconfiguration::{
 };
 use crate::operator::MachineConfiguration;
 
+/// Annotation of objects of a release that a cluster of the default profile applies.
+///
+/// Source: `docs/reference/cvo.md`, "Manifest filters".
+const IN_RELEASE: &str = "include.release.openshift.io/self-managed-high-availability";
+
 /// All definitions, in the order of their files.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
@@ -21,6 +26,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         MachineConfiguration::crd(),
     ];
     for crd in &mut crds {
+        let annotations = crd.metadata.annotations.get_or_insert_default();
+        annotations.insert(IN_RELEASE.to_owned(), "true".to_owned());
         let kind = crd.spec.names.kind.clone();
         for schema in root_schemas(crd) {
             clean(schema);
