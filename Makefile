@@ -12,22 +12,28 @@ PROFILE ?= release
 SUITE ?=
 # More options of the benchmark, such as `--only mcd_fetch_ratio`.
 BENCH ?=
+# Where images are pushed to, such as registry.example/slipway; nowhere by default.
+PUSH ?=
+# More options of the image builder, such as `--insecure`.
+IMAGES ?=
 
 # What the build and the lab take from Debian: libostree and its tool, the hosts (debootstrap, systemd-nspawn), the registry and skopeo,
 # qemu and GRUB for the machine, XFS for the crash tests, checkmodule and semodule_package for selinux/.
 PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap systemd-container skopeo docker-registry \
 	qemu-system-x86 qemu-utils grub-pc-bin xfsprogs checkpolicy semodule-utils iproute2 e2fsprogs
 
-.PHONY: help setup lint unit binaries test list proof proof-programs proof-hosts proof-machine demo playground bench
+.PHONY: help setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench
 
 help:
 	@echo "make demo    three hosts roll to a new OS and configuration; target/demo/timeline.svg"
 	@echo "make playground   the demo's cluster and a shell beside it"
 	@echo "make test    everything that CI runs; make test SUITE=mcd-os: one suite, or several; make list: their names"
-	@echo "make proof   what takes longer than CI may; its parts: proof-programs, proof-hosts, proof-machine"
+	@echo "make proof   what takes longer than CI may; its parts: proof-programs, proof-hosts, proof-machine,"
+	@echo "             proof-images"
 	@echo "make bench   the figures; target/bench/figures.json"
 	@echo "make lint    format, clippy, dependencies    make unit   what needs no lab"
 	@echo "make binaries [PROFILE=dev]   the programs, into target/slipway"
+	@echo "make images [PUSH=registry/prefix]   an OCI image of each component, into target/images; pushes them"
 
 setup:
 	@missing=(); for package in $(PACKAGES); do \
@@ -50,8 +56,12 @@ test: setup
 proof: setup
 	@$(SUITES) proof
 
-proof-programs proof-hosts proof-machine: setup
+proof-programs proof-hosts proof-machine proof-images: setup
 	@$(SUITES) proof $(@:proof-%=%)
+
+images: setup
+	@$(SUITES) programs release
+	@$(WITH) cargo run --quiet --locked -p image-builder -- $(if $(PUSH),--push $(PUSH)) $(IMAGES)
 
 demo: setup
 	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo --out target/demo'

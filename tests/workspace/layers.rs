@@ -42,6 +42,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("apimock", Tests),
     ("bench", Tests),
     ("demo", Tests),
+    ("image-builder", Tests),
     ("display", Tests),
     ("golden", Tests),
     ("lab", Tests),

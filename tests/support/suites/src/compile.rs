@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::job::{BUILD_LIMIT, Job, Outcome};
 use crate::libtest;
 use crate::table::PROGRAMS;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, setting};
 
 /// The newest version of glibc's symbols that the helper may need: the host's is what it is.
 const HOST_GLIBC: (u32, u32) = (2, 34);
@@ -163,7 +163,7 @@ pub(crate) fn unit(workspace: &Workspace, executables: &Executables) -> Job {
 }
 
 /// Builds, strips and checks the programs under test, each with its own features only: the daemon
-/// links no libostree, the helper no Kubernetes client.
+/// links no libostree, the helper no Kubernetes client, and `slipway` only one compressor.
 pub(crate) fn programs(workspace: &Workspace, profile: Profile, after: &[&'static str]) -> Job {
     let workspace = workspace.clone();
     Job::new("programs", after, move |log| {
@@ -177,14 +177,18 @@ pub(crate) fn programs(workspace: &Workspace, profile: Profile, after: &[&'stati
             cargo
                 .args(["build", "--locked", "--profile", profile.name()])
                 .args(arguments.split(' '));
+            if profile == Profile::Release {
+                remap_paths(&mut cargo, &workspace)?;
+            }
             log.run(&mut cargo, BUILD_LIMIT)?;
         }
         let programs = workspace.programs();
         fs::create_dir_all(&programs)?;
         for program in PROGRAMS {
             let mut strip = workspace.command("strip");
+            // The build id is a hash of the debug information too, which has the checkout's path.
             strip
-                .arg("--strip-all")
+                .args(["--strip-all", "--remove-section=.note.gnu.build-id"])
                 .arg("-o")
                 .arg(programs.join(program));
             strip.arg(workspace.built().join(profile.folder()).join(program));
@@ -200,7 +204,37 @@ pub(crate) fn programs(workspace: &Workspace, profile: Profile, after: &[&'stati
     })
 }
 
-/// Holds a stripped program against what a node may be given.
+/// Keeps paths of this computer out of a program, so that its bytes are the same wherever it is
+/// built.
+///
+/// Cargo names the workspace's own sources relative to the checkout. What remains are sources of
+/// other crates, below Cargo's home, and sources that build scripts write, below the target
+/// directory. Only releases are built so: in the profile of tests, all crates would be compiled
+/// twice.
+fn remap_paths(cargo: &mut Command, workspace: &Workspace) -> Result<()> {
+    let home = match (setting("CARGO_HOME"), setting("HOME")) {
+        (Some(home), _) => PathBuf::from(home),
+        (None, Some(home)) => Path::new(&home).join(".cargo"),
+        (None, None) => bail!("neither CARGO_HOME nor HOME is set"),
+    };
+    let remapped = [
+        (home.display().to_string(), "/cargo"),
+        (workspace.built().display().to_string(), "/target"),
+    ];
+    let flag = |option: &str| {
+        let flags = remapped
+            .iter()
+            .map(|(path, name)| format!("{option}={path}={name}"));
+        flags.collect::<Vec<_>>()
+    };
+    // Cargo splits this variable at the unit separator.
+    let rust = flag("--remap-path-prefix").join("\u{1f}");
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", rust);
+    cargo.env("CFLAGS", flag("-ffile-prefix-map").join(" "));
+    Ok(())
+}
+
+/// Checks a stripped program for what a node may be given.
 fn check(workspace: &Workspace, program: &str, profile: Profile) -> Result<()> {
     let path = workspace.programs().join(program);
     let path = path.to_str().context("the checkout's path is not UTF-8")?;

@@ -33,7 +33,7 @@ use table::{Part, SUITES};
 use workspace::Workspace;
 
 const USAGE: &str = "usage: suites test [SUITE...]       everything, or these suites; with stamps unless SLIPWAY_NO_STAMPS=1
-       suites proof [PART...]      programs, hosts, machine: what takes longer than `make test` may
+       suites proof [PART...]      programs, hosts, machine, images: what takes longer than `make test` may
        suites lint                 format, clippy, dependencies
        suites unit                 what needs no lab
        suites programs [dev|release]

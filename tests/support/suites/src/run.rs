@@ -69,7 +69,7 @@ pub(crate) fn proof(workspace: &Workspace, parts: &[Part]) -> Result<bool> {
             // On the machine, what ships.
             profile: match part {
                 Part::Machine => Profile::Release,
-                Part::Programs | Part::Hosts => Profile::Dev,
+                Part::Programs | Part::Hosts | Part::Images => Profile::Dev,
             },
             is_whole: false,
             uses_stamps: false,

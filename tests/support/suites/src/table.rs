@@ -24,10 +24,12 @@ pub(crate) enum Part {
     Hosts,
     /// The machine under qemu.
     Machine,
+    /// Container images, built in two places.
+    Images,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 3] = [Self::Programs, Self::Hosts, Self::Machine];
+    pub(crate) const ALL: [Self; 4] = [Self::Programs, Self::Hosts, Self::Machine, Self::Images];
 
     /// Its name on the command line and in the cache.
     pub(crate) const fn name(self) -> &'static str {
@@ -35,6 +37,7 @@ impl Part {
             Self::Programs => "programs",
             Self::Hosts => "hosts",
             Self::Machine => "machine",
+            Self::Images => "images",
         }
     }
 
@@ -257,6 +260,15 @@ pub(crate) const SUITES: &[Suite] = &[
         own: &["tests/support/lab/tests/vm.rs"],
         when: When::Proof(Part::Machine),
         limit_mins: 40,
+        ..SUITE
+    },
+    Suite {
+        name: "reproducible",
+        executable: ("image-builder", "reproducible"),
+        programs: &[],
+        own: &["tests/tools/image-builder/tests"],
+        when: When::Proof(Part::Images),
+        limit_mins: 75,
         ..SUITE
     },
     Suite {

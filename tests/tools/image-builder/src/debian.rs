@@ -1,0 +1,193 @@
+//! Debian packages, by their archive's own tools.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow, bail};
+use images::Tree;
+use images::tree::EntryContent;
+use tar::Archive;
+
+use crate::run::{output, text};
+
+/// Directorys that no program of ours reads: other languages, character sets, manuals.
+const LEFT_OUT: &[&str] = &[
+    "usr/lib/x86_64-linux-gnu/gconv",
+    "usr/lib/aarch64-linux-gnu/gconv",
+    "usr/share/lintian",
+    "usr/share/locale",
+    "usr/share/man",
+];
+
+/// Of documentation only this is kept: what a package's licence asks for.
+const DOCUMENTATION: &str = "usr/share/doc/";
+const COPYRIGHT: &str = "/copyright";
+
+/// A package that is on disk.
+#[derive(Clone, Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Architecture as Debian calls it, such as `amd64`.
+    pub architecture: String,
+    /// SHA-256 of the file in the archive, in hexadecimal.
+    pub sha256: String,
+    file: PathBuf,
+    /// The fields of its control file, as `dpkg` keeps them.
+    control: String,
+}
+
+/// The packages of these names, in the versions that this machine's archives offer.
+///
+/// A version that was fetched before is taken from the directory. `apt-get` holds what it fetches
+/// against the archive's signature.
+///
+/// # Errors
+/// An archive has no such package, or cannot be reached.
+pub fn fetch(names: &[&str], directory: &Path) -> anyhow::Result<Vec<Package>> {
+    let made = std::fs::create_dir_all(directory);
+    made.with_context(|| format!("cannot make {}", directory.display()))?;
+    names
+        .iter()
+        .map(|name| fetch_one(name, directory))
+        .collect()
+}
+
+fn fetch_one(name: &str, directory: &Path) -> anyhow::Result<Package> {
+    let shown = text(directory, &["apt-cache", "show", "--no-all-versions", name])?;
+    let fields = fields(&shown);
+    let field = |key: &str| {
+        let value = fields.get(key).map(|value| (*value).to_owned());
+        value.ok_or_else(|| anyhow!("apt-cache says nothing of {name}'s {key}"))
+    };
+    let (version, architecture) = (field("Version")?, field("Architecture")?);
+    let sha256 = field("SHA256")?;
+    // As apt-get names it: the colon of an epoch is escaped.
+    let escaped = version.replace(':', "%3a");
+    let file = directory.join(format!("{name}_{escaped}_{architecture}.deb"));
+    if !file.exists() {
+        let scratch = tempfile::tempdir_in(directory).context("cannot make a directory")?;
+        // apt's own user cannot write here: apt-get warns of that and continues as root.
+        let wanted = format!("{name}={version}");
+        output(scratch.path(), &["apt-get", "--quiet", "download", &wanted])?;
+        let fetched = scratch.path().join(file.file_name().unwrap_or_default());
+        std::fs::rename(&fetched, &file)
+            .with_context(|| format!("apt-get left no {}", fetched.display()))?;
+    }
+    let path = file.to_str().context("the cache's path is not UTF-8")?;
+    let sum = text(directory, &["sha256sum", path])?;
+    if !sum.starts_with(&sha256) {
+        bail!("{path} is not what the archive has: remove it");
+    }
+    let control = text(directory, &["dpkg-deb", "--field", path])?;
+    Ok(Package {
+        name: name.to_owned(),
+        version,
+        architecture,
+        sha256,
+        file,
+        control,
+    })
+}
+
+/// Fields of one line each.
+fn fields(text: &str) -> BTreeMap<&str, &str> {
+    let lines = text.lines().filter(|line| !line.starts_with(' '));
+    lines.filter_map(|line| line.split_once(": ")).collect()
+}
+
+impl Package {
+    /// Puts its files into a tree, and a record of it where scanners of images look.
+    ///
+    /// # Errors
+    /// It cannot be read, or holds what no layer of ours may.
+    pub fn unpack(&self, tree: &mut Tree) -> anyhow::Result<()> {
+        let path = self
+            .file
+            .to_str()
+            .context("the cache's path is not UTF-8")?;
+        let archive = output(Path::new("/"), &["dpkg-deb", "--fsys-tarfile", path])?;
+        let unpacked = unpack(&archive, tree);
+        unpacked.with_context(|| format!("package {}", self.name))?;
+        let record = format!("var/lib/dpkg/status.d/{}", self.name);
+        let control = format!("{}\n", self.control).into_bytes();
+        tree.put(&record, 0o644, EntryContent::Bytes(control))?;
+        Ok(())
+    }
+}
+
+fn unpack(archive: &[u8], tree: &mut Tree) -> anyhow::Result<()> {
+    for entry in Archive::new(archive).entries()? {
+        let mut entry = entry?;
+        let path = entry
+            .path()?
+            .to_str()
+            .context("a path is not UTF-8")?
+            .to_owned();
+        let path = path.trim_start_matches("./").trim_end_matches('/');
+        if path.is_empty() || is_left_out(path) {
+            continue;
+        }
+        let mode = entry.header().mode()?;
+        let kind = entry.header().entry_type();
+        let content = if kind.is_dir() {
+            EntryContent::Directory
+        } else if kind.is_file() {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes)?;
+            EntryContent::Bytes(bytes)
+        } else if kind.is_symlink() {
+            let target = entry.link_name()?.context("a link to nothing")?;
+            let target = target.to_str().context("a link is not UTF-8")?;
+            EntryContent::Link(target.to_owned())
+        } else {
+            bail!("{path} is of kind {kind:?}");
+        };
+        tree.put(path, mode, content)?;
+    }
+    Ok(())
+}
+
+fn is_left_out(path: &str) -> bool {
+    let is_below = |directory: &&str| {
+        path.strip_prefix(*directory)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if LEFT_OUT.iter().any(is_below) {
+        return true;
+    }
+    // Links between packages' directories lead to the copyright of another.
+    let documentation = path.strip_prefix(DOCUMENTATION);
+    documentation.is_some_and(|rest| rest.contains('/') && !rest.ends_with(COPYRIGHT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_licences_of_the_documentation_are_kept() {
+        for (path, expected) in [
+            ("usr/share/doc/libc6/copyright", false),
+            ("usr/share/doc/libc6/NEWS.gz", true),
+            ("usr/share/doc/libgcc-s1", false),
+            ("usr/share/locale", true),
+            ("usr/share/locale/de/x", true),
+            ("usr/share/localex", false),
+            ("lib/x86_64-linux-gnu/libc.so.6", false),
+            ("usr/lib/x86_64-linux-gnu/gconv/UTF-16.so", true),
+        ] {
+            assert_eq!(is_left_out(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn fields_of_one_line_are_read() {
+        let text = "Package: libc6\nVersion: 2.36-9\nDescription: x\n more: y\n";
+        assert_eq!(fields(text)["Version"], "2.36-9");
+        assert_eq!(fields(text).get("more"), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! Container images of our components, made without a container engine: `make images`.
+//!
+//! An image is files of named Debian packages, our programs, and the manifests of `deploy/`. The
+//! same commit, packages and compiler give the same digest, wherever the checkout is.
+//!
+//! - [`component`]: the table of images; a new component is one entry
+//! - [`debian`]: packages, by their archive's own tools, cached by version
+//! - [`manifests`]: the files of an operator's `/manifests`
+//! - [`sbom`]: what an image is made of, in SPDX
+//! - [`build`]: one image of these
+//! - [`checkout`]: commit and version that images are labelled with
+//! - [`push`]: images to a registry
+
+pub mod build;
+pub mod checkout;
+pub mod component;
+pub mod debian;
+pub mod manifests;
+pub mod push;
+mod run;
+pub mod sbom;
+
+pub use build::{Options, build_all};

@@ -1,0 +1,205 @@
+//! The files of an operator's `/manifests`, which are those of `deploy/`, byte for byte.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use release::REFERENCES_FILE;
+use release::payload::Files;
+use release::references::{References, Tag};
+use serde::Deserialize;
+
+use crate::component::{Component, Manifests};
+
+#[derive(Deserialize)]
+struct Kustomization {
+    resources: Vec<String>,
+}
+
+/// The files of `deploy/` that a component's manifests are, in their order, with the names that
+/// they get.
+///
+/// Shape: of a directory with a `kustomization.yaml` its resources, in their order; else all files,
+/// by name.
+///
+/// # Errors
+/// A directory or file is not there.
+pub fn files(deploy: &Path, component: &Component) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let mut all = Vec::new();
+    for manifests in component.manifests {
+        all.extend(files_of(deploy, manifests)?);
+    }
+    Ok(all)
+}
+
+fn files_of(deploy: &Path, manifests: &Manifests) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let directory = deploy.join(manifests.directory);
+    let list = directory.join("kustomization.yaml");
+    let names = if list.exists() {
+        resources(&list)?
+    } else {
+        let entries = std::fs::read_dir(&directory);
+        let entries = entries.with_context(|| format!("cannot read {}", directory.display()))?;
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    };
+    let name = |(index, file): (usize, String)| {
+        let number = manifests.first + index;
+        let Manifests {
+            directory, prefix, ..
+        } = manifests;
+        let name = format!("{prefix}_{number:02}_{directory}-{file}");
+        (Path::new(manifests.directory).join(file), name)
+    };
+    Ok(names.into_iter().enumerate().map(name).collect())
+}
+
+fn resources(list: &Path) -> anyhow::Result<Vec<String>> {
+    let shown = list.display();
+    let text = std::fs::read_to_string(list).with_context(|| format!("cannot read {shown}"))?;
+    let list: Kustomization = serde_saphyr::from_str(&text).with_context(|| shown.to_string())?;
+    Ok(list.resources)
+}
+
+/// An operator's manifests by name, with the images that they name; none for what is no operator.
+///
+/// # Errors
+/// A file is not there, or two have one name.
+pub fn read(deploy: &Path, component: &Component) -> anyhow::Result<Option<Files>> {
+    if component.manifests.is_empty() {
+        return Ok(None);
+    }
+    let mut manifests = Files::new();
+    for (path, name) in files(deploy, component)? {
+        let path = deploy.join(path);
+        let bytes = std::fs::read(&path);
+        let bytes = bytes.with_context(|| format!("cannot read {}", path.display()))?;
+        let other = manifests.insert(name.clone(), bytes);
+        ensure!(other.is_none(), "two files are named {name}");
+    }
+    // `deploy/` names an image by its name alone, which kustomize replaces there, and a release
+    // here.
+    let tag = Tag {
+        from: component.name.to_owned(),
+        ..Tag::default()
+    };
+    let references = References {
+        tags: [(component.name.to_owned(), tag)].into(),
+        ..References::default()
+    };
+    manifests.insert(REFERENCES_FILE.to_owned(), references.print());
+    Ok(Some(manifests))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use release::assembly::{ComponentImage, ReleaseRequest, assemble};
+    use release::{ImageDigest, Manifest, Metadata, Payload, PullSpec};
+
+    use super::*;
+    use crate::component::COMPONENTS;
+
+    fn deploy() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy")
+    }
+
+    /// What kustomize builds: the resources of the outermost list, and of the lists that they name.
+    fn kustomized(directory: &Path, below: &Path) -> BTreeSet<PathBuf> {
+        let mut files = BTreeSet::new();
+        for resource in resources(&directory.join("kustomization.yaml")).unwrap() {
+            let path = directory.join(&resource);
+            if path.is_dir() {
+                files.extend(kustomized(&path, &below.join(&resource)));
+            } else {
+                files.insert(below.join(resource));
+            }
+        }
+        files
+    }
+
+    #[test]
+    fn images_hold_what_kustomize_builds_and_nothing_else() {
+        let mut held = BTreeSet::new();
+        for component in COMPONENTS {
+            for (path, _) in files(&deploy(), component).unwrap() {
+                assert!(
+                    held.insert(path.clone()),
+                    "{} is held twice",
+                    path.display()
+                );
+            }
+        }
+        assert_eq!(held, kustomized(&deploy(), Path::new("")));
+    }
+
+    #[test]
+    fn a_release_of_the_images_is_for_clusters_and_has_no_placeholder() {
+        let images = COMPONENTS.iter().map(|component| {
+            let digest = ImageDigest::of(component.name.as_bytes());
+            let image = ComponentImage {
+                pull_spec: PullSpec::new(&format!("registry.example/{}", component.name), &digest)
+                    .unwrap(),
+                annotations: BTreeMap::new(),
+                labels: BTreeMap::new(),
+                manifests: read(&deploy(), component).unwrap(),
+                is_override: false,
+            };
+            (component.name.to_owned(), image)
+        });
+        let request = ReleaseRequest {
+            metadata: Metadata::new("1.0.0".parse().unwrap()),
+            annotations: BTreeMap::new(),
+            images: images.collect(),
+            include: BTreeSet::new(),
+            component_versions: BTreeMap::new(),
+            verification: None,
+            allow_missing_images: false,
+        };
+        let assembly = assemble(&request).unwrap();
+        let payload = Payload::parse(&assembly.files).unwrap();
+        assert!(
+            payload.manifests.len() > 15,
+            "only {}",
+            payload.manifests.len()
+        );
+        for manifest in &payload.manifests {
+            let profiles = manifest.selection().profiles;
+            assert!(
+                profiles.contains("self-managed-high-availability"),
+                "{} of {} is for no cluster",
+                manifest.id,
+                manifest.file
+            );
+        }
+        let image_of = |kind: &str| {
+            let is_one = |manifest: &&Manifest| manifest.id.kind == kind;
+            let manifest = payload.manifests.iter().find(is_one).unwrap();
+            manifest
+                .text("/spec/template/spec/containers/0/image")
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(
+            image_of("DaemonSet"),
+            request.images["slipway-mcd"].pull_spec.as_str()
+        );
+        assert_eq!(
+            image_of("Deployment"),
+            request.images["slipway-mcc"].pull_spec.as_str()
+        );
+        let position = |kind: &str| {
+            payload
+                .manifests
+                .iter()
+                .position(|manifest| manifest.id.kind == kind)
+                .unwrap()
+        };
+        assert!(position("CustomResourceDefinition") < position("Namespace"));
+        assert!(position("Namespace") < position("ServiceAccount"));
+        assert!(position("ServiceAccount") < position("DaemonSet"));
+    }
+}
