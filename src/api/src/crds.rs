@@ -57,16 +57,17 @@ pub(crate) fn root_schemas(
         .filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
 }
 
-/// Takes out what belongs to Rust only: names of types, the later paragraphs of descriptions, and
-/// defaults. A default would be written into every object that is read, upstream sets none, and our
-/// types read absent fields anyway.
+/// Takes out what belongs to Rust only: names of types, the later paragraphs of descriptions, line
+/// breaks of the source, and defaults. A default would be written into every object that is read,
+/// upstream sets none, and our types read absent fields anyway.
 fn clean(schema: &mut JSONSchemaProps) {
     schema.title = None;
     schema.default = None;
-    if let Some(description) = &mut schema.description
-        && let Some(end) = description.find("\n\n")
-    {
-        description.truncate(end);
+    if let Some(description) = &mut schema.description {
+        if let Some(end) = description.find("\n\n") {
+            description.truncate(end);
+        }
+        *description = description.replace('\n', " ");
     }
     schema
         .properties
