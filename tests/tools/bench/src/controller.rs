@@ -45,9 +45,11 @@ const HALF: Duration = Duration::from_secs(30);
 pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figure>> {
     let dir = out.join("controller");
     fs::create_dir_all(&dir)?;
+    // The controller has another working directory.
+    let dir = dir.canonicalize()?;
     let options = Options {
         parts: Parts::Api,
-        dir: Some(dir.canonicalize()?),
+        dir: Some(dir.clone()),
         ..Options::default()
     };
     let start = move || ControlPlane::start(&options);
