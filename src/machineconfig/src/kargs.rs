@@ -7,6 +7,8 @@
 //! Source: MachineConfig `spec.kernelArguments`; kernel documentation, "kernel-parameters";
 //! `docs/reference/daemon.md`, "OS image and kernel arguments" and "Verification".
 
+use std::fmt;
+
 /// Bytes the kernel reads, with the final NUL (`COMMAND_LINE_SIZE` on x86-64, the smallest of those
 /// supported).
 pub const COMMAND_LINE_SIZE: usize = 2048;
@@ -15,21 +17,42 @@ pub const COMMAND_LINE_SIZE: usize = 2048;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A double quote that does not end.
-    #[error("spec.kernelArguments[{index}]: open quote in {argument:?}")]
+    #[error("spec.kernelArguments[{index}]: open quote in {item}")]
     Quote {
         /// Place in the list.
         index: usize,
-        /// The item as written.
-        argument: String,
+        /// The item, by its name.
+        item: Item,
     },
     /// A line break or another character that a boot entry cannot hold.
-    #[error("spec.kernelArguments[{index}]: control character in {argument:?}")]
+    #[error("spec.kernelArguments[{index}]: control character in {item}")]
     Control {
         /// Place in the list.
         index: usize,
-        /// The item as written.
-        argument: String,
+        /// The item, by its name.
+        item: Item,
     },
+}
+
+/// An item of a list as messages show it: by its first name, because values hold passwords too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item(String);
+
+impl Item {
+    fn of(written: &str) -> Self {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let name = written.split_once('=').map_or("", |(name, _)| name.trim());
+        Self(if name.chars().all(is_name) { name } else { "" }.to_owned())
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_str() {
+            "" => f.write_str("the item"),
+            name => write!(f, "the item {name}=…"),
+        }
+    }
 }
 
 /// A command line has more than the kernel reads.
@@ -58,14 +81,14 @@ pub fn split<S: AsRef<str>>(items: &[S]) -> Result<Vec<String>, Error> {
         if !item.matches('"').count().is_multiple_of(2) {
             return Err(Error::Quote {
                 index,
-                argument: item.to_owned(),
+                item: Item::of(item),
             });
         }
         // White space of any kind separates; within quotes it is part of an argument.
         if words(item).any(|word| word.contains(|c: char| c.is_control() && c != '\t')) {
             return Err(Error::Control {
                 index,
-                argument: item.to_owned(),
+                item: Item::of(item),
             });
         }
         arguments.extend(words(item));
@@ -182,12 +205,21 @@ mod tests {
     fn what_no_boot_entry_can_hold_is_refused_by_its_place() {
         assert_eq!(
             split(&["a", "b=\"c"]).unwrap_err().to_string(),
-            "spec.kernelArguments[1]: open quote in \"b=\\\"c\""
+            "spec.kernelArguments[1]: open quote in the item b=…"
         );
         assert_eq!(
             split(&["a\u{1}b"]).unwrap_err().to_string(),
-            "spec.kernelArguments[0]: control character in \"a\\u{1}b\""
+            "spec.kernelArguments[0]: control character in the item"
         );
+        for secret in [
+            "a \"hunter2",
+            "key=\"hunter2",
+            "\"hunter2=x",
+            "key=hunter2\u{1}",
+        ] {
+            let error = split(&[secret]).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
         assert!(split(&["a=\"b\nc\""]).is_err(), "within quotes");
         assert_eq!(split(&["a\nb\r\n"]).unwrap(), ["a", "b"]);
     }

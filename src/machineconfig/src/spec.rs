@@ -65,12 +65,12 @@ pub struct Spec {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A member of the object has another type than its API says.
-    #[error("cannot read {field}: {source}")]
+    #[error("cannot read {field}: {why}")]
     Read {
         /// JSON path of the member.
         field: String,
-        /// What was found there.
-        source: serde_json::Error,
+        /// What was found there, without its value: it may be a secret.
+        why: String,
     },
     /// The object has no name.
     #[error("metadata.name is missing")]
@@ -195,9 +195,23 @@ fn read<T: DeserializeOwned>(value: &Value, at: &str) -> Result<T, Error> {
         };
         Error::Read {
             field,
-            source: error.into_inner(),
+            why: without_value(&error.into_inner().to_string()),
         }
     })
+}
+
+/// A message of the parser, `invalid type: string "x", expected a sequence`, without the value.
+fn without_value(message: &str) -> String {
+    // From the right, because the value may hold the same words.
+    let Some((found, expected)) = message.rsplit_once(", expected ") else {
+        return message.to_owned();
+    };
+    let kind = found
+        .split(['"', '`'])
+        .next()
+        .unwrap_or_default()
+        .trim_end();
+    format!("{kind}, expected {expected}")
 }
 
 /// A MachineConfig as a node holds it.
@@ -328,7 +342,7 @@ mod tests {
             ),
             (
                 json!({"kernelArguments": ["a\"b"]}),
-                "spec.kernelArguments[0]: open quote in \"a\\\"b\"",
+                "spec.kernelArguments[0]: open quote in the item",
             ),
             (
                 json!({"config": {"ignition": {"version": "3.5.0"}, "storage": {"files": [
@@ -367,6 +381,21 @@ mod tests {
         assert_eq!(config("os").image(None), Some("os"));
         assert_eq!(config("os").image(Some("layered")), Some("layered"));
         assert_eq!(config("").image(None), None);
+    }
+
+    #[test]
+    fn an_error_of_type_does_not_quote_the_value() {
+        for spec in [
+            json!({"kernelArguments": "password=hunter2, expected nothing"}),
+            json!({"kernelArguments": ["a", {"hunter2": 1}]}),
+            json!({"fips": "hunter2"}),
+        ] {
+            let error = Spec::parse(&spec).unwrap_err().to_string();
+            assert!(error.starts_with("cannot read spec."), "{error}");
+            assert!(error.contains(": invalid type: "), "{error}");
+            assert!(error.contains(", expected "), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
     }
 
     #[test]
