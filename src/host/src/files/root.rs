@@ -81,6 +81,12 @@ impl Root {
         Ok(self.with_labels(like.map(|like| Box::new(like) as Box<dyn Labels>)))
     }
 
+    /// Whether it has its own `/var`, as the running system's root has. That of a deployment is
+    /// elsewhere.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.var.is_none()
+    }
+
     /// The path at which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
