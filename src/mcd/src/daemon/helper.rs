@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chassis::report::Chain;
-use host::files::{self, Found, Root};
+use host::files::{self, Content, Found, Root};
 use host::process::proxy_environment;
 use host::systemd::{self, Job, SystemdClient, Variant};
-use node_update::plan::Attempt;
+use node_update::plan::{Attempt, Mode, OwnerIds};
 use node_update::well_known::PROXY_ENVIRONMENT;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};
@@ -18,6 +18,9 @@ use crate::protocol::{HelperReport, Verb, VerbName};
 
 /// Where the helper leaves its reports; gone with the boot.
 const REPORTS: &str = "/run/slipway";
+
+/// Proxy settings for the helper; only root reads it. Gone with the boot.
+const PROXY_FILE: &str = "/run/slipway/proxy.env";
 
 /// How often a report is looked for: often at first, as most verbs take less than a second.
 const PACE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
@@ -93,7 +96,8 @@ pub struct Helper {
 
 impl Helper {
     /// Puts the helper of this image on the host, named by its digest. One that is there already
-    /// stays untouched, and running ones of other versions go on.
+    /// stays untouched, and running ones of other versions go on. Those of other versions that the
+    /// units of the guard do not run are removed.
     ///
     /// # Errors
     /// [`Error::Binary`], [`Error::Host`].
@@ -115,6 +119,9 @@ impl Helper {
             })?;
             program::place(host, &digest, &bytes)?;
             tracing::info!(path = %binary, "put the helper on the host");
+        }
+        if let Err(error) = remove_others(root, &digest) {
+            tracing::warn!(error = %Chain(&error), "cannot remove the helpers of old versions");
         }
         Ok(Self {
             root: root.to_owned(),
@@ -153,7 +160,8 @@ impl Helper {
             let words = verb.words();
             let mut command = vec![self.binary.as_str(), "--report", &report];
             command.extend(words.iter().map(String::as_str));
-            let properties = properties(&unit, &command, priority);
+            let proxy = proxy_file(&self.root, &proxy_environment())?;
+            let properties = properties(&unit, &command, priority, proxy);
             systemd
                 .start_transient(&unit, &properties)
                 .await
@@ -286,6 +294,7 @@ fn properties<'a>(
     unit: &'a str,
     command: &[&'a str],
     priority: Priority,
+    proxy: ProxyFile,
 ) -> Vec<systemd::Property<'a>> {
     let path = command.first().copied().unwrap_or_default();
     let exec = vec![(path, command.to_vec(), false)];
@@ -298,21 +307,9 @@ fn properties<'a>(
         // Forgotten at its end, also after a failure: the report says all.
         ("CollectMode", Variant::from("inactive-or-failed")),
         ("SyslogIdentifier", Variant::from(program::NAME)),
+        // A file, because every user of the host can read the properties of a unit.
+        ("EnvironmentFiles", Variant::from(vec![proxy])),
     ];
-    // The daemon's own, which are the cluster's; else those of the host. Of both, systemd would
-    // take the host's, which may be older.
-    let proxy = proxy_environment();
-    if names_a_proxy(&proxy) {
-        let settings = proxy
-            .into_iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        properties.push(("Environment", Variant::from(settings.collect::<Vec<_>>())));
-    } else {
-        properties.push((
-            "EnvironmentFiles",
-            Variant::from(vec![(PROXY_ENVIRONMENT, true)]),
-        ));
-    }
     if priority == Priority::Low {
         let limit = u64::try_from(LOW_LIMIT.as_micros()).unwrap_or(u64::MAX);
         properties.push(("TimeoutStartUSec", Variant::from(limit)));
@@ -322,6 +319,63 @@ fn properties<'a>(
         properties.push(("IOSchedulingPriority", Variant::from(7_i32)));
     }
     properties
+}
+
+/// An environment file of a unit, and whether it may be missing.
+type ProxyFile = (&'static str, bool);
+
+/// The file with the proxy settings for the helper: the daemon's own, which are the cluster's; else
+/// those of the host. Of both, systemd would take the host's, which may be older.
+fn proxy_file(root: &Path, settings: &[(String, String)]) -> Result<ProxyFile, Error> {
+    if !names_a_proxy(settings) {
+        return Ok((PROXY_ENVIRONMENT, true));
+    }
+    let host = Root::open(root, None)?;
+    let line = |(name, value): &(String, String)| format!("{name}=\"{}\"\n", escaped(value));
+    let text = settings.iter().map(line).collect::<Vec<_>>().concat();
+    let content = Content {
+        bytes: text.as_bytes(),
+        mode: Mode(0o600),
+        owner: OwnerIds::ROOT,
+    };
+    host.replace(&host.locate(PROXY_FILE)?, content)?;
+    Ok((PROXY_FILE, false))
+}
+
+/// A value as it stands between double quotes in an environment file.
+///
+/// Source: systemd.exec(5), `EnvironmentFile=`.
+fn escaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for c in value.chars() {
+        if matches!(c, '"' | '\\' | '`' | '$') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text
+}
+
+/// Removes the helpers of other versions, except the one that the units of the guard run.
+fn remove_others(root: &Path, digest: &str) -> Result<(), files::Error> {
+    let host = Root::open(root, None)?;
+    let linked = match host.inspect(program::LINK)? {
+        Found::Link(target) => target,
+        Found::Nothing | Found::File { .. } | Found::Directory { .. } | Found::Other => {
+            String::new()
+        }
+    };
+    for name in host.list(&host.locate(program::DIRECTORY)?)? {
+        let is_digest = name.len() == digest.len() && name.bytes().all(|b| b.is_ascii_hexdigit());
+        if !is_digest || name == digest || linked.contains(&name) {
+            continue;
+        }
+        host.remove(&host.locate(&program::path(&name))?)?;
+        let directory = format!("{}/{name}", program::DIRECTORY);
+        host.remove_empty_directory(&host.locate(&directory)?)?;
+        tracing::info!(digest = name, "removed the helper of an old version");
+    }
+    Ok(())
 }
 
 /// Whether settings lead to a proxy: not where they are empty, or only say what needs none.
@@ -381,5 +435,62 @@ mod tests {
             ("NO_PROXY", ".svc"),
             ("https_proxy", "http://proxy:3128")
         ])));
+    }
+
+    #[test]
+    fn a_proxy_password_is_only_in_a_file_of_root() {
+        let host = tempfile::tempdir().unwrap();
+        let proxy = |value: &str| [("HTTPS_PROXY".to_owned(), value.to_owned())];
+        let settings = proxy("http://me:a\"b$c\\d`@proxy:3128");
+        let file = proxy_file(host.path(), &settings).unwrap();
+        assert_eq!(file, (PROXY_FILE, false));
+        let root = Root::open(host.path(), None).unwrap();
+        let Found::File { bytes, mode, .. } = root.inspect(PROXY_FILE).unwrap() else {
+            panic!("no file");
+        };
+        assert_eq!(mode, Mode(0o600));
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "HTTPS_PROXY=\"http://me:a\\\"b\\$c\\\\d\\`@proxy:3128\"\n"
+        );
+        let properties = properties("x.service", &["/x"], Priority::Normal, file);
+        assert!(properties.iter().all(|(name, _)| *name != "Environment"));
+        assert!(!format!("{properties:?}").contains("me:a"));
+        let none = proxy_file(host.path(), &proxy("")).unwrap();
+        assert_eq!(none, (PROXY_ENVIRONMENT, true));
+    }
+
+    #[test]
+    fn helpers_of_old_versions_are_removed_but_for_the_one_that_the_guard_runs() {
+        let host = tempfile::tempdir().unwrap();
+        let image = host.path().join("image");
+        let bin = host.path().join("var/lib/slipway/bin");
+        let install = |content: &str| {
+            std::fs::remove_file(&image).ok();
+            let mut file = std::fs::File::create(&image).unwrap();
+            io::Write::write_all(&mut file, content.as_bytes()).unwrap();
+            Helper::install(host.path(), &image).unwrap();
+            digest(&image).unwrap()
+        };
+        std::fs::create_dir_all(host.path().join("usr/bin")).unwrap();
+        std::fs::File::create(host.path().join("usr/bin/true")).unwrap();
+        let first = install("first");
+        std::os::unix::fs::symlink(program::path(&first), bin.join(program::NAME)).unwrap();
+        std::fs::create_dir(bin.join("not-ours")).unwrap();
+        install("second");
+        let third = install("third");
+        let mut expected = vec![
+            first,
+            third,
+            program::NAME.to_owned(),
+            "not-ours".to_owned(),
+        ];
+        expected.sort();
+        let mut names: Vec<String> = std::fs::read_dir(&bin)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, expected);
     }
 }
