@@ -323,6 +323,16 @@ impl ControlPlane {
         connect(&text).await
     }
 
+    /// A client with a token of a service account, for use on this machine.
+    ///
+    /// # Errors
+    /// There is no such account.
+    pub async fn client_of_account(&self, namespace: &str, account: &str) -> Result<kube::Client> {
+        let token = self.token(namespace, account).await?;
+        let user = User::with_token(account, token);
+        connect(&self.local_kubeconfig(&user)).await
+    }
+
     /// A client with the credentials of a node's kubelet, for use on this machine.
     ///
     /// # Errors

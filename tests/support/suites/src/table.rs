@@ -172,6 +172,15 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "accounts",
+        executable: ("tests", "accounts"),
+        threads: 3,
+        programs: &[],
+        own: &["tests/flow/accounts"],
+        limit_mins: 5,
+        ..SUITE
+    },
+    Suite {
         name: "release",
         executable: ("tests", "release"),
         threads: 3,

@@ -24,6 +24,15 @@ impl std::fmt::Debug for User {
 }
 
 impl User {
+    /// A user whose token the API server made.
+    pub(super) fn with_token(name: impl Into<String>, token: String) -> Self {
+        Self {
+            name: name.into(),
+            groups: "",
+            token,
+        }
+    }
+
     /// A user with a token of 128 random bits.
     pub(super) fn new(name: impl Into<String>, groups: &'static str) -> Result<Self> {
         let mut bytes = [0; 16];
