@@ -8,6 +8,7 @@
 //! - [`version`], [`metadata`]: what a release is called and which releases lead to it
 //! - [`manifest`], [`order`]: manifests of a file, and where a file stands in the order of
 //!   application
+//! - [`graph`]: which manifests are applied at once and which after which, and one pass over them
 //! - [`selection`]: which clusters a manifest is for
 //! - [`references`], [`component_versions`]: the images of a release and the versions that they
 //!   carry
@@ -21,6 +22,7 @@ pub mod assembly;
 pub mod claim;
 pub mod component_versions;
 pub mod digest;
+pub mod graph;
 mod json;
 pub mod manifest;
 pub mod metadata;
