@@ -32,7 +32,7 @@ pub use command::Command;
 pub use event::{Event, Observation, OpenJournal, Outline, Stage};
 pub use failures::{Failures, Kind, LostDrains};
 pub use judging::{Finishing, RollBack, RollingBack, Verifying};
-pub use preparing::{Draining, Fetching};
+pub use preparing::{Draining, Fetch, Fetching};
 pub use resting::{Degraded, Held, Idle, Unreconcilable, Wait};
 pub use starting::Starting;
 

@@ -119,6 +119,23 @@ impl Env {
         self.booted_since(boots, 0)
     }
 
+    /// The node serves while the newer target is fetched, and is drained anew.
+    pub(crate) async fn another_target_while_draining_is_fetched_in_service(&self) -> Result<()> {
+        self.pause(true).await?;
+        self.hold_on().await?;
+        let boots = self.boots()?.len();
+        let first = self.target_of(&self.os("drained-for-first")?).await?;
+        let image = self.os("drained-for-next")?;
+        let last = self.target_of(&image).await?;
+        self.cluster.objects().set_target(NODE, &first).await?;
+        self.draining_names_what_blocks().await?;
+        self.daemon_sees(&last).await?;
+        self.no_budget()?;
+        self.cluster.all_done(POOL, &last, DONE_WITHIN).await?;
+        self.runs(&image)?;
+        self.booted_since(boots, 1)
+    }
+
     /// Its pods would have nowhere to go; what `oc adm drain` would be refused is not even asked
     /// for.
     pub(crate) async fn a_cluster_of_one_node_is_not_drained(&self) -> Result<()> {

@@ -15,15 +15,9 @@ mod hold;
 mod scenarios;
 
 use anyhow::Result;
-use observer::laws::{Law, node};
 
 use env::Env;
 use scenarios::Scenarios;
-
-/// What today's daemon breaks when it is assigned another target between the switch and the end of
-/// the checks: it plans and fetches that before the node is uncordoned. See "Not there yet" in
-/// `docs/architecture.md`.
-const FETCHES_WHILE_OUT: &[&Law] = &[&node::FETCH_BEFORE];
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
@@ -66,6 +60,12 @@ async fn disturbances_before_the_switch_are_survived() -> Result<()> {
         )
         .await?;
     scenarios
+        .run(
+            "another target while draining",
+            Env::another_target_while_draining_is_fetched_in_service,
+        )
+        .await?;
+    scenarios
         .run("one node", Env::a_cluster_of_one_node_is_not_drained)
         .await?;
     scenarios
@@ -94,22 +94,19 @@ async fn disturbances_from_the_switch_on_are_survived() -> Result<()> {
         )
         .await?;
     scenarios
-        .run_breaking(
-            FETCHES_WHILE_OUT,
+        .run(
             "another target while applying",
             Env::a_switch_is_reverted_for_another_target,
         )
         .await?;
     scenarios
-        .run_breaking(
-            FETCHES_WHILE_OUT,
+        .run(
             "another target while rebooting",
             Env::a_target_that_is_being_booted_is_verified_before_another,
         )
         .await?;
     scenarios
-        .run_breaking(
-            FETCHES_WHILE_OUT,
+        .run(
             "another target while verifying",
             Env::a_target_that_fails_is_rolled_back_before_another,
         )

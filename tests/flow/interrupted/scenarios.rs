@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
-use observer::laws::{Breach, Law};
+use observer::laws::Breach;
 
 use crate::env::Env;
 
@@ -36,57 +36,24 @@ impl Scenarios {
         name: &str,
         scenario: impl AsyncFnOnce(&Env) -> Result<()>,
     ) -> Result<()> {
-        self.run_breaking(&[], name, scenario).await
-    }
-
-    /// Runs a scenario in which today's daemon breaks these laws. It fails as well once one is
-    /// broken no longer.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::run`].
-    pub(crate) async fn run_breaking(
-        &mut self,
-        known: &[&Law],
-        name: &str,
-        scenario: impl AsyncFnOnce(&Env) -> Result<()>,
-    ) -> Result<()> {
         let since = Timestamp::now();
-        let ran = scenario(&self.env).await;
-        let is_complete = ran.is_ok();
-        if let Err(error) = ran {
+        if let Err(error) = scenario(&self.env).await {
             self.failures.push(format!("{name}: {error:#}"));
         }
         let restored = self.env.restore().await;
-        let judged = self.judge(name, since, known, is_complete);
+        let judged = self.judge(name, since);
         restored.and(judged).with_context(|| {
             let failed = self.failures.join("\n");
             format!("{failed}\nno scenario can follow {name}")
         })
     }
 
-    /// A scenario that failed before its end need not have reached the known breach.
-    fn judge(
-        &mut self,
-        name: &str,
-        since: Timestamp,
-        known: &[&Law],
-        is_complete: bool,
-    ) -> Result<()> {
+    fn judge(&mut self, name: &str, since: Timestamp) -> Result<()> {
         let mut breaches = self.env.cluster.record()?.judge(since);
         breaches.retain(|breach| !self.breaches.contains(breach));
-        let unknown = breaches
-            .iter()
-            .filter(|breach| !known.contains(&breach.law));
+        let found = breaches.iter();
         self.failures
-            .extend(unknown.map(|breach| format!("{name}: {breach}")));
-        let is_kept =
-            |law: &&&Law| is_complete && breaches.iter().all(|breach| breach.law != **law);
-        self.failures
-            .extend(known.iter().filter(is_kept).map(|law| {
-                let sentence = law.sentence;
-                format!("{name}: to be expected no more, as it is kept now: {sentence}")
-            }));
+            .extend(found.map(|breach| format!("{name}: {breach}")));
         self.breaches.extend(breaches);
         Ok(())
     }

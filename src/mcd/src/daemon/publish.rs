@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use node::view::Node;
 use node::watch::ObservedNode;
 use node::writer::{Change, NodeWriter};
-use node_update::phase::{Fetching, Machine, Phase};
+use node_update::phase::{Fetch, Fetching, Machine, Phase};
 use node_update::plan::Target;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
@@ -229,7 +229,11 @@ fn is_on_its_way_round(machine: &Machine) -> bool {
     has_failed
         && matches!(
             machine.phase(),
-            Phase::Verifying(_) | Phase::Fetching(Fetching { outline: None, .. })
+            Phase::Verifying(_)
+                | Phase::Fetching(Fetching {
+                    step: Fetch::Returning | Fetch::Planning,
+                    ..
+                })
         )
 }
 

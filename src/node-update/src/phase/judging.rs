@@ -1,6 +1,6 @@
 //! What came of an update: verified, or rolled back.
 
-use super::preparing::{leave, set_out};
+use super::preparing::{leave, set_out, set_out_in_service};
 use super::table::{Step, stay, wait};
 use super::{Command, Facts, Failures, Held, Idle, Observation, Origin, Phase, Starting};
 use crate::plan::Target;
@@ -101,7 +101,7 @@ impl Finishing {
         if facts.wants(&self.to) {
             stay(Phase::Idle(Idle { at: self.to }))
         } else {
-            set_out(Origin::Verified(self.to), self.failures, facts)
+            set_out_in_service(Origin::Verified(self.to), self.failures, facts)
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::machineconfiguration::{NodeState, PhaseName};
 
-use super::{Facts, Failures, Kind, Machine, Phase, RollBack, Verifying, Wait};
+use super::{Facts, Failures, Fetch, Kind, Machine, Phase, RollBack, Verifying, Wait};
 
 /// The longest `reason`, in characters: `docs/reference/daemon.md`, "Node annotations".
 const REASON_CHARS: usize = 2000;
@@ -118,10 +118,11 @@ impl Phase {
         match self {
             Self::Starting(_) => "the host's state".to_owned(),
             Self::Idle(_) => String::new(),
-            Self::Fetching(it) => match (&it.last_error, &it.outline) {
+            Self::Fetching(it) => match (&it.last_error, &it.step) {
                 (Some(error), _) => format!("a retry: {error}"),
-                (None, None) => "the plan".to_owned(),
-                (None, Some(outline)) => match &outline.image {
+                (None, Fetch::Returning) => "uncordon".to_owned(),
+                (None, Fetch::Planning) => "the plan".to_owned(),
+                (None, Fetch::Preparing(outline)) => match &outline.image {
                     Some(image) => format!("image {image} and rehearsal"),
                     None => "rehearsal".to_owned(),
                 },

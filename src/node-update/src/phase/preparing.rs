@@ -7,19 +7,33 @@ use super::{
 };
 use crate::plan::Target;
 
-/// The plan is made, the image fetched and the deployment rehearsed.
+/// The plan is made, the image fetched and the deployment rehearsed: in service, as long as the
+/// node can serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetching {
     /// Where the update starts.
     pub origin: Origin,
     /// Where it leads.
     pub to: Target,
-    /// The plan's outline, once it is made.
-    pub outline: Option<Outline>,
+    /// How far it came.
+    pub step: Fetch,
     /// The last error of a fetch that is retried.
     pub last_error: Option<String>,
     /// What failed before.
     pub failures: Option<Failures>,
+}
+
+/// How far a fetch came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fetch {
+    /// The node returns to service first, because an earlier target may have taken it out. One that
+    /// cannot serve (its kubelet does not become Ready, or the API server refuses the uncordon)
+    /// fetches while it is out: the target may be what mends it.
+    Returning,
+    /// The plan is made.
+    Planning,
+    /// The plan is stored; the image is fetched and the deployment rehearsed.
+    Preparing(Outline),
 }
 
 /// Pods are evicted.
@@ -35,22 +49,32 @@ pub struct Draining {
     pub failures: Option<Failures>,
 }
 
-/// Starts from where the host is to the desired target; there already, the node returns to service.
+/// Starts from where the host is to the desired target, in service; there already, the node returns
+/// to service.
 pub(super) fn set_out(origin: Origin, failures: Option<Failures>, facts: &Facts) -> Step {
+    set_out_with(Fetch::Returning, origin, failures, facts)
+}
+
+/// The same for a node that is in service already.
+pub(super) fn set_out_in_service(
+    origin: Origin,
+    failures: Option<Failures>,
+    facts: &Facts,
+) -> Step {
+    set_out_with(Fetch::Planning, origin, failures, facts)
+}
+
+fn set_out_with(step: Fetch, origin: Origin, failures: Option<Failures>, facts: &Facts) -> Step {
     match (origin, &facts.desired) {
         (origin, Some(to)) if to != origin.target() => {
-            let plan = Command::Plan {
-                from: origin.target().clone(),
-                to: to.clone(),
-            };
             let fetching = Fetching {
                 origin,
                 to: to.clone(),
-                outline: None,
+                step,
                 last_error: None,
                 failures,
             };
-            (Phase::Fetching(fetching), vec![plan])
+            fetching.begin()
         }
         (Origin::Verified(to), _) => {
             let finishing = Phase::Finishing(Finishing { to, failures });
@@ -78,24 +102,67 @@ pub(super) fn leave(origin: Origin, failures: Option<Failures>, facts: &Facts) -
     if failures.begin_pause() {
         return Degraded::pause(failures);
     }
-    // In its old state after a failure: it is in service until the next drain.
-    prepend(Command::Uncordon, set_out(origin, Some(failures), facts))
+    set_out(origin, Some(failures), facts)
 }
 
 impl Fetching {
-    pub(super) fn planned(self, outline: Outline) -> Step {
-        let mut commands = vec![];
-        if !outline.drain {
-            // An earlier target may have begun to drain.
-            commands.push(Command::Uncordon);
+    fn begin(self) -> Step {
+        let command = match self.step {
+            Fetch::Returning => Command::ReturnToService,
+            Fetch::Planning => Command::Plan {
+                from: self.origin.target().clone(),
+                to: self.to.clone(),
+            },
+            Fetch::Preparing(_) => Command::Prepare,
+        };
+        (Phase::Fetching(self), vec![command])
+    }
+
+    pub(super) const fn is_returning(&self) -> bool {
+        matches!(self.step, Fetch::Returning)
+    }
+
+    pub(super) const fn is_preparing(&self) -> bool {
+        matches!(self.step, Fetch::Preparing(_))
+    }
+
+    /// In service.
+    pub(super) fn in_service(self) -> Step {
+        Self {
+            step: Fetch::Planning,
+            ..self
         }
-        commands.push(Command::Prepare);
-        let fetching = Self {
-            outline: Some(outline),
+        .begin()
+    }
+
+    /// It cannot serve.
+    pub(super) fn still_out(self, cause: String) -> Step {
+        Self {
+            step: Fetch::Planning,
+            failures: Some(Failures::add(self.failures, cause, Kind::Failure)),
+            ..self
+        }
+        .begin()
+    }
+
+    pub(super) fn planned(self, outline: Outline) -> Step {
+        Self {
+            step: Fetch::Preparing(outline),
             last_error: None,
             ..self
+        }
+        .begin()
+    }
+
+    /// Another target. What was tried to return it to service is not tried once more.
+    pub(super) fn retargeted(self, facts: &Facts) -> Step {
+        let step = if self.is_returning() {
+            Fetch::Returning
+        } else {
+            Fetch::Planning
         };
-        (Phase::Fetching(fetching), commands)
+        let set_out = set_out_with(step, self.origin, None, facts);
+        prepend(Command::Cancel, set_out)
     }
 
     pub(super) fn still_trying(self, error: String) -> Step {
@@ -106,7 +173,7 @@ impl Fetching {
     }
 
     pub(super) fn prepared(self) -> Step {
-        if self.outline.is_some_and(|outline| outline.drain) {
+        if matches!(self.step, Fetch::Preparing(Outline { drain: true, .. })) {
             let draining = Draining {
                 origin: self.origin,
                 to: self.to,

@@ -1,6 +1,6 @@
 //! Nothing is under way: in order, held, or waiting for the next attempt.
 
-use super::preparing::set_out;
+use super::preparing::{set_out, set_out_in_service};
 use super::table::{Step, prepend, stay, wait};
 use super::{Command, Facts, Failures, Kind, LostDrains, Origin, Phase, Starting};
 use crate::plan::Target;
@@ -60,7 +60,7 @@ pub struct Unreconcilable {
 
 impl Idle {
     pub(super) fn leave(self, facts: &Facts) -> Step {
-        set_out(Origin::Verified(self.at), None, facts)
+        set_out_in_service(Origin::Verified(self.at), None, facts)
     }
 }
 

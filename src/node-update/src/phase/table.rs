@@ -23,11 +23,13 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
 
         (P::Idle(it), E::Desired(_)) => it.leave(facts),
 
+        (P::Fetching(it), E::InService) if it.is_returning() => it.in_service(),
+        (P::Fetching(it), E::Failed(cause)) if it.is_returning() => it.still_out(cause),
         (P::Fetching(it), E::Planned(outline)) => it.planned(outline),
         (P::Fetching(it), E::StillTrying(error)) => it.still_trying(error),
-        (P::Fetching(it), E::Prepared) if it.outline.is_some() => it.prepared(),
+        (P::Fetching(it), E::Prepared) if it.is_preparing() => it.prepared(),
         (P::Fetching(it), E::Rejected(reasons)) => it.rejected(reasons),
-        (P::Fetching(it), E::Desired(_)) => cancel(it.origin, facts),
+        (P::Fetching(it), E::Desired(_)) => it.retargeted(facts),
         (P::Fetching(it), E::Failed(cause)) => give_up(it.failures, cause),
         (P::Draining(it), E::Blocked(what)) => it.blocked(what),
         (P::Draining(it), E::Overdue(what)) => it.overdue(what),

@@ -114,7 +114,7 @@ fn the_way_through_a_reboot() {
 }
 
 #[test]
-fn a_new_target_while_draining_cancels_and_plans_from_current() {
+fn a_new_target_while_draining_is_planned_once_the_node_is_in_service() {
     let mut machine = idle();
     drive(
         &mut machine,
@@ -124,24 +124,48 @@ fn a_new_target_while_draining_cancels_and_plans_from_current() {
             Event::Prepared,
         ],
     );
+    let returns = [Command::Cancel, Command::ReturnToService];
     let commands = drive(&mut machine, vec![Event::Desired(target("c"))]);
-    assert_eq!(
-        commands,
-        [
-            Command::Cancel,
-            Command::Plan {
-                from: target("a"),
-                to: target("c")
-            }
-        ]
-    );
-    let live = Outline {
-        route: Route::Live,
-        drain: false,
-        image: None,
+    assert_eq!(commands, returns);
+    assert_eq!(machine.phase().name(), PhaseName::Fetching);
+    assert_eq!(machine.phase().waits_for(), "uncordon");
+    let commands = drive(&mut machine, vec![Event::Desired(target("d"))]);
+    assert_eq!(commands, returns);
+    let plan = Command::Plan {
+        from: target("a"),
+        to: target("d"),
     };
-    let commands = drive(&mut machine, vec![Event::Planned(live)]);
-    assert_eq!(commands, [Command::Uncordon, Command::Prepare]);
+    assert_eq!(drive(&mut machine, vec![Event::InService]), [plan]);
+    // In service since: the next target is planned at once, and drained for anew.
+    let plan = Command::Plan {
+        from: target("a"),
+        to: target("e"),
+    };
+    let commands = drive(&mut machine, vec![Event::Desired(target("e"))]);
+    assert_eq!(commands, [Command::Cancel, plan]);
+    let events = vec![Event::Planned(REBOOT), Event::Prepared];
+    assert_eq!(drive(&mut machine, events), [Command::Drain]);
+}
+
+#[test]
+fn a_node_that_cannot_serve_fetches_while_it_is_out() {
+    let mut machine = idle();
+    let events = vec![
+        Event::Desired(target("b")),
+        Event::Planned(REBOOT),
+        Event::Prepared,
+        Event::Desired(target("c")),
+    ];
+    drive(&mut machine, events);
+    let plan = Command::Plan {
+        from: target("a"),
+        to: target("c"),
+    };
+    let failed = Event::Failed("its kubelet is not Ready".to_owned());
+    assert_eq!(drive(&mut machine, vec![failed]), [plan]);
+    assert_eq!(machine.phase().name(), PhaseName::Fetching);
+    assert_eq!(machine.state(), Some(NodeState::Degraded));
+    assert_eq!(machine.phase().reason(), "its kubelet is not Ready");
 }
 
 #[test]
@@ -200,10 +224,14 @@ fn a_new_target_while_applying_takes_the_switch_back() {
         drive(&mut machine, vec![Event::Reverted]),
         [Command::Observe]
     );
-    // Not proved once more: what drifted since is written by the next plan, and must not keep a
-    // drained node from it.
+    // Not proved once more: what drifted since is written by the next plan, and must not keep the
+    // node from it.
     assert_eq!(
         drive(&mut machine, vec![observed("a")]),
+        [Command::ReturnToService]
+    );
+    assert_eq!(
+        drive(&mut machine, vec![Event::InService]),
         [Command::Plan {
             from: target("a"),
             to: target("c")
@@ -309,7 +337,8 @@ fn what_was_let_go_while_the_daemon_was_away_is_tried_again() {
         from: target("a"),
         to: target("b"),
     };
-    assert_eq!(commands, [Command::Forget, plan]);
+    assert_eq!(commands, [Command::Forget, Command::ReturnToService]);
+    assert_eq!(drive(&mut machine, vec![Event::InService]), [plan]);
     assert_eq!(machine.phase().name(), PhaseName::Fetching);
 }
 
@@ -354,17 +383,23 @@ fn a_new_target_while_rebooting_or_verifying_waits_for_the_proof() {
         from: target(from),
         to: target("c"),
     };
+    let mut proved = verifying_b();
     assert_eq!(
-        newest(&mut verifying_b(), vec![Event::Verified]),
-        [plan("b")]
+        newest(&mut proved, vec![Event::Verified]),
+        [Command::ReturnToService]
     );
+    assert_eq!(drive(&mut proved, vec![Event::InService]), [plan("b")]);
     let mut back = verifying_b();
     let disproved = vec![Event::VerificationFailed(
         "kubelet.service failed".to_owned(),
     )];
     assert_eq!(newest(&mut back, disproved), [Command::Observe]);
     let held = back_in_a();
-    assert_eq!(drive(&mut back, vec![held, Event::Verified]), [plan("a")]);
+    assert_eq!(
+        drive(&mut back, vec![held, Event::Verified]),
+        [Command::ReturnToService]
+    );
+    assert_eq!(drive(&mut back, vec![Event::InService]), [plan("a")]);
 }
 
 #[test]
@@ -386,16 +421,16 @@ fn pods_that_left_for_nothing_are_left_alone_for_longer_each_time() {
         assert_eq!(drive(&mut machine, read), [Command::Uncordon, wait]);
         assert_eq!(machine.state(), Some(NodeState::Degraded));
         assert_eq!(machine.phase().reason(), "cannot write to /boot");
-        let read = vec![Event::Retry, observed("a")];
+        let read = vec![Event::Retry, observed("a"), Event::InService];
         let plan = Command::Plan {
             from: target("a"),
             to: target("b"),
         };
-        assert_eq!(drive(&mut machine, read), [Command::Uncordon, plan]);
+        assert_eq!(drive(&mut machine, read), [plan]);
     }
     // Another target has not failed yet.
     drive(&mut machine, to_apply());
-    let another = vec![Event::Desired(target("c")), observed("a")];
+    let another = vec![Event::Desired(target("c")), observed("a"), Event::InService];
     let plan = Command::Plan {
         from: target("a"),
         to: target("c"),
@@ -428,7 +463,7 @@ fn a_drain_is_lost_once_and_for_its_own_target() {
     let wait = Command::RetryAfter(Duration::from_mins(1));
     assert_eq!(drive(&mut machine, undone), [Command::Uncordon, wait]);
 
-    // Another target had no part in it, and finds the node drained.
+    // Another target had no part in it.
     let mut machine = idle();
     drive(&mut machine, on_the_way());
     let boot_id = "1".to_owned();
@@ -439,11 +474,8 @@ fn a_drain_is_lost_once_and_for_its_own_target() {
         Event::Retry,
         observed("a"),
     ];
-    let plan = Command::Plan {
-        from: target("a"),
-        to: target("c"),
-    };
-    assert_eq!(drive(&mut machine, another), [Command::Uncordon, plan]);
+    assert_eq!(drive(&mut machine, another), [Command::ReturnToService]);
+    assert_eq!(machine.phase().name(), PhaseName::Fetching);
 }
 
 #[test]

@@ -12,7 +12,7 @@ struct World {
     journal: Option<OpenJournal>,
     held: Option<(Target, String)>,
     planned: Option<Target>,
-    cordoned: bool,
+    service: Service,
     drained: bool,
     /// The newest target, as the Node's annotation says.
     desired: Target,
@@ -28,6 +28,16 @@ struct World {
     misses: u32,
     /// Where an undo of a live change leads that was not carried through.
     undone_to: Option<Target>,
+}
+
+/// Whether the node takes pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Service {
+    In,
+    /// Cordoned.
+    Out,
+    /// The same, and this daemon failed to return it.
+    Cannot,
 }
 
 /// How the world answers a command.
@@ -58,7 +68,7 @@ impl World {
             journal: None,
             held: None,
             planned: None,
-            cordoned: false,
+            service: Service::In,
             drained: false,
             desired: target("a"),
             bad_boots: 0,
@@ -113,12 +123,24 @@ impl World {
             !touches || self.refused_in.is_none(),
             "{command:?} after a refusal: {self:?}"
         );
+        if matches!(command, Command::Plan { .. } | Command::Prepare) {
+            assert_ne!(
+                self.service,
+                Service::Out,
+                "{command:?} while the node is out: {self:?}"
+            );
+        }
         if let Command::Plan { to, .. } = command {
             self.refused_in = is_refused(to).then(|| self.booted.clone());
         }
         if !matches!(command, Command::Uncordon | Command::RetryAfter(_)) {
             self.is_refused = false;
         }
+    }
+
+    /// A drain begins; another target may come before its end.
+    const fn cordon(&mut self) {
+        self.service = Service::Out;
     }
 
     /// A plan fails while it is applied: everything was undone, or it died in the middle, or the
@@ -172,7 +194,6 @@ impl World {
             }
             Command::Prepare if good => Event::Prepared,
             Command::Drain if good => {
-                self.cordoned = true;
                 self.drained = true;
                 Event::Drained
             }
@@ -187,7 +208,8 @@ impl World {
                     self.journal = None;
                     Event::Applied
                 } else {
-                    assert!(self.cordoned && self.drained, "applied without a drain");
+                    let is_out = self.service != Service::In;
+                    assert!(is_out && self.drained, "applied without a drain");
                     let boot_id = self.boot.to_string();
                     self.journal = Some(OpenJournal {
                         to,
@@ -212,12 +234,12 @@ impl World {
                 Event::Verified
             }
             Command::ReturnToService if good => {
-                self.cordoned = false;
+                self.service = Service::In;
                 self.drained = false;
                 Event::InService
             }
             Command::Uncordon if good => {
-                self.cordoned = false;
+                self.service = Service::In;
                 self.drained = false;
                 return None;
             }
@@ -229,16 +251,23 @@ impl World {
             Command::Cancel | Command::Reboot => return None,
             // Once the node is uncordoned it would be rejected for ever; only a new target ends
             // that here.
-            Command::RetryAfter(_) if self.is_refused && !self.cordoned => return None,
+            Command::RetryAfter(_) if self.is_refused && self.service == Service::In => {
+                return None;
+            }
             Command::RetryAfter(_) => Event::Retry,
+            Command::ReturnToService => {
+                if self.service == Service::Out {
+                    self.service = Service::Cannot;
+                }
+                fails()
+            }
             Command::Observe
             | Command::Plan { .. }
             | Command::Prepare
             | Command::Drain
             | Command::Revert
             | Command::RollBack
-            | Command::Verify { .. }
-            | Command::ReturnToService => fails(),
+            | Command::Verify { .. } => fails(),
             Command::Apply => {
                 self.miss();
                 fails()
@@ -293,6 +322,9 @@ fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
             }
         }
         if restart {
+            if world.service == Service::Cannot {
+                world.service = Service::Out;
+            }
             *machine = Machine::new();
             machine.step(Event::Desired(world.desired.clone())).unwrap();
             todo = vec![Command::Observe];
@@ -302,6 +334,9 @@ fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
             let commands = machine.step(event).unwrap();
             if cancels && commands.first() == Some(&Command::Cancel) {
                 todo.clear();
+            }
+            if commands.contains(&Command::Drain) {
+                world.cordon();
             }
             todo.extend(commands);
         }
@@ -347,7 +382,7 @@ proptest! {
             prop_assert_eq!(machine.phase().name(), PhaseName::Idle);
             prop_assert_eq!(&world.booted, &world.desired);
         }
-        prop_assert!(!world.cordoned, "left cordoned");
+        prop_assert_eq!(world.service, Service::In, "left cordoned");
         prop_assert!(world.journal.is_none());
     }
 

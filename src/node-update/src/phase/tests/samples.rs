@@ -48,18 +48,20 @@ fn under_way(origin: &Origin, failures: Option<&Failures>) -> Vec<Phase> {
             failures: failures.clone(),
         }));
     }
-    let fetch = |outline, last_error: Option<&str>| {
+    let fetch = |step, last_error: Option<&str>| {
         Phase::Fetching(Fetching {
             origin: origin.clone(),
             to: to.clone(),
-            outline,
+            step,
             last_error: last_error.map(ToOwned::to_owned),
             failures: failures.clone(),
         })
     };
-    phases.push(fetch(None, None));
-    phases.extend(outlines().map(|outline| fetch(Some(outline), None)));
-    phases.push(fetch(Some(REBOOT), Some("registry.example: 503")));
+    phases.push(fetch(Fetch::Returning, None));
+    phases.push(fetch(Fetch::Planning, None));
+    phases.extend(outlines().map(|outline| fetch(Fetch::Preparing(outline), None)));
+    let error = Some("registry.example: 503");
+    phases.push(fetch(Fetch::Preparing(REBOOT), error));
     for blocked in [None, what()] {
         phases.push(Phase::Draining(Draining {
             origin: origin.clone(),
