@@ -9,7 +9,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::manifest::Manifest;
+use crate::inventory::Entry;
+use crate::manifest::{Manifest, ObjectId};
 use crate::order::Place;
 
 mod run;
@@ -34,6 +35,35 @@ pub enum Ordering {
 /// A task: place of a manifest in its payload.
 pub type Task = usize;
 
+/// What the order asks of a manifest.
+pub trait Ordered {
+    /// Name of its file.
+    fn file(&self) -> &str;
+
+    /// Which object it is.
+    fn id(&self) -> &ObjectId;
+}
+
+impl Ordered for Manifest {
+    fn file(&self) -> &str {
+        &self.file
+    }
+
+    fn id(&self) -> &ObjectId {
+        &self.id
+    }
+}
+
+impl Ordered for Entry {
+    fn file(&self) -> &str {
+        &self.file
+    }
+
+    fn id(&self) -> &ObjectId {
+        &self.id
+    }
+}
+
 /// Stages of parallel chains of tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
@@ -45,12 +75,13 @@ const SHIFTS: u64 = 8;
 
 impl Graph {
     /// The graph of manifests in the order of their payload.
-    pub fn of(manifests: &[Manifest], ordering: Ordering) -> Self {
+    pub fn of(manifests: &[impl Ordered], ordering: Ordering) -> Self {
         let tasks: Vec<Task> = (0..manifests.len()).collect();
         let is_job = |task: &Task| {
             manifests
                 .get(*task)
-                .is_some_and(|manifest| manifest.id.group == "batch" && manifest.id.kind == "Job")
+                .map(Ordered::id)
+                .is_some_and(|id| id.group == "batch" && id.kind == "Job")
         };
         let mut stages = Vec::new();
         // A Job stands alone: it may migrate what others use before and after it.
@@ -85,10 +116,10 @@ struct Component<'a> {
 }
 
 /// A segment by its components. A file that names no place is a component by itself.
-fn components<'a>(manifests: &'a [Manifest], segment: &[Task]) -> Vec<Component<'a>> {
+fn components<'a>(manifests: &'a [impl Ordered], segment: &[Task]) -> Vec<Component<'a>> {
     let mut components: Vec<Component<'a>> = Vec::new();
     for task in segment {
-        let file = manifests.get(*task).map(|manifest| manifest.file.as_str());
+        let file = manifests.get(*task).map(Ordered::file);
         let place = file.and_then(Place::of);
         match components.last_mut() {
             Some(last) if place.is_some() && last.place == place => last.tasks.push(*task),

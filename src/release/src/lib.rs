@@ -10,6 +10,11 @@
 //!   application
 //! - [`graph`]: which manifests are applied at once and which after which, and one pass over them
 //! - [`selection`]: which clusters a manifest is for
+//! - [`inclusion`], [`capability`]: whether a manifest is applied to a cluster, and if not, why
+//! - [`template`]: placeholders in the version operator's own manifests
+//! - [`inventory`], [`version_hash`]: the manifests that a cluster applies, in their order, and
+//!   their hash
+//! - `wellformed`: faults of a manifest that its kind does not allow
 //! - [`references`], [`component_versions`]: the images of a release and the versions that they
 //!   carry
 //! - [`substitution`]: placeholders of images and versions in manifests
@@ -19,10 +24,13 @@
 //! - [`verification`]: whose signatures a cluster asks for
 
 pub mod assembly;
+pub mod capability;
 pub mod claim;
 pub mod component_versions;
 pub mod digest;
 pub mod graph;
+pub mod inclusion;
+pub mod inventory;
 mod json;
 pub mod manifest;
 pub mod metadata;
@@ -32,8 +40,11 @@ pub mod pull_spec;
 pub mod references;
 pub mod selection;
 pub mod substitution;
+pub mod template;
 pub mod verification;
 pub mod version;
+pub mod version_hash;
+mod wellformed;
 
 pub use digest::ImageDigest;
 pub use manifest::Manifest;

@@ -1,5 +1,6 @@
 //! Manifests: the objects that a file describes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,6 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use serde_saphyr::UserMessageFormatter;
 
+use crate::json;
 use crate::selection::Selection;
 
 /// An object that a file describes.
@@ -23,6 +25,8 @@ pub struct Manifest {
     pub api_version: String,
     /// All of it.
     pub object: Value,
+    /// Its text, where its file is JSON.
+    pub(crate) json: Option<Box<str>>,
 }
 
 /// What tells one object of a cluster from all others.
@@ -92,7 +96,10 @@ impl Manifest {
         let mut manifests: Vec<Self> = Vec::new();
         for (index, object) in documents(file, text)?.into_iter().enumerate() {
             let document = index + 1;
-            let manifest = Self::read(file, document, object)?;
+            let mut manifest = Self::read(file, document, object)?;
+            if is_json(file) {
+                manifest.json = Some(text.trim().into());
+            }
             if let Some(first) = manifests.iter().find(|other| other.id == manifest.id) {
                 return Err(Error::Twice {
                     first: first.document,
@@ -129,7 +136,29 @@ impl Manifest {
             id,
             api_version: version.to_owned(),
             object,
+            json: None,
         })
+    }
+
+    /// Its JSON, by which releases are compared: keys in order and the characters `<`, `>` and `&`
+    /// escaped, as Go prints YAML; the text itself where the file is JSON.
+    pub fn raw(&self) -> Cow<'_, str> {
+        match &self.json {
+            Some(text) => Cow::Borrowed(text),
+            None => Cow::Owned(json::print_as_go(&self.object)),
+        }
+    }
+
+    /// `apiVersion` of the object.
+    pub fn full_api_version(&self) -> String {
+        let Self {
+            id, api_version, ..
+        } = self;
+        if id.group.is_empty() {
+            api_version.clone()
+        } else {
+            format!("{}/{api_version}", id.group)
+        }
     }
 
     /// A text at this place of the object, such as `/data/key`.
@@ -151,9 +180,13 @@ impl Manifest {
     }
 }
 
+fn is_json(file: &str) -> bool {
+    Path::new(file).extension() == Some(OsStr::new("json"))
+}
+
 /// The documents of a text that are not empty.
 fn documents(file: &str, text: &str) -> Result<Vec<Value>, Error> {
-    if Path::new(file).extension() == Some(OsStr::new("json")) {
+    if is_json(file) {
         return match serde_json::from_str(text) {
             Ok(value) => Ok(vec![value]),
             Err(error) => Err(Error::Syntax {

@@ -24,6 +24,7 @@ fn manifest(file: &str) -> Manifest {
         },
         api_version: "v1".to_owned(),
         object: json!({}),
+        json: None,
     }
 }
 

@@ -97,3 +97,14 @@ fn error_names_document_and_field() {
         Err(Error::Utf8(_))
     ));
 }
+
+#[test]
+fn raw_json_is_as_go_prints_it() {
+    let text = "kind: Pod\nmetadata: {name: p}\napiVersion: v1\nz: [{b: 1, a: 'x < \"y\" & z'}]\n";
+    let manifest = &Manifest::parse("a.yaml", text.as_bytes()).unwrap()[0];
+    let expected = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"z":[{"a":"x \u003c \"y\" \u0026 z","b":1}]}"#;
+    assert_eq!(manifest.raw(), expected);
+    let text = "\n {\"kind\": \"Pod\", \"apiVersion\": \"v1\", \"metadata\": {\"name\": \"<\"}}\n";
+    let manifest = &Manifest::parse("a.json", text.as_bytes()).unwrap()[0];
+    assert_eq!(manifest.raw(), text.trim());
+}

@@ -1,0 +1,251 @@
+//! The manifests of a release that a cluster applies, in their order.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::inclusion::{Cluster, Exclusion};
+use crate::manifest::{self, Manifest, ObjectId};
+use crate::order::{Place, is_manifest_file};
+use crate::template::{self, Values};
+use crate::version_hash::VersionHash;
+use crate::wellformed;
+
+/// Annotation of an object that the release removes.
+pub const DELETE: &str = "release.openshift.io/delete";
+
+/// Annotation of an object that is made, and not changed afterwards.
+pub const CREATE_ONLY: &str = "release.openshift.io/create-only";
+
+/// A directory of a release image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Directory {
+    /// The version operator's own, with placeholders. Applied first.
+    Own,
+    /// All others'.
+    Release,
+}
+
+impl Directory {
+    /// Its name in the image.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Own => crate::MANIFESTS,
+            Self::Release => crate::RELEASE_MANIFESTS,
+        }
+    }
+}
+
+/// A manifest to apply. The object itself is read from its file when its turn comes: the objects
+/// of a release take 15 MB as text and several times that when parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Directory of its file.
+    pub directory: Directory,
+    /// Name of its file.
+    pub file: String,
+    /// Which document of the file it is, from 1.
+    pub document: usize,
+    /// Which object it is.
+    pub id: ObjectId,
+    /// `apiVersion` of the object.
+    pub api_version: String,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Hash of its JSON. A file that changes on disk after the release was accepted shows by it.
+    pub content: u64,
+}
+
+impl Entry {
+    /// Run level and component, by the file's name.
+    pub fn place(&self) -> Option<Place<'_>> {
+        Place::of(&self.file)
+    }
+
+    /// Whether the object is removed.
+    pub fn is_deletion(&self) -> bool {
+        self.annotations.contains_key(DELETE)
+    }
+
+    /// Whether an object that exists stays unchanged.
+    pub fn is_create_only(&self) -> bool {
+        self.annotations
+            .get(CREATE_ONLY)
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+}
+
+/// Kind and name, such as `deployment "ns/name"`.
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ObjectId {
+            kind,
+            namespace,
+            name,
+            ..
+        } = &self.id;
+        write!(f, "{} \"", kind.to_lowercase())?;
+        if !namespace.is_empty() {
+            write!(f, "{namespace}/")?;
+        }
+        write!(f, "{name}\"")
+    }
+}
+
+/// What a file is made into manifests with.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It has an unknown placeholder.
+    #[error("cannot fill in the placeholders: {0}")]
+    Template(template::Error),
+    /// It is not UTF-8, and has placeholders.
+    #[error("it is not UTF-8")]
+    Utf8,
+    /// It is no list of manifests.
+    #[error("{0}")]
+    Manifest(manifest::Error),
+}
+
+/// Reads the manifests of one file, its placeholders filled in.
+///
+/// # Errors
+/// [`FileError`].
+pub fn read_file(
+    directory: Directory,
+    file: &str,
+    bytes: &[u8],
+    values: &Values,
+) -> Result<Vec<Manifest>, FileError> {
+    if directory == Directory::Release {
+        return Manifest::parse(file, bytes).map_err(FileError::Manifest);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| FileError::Utf8)?;
+    let text = values.render(text).map_err(FileError::Template)?;
+    Manifest::parse(file, text.as_bytes()).map_err(FileError::Manifest)
+}
+
+/// What is wrong with the manifests of a release: all of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", _0.join("; "))]
+pub struct Problems(pub Vec<String>);
+
+/// A manifest or file that is not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassedOver {
+    /// The filter excludes the object.
+    Manifest(ObjectId, Exclusion),
+    /// The file has placeholders of a newer release.
+    File(String),
+}
+
+/// The manifests of a release that a cluster applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    /// In the order of application.
+    pub entries: Vec<Entry>,
+    /// Hash of all of them.
+    pub version_hash: VersionHash,
+    /// By file: what is not applied, and why.
+    pub passed_over: Vec<(String, PassedOver)>,
+}
+
+/// Reads a release file by file, so that one at a time is in memory.
+#[derive(Debug)]
+pub struct Loader<'a> {
+    cluster: &'a Cluster,
+    values: &'a Values,
+    inventory: Inventory,
+    /// File of each object.
+    files: BTreeMap<ObjectId, String>,
+    problems: Vec<String>,
+}
+
+impl<'a> Loader<'a> {
+    /// Loads for this cluster.
+    pub fn new(cluster: &'a Cluster, values: &'a Values) -> Self {
+        Self {
+            cluster,
+            values,
+            inventory: Inventory {
+                entries: Vec::new(),
+                version_hash: VersionHash::default(),
+                passed_over: Vec::new(),
+            },
+            files: BTreeMap::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Adds a file. Files come by directory, and in one directory by the bytes of their names. One
+    /// that is no file of manifests is passed over.
+    pub fn add(&mut self, directory: Directory, file: &str, bytes: &[u8]) {
+        if !is_manifest_file(file) {
+            return;
+        }
+        match read_file(directory, file, bytes, self.values) {
+            Ok(manifests) => {
+                for manifest in manifests {
+                    self.take(directory, &manifest);
+                }
+            }
+            Err(error @ FileError::Template(_)) => {
+                let passed = PassedOver::File(error.to_string());
+                self.inventory.passed_over.push((file.to_owned(), passed));
+            }
+            Err(error) => self.problems.push(format!("{file}: {error}")),
+        }
+    }
+
+    fn take(&mut self, directory: Directory, manifest: &Manifest) {
+        let id = &manifest.id;
+        let annotations: BTreeMap<String, String> = manifest
+            .annotations()
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        if let Some(reason) = self.cluster.exclusion(id, &annotations) {
+            let passed = PassedOver::Manifest(id.clone(), reason);
+            self.inventory
+                .passed_over
+                .push((manifest.file.clone(), passed));
+            return;
+        }
+        for fault in wellformed::faults(manifest) {
+            self.problems
+                .push(format!("{}: {id}: {fault}", manifest.file));
+        }
+        let place = format!("{}/{}", directory.name(), manifest.file);
+        if let Some(first) = self.files.insert(id.clone(), place) {
+            let file = &manifest.file;
+            self.problems.push(format!(
+                "{file}: duplicate resource: {id} is also in {first}"
+            ));
+        }
+        let raw = manifest.raw();
+        self.inventory.version_hash = self.inventory.version_hash.with(raw.as_bytes());
+        self.inventory.entries.push(Entry {
+            directory,
+            file: manifest.file.clone(),
+            document: manifest.document,
+            id: id.clone(),
+            api_version: manifest.full_api_version(),
+            annotations,
+            content: VersionHash::default().with(raw.as_bytes()).as_u64(),
+        });
+    }
+
+    /// The inventory of all files.
+    ///
+    /// # Errors
+    /// [`Problems`], if any file or manifest is wrong. An object must be described once in all
+    /// files that the cluster applies.
+    pub fn finish(self) -> Result<Inventory, Problems> {
+        if self.problems.is_empty() {
+            Ok(self.inventory)
+        } else {
+            Err(Problems(self.problems))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+use super::*;
+
+fn manifest(kind: &str, name: &str, more: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: {kind}\nmetadata:\n  name: {name}\n  namespace: ns\n  annotations:\n    \
+         include.release.openshift.io/ha: \"true\"\n{more}"
+    )
+}
+
+fn load(files: &[(Directory, &str, &str)]) -> Result<Inventory, Vec<String>> {
+    let cluster = Cluster {
+        profile: "ha".to_owned(),
+        ..Cluster::default()
+    };
+    let values = Values {
+        release_image: "q/r@sha256:0".to_owned(),
+        ..Values::default()
+    };
+    let mut loader = Loader::new(&cluster, &values);
+    for (directory, file, text) in files {
+        loader.add(*directory, file, text.as_bytes());
+    }
+    loader.finish().map_err(|problems| problems.0)
+}
+
+#[test]
+fn entries_are_in_the_order_of_files_and_filtered() {
+    let other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, annotations: {a: b}}\n";
+    let two = format!(
+        "{}---\n{}",
+        manifest("Secret", "b", ""),
+        manifest("ConfigMap", "c", "")
+    );
+    let own = manifest("ConfigMap", "own", "data: {image: '{{.ReleaseImage}}'}\n");
+    let newer = manifest("ConfigMap", "newer", "data: {image: '{{.Newer}}'}\n");
+    let inventory = load(&[
+        (Directory::Own, "0000_90_a_x.yaml", &own),
+        (Directory::Own, "0000_91_a_x.yaml", &newer),
+        (Directory::Release, "0000_10_b_x.yaml", &two),
+        (Directory::Release, "0000_20_b_x.yaml", other),
+        (Directory::Release, "image-references", "{"),
+    ])
+    .unwrap();
+    let names: Vec<String> = inventory.entries.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        names,
+        [
+            "configmap \"ns/own\"",
+            "secret \"ns/b\"",
+            "configmap \"ns/c\""
+        ]
+    );
+    assert_eq!(inventory.entries[2].document, 2);
+    let passed: Vec<String> = inventory
+        .passed_over
+        .iter()
+        .map(|(file, passed)| match passed {
+            PassedOver::File(why) => format!("{file}: {why}"),
+            PassedOver::Manifest(id, why) => format!("{file}: {id}: {why}"),
+        })
+        .collect();
+    assert_eq!(
+        passed,
+        [
+            "0000_91_a_x.yaml: cannot fill in the placeholders: line 8: unknown placeholder \".Newer\"",
+            "0000_20_b_x.yaml: ConfigMap x: include.release.openshift.io/ha unset",
+        ]
+    );
+    let raw = format!(
+        "{}{}{}",
+        r#"{"apiVersion":"v1","data":{"image":"q/r@sha256:0"},"kind":"ConfigMap","metadata":{"annotations":{"include.release.openshift.io/ha":"true"},"name":"own","namespace":"ns"}}"#,
+        r#"{"apiVersion":"v1","kind":"Secret","metadata":{"annotations":{"include.release.openshift.io/ha":"true"},"name":"b","namespace":"ns"}}"#,
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"include.release.openshift.io/ha":"true"},"name":"c","namespace":"ns"}}"#,
+    );
+    assert_eq!(
+        inventory.version_hash,
+        VersionHash::default().with(raw.as_bytes())
+    );
+}
+
+/// `../shared/spec/cvo.md` 9.18: malformed manifests are errors of the payload, all at once.
+#[test]
+fn every_malformed_manifest_is_named_with_its_file() {
+    let twice = manifest("ConfigMap", "c", "");
+    let job = manifest("Job", "j", "spec:\n  selector: {a: b}\n  template: {}\n")
+        .replace("apiVersion: v1", "apiVersion: batch/v1");
+    let delete = manifest("ConfigMap", "d", "").replace(
+        "  annotations:\n",
+        "  annotations:\n    release.openshift.io/delete: \"yes\"\n",
+    );
+    let problems = load(&[
+        (Directory::Own, "0000_00_a_1.yaml", &twice),
+        (Directory::Release, "0000_10_b_1.yaml", "a: b: c"),
+        (Directory::Release, "0000_10_b_2.yaml", &twice),
+        (Directory::Release, "0000_10_b_3.yaml", &job),
+        (Directory::Release, "0000_10_b_4.yaml", &delete),
+    ])
+    .unwrap_err();
+    let expected = [
+        "0000_10_b_1.yaml: line 1",
+        "0000_10_b_2.yaml: duplicate resource: ConfigMap ns/c is also in manifests/0000_00_a_1.yaml",
+        "0000_10_b_3.yaml: Job.batch ns/j: field spec.selector",
+        "0000_10_b_3.yaml: Job.batch ns/j: field spec.template.spec.containers",
+        "0000_10_b_4.yaml: ConfigMap ns/d: invalid delete annotation \"release.openshift.io/delete\" value: \"yes\"",
+    ];
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    for (problem, expected) in problems.iter().zip(expected) {
+        assert!(problem.starts_with(expected), "{problem}");
+    }
+}
+
+#[test]
+fn manifests_of_the_real_operators_load() {
+    let data = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/data/payload-manifests"
+    );
+    let cluster = Cluster {
+        profile: "self-managed-high-availability".to_owned(),
+        ..Cluster::default()
+    };
+    let values = Values::default();
+    let mut loader = Loader::new(&cluster, &values);
+    for (directory, operator) in [
+        (Directory::Own, "cluster-version-operator"),
+        (Directory::Release, "machine-config-operator"),
+    ] {
+        let Ok(files) = std::fs::read_dir(format!("{data}/{operator}")) else {
+            return;
+        };
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        for file in files {
+            let name = file.file_name().unwrap().to_str().unwrap();
+            loader.add(directory, name, &std::fs::read(&file).unwrap());
+        }
+    }
+    let inventory = loader.finish().unwrap();
+    assert!(inventory.entries.len() > 40, "{}", inventory.entries.len());
+    let passed = |(_, passed): &(String, PassedOver)| matches!(passed, PassedOver::File(_));
+    assert!(
+        !inventory.passed_over.iter().any(passed),
+        "{:?}",
+        inventory.passed_over
+    );
+    let deletions = inventory
+        .entries
+        .iter()
+        .filter(|entry| entry.is_deletion())
+        .count();
+    assert!(deletions > 0 && inventory.entries.iter().any(Entry::is_create_only));
+}
