@@ -74,6 +74,6 @@ fn act(verb: &Verb) -> anyhow::Result<HelperReport> {
             lock_deployments()?.sync_each_object()?;
             Ok(HelperReport::done())
         }
-        Verb::Verify => verify::run(&context),
+        Verb::Verify { drift } => verify::run(&context, *drift),
     }
 }

@@ -111,6 +111,8 @@ fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
         to,
         route: Route::Reboot,
         drain: false,
+        // It writes no file: what was changed by hand is merged as it is.
+        origin: Vec::new(),
         because: vec![format!("pivot to {image} by hand")],
         deploy: Some(Deploy {
             image: Some(image.to_owned()),

@@ -54,7 +54,11 @@ pub enum Verb {
     /// Has the repository bring each object to disk by itself, as beside etcd
     SyncEachObject,
     /// Checks the host against the configuration it is recorded to be in
-    Verify,
+    Verify {
+        /// Checks files and units alone, which a person can change by hand.
+        #[arg(long)]
+        drift: bool,
+    },
 }
 
 /// Arguments of the guard.
@@ -152,7 +156,7 @@ impl Verb {
             Self::Deployments { .. } => VerbName::Deployments,
             Self::Guard(_) => VerbName::Guard,
             Self::SyncEachObject => VerbName::SyncEachObject,
-            Self::Verify => VerbName::Verify,
+            Self::Verify { .. } => VerbName::Verify,
         }
     }
 
@@ -186,7 +190,12 @@ impl Verb {
                     add(&guard.deadline.to_string());
                 }
             }
-            Self::Rollback | Self::SyncEachObject | Self::Verify => {}
+            Self::Verify { drift } => {
+                if *drift {
+                    add("--drift");
+                }
+            }
+            Self::Rollback | Self::SyncEachObject => {}
         }
         words
     }
@@ -247,8 +256,8 @@ impl fmt::Display for HelperOutcome {
 }
 
 /// The report of a verb. Shape: `{"outcome", "reasons", …}`, where the rest are the verb's details:
-/// those of `fetch` are [`FetchDetails`], of `verify` [`VerifyDetails`], of `deployments`
-/// [`View`](crate::deployments::View).
+/// those of `fetch` are [`FetchDetails`], of `apply` [`ApplyDetails`], of `verify`
+/// [`VerifyDetails`], of `deployments` [`View`](crate::deployments::View).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HelperReport {
     /// How the verb ended.
@@ -318,6 +327,13 @@ pub enum RegistrySettings {
     /// target's own image.
     #[serde(rename = "of the running host")]
     RunningHost,
+}
+
+/// What `apply` reports of a plan that it did not begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyDetails {
+    /// Whether the host differs from the configuration that the plan starts from.
+    pub is_drifted: bool,
 }
 
 /// What `verify` reports.

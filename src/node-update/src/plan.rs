@@ -340,6 +340,10 @@ pub struct Plan {
     /// Whether the node is drained first. A reboot always is, unless the topology has a single
     /// node.
     pub drain: bool,
+    /// What must hold on the host before the first effect: files and units of the configuration it
+    /// is in. Empty where an administrator forces the update, and where nothing is overwritten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origin: Vec<crate::verify::Expectation>,
     /// Why it is this route: the paths, units or fields that decided, for people.
     #[serde(default)]
     pub because: Vec<String>,

@@ -250,6 +250,11 @@ fn bundle(
         attempt: request.attempt.clone(),
         from: request.from.target.clone(),
         to: request.to.target.clone(),
+        origin: if request.force {
+            Vec::new()
+        } else {
+            verify::files_and_units(request.from.config)
+        },
         route: if decision.reboot {
             Route::Reboot
         } else {

@@ -6,15 +6,15 @@
 mod expectations;
 mod judge;
 
-pub use expectations::expectations;
 pub(crate) use expectations::expectations_of;
+pub use expectations::{expectations, files_and_units};
 pub use judge::judge;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{FileState, Owners};
+use crate::plan::{FileState, Owners, Target};
 
 /// One thing that must hold on the running host. All are local: none needs a network.
 ///
@@ -105,6 +105,14 @@ pub enum Seen {
 /// Source: the texts of `docs/reference/daemon.md`, "Verification", where one exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch(pub(crate) String);
+
+/// The sentence that says what of `at` does not hold.
+///
+/// Source: `docs/reference/daemon.md`, "Verification".
+pub fn unexpected_state(at: &Target, mismatches: &str) -> String {
+    let name = at.image.as_ref().unwrap_or(&at.config);
+    format!("unexpected on-disk state validating against {name}: {mismatches}")
+}
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

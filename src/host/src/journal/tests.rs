@@ -52,6 +52,7 @@ pub(crate) fn bundle(route: Route, actions: Vec<(Action, Option<&[u8]>)>) -> Bun
         to: target("rendered-new"),
         route,
         drain: true,
+        origin: Vec::new(),
         because: Vec::new(),
         deploy: (route == Route::Reboot).then(Deploy::default),
         steps,

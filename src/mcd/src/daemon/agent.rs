@@ -16,6 +16,8 @@ use node::watch::ObservedNode;
 use node::writer::NodeWriter;
 use node_update::phase::{Command, Event, Machine};
 use node_update::plan::{Attempt, Target};
+use node_update::reconcile::FORCE_FILE;
+use node_update::verify::unexpected_state;
 use tokio::sync::watch;
 
 use super::drain::{DrainNotice, NodeDrain};
@@ -26,7 +28,7 @@ use super::metrics::DaemonMetrics;
 use super::planning::{self, Planner};
 use super::publish::Publisher;
 use super::{adopt, apply, desired, observe, prepare, return_to_service, verify};
-use crate::protocol::{Guard, HelperOutcome, Verb};
+use crate::protocol::{Guard, HelperOutcome, Verb, VerifyDetails};
 
 /// Everything one node's daemon acts with.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ struct Facts {
     /// What the host's record names.
     at: Option<Target>,
     boot_id: String,
+    /// Whether this process has verified the host in what its record named then.
+    is_verified: bool,
     /// Whether the guard is on the host.
     is_guarded: bool,
     /// Whether a repository beside etcd is set for that.
@@ -193,14 +197,19 @@ impl Agent {
     }
 
     async fn plan(&self, from: &Target, to: &Target, events: &EventSink) -> Event {
-        let planner = Planner {
-            root: &self.root,
-            account: &self.account,
-        };
         let attempt = self.name_attempt();
         let single_replica =
             desired::latest_status(&self.seen).is_some_and(|status| status.is_single_replica());
         let facts = planning::facts(&self.helper, &self.root, &attempt, single_replica);
+        let is_forced = match self.check_origin(from).await {
+            Ok(is_forced) => is_forced,
+            Err(text) => return Event::Failed(text),
+        };
+        let planner = Planner {
+            root: &self.root,
+            account: &self.account,
+            is_forced,
+        };
         tracing::info!("Starting update from {} to {}", from.config, to.config);
         // Two parsed configurations are large.
         match Box::pin(planner.plan(&attempt, (from, to), facts, events)).await {
@@ -213,6 +222,44 @@ impl Agent {
                 Event::Planned(outline)
             }
             Err(no_plan) => no_plan.into(),
+        }
+    }
+
+    /// Checks files and units of the host before it is planned for, unless an administrator forces
+    /// the update; whether one does. An error is reported as an event where it is a difference, and
+    /// returned as text.
+    async fn check_origin(&self, from: &Target) -> Result<bool, String> {
+        let text = |error: &(dyn std::error::Error + 'static)| Chain(error).to_string();
+        let root = Root::open(&self.root, None).map_err(|error| text(&error))?;
+        if observe::is_forced(&root).map_err(|error| text(&error))? {
+            // Clients of OpenShift's MCO look for these words.
+            tracing::info!("Skipping on-disk validation; {FORCE_FILE} present");
+            return Ok(true);
+        }
+        if let Some(drift) = self.find_drift().await? {
+            let unexpected = unexpected_state(from, &drift);
+            self.reporter
+                .report(&NodeEvent::preflight_failed(&unexpected));
+            return Err(unexpected);
+        }
+        Ok(false)
+    }
+
+    /// What of the files and units of the host's configuration was changed by hand; an error is
+    /// returned as text.
+    async fn find_drift(&self) -> Result<Option<String>, String> {
+        let verb = Verb::Verify { drift: true };
+        let name = self.name_attempt();
+        let run = self.helper.run(&verb, &name, Priority::Normal).await;
+        let report = run.map_err(|error| Chain(&error).to_string())?;
+        let because = report.because();
+        match report.outcome {
+            HelperOutcome::Done => Ok(None),
+            // Only a check that came to its end has details.
+            HelperOutcome::Failed if report.details::<VerifyDetails>().is_ok() => Ok(Some(because)),
+            HelperOutcome::Failed | HelperOutcome::Rejected | HelperOutcome::NeedsReboot => {
+                Err(because)
+            }
         }
     }
 
@@ -290,14 +337,23 @@ impl Agent {
         let boot_id = self.known.facts().boot_id.clone();
         // Not knowing the node, what can be undone by a person is better than what cannot.
         let stays = desired::latest(&self.seen).is_none_or(|node| node.is_control_plane);
-        apply::apply(
+        let event = apply::apply(
             &self.helper,
             &plan.attempt,
             &plan.directory,
             &boot_id,
             stays,
+            |text| self.reporter.report(&NodeEvent::preflight_failed(text)),
         )
-        .await
+        .await;
+        if matches!(event, Event::Switched { .. }) {
+            let consume = || observe::consume_force(&Root::open(&self.root, None)?);
+            if let Err(error) = consume() {
+                // It lies where the reboot removes it.
+                tracing::warn!(error = %Chain(&error), "cannot remove {FORCE_FILE}");
+            }
+        }
+        event
     }
 
     async fn verify(&self, to: &Target, events: &EventSink) -> Event {
@@ -306,14 +362,24 @@ impl Agent {
             Err(error) => return Event::Failed(Chain(&error).to_string()),
         };
         let attempt = self.name_attempt();
-        let event = verify::verify(&self.helper, &root, to, &attempt, |event| {
+        let (is_new, was_verified) = {
+            let facts = self.known.facts();
+            (facts.at.as_ref() != Some(to), facts.is_verified)
+        };
+        let event = verify::verify(&self.helper, &root, (to, is_new), &attempt, |event| {
             events.send(event);
         })
         .await;
         if event == Event::Verified {
-            self.known.facts().at = Some(to.clone());
+            let mut facts = self.known.facts();
+            facts.at = Some(to.clone());
+            facts.is_verified = true;
         } else if let Event::Failed(text) = &event {
-            self.reporter.report(&NodeEvent::validation_failed(text));
+            self.reporter.report(&if was_verified {
+                NodeEvent::preflight_failed(text)
+            } else {
+                NodeEvent::validation_failed(text)
+            });
         }
         event
     }

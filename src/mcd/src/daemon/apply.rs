@@ -8,7 +8,7 @@ use node_update::plan::Attempt;
 
 use super::helper::{Helper, Priority};
 use super::publish::Publisher;
-use crate::protocol::{HelperOutcome, Verb};
+use crate::protocol::{ApplyDetails, HelperOutcome, Verb};
 
 /// How long the words before a reboot may take to get out. They matter less than the reboot: the
 /// node is drained and waits.
@@ -23,7 +23,8 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_mins(15);
 const REBOOT_TRIES: u32 = 3;
 const REBOOT_PAUSE: Duration = Duration::from_secs(30);
 
-/// Executes the stored plan, or finishes it. Answers `Switched`, `Applied` or `Failed`.
+/// Executes the stored plan, or finishes it. Answers `Switched`, `Applied` or `Failed`; `drifted`
+/// gets the reason where the host was changed by hand since the plan was made.
 ///
 /// A target that cannot be proved is left by itself, unless `stays`: a control-plane node holds
 /// what the cluster is, and waits for people.
@@ -33,6 +34,7 @@ pub async fn apply(
     directory: &str,
     boot_id: &str,
     stays: bool,
+    drifted: impl FnOnce(&str),
 ) -> Event {
     let verb = Verb::Apply {
         plan: directory.to_owned(),
@@ -44,7 +46,14 @@ pub async fn apply(
                 boot_id: boot_id.to_owned(),
             },
             HelperOutcome::Done => Event::Applied,
-            HelperOutcome::Failed | HelperOutcome::Rejected => Event::Failed(report.because()),
+            HelperOutcome::Failed | HelperOutcome::Rejected => {
+                let because = report.because();
+                let details = report.details::<ApplyDetails>();
+                if details.is_ok_and(|details| details.is_drifted) {
+                    drifted(&because);
+                }
+                Event::Failed(because)
+            }
         },
         Err(error) => Event::Failed(Chain(&error).to_string()),
     }

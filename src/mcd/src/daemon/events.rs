@@ -60,6 +60,15 @@ impl NodeEvent {
         Self::new(Severity::Warning, "CertificatesRefused", text.to_owned())
     }
 
+    /// A managed file or unit was changed by hand: no update begins.
+    pub fn preflight_failed(text: &str) -> Self {
+        Self::new(
+            Severity::Warning,
+            "PreflightConfigDriftCheckFailed",
+            text.to_owned(),
+        )
+    }
+
     /// The host is not what its record says.
     pub fn validation_failed(text: &str) -> Self {
         Self::new(

@@ -1,10 +1,11 @@
 //! Reading the host: where it is, what is under way on it, what failed on it.
 
-use host::files::Root;
+use host::files::{Found, Root};
 use host::journal::{self, Journal, JournalStage, JournalStore};
 use host::record::{self, Record};
 use node_update::phase;
 use node_update::plan::{Route, Target};
+use node_update::reconcile::FORCE_FILE;
 
 use super::planning::Stored;
 use crate::pivot;
@@ -92,8 +93,25 @@ pub fn host(root: &Root) -> Result<Option<Host>, Error> {
             }),
             at,
             held: held.map(|held| (held.target, held.cause)),
+            is_forced: is_forced(root)?,
         },
     }))
+}
+
+/// Whether an administrator forces the next update by the force file.
+///
+/// # Errors
+/// [`Error::Files`].
+pub fn is_forced(root: &Root) -> Result<bool, Error> {
+    Ok(root.inspect(FORCE_FILE)? != Found::Nothing)
+}
+
+/// Consumes the force file: it forces one update.
+///
+/// # Errors
+/// [`Error::Files`].
+pub fn consume_force(root: &Root) -> Result<(), Error> {
+    Ok(root.remove(&root.locate(FORCE_FILE)?)?)
 }
 
 /// What a journal's stage means on a host whose record names `at`.

@@ -130,6 +130,8 @@ pub struct Planner<'a> {
     pub root: &'a Path,
     /// Identity that reads configurations.
     pub account: &'a Access,
+    /// Whether everything is written and the node reboots, whatever changes.
+    pub is_forced: bool,
 }
 
 /// How strictly a MachineConfig is read.
@@ -179,7 +181,7 @@ impl Planner<'_> {
             facts: &facts,
             policies: &settings.policies,
             exempt: settings.exempt,
-            force: false,
+            force: self.is_forced,
         })
         .map_err(|refusals| {
             let sentence = |reason| format!("MachineConfig {}: {reason}", to.config);

@@ -12,6 +12,7 @@ use host::journal::{self, AttemptOutcome, JournalStage, JournalStore, LastAttemp
 use host::record::{self, Record};
 use node_update::phase::Event;
 use node_update::plan::{Attempt, Target};
+use node_update::verify::unexpected_state;
 use node_update::well_known::VERIFY_UNIT;
 use tokio::time::{Instant, sleep};
 
@@ -46,19 +47,25 @@ enum HostVerdict {
 
 /// Waits until `to` is verified or has failed. Answers `Verified`, `VerificationFailed` or
 /// `Failed`, and says `Unmet` in between.
+///
+/// Shape: `is_new` tells that the host came to `to` since it was last verified. What it said of
+/// itself earlier in this boot counts only then: it may have been changed by hand since.
 pub async fn verify(
     helper: &Helper,
     root: &Root,
-    to: &Target,
+    (to, is_new): (&Target, bool),
     attempt: &Attempt,
     events: impl Fn(Event),
 ) -> Event {
     let began = Instant::now();
     let mut asked = began;
+    let mut is_new = is_new;
     loop {
         match read_verdict(root, to) {
-            Ok(HostVerdict::Verified) => return Event::Verified,
-            Ok(HostVerdict::Unknown) => return ask(helper, to, attempt).await,
+            Ok(HostVerdict::Verified) if is_new => return Event::Verified,
+            Ok(HostVerdict::Verified | HostVerdict::Unknown) => {
+                return ask(helper, to, attempt).await;
+            }
             Ok(HostVerdict::Failed(cause)) => return Event::VerificationFailed(cause),
             Ok(HostVerdict::FailedAndBooted(cause)) => match verify_again(helper, attempt).await {
                 Ok(true) => {}
@@ -71,12 +78,13 @@ pub async fn verify(
                     LIMIT.as_secs() / 60
                 ));
             }
-            Ok(HostVerdict::Pending) => {}
+            Ok(HostVerdict::Pending) => is_new = true,
             Err(error) => return Event::Failed(Chain(&error).to_string()),
         }
         if asked.elapsed() > ASK_PACE {
             asked = Instant::now();
-            match helper.run(&Verb::Verify, attempt, Priority::Normal).await {
+            let verb = Verb::Verify { drift: false };
+            match helper.run(&verb, attempt, Priority::Normal).await {
                 Ok(report) if !report.reasons.is_empty() => events(Event::Unmet(report.because())),
                 Ok(_) => {}
                 Err(error) => {
@@ -98,12 +106,10 @@ async fn verify_again(helper: &Helper, attempt: &Attempt) -> Result<bool, helper
 
 /// Looks at a host on which nothing is under way.
 async fn ask(helper: &Helper, to: &Target, attempt: &Attempt) -> Event {
-    match helper.run(&Verb::Verify, attempt, Priority::Normal).await {
+    let verb = Verb::Verify { drift: false };
+    match helper.run(&verb, attempt, Priority::Normal).await {
         Ok(report) if report.outcome == HelperOutcome::Done => Event::Verified,
-        Ok(report) => Event::Failed(format!(
-            "unexpected on-disk state validating against {to}: {}",
-            report.because()
-        )),
+        Ok(report) => Event::Failed(unexpected_state(to, &report.because())),
         Err(error) => Event::Failed(Chain(&error).to_string()),
     }
 }

@@ -11,11 +11,12 @@ use host::journal::{AttemptOutcome, Journal, JournalStore};
 use host::observe;
 use host::systemd::Offline;
 use node_update::plan::{Plan, Route};
+use node_update::verify::unexpected_state;
 
 use super::context::{Context, lock_deployments};
 use super::rehearse::take;
 use super::updaters;
-use crate::protocol::HelperReport;
+use crate::protocol::{ApplyDetails, HelperReport};
 
 /// How long the checks of a live change may take to hold: a restarted service comes up meanwhile.
 const LIVE_DEADLINE: Duration = Duration::from_secs(30);
@@ -35,7 +36,13 @@ pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Res
         }
         None => match ended(&store, directory)? {
             Some(report) => return Ok(report),
-            None => take(&store, directory)?.plan,
+            None => {
+                let plan = take(&store, directory)?.plan;
+                if let Some(report) = drifted(context, &plan)? {
+                    return Ok(report);
+                }
+                plan
+            }
         },
     };
     let end = match plan.route {
@@ -43,6 +50,19 @@ pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Res
         Route::Reboot => apply_reboot(context, &store, plan, stay)?,
     };
     Ok(end.into())
+}
+
+/// The report of a plan that is not begun, as the host was changed by hand since it was made.
+fn drifted(context: &Context, plan: &Plan) -> anyhow::Result<Option<HelperReport>> {
+    let mut units = RunningUnits::new(&context.runtime);
+    let found = observe::mismatches(&context.root, &mut units, &plan.origin);
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let reason = unexpected_state(&plan.from, &found.join("; "));
+    let report = HelperReport::refused(vec![reason]);
+    Ok(Some(report.with(&ApplyDetails { is_drifted: true })?))
 }
 
 /// Undoes the attempt under way from any stage: reverts it, or rolls the host back.

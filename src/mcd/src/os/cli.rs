@@ -30,7 +30,7 @@ impl Verb {
             | Self::Rollback
             | Self::SyncEachObject => true,
             Self::Guard(guard) => !guard.install,
-            Self::Deployments { .. } | Self::Verify => false,
+            Self::Deployments { .. } | Self::Verify { .. } => false,
         }
     }
 }
@@ -69,7 +69,8 @@ mod tests {
             Verb::Guard(Guard::install()),
             Verb::Guard(Guard::verify_once()),
             Verb::SyncEachObject,
-            Verb::Verify,
+            Verb::Verify { drift: false },
+            Verb::Verify { drift: true },
         ] {
             let words = verb.words();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -3,23 +3,33 @@
 use host::execute::RunningUnits;
 use host::ostree::Deployments;
 use host::{observe, record};
-use node_update::verify::expectations;
+use node_update::verify::{expectations, files_and_units};
 
 use super::context::Context;
 use crate::protocol::{HelperReport, VerifyDetails};
 
-pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
+/// Checks files and units alone if that is what is asked (`drift_only`): they are what a person can
+/// change by hand, and all that is checked while an update must still be able to mend the rest.
+pub(super) fn run(context: &Context, drift_only: bool) -> anyhow::Result<HelperReport> {
     let Some(record) = record::read(&context.root)? else {
         let reason = format!("the host has no record: {} is missing", record::CONFIG);
         return Ok(HelperReport::failed(vec![reason]));
     };
     let config = record.machine_config()?;
     let at = record.into_target();
-    let expected = expectations(&config, at.image.as_deref());
+    let expected = if drift_only {
+        files_and_units(&config)
+    } else {
+        expectations(&config, at.image.as_deref())
+    };
     let mut units = RunningUnits::new(&context.runtime);
     let found = observe::mismatches(&context.root, &mut units, &expected);
-    let wanted = at.image.as_deref().unwrap_or(&config.spec.os_image_url);
-    let reasons: Vec<String> = other_os(wanted)?
+    let other_os = if drift_only {
+        None
+    } else {
+        other_os(at.image.as_deref().unwrap_or(&config.spec.os_image_url))?
+    };
+    let reasons: Vec<String> = other_os
         .into_iter()
         .chain(found.iter().map(ToString::to_string))
         .collect();

@@ -71,6 +71,9 @@ pub struct Observation {
     pub journal: Option<OpenJournal>,
     /// The target that failed here and is not to be tried again, with the cause.
     pub held: Option<(Target, String)>,
+    /// Whether an administrator forces an update, even to the target that runs: the force file
+    /// exists.
+    pub is_forced: bool,
 }
 
 /// What happened.

@@ -67,14 +67,7 @@ pub(super) fn set_out_in_service(
 fn set_out_with(step: Fetch, origin: Origin, failures: Option<Failures>, facts: &Facts) -> Step {
     match (origin, &facts.desired) {
         (origin, Some(to)) if to != origin.target() => {
-            let fetching = Fetching {
-                origin,
-                to: to.clone(),
-                step,
-                last_error: None,
-                failures,
-            };
-            fetching.begin()
+            Fetching::anew(step, origin, to.clone(), failures)
         }
         (Origin::Verified(to), _) => {
             let finishing = Phase::Finishing(Finishing { to, failures });
@@ -96,16 +89,43 @@ pub(super) fn give_up(failures: Option<Failures>, cause: String) -> Step {
 
 /// Leaves a state for another target: after a lost drain, once the node was in service for a while.
 pub(super) fn leave(origin: Origin, failures: Option<Failures>, facts: &Facts) -> Step {
+    begin_anew(failures, |failures| set_out(origin, failures, facts))
+}
+
+/// The same where an administrator forces the update: to what runs already, too.
+pub(super) fn force(origin: Origin, failures: Option<Failures>, facts: &Facts) -> Step {
+    let to = facts
+        .desired
+        .as_ref()
+        .unwrap_or_else(|| origin.target())
+        .clone();
+    begin_anew(failures, |failures| {
+        Fetching::anew(Fetch::Returning, origin, to, failures)
+    })
+}
+
+fn begin_anew(failures: Option<Failures>, begin: impl FnOnce(Option<Failures>) -> Step) -> Step {
     let Some(mut failures) = failures else {
-        return set_out(origin, None, facts);
+        return begin(None);
     };
     if failures.begin_pause() {
         return Degraded::pause(failures);
     }
-    set_out(origin, Some(failures), facts)
+    begin(Some(failures))
 }
 
 impl Fetching {
+    fn anew(step: Fetch, origin: Origin, to: Target, failures: Option<Failures>) -> Step {
+        let fetching = Self {
+            origin,
+            to,
+            step,
+            last_error: None,
+            failures,
+        };
+        fetching.begin()
+    }
+
     fn begin(self) -> Step {
         let command = match self.step {
             Fetch::Returning => Command::ReturnToService,

@@ -1,6 +1,6 @@
 //! The host is read: where it is decides, not what was meant.
 
-use super::preparing::leave;
+use super::preparing::{force, leave};
 use super::resting::release;
 use super::table::{Step, prepend, stay};
 use super::{
@@ -105,15 +105,17 @@ impl Starting {
             && target != at
         {
             let origin = Origin::Read(at);
-            return if self.is_released {
+            return if self.is_released || seen.is_forced {
                 release(origin, facts)
             } else {
                 Held::begin(origin, target, cause)
             };
         }
-        // What was verified and is to be left is not verified again: the next plan overwrites what
-        // was changed by hand meanwhile.
-        let step = if facts.current.as_ref() == Some(&at) && !facts.wants(&at) {
+        // What was verified and is to be left is not verified again: the next plan begins with a
+        // check of what can be changed by hand.
+        let step = if seen.is_forced {
+            force(Origin::Read(at), self.failures, facts)
+        } else if facts.current.as_ref() == Some(&at) && !facts.wants(&at) {
             leave(Origin::Read(at), self.failures, facts)
         } else {
             Verifying::begin(at, self.failures)

@@ -11,7 +11,7 @@ use super::outward::FIRST_RETRY;
 use super::*;
 use crate::plan::Route;
 use api::machineconfiguration::NodeState;
-use journal::under_way;
+use journal::{started, under_way};
 
 fn target(name: &str) -> Target {
     Target {
@@ -26,6 +26,7 @@ fn observed(at: &str) -> Event {
         boot_id: "1".to_owned(),
         journal: None,
         held: None,
+        is_forced: false,
     })
 }
 
@@ -36,6 +37,7 @@ fn back_in_a() -> Event {
         boot_id: "3".to_owned(),
         journal: None,
         held: Some((target("b"), "kubelet.service failed".to_owned())),
+        is_forced: false,
     })
 }
 
@@ -51,6 +53,7 @@ fn booted_b() -> Event {
             stays: false,
         }),
         held: None,
+        is_forced: false,
     })
 }
 
@@ -224,8 +227,7 @@ fn a_new_target_while_applying_takes_the_switch_back() {
         drive(&mut machine, vec![Event::Reverted]),
         [Command::Observe]
     );
-    // Not proved once more: what drifted since is written by the next plan, and must not keep the
-    // node from it.
+    // Not proved once more: the next plan begins with a check of what can be changed by hand.
     assert_eq!(
         drive(&mut machine, vec![observed("a")]),
         [Command::ReturnToService]
@@ -476,6 +478,39 @@ fn a_drain_is_lost_once_and_for_its_own_target() {
     ];
     assert_eq!(drive(&mut machine, another), [Command::ReturnToService]);
     assert_eq!(machine.phase().name(), PhaseName::Fetching);
+}
+
+#[test]
+fn a_forced_update_is_planned_unverified_and_to_what_runs_too() {
+    let forced = |held| {
+        Event::Observed(Observation {
+            at: target("a"),
+            boot_id: "1".to_owned(),
+            journal: None,
+            held,
+            is_forced: true,
+        })
+    };
+    let plan = |to| Command::Plan {
+        from: target("a"),
+        to: target(to),
+    };
+    for desired in ["a", "b"] {
+        let (mut machine, commands) = started(desired, forced(None));
+        assert_eq!(commands, [Command::ReturnToService]);
+        let commands = drive(&mut machine, vec![Event::InService]);
+        assert_eq!(commands, [plan(desired)]);
+        assert_eq!(machine.phase().name(), PhaseName::Fetching);
+    }
+    // Checked, the host differs; then an administrator forces it.
+    let (mut machine, _) = started("a", observed("a"));
+    let failed = Event::Failed("content mismatch".to_owned());
+    let retry = vec![failed, Event::Retry, forced(None), Event::InService];
+    assert_eq!(drive(&mut machine, retry), [plan("a")]);
+    // A held target is let go.
+    let held = Some((target("b"), "kubelet.service failed".to_owned()));
+    let (_, commands) = started("b", forced(held));
+    assert_eq!(commands, [Command::Forget, Command::ReturnToService]);
 }
 
 #[test]

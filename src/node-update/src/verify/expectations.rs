@@ -20,6 +20,14 @@ pub fn expectations(config: &NodeConfig, image: Option<&str>) -> Vec<Expectation
     expectations_of(config, image, &Desired::of(&config.spec).0)
 }
 
+/// What of a configuration can be changed on a host by hand: its files, masks and enablement, in
+/// the order of [`expectations`].
+pub fn files_and_units(config: &NodeConfig) -> Vec<Expectation> {
+    let mut expected = expectations(config, None);
+    expected.retain(Expectation::is_file_or_unit);
+    expected
+}
+
 /// [`expectations`], where the configuration was decoded already: `desired` is what it wants.
 pub(crate) fn expectations_of(
     config: &NodeConfig,
@@ -57,6 +65,18 @@ pub(crate) fn expectations_of(
         unit: unit.to_owned(),
     }));
     expected
+}
+
+impl Expectation {
+    const fn is_file_or_unit(&self) -> bool {
+        match self {
+            Self::File { .. } | Self::Masked { .. } | Self::Enabled { .. } => true,
+            Self::Record { .. }
+            | Self::KernelArgument { .. }
+            | Self::Runs { .. }
+            | Self::Active { .. } => false,
+        }
+    }
 }
 
 /// Each argument once, with how often it is named; in order of first mention.

@@ -105,6 +105,12 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "drift",
+        executable: ("tests", "drift"),
+        own: &["tests/flow/drift.rs"],
+        ..SUITE
+    },
+    Suite {
         name: "interrupted-after",
         executable: ("tests", "interrupted"),
         tests: &["disturbances_from_the_switch_on_are_survived"],

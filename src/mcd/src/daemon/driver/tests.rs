@@ -158,6 +158,7 @@ impl Executor for Fake {
                 boot_id: world.boot.to_string(),
                 journal: world.journal.clone(),
                 held: world.held.clone(),
+                is_forced: false,
             }),
             Command::Plan { to, .. } => {
                 if to.config == "refused" {

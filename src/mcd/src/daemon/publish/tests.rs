@@ -30,6 +30,7 @@ fn observed(config: &str, journal: Option<OpenJournal>) -> Event {
         boot_id: "2".to_owned(),
         journal,
         held: None,
+        is_forced: false,
     })
 }
 
@@ -225,6 +226,7 @@ fn a_layered_node_shows_its_image() {
             boot_id: "1".to_owned(),
             journal: None,
             held: None,
+            is_forced: false,
         }),
         Event::Verified,
         Event::InService,

@@ -14,11 +14,12 @@ pub(super) fn under_way(at: &str, stage: Stage, by_hand: bool) -> Event {
             stays: false,
         }),
         held: None,
+        is_forced: false,
     })
 }
 
 /// A daemon that starts with `desired` asked for, and reads its host.
-fn started(desired: &str, read: Event) -> (Machine, Vec<Command>) {
+pub(super) fn started(desired: &str, read: Event) -> (Machine, Vec<Command>) {
     let mut machine = Machine::new();
     let commands = drive(&mut machine, vec![Event::Desired(target(desired)), read]);
     (machine, commands)
@@ -106,6 +107,7 @@ fn a_target_that_stays_and_is_rolled_back_by_hand_is_drained_before_it_reboots()
             stays: true,
         }),
         held: None,
+        is_forced: false,
     });
     let (mut machine, commands) = started("b", read);
     assert_eq!(commands, [Command::Drain]);

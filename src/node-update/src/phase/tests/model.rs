@@ -86,6 +86,7 @@ impl World {
             boot_id: self.boot.to_string(),
             journal: self.journal.clone(),
             held: self.held.clone(),
+            is_forced: false,
         }
     }
 

@@ -213,16 +213,20 @@ fn observations() -> Vec<Event> {
                     stays,
                 }),
                 held: None,
+                is_forced: false,
             }));
         }
     }
-    for held in [None, Some((target("b"), cause()))] {
-        events.push(Event::Observed(Observation {
-            at: target("a"),
-            boot_id: "1".to_owned(),
-            journal: None,
-            held,
-        }));
+    for is_forced in [false, true] {
+        for held in [None, Some((target("b"), cause()))] {
+            events.push(Event::Observed(Observation {
+                at: target("a"),
+                boot_id: "1".to_owned(),
+                journal: None,
+                held,
+                is_forced,
+            }));
+        }
     }
     events
 }
