@@ -1,8 +1,9 @@
-//! A managed file that an administrator edits by hand: no update begins until it is restored or the
-//! update is forced, and nothing is restarted meanwhile.
+//! A managed file that an administrator edits by hand: it is found at once, no update begins until
+//! it is restored or the update is forced, and nothing is restarted meanwhile.
 
 use anyhow::{Context as _, Result, ensure};
 use api::machineconfiguration::{NodeState, annotation};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -33,6 +34,8 @@ async fn a_file_edited_by_hand_is_found_and_never_overwritten_unasked() -> Resul
     let origin = env.change("50-managed", &managed()).await?;
     env.cluster.all_done(POOL, &origin, DONE_WITHIN).await?;
 
+    env.an_edit_is_found_at_once_and_so_is_its_repair(&origin)
+        .await?;
     env.an_edit_stops_an_update_until_it_is_restored(&origin)
         .await?;
     env.an_edit_is_overwritten_where_it_is_forced().await
@@ -44,6 +47,39 @@ struct Env {
 }
 
 impl Env {
+    async fn an_edit_is_found_at_once_and_so_is_its_repair(&self, origin: &str) -> Result<()> {
+        let watches = format!("Config Drift Monitor started, watching against {origin}");
+        self.says("ConfigDriftMonitorStarted", &watches).await?;
+        let drift = format!("content mismatch for file \"{FILE}\"");
+        let edited = Timestamp::now();
+        self.put(EDITED)?;
+        self.is_degraded_by(&drift).await?;
+        self.says("ConfigDriftDetected", &drift).await?;
+        let detected = self.detected()?;
+        let after = detected.duration_since(edited);
+        ensure!(
+            after <= SignedDuration::from_secs(1),
+            "it was found after {after:#}"
+        );
+        // By a rename of the directory, which holds the same file again.
+        let moves = "mv /etc/iri-registry /etc/iri && mv /etc/iri /etc/iri-registry";
+        self.put(MANAGED)?;
+        self.cluster.host(NODE)?.run(["sh", "-c", moves])?;
+        self.cluster.all_done(POOL, origin, DONE_WITHIN).await
+    }
+
+    /// When the API server was sent the first event of a manual change.
+    fn detected(&self) -> Result<Timestamp> {
+        let path = self.cluster.daemon(NODE)?.log();
+        let log = std::fs::read_to_string(&path)?;
+        let line = log
+            .lines()
+            .find(|line| line.contains("ConfigDriftDetected"))
+            .context("the log has no ConfigDriftDetected")?;
+        let time = line.split_whitespace().next().unwrap_or_default();
+        time.parse().with_context(|| format!("no time: {line}"))
+    }
+
     async fn an_edit_stops_an_update_until_it_is_restored(&self, origin: &str) -> Result<()> {
         let starts = self.starts()?;
         self.put(EDITED)?;

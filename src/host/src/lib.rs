@@ -14,6 +14,7 @@
 //! - [`process`]: runs other programs; no other module does
 //! - [`record`]: the configuration that a root is recorded to be in
 //! - [`systemd`]: units of the running system over D-Bus, unit files of a deployment
+//! - [`watch`]: waits for changes of paths
 
 pub mod accounts;
 pub mod boot_loader;
@@ -27,3 +28,4 @@ pub mod ostree;
 pub mod process;
 pub mod record;
 pub mod systemd;
+pub mod watch;

@@ -13,6 +13,7 @@
 //! - [`adopt`]: a node that is met for the first time
 //! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`verify`],
 //!   [`return_to_service`]: one command each
+//! - [`drift`]: what is changed by hand on a node at rest
 //! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`events`]: events and the log lines that people search for
 //! - [`metrics`]: metrics and health
@@ -24,6 +25,7 @@ pub mod certificates;
 pub mod cli;
 pub mod desired;
 pub mod drain;
+pub mod drift;
 pub mod driver;
 pub mod events;
 pub mod helper;
@@ -53,6 +55,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use agent::{Agent, Known};
 use certificates::CertificateSync;
 use cli::Options;
+use drift::{DriftMonitor, DriftTarget};
 use events::EventReporter;
 use helper::Helper;
 use metrics::DaemonMetrics;
@@ -99,6 +102,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     };
     let (recorder, speaking) = Recorder::new(Arc::clone(&account), speaker);
     let reporter = EventReporter::new(recorder, options.node.clone(), seen.clone(), Timestamp::now);
+    let (watched, rest) = watch::channel(DriftTarget::default());
     let agent = Agent {
         node: options.node.clone(),
         root: options.root,
@@ -111,6 +115,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         helper,
         own: options.own,
         metrics: Arc::clone(&metrics),
+        watched,
         now: Timestamp::now,
         known: Known::default(),
     };
@@ -127,6 +132,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     };
     let (inputs_to, inputs) = mpsc::channel(INPUTS);
     let (looked_at, looked) = oneshot::channel();
+    let monitor = DriftMonitor::new(&agent, rest, inputs_to.clone());
     // These words, and those in `events`, are looked for by clients of OpenShift's MCO.
     tracing::info!("Starting to manage node: {}", options.node);
     // On the heap: together they are larger than a stack frame should be.
@@ -138,6 +144,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
             publishing,
             speaking,
             certificates::keep(certificates, shutdown.clone()),
+            monitor.keep(shutdown.clone()),
             admin::serve(server, metrics.registry(), metrics, shutdown.clone()),
             log.follow(shutdown.clone()),
         )

@@ -48,6 +48,11 @@ impl Location {
         self.0.rsplit_once('/').unwrap_or(("", &self.0))
     }
 
+    /// Its name in its directory.
+    pub(crate) fn name(&self) -> &str {
+        self.split().1
+    }
+
     /// The same directory, another name.
     pub(super) fn beside(&self, name: &str) -> Self {
         Self(format!("{}/{name}", self.split().0))

@@ -14,13 +14,14 @@ use jiff::{SignedDuration, Timestamp};
 use node::drain::PodName;
 use node::watch::ObservedNode;
 use node::writer::NodeWriter;
-use node_update::phase::{Command, Event, Machine};
+use node_update::phase::{Command, Event, Machine, Phase};
 use node_update::plan::{Attempt, Target};
 use node_update::reconcile::FORCE_FILE;
 use node_update::verify::unexpected_state;
 use tokio::sync::watch;
 
 use super::drain::{DrainNotice, NodeDrain};
+use super::drift::DriftTarget;
 use super::driver::{EventSink, Executor};
 use super::events::{EventReporter, NodeEvent, log_phase, of_phase};
 use super::helper::{Helper, Priority};
@@ -55,6 +56,8 @@ pub struct Agent {
     pub own: Option<PodName>,
     /// Metrics.
     pub metrics: Arc<DaemonMetrics>,
+    /// What the drift monitor watches against.
+    pub watched: watch::Sender<DriftTarget>,
     /// The clock.
     pub now: fn() -> Timestamp,
     /// What is known from one command to the next.
@@ -152,6 +155,7 @@ impl Executor for Agent {
                 self.metrics.set_drain_overdue(false);
             }
             log_phase(machine.phase());
+            self.watch_for_drift(machine.phase());
             let was_done = desired::latest_status(&self.seen)
                 .is_none_or(|status| status.state() == NodeState::Done);
             if let Some(word) = of_phase(&self.node, machine.phase(), was_done) {
@@ -247,7 +251,7 @@ impl Agent {
 
     /// What of the files and units of the host's configuration was changed by hand; an error is
     /// returned as text.
-    async fn find_drift(&self) -> Result<Option<String>, String> {
+    pub(super) async fn find_drift(&self) -> Result<Option<String>, String> {
         let verb = Verb::Verify { drift: true };
         let name = self.name_attempt();
         let run = self.helper.run(&verb, &name, Priority::Normal).await;
@@ -375,6 +379,8 @@ impl Agent {
             facts.at = Some(to.clone());
             facts.is_verified = true;
         } else if let Event::Failed(text) = &event {
+            // What differs may be restored.
+            self.watch_against(&to.config);
             self.reporter.report(&if was_verified {
                 NodeEvent::preflight_failed(text)
             } else {
@@ -468,6 +474,35 @@ impl Agent {
             Ok(report) => Err(report.because()),
             Err(error) => Err(Chain(&error).to_string()),
         }
+    }
+
+    /// Starts the drift monitor of a node at rest, and stops it before the host is changed. A retry
+    /// of a node at rest leaves it as it is.
+    fn watch_for_drift(&self, phase: &Phase) {
+        match phase {
+            Phase::Idle(it) => self.watch_against(&it.at.config),
+            Phase::Held(it) => self.watch_against(&it.origin.target().config),
+            Phase::Unreconcilable(it) => self.watch_against(&it.origin.target().config),
+            Phase::Draining(_)
+            | Phase::Applying(_)
+            | Phase::Rebooting(_)
+            | Phase::RollingBack(_) => {
+                self.watched
+                    .send_if_modified(|watched| watched.config.take().is_some());
+            }
+            Phase::Starting(_)
+            | Phase::Fetching(_)
+            | Phase::Verifying(_)
+            | Phase::Finishing(_)
+            | Phase::Degraded(_) => {}
+        }
+    }
+
+    fn watch_against(&self, config: &str) {
+        self.watched.send_modify(|watched| {
+            watched.config = Some(config.to_owned());
+            watched.round += 1;
+        });
     }
 
     /// An idle daemon keeps no connection but its watch, and no memory that it does not use.

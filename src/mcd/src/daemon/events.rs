@@ -60,6 +60,29 @@ impl NodeEvent {
         Self::new(Severity::Warning, "CertificatesRefused", text.to_owned())
     }
 
+    /// The drift monitor began.
+    pub fn drift_monitor_started(config: &str) -> Self {
+        Self::new(
+            Severity::Normal,
+            "ConfigDriftMonitorStarted",
+            format!("Config Drift Monitor started, watching against {config}"),
+        )
+    }
+
+    /// The drift monitor ended.
+    pub fn drift_monitor_stopped() -> Self {
+        Self::new(
+            Severity::Normal,
+            "ConfigDriftMonitorStopped",
+            "Config Drift Monitor stopped".to_owned(),
+        )
+    }
+
+    /// A managed file or unit was changed by hand on a node at rest.
+    pub fn drift_detected(text: &str) -> Self {
+        Self::new(Severity::Warning, "ConfigDriftDetected", text.to_owned())
+    }
+
     /// A managed file or unit was changed by hand: no update begins.
     pub fn preflight_failed(text: &str) -> Self {
         Self::new(

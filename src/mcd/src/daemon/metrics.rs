@@ -20,6 +20,7 @@ pub struct DaemonMetrics {
     now: fn() -> Timestamp,
     reboots_failed: Counter,
     drain_overdue: Gauge,
+    config_drift: Gauge,
     shown: Mutex<Option<(Option<NodeState>, PhaseName, Timestamp)>>,
 }
 
@@ -30,6 +31,7 @@ impl DaemonMetrics {
             now,
             reboots_failed: Counter::default(),
             drain_overdue: Gauge::default(),
+            config_drift: Gauge::default(),
             shown: Mutex::new(None),
         }
     }
@@ -47,6 +49,11 @@ impl DaemonMetrics {
             "Whether the drain under way takes longer than an hour.",
             self.drain_overdue.clone(),
         );
+        registry.register(
+            "mcd_config_drift",
+            "Unix time when a manual change of the host was last found; 0 while there is none.",
+            self.config_drift.clone(),
+        );
         registry.collect(Arc::clone(self));
         registry
     }
@@ -59,6 +66,12 @@ impl DaemonMetrics {
     /// Whether the drain under way takes longer than an hour.
     pub fn set_drain_overdue(&self, is_overdue: bool) {
         self.drain_overdue.set(i64::from(is_overdue));
+    }
+
+    /// Whether the host was changed by hand, as a check found.
+    pub fn set_drifted(&self, is_drifted: bool) {
+        let now = (self.now)().as_second();
+        self.config_drift.set(if is_drifted { now } else { 0 });
     }
 
     /// Takes over what the Node shows.

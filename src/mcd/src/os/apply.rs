@@ -34,16 +34,16 @@ pub(super) fn run(context: &Context, directory: &str, stay: bool) -> anyhow::Res
             let reason = format!("attempt {attempt} is under way on this host");
             return Ok(HelperReport::refused(vec![reason]));
         }
-        None => match ended(&store, directory)? {
-            Some(report) => return Ok(report),
-            None => {
-                let plan = take(&store, directory)?.plan;
-                if let Some(report) = drifted(context, &plan)? {
-                    return Ok(report);
-                }
-                plan
+        None => {
+            if let Some(report) = ended(&store, directory)? {
+                return Ok(report);
             }
-        },
+            let plan = take(&store, directory)?.plan;
+            if let Some(report) = drifted(context, &plan)? {
+                return Ok(report);
+            }
+            plan
+        }
     };
     let end = match plan.route {
         Route::Live => apply_live(context, &store, plan)?,

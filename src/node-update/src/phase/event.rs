@@ -118,6 +118,10 @@ pub enum Event {
     StillCordoned(String),
     /// The command under way failed; the host is in its old state or its journal says otherwise.
     Failed(String),
+    /// A node at rest was changed by hand.
+    Drifted(String),
+    /// What was changed by hand is restored.
+    Restored,
     /// It is time to try again.
     Retry,
     /// An administrator wants a held target tried again.

@@ -140,6 +140,24 @@ impl Degraded {
         Starting::begin(Some(self.failures), self.is_released)
     }
 
+    /// The newest manual change is the reason, whatever failed before: no attempt begins until it
+    /// is restored or forced.
+    pub(super) fn drifted(mut self, what: String) -> Step {
+        if self.wait == Wait::Retry {
+            self.failures.cause = what;
+        }
+        stay(Phase::Degraded(self))
+    }
+
+    /// What kept the next attempt from beginning is gone. A node that has to stay in service does.
+    pub(super) fn restored(self) -> Step {
+        if self.wait == Wait::Retry {
+            self.start()
+        } else {
+            stay(Phase::Degraded(self))
+        }
+    }
+
     /// Another target has no failures.
     pub(super) fn retargeted(self) -> Step {
         Starting::begin(None, self.is_released)

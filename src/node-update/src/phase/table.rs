@@ -23,6 +23,10 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
 
         (P::Idle(it), E::Desired(_)) => it.leave(facts),
 
+        (P::Idle(_), E::Drifted(what)) => Degraded::after(None, what),
+        (P::Degraded(it), E::Drifted(what)) => it.drifted(what),
+        (P::Degraded(it), E::Restored) => it.restored(),
+
         (P::Fetching(it), E::InService) if it.is_returning() => it.in_service(),
         (P::Fetching(it), E::Failed(cause)) if it.is_returning() => it.still_out(cause),
         (P::Fetching(it), E::Planned(outline)) => it.planned(outline),
@@ -76,8 +80,18 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
         (P::Unreconcilable(it), E::Retry) => Starting::begin(Some(it.failures), false),
 
         // A timer that outlived its phase; an uncordon beside another command, which answers too
-        // and after which the node returns to service or is drained; nothing held to release.
-        (phase, E::Retry | E::InService | E::StillCordoned(_) | E::Release) => stay(phase),
+        // and after which the node returns to service or is drained; nothing held to release; a
+        // manual change beside work that checks for such itself, or of a node that waits for
+        // another target.
+        (
+            phase,
+            E::Retry
+            | E::InService
+            | E::StillCordoned(_)
+            | E::Release
+            | E::Drifted(_)
+            | E::Restored,
+        ) => stay(phase),
         (phase, event) => return Err(Unexpected::of(&phase, &event)),
     };
     Ok(step)

@@ -514,6 +514,25 @@ fn a_forced_update_is_planned_unverified_and_to_what_runs_too() {
 }
 
 #[test]
+fn a_manual_change_shows_until_it_is_restored() {
+    let mut machine = idle();
+    let drift = || "content mismatch for file \"/etc/a\"".to_owned();
+    let commands = drive(&mut machine, vec![Event::Drifted(drift())]);
+    assert_eq!(commands, [Command::RetryAfter(FIRST_RETRY)]);
+    assert_eq!(machine.state(), Some(NodeState::Degraded));
+    assert_eq!(machine.phase().reason(), drift());
+    // The newest change is the reason.
+    let later = "content mismatch for file \"/etc/b\"".to_owned();
+    assert_eq!(drive(&mut machine, vec![Event::Drifted(later.clone())]), []);
+    assert_eq!(machine.phase().reason(), later);
+    let commands = drive(&mut machine, vec![Event::Restored]);
+    assert_eq!(commands, [Command::Observe]);
+    let restored = vec![observed("a"), Event::Verified, Event::InService];
+    assert_eq!(drive(&mut machine, restored), []);
+    assert_eq!(machine.state(), Some(NodeState::Done));
+}
+
+#[test]
 fn a_node_that_pauses_returns_to_service_first() {
     let mut machine = idle();
     let events = vec![

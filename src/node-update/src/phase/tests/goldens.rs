@@ -13,7 +13,7 @@ const PAGE: &str = "../../docs/state-machine.md";
 /// A transition: from, event, to, and what is to be done.
 type Transition = (PhaseName, &'static str, PhaseName, String);
 
-const EVENTS: [&str; 19] = [
+const EVENTS: [&str; 21] = [
     "Desired",
     "Observed",
     "Planned",
@@ -32,6 +32,8 @@ const EVENTS: [&str; 19] = [
     "InService",
     "StillCordoned",
     "Failed",
+    "Drifted",
+    "Restored",
     "Retry",
 ];
 const RELEASE: &str = "Release";
@@ -87,7 +89,15 @@ fn table() -> String {
     let mut before = None;
     for (from, event, to, commands) in &rows {
         let is_ignored = from == to && commands.is_empty();
-        if is_ignored && ["InService", "StillCordoned", "Retry", RELEASE].contains(event) {
+        let ignorable = [
+            "InService",
+            "StillCordoned",
+            "Drifted",
+            "Restored",
+            "Retry",
+            RELEASE,
+        ];
+        if is_ignored && ignorable.contains(event) {
             continue;
         }
         let is_same = before.is_some_and(|(phase, _)| phase == *from);

@@ -256,6 +256,8 @@ pub(super) fn events(facts: &Facts) -> Vec<Event> {
         Event::InService,
         Event::StillCordoned(text()),
         Event::Failed(text()),
+        Event::Drifted(text()),
+        Event::Restored,
         Event::Retry,
         Event::Release,
     ]);
