@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt as _;
 
+use crate::config::{ClusterOperator, ClusterVersion};
 use crate::machineconfiguration::{
     ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
 };
@@ -24,6 +25,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         MachineConfigPool::crd(),
         MachineConfig::crd(),
         MachineConfiguration::crd(),
+        ClusterOperator::crd(),
+        ClusterVersion::crd(),
     ];
     for crd in &mut crds {
         let annotations = crd.metadata.annotations.get_or_insert_default();
@@ -34,14 +37,24 @@ pub fn all() -> Vec<CustomResourceDefinition> {
             if kind == "MachineConfigNode" {
                 schema.x_kubernetes_validations = Some(vec![named_after_its_node()]);
             }
+            if kind == "ClusterVersion" {
+                schema.x_kubernetes_validations = Some(vec![marketplace_needs_its_manager()]);
+            }
         }
     }
     crds
 }
 
-/// Name of the file in `deploy/crds`: `<plural>.yaml`.
+/// Folders below `deploy` that hold definitions.
+pub const FOLDERS: [&str; 2] = ["crds", "cvo/crds"];
+
+/// Name of the file below `deploy`: `crds/<plural>.yaml`. Those that a cluster of OpenShift has
+/// from elsewhere are apart, with the version operator.
 pub fn file_name(crd: &CustomResourceDefinition) -> String {
-    format!("{}.yaml", crd.spec.names.plural)
+    let [ours, config] = FOLDERS;
+    let is_config = crd.spec.group == "config.openshift.io";
+    let folder = if is_config { config } else { ours };
+    format!("{folder}/{}.yaml", crd.spec.names.plural)
 }
 
 /// First line of each generated file.
@@ -90,6 +103,29 @@ fn named_after_its_node() -> ValidationRule {
     ValidationRule {
         rule: "self.metadata.name == self.spec.node.name".to_owned(),
         message: Some("spec.node.name should match metadata.name".to_owned()),
+        ..ValidationRule::default()
+    }
+}
+
+/// Source: `clusterversions.config.openshift.io`, rules of the whole object.
+fn marketplace_needs_its_manager() -> ValidationRule {
+    let additional = "self.spec.capabilities.additionalEnabledCapabilities";
+    let enabled = "self.status.capabilities.enabledCapabilities";
+    let manager = "'OperatorLifecycleManager'";
+    ValidationRule {
+        rule: format!(
+            "has(self.spec.capabilities) && has({additional}) && \
+             has(self.spec.capabilities.baselineCapabilitySet) && \
+             self.spec.capabilities.baselineCapabilitySet == 'None' && 'marketplace' in \
+             {additional} ? {manager} in {additional} || (has(self.status) && \
+             has(self.status.capabilities) && has({enabled}) && {manager} in {enabled}) : true"
+        ),
+        message: Some(
+            "the `marketplace` capability requires the `OperatorLifecycleManager` capability, \
+             which is neither explicitly or implicitly enabled in this cluster, please enable the \
+             `OperatorLifecycleManager` capability"
+                .to_owned(),
+        ),
         ..ValidationRule::default()
     }
 }

@@ -10,13 +10,16 @@
 //!
 //! - [`machineconfiguration`]: configurations, pools and nodes, and the keys on them
 //! - `operator`: settings of the cluster's components
+//! - `config`: the cluster's release, and what its operators report
 //! - `condition`: status of a condition, and enums that keep what they do not know
 //! - `int_or_string`: a number or a text, as `maxUnavailable` is written
-//! - `crds`: the CustomResourceDefinitions made from these types; bin `crdgen` writes them to
-//!   `deploy/crds`
+//! - `crds`: the CustomResourceDefinitions made from these types; bin `crdgen` writes them
+//!   below `deploy`
 
 #[cfg(feature = "crds")]
 pub mod condition;
+#[cfg(feature = "crds")]
+pub mod config;
 #[cfg(feature = "crds")]
 pub mod crds;
 #[cfg(feature = "crds")]

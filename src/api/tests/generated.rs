@@ -4,7 +4,7 @@ use std::path::Path;
 
 #[test]
 fn committed_definitions_are_up_to_date() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
     let mut expected: Vec<String> = Vec::new();
     for crd in api::crds::all() {
         let name = api::crds::file_name(&crd);
@@ -16,14 +16,18 @@ fn committed_definitions_are_up_to_date() {
         let committed = std::fs::read_to_string(directory.join(&name)).unwrap();
         assert!(
             committed == text,
-            "deploy/crds/{name} is stale: cargo run -p api --features crdgen --bin crdgen -- deploy/crds"
+            "deploy/{name} is stale: cargo run -p api --features crdgen --bin crdgen -- deploy"
         );
         expected.push(name);
     }
-    let mut present: Vec<String> = std::fs::read_dir(&directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut present: Vec<String> = Vec::new();
+    for folder in api::crds::FOLDERS {
+        let files = std::fs::read_dir(directory.join(folder)).unwrap();
+        present.extend(files.map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            format!("{folder}/{name}")
+        }));
+    }
     present.sort();
     expected.sort();
     assert_eq!(present, expected);

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use api::config::{ClusterOperator, ClusterVersion};
 use api::machineconfiguration::{
     ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
 };
@@ -116,13 +117,19 @@ fn upstreams_example_objects_come_back_whole() {
     for entry in std::fs::read_dir(data.join("cli-examples/status")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if !(name.ends_with("-mcp.yaml") || name.ends_with("-mc.yaml")) {
+        let ends = ["-mcp.yaml", "-mc.yaml", "-cv.yaml", "-co.yaml"];
+        if !ends.iter().any(|end| name.ends_with(end)) {
             continue;
         }
-        for object in read(&path)["items"].as_array().unwrap() {
+        let read = read(&path);
+        // A list, or one object.
+        let one = std::slice::from_ref(&read);
+        for object in read["items"].as_array().map_or(one, Vec::as_slice) {
             match object["kind"].as_str().unwrap() {
                 "MachineConfigPool" => comes_back::<MachineConfigPool>(&name, object),
                 "MachineConfig" => comes_back::<MachineConfig>(&name, object),
+                "ClusterVersion" => comes_back::<ClusterVersion>(&name, object),
+                "ClusterOperator" => comes_back::<ClusterOperator>(&name, object),
                 kind => panic!("{name}: unexpected {kind}"),
             }
             seen += 1;
@@ -140,6 +147,8 @@ fn what_we_write_comes_back_whole() {
             "MachineConfigNode" => comes_back::<MachineConfigNode>(kind, &object),
             "MachineConfiguration" => comes_back::<MachineConfiguration>(kind, &object),
             "ControllerConfig" => comes_back::<ControllerConfig>(kind, &object),
+            "ClusterVersion" => comes_back::<ClusterVersion>(kind, &object),
+            "ClusterOperator" => comes_back::<ClusterOperator>(kind, &object),
             _ => panic!("no type for {kind}"),
         }
     }

@@ -10,6 +10,8 @@ pub(crate) fn written() -> Vec<(&'static str, Value)> {
         ("MachineConfigNode", node()),
         ("MachineConfiguration", settings()),
         ("ControllerConfig", controller_config()),
+        ("ClusterVersion", cluster_version()),
+        ("ClusterOperator", cluster_operator()),
     ]
 }
 
@@ -211,6 +213,71 @@ fn controller_config() -> Value {
                 "message": "sync completed"
             }],
             "controllerCertificates": [{ "subject": "CN=admin", "signer": "CN=admin", "bundleFile": "KubeAPIServerServingCAData", "notAfter": "2034-02-04T16:03:00Z" }]
+        }
+    })
+}
+
+fn cluster_condition(r#type: &str, message: &str) -> Value {
+    json!({ "type": r#type, "status": "True", "lastTransitionTime": "2024-02-07T16:03:35Z", "reason": "Why", "message": message })
+}
+
+fn cluster_version() -> Value {
+    let release = |version: &str| json!({ "version": version, "image": "q/r@sha256:00", "url": "https://e.example/1", "channels": ["stable-4.16"] });
+    json!({
+        "apiVersion": "config.openshift.io/v1",
+        "kind": "ClusterVersion",
+        "metadata": { "name": "version" },
+        "spec": {
+            "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11",
+            "desiredUpdate": { "version": "4.16.1", "image": "q/r@sha256:01", "architecture": "", "force": true },
+            "upstream": "https://e.example/graph",
+            "channel": "stable-4.16",
+            "capabilities": { "baselineCapabilitySet": "v4.11", "additionalEnabledCapabilities": ["Console"] },
+            "overrides": [{ "kind": "Deployment", "group": "apps", "namespace": "n", "name": "d", "unmanaged": true }]
+        },
+        "status": {
+            "desired": release("4.16.0"),
+            "history": [
+                {
+                    "state": "Partial", "startedTime": "2024-02-07T16:03:35Z", "completionTime": null, "version": "4.16.0",
+                    "image": "q/r@sha256:00", "verified": true, "acceptedRisks": "some"
+                },
+                {
+                    "state": "Completed", "startedTime": "2024-02-07T16:03:35Z", "completionTime": "2024-02-07T17:03:35Z",
+                    "version": "4.15.0", "image": "q/r@sha256:02", "verified": false
+                }
+            ],
+            "observedGeneration": 3,
+            "versionHash": "NA2HZaTdqcI=",
+            "capabilities": { "enabledCapabilities": ["Console"], "knownCapabilities": ["Build", "Console"] },
+            "conditions": [cluster_condition("Progressing", "Working towards 4.16.0"), cluster_condition("SomeOther", "a")],
+            "availableUpdates": null,
+            "conditionalUpdates": [{
+                "release": release("4.16.2"),
+                "risks": [{
+                    "url": "https://e.example/2", "name": "Risk", "message": "It may fail.",
+                    "matchingRules": [{ "type": "PromQL", "promql": { "promql": "vector(1)" } }, { "type": "Always" }]
+                }],
+                "conditions": [{
+                    "type": "Recommended", "status": "False", "lastTransitionTime": "2024-02-07T16:03:35Z",
+                    "reason": "Risk", "message": "It may fail."
+                }]
+            }]
+        }
+    })
+}
+
+fn cluster_operator() -> Value {
+    json!({
+        "apiVersion": "config.openshift.io/v1",
+        "kind": "ClusterOperator",
+        "metadata": { "name": "dns" },
+        "spec": {},
+        "status": {
+            "conditions": [cluster_condition("Available", "It answers."), cluster_condition("EvaluationConditionsDetected", "No.")],
+            "extension": { "a": [1] },
+            "relatedObjects": [{ "group": "", "resource": "namespaces", "name": "openshift-dns" }],
+            "versions": [{ "name": "operator", "version": "4.16.0" }]
         }
     })
 }
