@@ -11,6 +11,10 @@ const CONTROL_PLANE: &str = "master";
 /// of service.
 const ARBITER: &str = "arbiter";
 
+/// Most nodes of a pool that are out of service at once: the claim of a round names them in an
+/// annotation of the pool, and the annotations of an object share 256 KiB.
+pub const MOST_AT_ONCE: usize = 1000;
+
 /// Why a pool has no budget, and so no rollout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("pool {pool}: spec.maxUnavailable: {why}")]
@@ -25,7 +29,7 @@ pub struct InvalidBudget {
 ///
 /// Shape: absent is 1; a percentage is rounded down; 0 is 1, or nothing would ever be updated. The
 /// pool `arbiter` has 1. The pool `master` has at most the minority that etcd can lose, and at
-/// least 1. Units: nodes.
+/// least 1. No pool has more than [`MOST_AT_ONCE`]. Units: nodes.
 ///
 /// # Errors
 /// For anything but a number from 0 on or `<number>%`.
@@ -54,7 +58,7 @@ pub fn budget(
     let limit = match pool {
         ARBITER => 1,
         CONTROL_PLANE => size.saturating_sub(1) / 2,
-        _ => usize::MAX,
+        _ => MOST_AT_ONCE,
     };
     Ok(NonZeroUsize::new(asked.min(limit)).unwrap_or(NonZeroUsize::MIN))
 }
@@ -71,7 +75,7 @@ fn percentage(text: &str, size: usize) -> Option<usize> {
 mod tests {
     use api::IntOrString;
 
-    use super::budget;
+    use super::{MOST_AT_ONCE, budget};
 
     fn of(max: impl Into<IntOrString>, size: usize) -> Result<usize, String> {
         budget("worker", Some(&max.into()), size)
@@ -85,7 +89,7 @@ mod tests {
             (IntOrString::Int(0), 10, 1),
             (IntOrString::Int(1), 10, 1),
             (IntOrString::Int(3), 2, 3),
-            (IntOrString::Int(5_000_000_000), 3, 5_000_000_000),
+            (IntOrString::Int(5_000_000_000), 5000, MOST_AT_ONCE),
             ("10%".into(), 9, 1),
             ("10%".into(), 10, 1),
             ("10%".into(), 29, 2),
@@ -93,7 +97,7 @@ mod tests {
             ("50%".into(), 0, 1),
             ("100%".into(), 7, 7),
             ("250%".into(), 4, 10),
-            ("4294967295%".into(), 100, 4_294_967_295),
+            ("4294967295%".into(), 100, MOST_AT_ONCE),
         ] {
             assert_eq!(of(max.clone(), size), Ok(expected), "{max} of {size}");
         }

@@ -1,7 +1,8 @@
 //! Assignments that were claimed and may not be visible on their nodes yet.
 //!
-//! The order of reads and guarded writes keeps the budget, without a clock and without trust in the
-//! lease: see `docs/protocols/round.md` and `docs/decisions/0007-rounds-are-claimed.md`.
+//! Guarded writes and the versions in the claim keep the budget, without a clock, without trust in
+//! the lease, and with nodes that a watch delivers late: see `docs/protocols/round.md` and
+//! `docs/decisions/0007-rounds-are-claimed.md`.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,19 @@ pub struct RoundClaim {
     pub nodes: BTreeMap<String, String>,
 }
 
+/// What the claim says about a node that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimState {
+    /// It is not claimed, or its object has changed since: the object says what came of the claim.
+    Settled,
+    /// It was claimed in the version that was read. Its assignment may be written at any moment,
+    /// by any controller.
+    Outstanding,
+    /// It was claimed in a version that has not been read yet. What is known of it is too old to
+    /// decide anything.
+    Ahead,
+}
+
 impl RoundClaim {
     /// Reads the annotation of a pool. Absent or in another format: an empty claim.
     pub fn read(annotations: Option<&BTreeMap<String, String>>) -> Self {
@@ -30,11 +44,21 @@ impl RoundClaim {
             .unwrap_or_default()
     }
 
-    /// Whether a controller that claimed this node may still assign it.
-    pub fn is_outstanding(&self, node: &NodeView) -> bool {
-        self.nodes
-            .get(&node.name)
-            .is_some_and(|version| *version == node.resource_version)
+    /// What it says about a node.
+    pub fn state_of(&self, node: &NodeView) -> ClaimState {
+        match self.nodes.get(&node.name) {
+            Some(version) if *version == node.resource_version => ClaimState::Outstanding,
+            Some(version) if is_newer(version, &node.resource_version) => ClaimState::Ahead,
+            _ => ClaimState::Settled,
+        }
+    }
+
+    /// Whether a claim that follows this one must keep the node's entry: its assignment may still
+    /// be written, or the node has not come back to service. A controller whose watch is late
+    /// counts the node by this entry.
+    pub fn must_keep(&self, node: &NodeView) -> bool {
+        self.nodes.contains_key(&node.name)
+            && (self.state_of(node) != ClaimState::Settled || !node.status.is_done())
     }
 
     /// The annotation's value.
@@ -42,6 +66,14 @@ impl RoundClaim {
         // A map of strings always serializes.
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// Whether the version `one` is newer than `other`.
+///
+/// Source: resource versions of one resource are decimal and comparable (KEP-5504). Others, which
+/// no Kubernetes sends, never are.
+fn is_newer(one: &str, other: &str) -> bool {
+    matches!((one.parse::<u128>(), other.parse::<u128>()), (Ok(one), Ok(other)) if one > other)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! - [`membership`]: which pool a node belongs to
 //! - [`budget`]: how many nodes may be out of service at once
 //! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
+//! - [`list`]: names in sentences
 //! - [`rollout`]: which nodes are assigned now, and why the others are not
 //! - [`mod@write`]: what to change on a Node
 //! - [`status`]: counters and conditions
@@ -19,7 +20,7 @@ pub mod claim;
 mod finding;
 #[cfg(test)]
 mod fixture;
-mod list;
+pub mod list;
 pub mod membership;
 pub mod node;
 pub mod rollout;

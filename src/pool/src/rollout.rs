@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::budget::{self, budget};
-use crate::claim::RoundClaim;
-use crate::list::list;
+use crate::claim::{ClaimState, RoundClaim};
+use crate::list::{NameList, list};
 use crate::node::{NodeView, Unready};
 use crate::view::PoolView;
 
@@ -51,7 +52,10 @@ pub enum BudgetImpact {
 }
 
 /// Why a node gets no assignment now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Nodes that wait for the same share one list of names, so that a decision grows with its nodes
+/// and not with their square.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum NotAssigned {
     /// It runs the pool's configuration.
     Updated,
@@ -74,16 +78,16 @@ pub enum NotAssigned {
     /// As many nodes failed on the pool's configuration as may be out of service at once.
     Halted {
         /// The nodes that failed.
-        failed: Vec<String>,
+        failed: Arc<NameList>,
     },
     /// The budget is used up by nodes that are out of service, or failed and may try again.
     Budget {
         /// How many nodes may be out of service at once.
         limit: usize,
         /// Nodes that are out of service, or are assigned now.
-        out: Vec<String>,
-        /// Nodes that failed and are in service until they try again.
-        failed: Vec<String>,
+        out: Arc<NameList>,
+        /// Other nodes that failed and are in service until they try again.
+        failed: Arc<NameList>,
     },
     /// The API server rejected the assignment, with this message.
     WriteRejected(String),
@@ -114,19 +118,15 @@ impl fmt::Display for NotAssigned {
             }
             Self::Unready(reasons) => write!(f, "the node is {}", list(reasons, " and ")),
             Self::Halted { failed } => {
-                write!(
-                    f,
-                    "the rollout is halted after failures on {}",
-                    list(failed, ", ")
-                )
+                write!(f, "the rollout is halted after failures on {failed}")
             }
             Self::Budget { limit, out, failed } => {
                 write!(f, "{limit} may be out at once")?;
                 if !out.is_empty() {
-                    write!(f, ", out: {}", list(out, ", "))?;
+                    write!(f, ", out: {out}")?;
                 }
                 if !failed.is_empty() {
-                    write!(f, ", failed: {}", list(failed, ", "))?;
+                    write!(f, ", failed: {failed}")?;
                 }
                 Ok(())
             }
@@ -148,24 +148,28 @@ impl fmt::Display for NotAssigned {
 /// because its daemon may try again by itself; when the target has changed, this node is assigned
 /// first. The others follow zone by zone, oldest first; nodes without a zone are last.
 ///
+/// Cost: time and memory grow with the number of nodes.
+///
 /// Source: upstream's node controller. It reserves no budget for nodes that failed on an older
 /// target, and does not assign nodes of an older target that are not ready.
 pub fn decide(pool: &PoolView, members: &[&NodeView]) -> RolloutDecision {
     let budget = budget(&pool.name, pool.max_unavailable.as_ref(), members.len()).map(usize::from);
-    let is_out_of_service =
-        |node: &&&NodeView| node.is_out_of_service() || pool.claim.is_outstanding(node);
-    let names = |nodes: &mut dyn Iterator<Item = &&NodeView>| {
-        let mut names: Vec<String> = nodes.map(|node| node.name.clone()).collect();
+    let is_out = |node: &NodeView| {
+        node.is_out_of_service() || pool.claim.state_of(node) != ClaimState::Settled
+    };
+    let names = |is_listed: &dyn Fn(&NodeView) -> bool| {
+        let listed = members.iter().filter(|node| is_listed(node));
+        let mut names: Vec<String> = listed.map(|node| node.name.clone()).collect();
         names.sort_unstable();
         names
     };
     let target = pool.target.as_deref();
-    let has_failed = |node: &&&NodeView| {
+    let has_failed = |node: &NodeView| {
         node.status.is_failing() && target.is_some_and(|target| node.status.is_assigned_to(target))
     };
     let mut decision = RolloutDecision {
-        out: names(&mut members.iter().filter(is_out_of_service)),
-        failed: names(&mut members.iter().filter(has_failed)),
+        out: names(&is_out),
+        failed: names(&has_failed),
         budget,
         assignments: Vec::new(),
         not_assigned: BTreeMap::new(),
@@ -192,7 +196,9 @@ pub fn decide(pool: &PoolView, members: &[&NodeView]) -> RolloutDecision {
         decision.not_assigned.insert(node.name.clone(), reason);
     }
     if let Ok(limit) = blanket {
-        assign(&mut decision, waiting, limit);
+        // A node that is out of service takes no more of the budget by another try.
+        let retrying = names(&|node| has_failed(node) && !is_out(node));
+        assign(&mut decision, waiting, &retrying, limit);
     }
     decision
 }
@@ -204,6 +210,10 @@ enum Verdict {
 
 /// The verdict by the node's own state alone.
 fn verdict(node: &NodeView, target: Option<&str>, round: &RoundClaim) -> Verdict {
+    let claim = round.state_of(node);
+    if claim == ClaimState::Ahead {
+        return Verdict::NotAssigned(NotAssigned::Updating);
+    }
     if let Some(target) = target
         && node.status.is_assigned_to(target)
     {
@@ -218,7 +228,8 @@ fn verdict(node: &NodeView, target: Option<&str>, round: &RoundClaim) -> Verdict
     if node.status.current_config.is_none() {
         return Verdict::NotAssigned(NotAssigned::NotReported);
     }
-    if round.is_outstanding(node) || (node.status.has_pending_target() && node.is_out_of_service())
+    if claim == ClaimState::Outstanding
+        || (node.status.has_pending_target() && node.is_out_of_service())
     {
         return Verdict::Assigned(BudgetImpact::None);
     }
@@ -235,53 +246,51 @@ fn verdict(node: &NodeView, target: Option<&str>, round: &RoundClaim) -> Verdict
     })
 }
 
-/// Assigns waiting nodes as far as the budget allows.
+/// Assigns waiting nodes as far as the budget allows. The nodes of `retrying` failed on the pool's
+/// configuration, are in service, and may try again by themselves.
 fn assign(
     decision: &mut RolloutDecision,
     mut waiting: Vec<(&NodeView, BudgetImpact)>,
+    retrying: &[String],
     limit: usize,
 ) {
     if !decision.failed.is_empty() && decision.failed.len() >= limit {
+        let failed = names(&decision.failed);
         for (node, _) in waiting {
-            let failed = decision.failed.clone();
+            let failed = Arc::clone(&failed);
             let halted = NotAssigned::Halted { failed };
             decision.not_assigned.insert(node.name.clone(), halted);
         }
         return;
     }
-    waiting.sort_by(|(a, a_impact), (b, b_impact)| {
+    waiting.sort_unstable_by(|(a, a_impact), (b, b_impact)| {
         (a_impact, update_order(a)).cmp(&(b_impact, update_order(b)))
     });
-    let mut out = decision.out.clone();
-    // A node that is out of service takes no more of the budget by another try.
-    let is_in_service = |name: &&String| !decision.out.contains(name);
-    let failed: Vec<String> = decision
-        .failed
-        .iter()
-        .filter(is_in_service)
-        .cloned()
-        .collect();
-    let mut reserved = failed.clone();
-    reserved.extend(
+    let is_reserved = |impact: BudgetImpact| impact == BudgetImpact::UsesReserved;
+    let reserved_for = |waiting: &[(&NodeView, BudgetImpact)]| {
         waiting
             .iter()
-            .filter(|(_, impact)| *impact == BudgetImpact::UsesReserved)
-            .map(|(node, _)| node.name.clone()),
-    );
+            .filter(|(_, impact)| is_reserved(*impact))
+            .count()
+    };
+    let mut out = decision.out.clone();
+    let mut reserved = retrying.len() + reserved_for(&waiting);
     let mut stay = Vec::new();
     for (node, impact) in waiting {
         let goes = match impact {
             BudgetImpact::None => true,
-            BudgetImpact::UsesReserved => out.len() + failed.len() < limit,
-            BudgetImpact::UsesFree => out.len() + reserved.len() < limit,
+            BudgetImpact::UsesReserved => out.len() + retrying.len() < limit,
+            BudgetImpact::UsesFree => out.len() + reserved < limit,
         };
         if !goes {
-            stay.push(node.name.clone());
+            stay.push((node, impact));
             continue;
         }
         if impact != BudgetImpact::None {
-            reserved.retain(|name| *name != node.name);
             out.push(node.name.clone());
+        }
+        if is_reserved(impact) {
+            reserved -= 1;
         }
         decision.assignments.push(Assignment {
             node: node.name.clone(),
@@ -290,44 +299,90 @@ fn assign(
         });
     }
     out.sort_unstable();
-    for node in stay {
-        let out = out.clone();
-        let failed = reserved
+    let out = names(&out);
+    let failed = Reserved::new(retrying, &stay);
+    for (node, impact) in stay {
+        let reason = NotAssigned::Budget {
+            limit,
+            out: Arc::clone(&out),
+            failed: failed.without(node, is_reserved(impact)),
+        };
+        decision.not_assigned.insert(node.name.clone(), reason);
+    }
+}
+
+/// A list of these names that many reasons share.
+fn names(names: &[String]) -> Arc<NameList> {
+    Arc::new(NameList::new(names.iter().map(String::as_str)))
+}
+
+/// The nodes that a part of the budget is reserved for.
+struct Reserved<'a> {
+    names: Vec<&'a str>,
+    all: Arc<NameList>,
+    /// One name less, of those that a list does not name.
+    without_one: Arc<NameList>,
+}
+
+impl<'a> Reserved<'a> {
+    /// Those that may try again by themselves, and those that stay for now.
+    fn new(retrying: &'a [String], stay: &[(&'a NodeView, BudgetImpact)]) -> Self {
+        let stay = stay
             .iter()
-            .filter(|name| **name != node)
-            .cloned()
-            .collect();
-        decision
-            .not_assigned
-            .insert(node, NotAssigned::Budget { limit, out, failed });
+            .filter(|(_, impact)| *impact == BudgetImpact::UsesReserved)
+            .map(|(node, _)| node.name.as_str());
+        let names: Vec<&str> = retrying.iter().map(String::as_str).chain(stay).collect();
+        let list = |names: &[&str]| Arc::new(NameList::new(names.iter().copied()));
+        Self {
+            all: list(&names),
+            without_one: list(
+                names
+                    .get(..names.len().saturating_sub(1))
+                    .unwrap_or_default(),
+            ),
+            names,
+        }
+    }
+
+    /// The list for a node that waits: all but itself.
+    fn without(&self, node: &NodeView, is_reserved: bool) -> Arc<NameList> {
+        if !is_reserved {
+            Arc::clone(&self.all)
+        } else if self.all.names(&node.name) {
+            let names = self.names.iter().copied();
+            Arc::new(NameList::new(names.filter(|name| *name != node.name)))
+        } else {
+            Arc::clone(&self.without_one)
+        }
     }
 }
 
 /// Update order: zone, then age, then name, so that every controller computes the same order.
-fn update_order(node: &NodeView) -> impl Ord {
+fn update_order(node: &NodeView) -> impl Ord + use<'_> {
     (
         Reverse(node.zone().is_some()),
-        node.zone().map(ToOwned::to_owned),
+        node.zone(),
         node.created,
-        node.name.clone(),
+        node.name.as_str(),
     )
 }
 
 impl RolloutDecision {
-    /// The claim to write before the assignments: these, and earlier claims that may still be
-    /// written.
+    /// The claim to write before the assignments: these, and earlier claims of nodes that have not
+    /// come back to service.
     pub fn claim(&self, pool: &PoolView, members: &[&NodeView]) -> RoundClaim {
-        let outstanding = members
+        let kept = members
             .iter()
-            .filter(|node| pool.claim.is_outstanding(node))
-            .map(|node| (node.name.clone(), node.resource_version.clone()));
+            .filter(|node| pool.claim.must_keep(node))
+            .filter_map(|node| pool.claim.nodes.get_key_value(&node.name))
+            .map(|(node, version)| (node.clone(), version.clone()));
         let assigned = self
             .assignments
             .iter()
             .map(|assignment| (assignment.node.clone(), assignment.resource_version.clone()));
         RoundClaim {
             target: pool.target.clone().unwrap_or_default(),
-            nodes: outstanding.chain(assigned).collect(),
+            nodes: kept.chain(assigned).collect(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Counters and conditions of a pool.
 
+use std::collections::HashMap;
+
 use api::condition::{self, ConditionStatus};
 use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::machine_config_pool::{
@@ -15,8 +17,8 @@ use crate::rollout::{NotAssigned, RolloutDecision};
 use crate::selector::Selector;
 use crate::view::PoolView;
 
-/// Bytes of nodes' reasons in one condition message, so that the message stays readable.
-const REPORTS: usize = 16 << 10;
+/// Bytes of one condition message, so that it stays readable and the pool's object small.
+const MESSAGE_BYTES: usize = 16 << 10;
 
 /// The input of [`status`].
 #[derive(Debug)]
@@ -150,7 +152,7 @@ fn render_degraded(rendering: Result<(), String>) -> Finding {
         Err(why) => Finding::yes(
             PoolConditionType::RenderDegraded,
             PoolConditionReason::Unset,
-            why,
+            joined([why].into_iter(), ""),
         ),
     }
 }
@@ -163,21 +165,14 @@ fn node_degraded(members: &[&NodeView]) -> Finding {
     if degraded.is_empty() {
         return Finding::no(PoolConditionType::NodeDegraded);
     }
-    let mut reports: Vec<String> = Vec::new();
-    let mut length = 0;
-    for node in &degraded {
-        let report = format!("Node {} is reporting: {:?}", node.name, node.status.reason);
-        length += report.len();
-        if length > REPORTS && !reports.is_empty() {
-            reports.push(format!("and {} more", degraded.len() - reports.len()));
-            break;
-        }
-        reports.push(report);
-    }
+    let reports = degraded
+        .iter()
+        .map(|node| format!("Node {} is reporting: {:?}", node.name, node.status.reason));
+    let reports = joined(reports, ", ");
     Finding::yes(
         PoolConditionType::NodeDegraded,
         PoolConditionReason::nodes_degraded(degraded.len()),
-        reports.join(", "),
+        reports,
     )
 }
 
@@ -211,15 +206,13 @@ fn rollout_degraded(
     for conflict in conflicts {
         found.push((PoolConditionReason::NodeInTwoPools, conflict.to_string()));
     }
-    let messages: Vec<_> = found.iter().map(|(_, message)| message.clone()).collect();
-    match found.into_iter().next() {
-        None => Finding::no(PoolConditionType::RolloutDegraded),
-        Some((reason, _)) => Finding::yes(
-            PoolConditionType::RolloutDegraded,
-            reason,
-            messages.join("; "),
-        ),
-    }
+    let Some((reason, _)) = found.first() else {
+        return Finding::no(PoolConditionType::RolloutDegraded);
+    };
+    let reason = reason.clone();
+    let messages = found.into_iter().map(|(_, message)| message);
+    let message = joined(messages, "; ");
+    Finding::yes(PoolConditionType::RolloutDegraded, reason, message)
 }
 
 /// Any of the others. The first of them gives the message: `Degraded` alone shows the administrator
@@ -257,8 +250,10 @@ fn degraded(status: &MachineConfigPoolStatus) -> Finding {
 /// sentence.
 fn waiting(decision: &RolloutDecision) -> Finding {
     let mut sentences: Vec<(&NotAssigned, Vec<&str>)> = Vec::new();
+    let mut places: HashMap<&NotAssigned, usize> = HashMap::new();
     for (node, reason) in decision.waiting() {
-        match sentences.iter_mut().find(|(known, _)| *known == reason) {
+        let place = *places.entry(reason).or_insert(sentences.len());
+        match sentences.get_mut(place) {
             Some((_, nodes)) => nodes.push(node),
             None => sentences.push((reason, vec![node])),
         }
@@ -267,11 +262,33 @@ fn waiting(decision: &RolloutDecision) -> Finding {
         return Finding::no(PoolConditionType::Waiting);
     };
     let reason = waiting_reason(first);
-    let sentences: Vec<String> = sentences
+    let sentences = sentences
         .iter()
-        .map(|(reason, nodes)| format!("{}: {reason}", list(nodes, ", ")))
-        .collect();
-    Finding::yes(PoolConditionType::Waiting, reason, sentences.join("; "))
+        .map(|(reason, nodes)| format!("{}: {reason}", list(nodes, ", ")));
+    let message = joined(sentences, "; ");
+    Finding::yes(PoolConditionType::Waiting, reason, message)
+}
+
+/// The sentences as far as [`MESSAGE_BYTES`] go, and how many more there are. The first one is
+/// there in any case, cut off if need be.
+fn joined(sentences: impl ExactSizeIterator<Item = String>, separator: &str) -> String {
+    let mut left = sentences.len();
+    let mut message = String::new();
+    for sentence in sentences {
+        if !message.is_empty() {
+            message.push_str(separator);
+            if message.len() + sentence.len() > MESSAGE_BYTES {
+                return format!("{message}and {left} more");
+            }
+        }
+        message.push_str(&sentence);
+        if message.len() > MESSAGE_BYTES {
+            message.truncate(message.floor_char_boundary(MESSAGE_BYTES));
+            message.push('…');
+        }
+        left -= 1;
+    }
+    message
 }
 
 const fn waiting_reason(not_assigned: &NotAssigned) -> PoolConditionReason {

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::machineconfiguration::NodeState;
 use api::machineconfiguration::node_status::Reading;
+use api::machineconfiguration::{NodeState, label};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::RoundClaim;
 use crate::fixture::{OLD, node, pool};
-use crate::node::NodeView;
+use crate::node::{NodeView, Unready};
 use crate::rollout::{BudgetImpact, decide};
 use crate::view::PoolView;
 
@@ -21,20 +21,24 @@ struct Server {
     pool: PoolView,
     nodes: Vec<NodeView>,
     version: u64,
+    /// Each state of each node, in the order in which a watch delivers them.
+    history: Vec<NodeView>,
     /// What must not have happened.
     faulty: Vec<String>,
 }
 
 impl Server {
     fn new(max: usize) -> Self {
+        let nodes: Vec<NodeView> = (0..NODES)
+            .map(|index| node(&format!("node-{index}")))
+            .collect();
         Self {
             pool: pool(
                 "worker",
                 json!({ "maxUnavailable": max, "configuration": { "name": OLD } }),
             ),
-            nodes: (0..NODES)
-                .map(|index| node(&format!("node-{index}")))
-                .collect(),
+            history: nodes.clone(),
+            nodes,
             version: 1,
             faulty: Vec::new(),
         }
@@ -54,6 +58,7 @@ impl Server {
         let version = self.next_version();
         change(&mut self.nodes[index]);
         self.nodes[index].resource_version = version;
+        self.history.push(self.nodes[index].clone());
     }
 
     fn claim(&mut self, read: &PoolView, round: RoundClaim) -> bool {
@@ -67,17 +72,19 @@ impl Server {
         is_current
     }
 
-    fn assign(&mut self, name: &str, version: &str, target: &str) {
+    /// The node as it was written; nothing where it has changed.
+    fn assign(&mut self, name: &str, version: &str, target: &str) -> Option<NodeView> {
         let index = self
             .nodes
             .iter()
             .position(|node| node.name == name)
             .unwrap();
-        if self.nodes[index].resource_version == version {
+        (self.nodes[index].resource_version == version).then(|| {
             self.change_node(index, |node| {
                 node.status.desired_config = Some(target.to_owned());
             });
-        }
+            self.nodes[index].clone()
+        })
     }
 
     fn out(&self) -> usize {
@@ -90,24 +97,32 @@ impl Server {
 
 /// Where a controller is on its way through a round.
 #[derive(Default)]
-enum Controller {
+enum Round {
     #[default]
     Idle,
     HasPool(PoolView),
-    HasNodes(PoolView, Vec<NodeView>),
     /// Nodes left to assign, each with the version that was read; the target; and the pool as the
-    /// watch last assigned of it.
+    /// watch last delivered it.
     Assigns(Vec<(String, String)>, String, PoolView),
+}
+
+/// A controller, whose watch of the nodes may be late for any time.
+#[derive(Default)]
+struct Controller {
+    round: Round,
+    /// The nodes as it knows them.
+    nodes: Vec<NodeView>,
+    /// How much of [`Server::history`] its watch has delivered.
+    seen: usize,
 }
 
 impl Controller {
     /// Sends one request.
     fn step(&mut self, server: &mut Server) {
-        *self = match std::mem::take(self) {
-            Self::Idle => Self::HasPool(server.pool.clone()),
-            Self::HasPool(pool) => Self::HasNodes(pool, server.nodes.clone()),
-            Self::HasNodes(pool, nodes) => {
-                let members: Vec<&NodeView> = nodes.iter().collect();
+        self.round = match std::mem::take(&mut self.round) {
+            Round::Idle => Round::HasPool(server.pool.clone()),
+            Round::HasPool(pool) => {
+                let members: Vec<&NodeView> = self.nodes.iter().collect();
                 let decision = decide(&pool, &members);
                 let claim = decision.claim(&pool, &members);
                 let assignments = decision
@@ -121,25 +136,46 @@ impl Controller {
                     Some(target)
                         if !decision.assignments.is_empty() && server.claim(&pool, claim) =>
                     {
-                        Self::Assigns(assignments, target, server.pool.clone())
+                        Round::Assigns(assignments, target, server.pool.clone())
                     }
-                    _ => Self::Idle,
+                    _ => Round::Idle,
                 }
             }
-            Self::Assigns(mut left, target, known) => match left.pop() {
+            Round::Assigns(mut left, target, known) => match left.pop() {
                 Some((node, version)) if known.allows_assignments() => {
-                    server.assign(&node, &version, &target);
-                    Self::Assigns(left, target, known)
+                    if let Some(written) = server.assign(&node, &version, &target) {
+                        self.learn(&written);
+                    }
+                    Round::Assigns(left, target, known)
                 }
-                Some(_) | None => Self::Idle,
+                Some(_) | None => Round::Idle,
             },
         };
     }
 
     /// The watch delivers the pool as it is.
     fn see(&mut self, server: &Server) {
-        if let Self::Assigns(_, _, known) = self {
+        if let Round::Assigns(_, _, known) = &mut self.round {
             known.clone_from(&server.pool);
+        }
+    }
+
+    /// The watch delivers the next changes of nodes.
+    fn see_nodes(&mut self, server: &Server, count: usize) {
+        let history = server.history.iter();
+        let next: Vec<&NodeView> = history.skip(self.seen).take(count).collect();
+        self.seen += next.len();
+        for node in next {
+            self.learn(node);
+        }
+    }
+
+    fn learn(&mut self, node: &NodeView) {
+        let version = |node: &NodeView| node.resource_version.parse::<u64>().unwrap();
+        match self.nodes.iter_mut().find(|known| known.name == node.name) {
+            Some(known) if version(known) > version(node) => {}
+            Some(known) => known.clone_from(node),
+            None => self.nodes.push(node.clone()),
         }
     }
 }
@@ -149,9 +185,12 @@ impl Controller {
 enum Event {
     /// A controller sends its next request.
     Step(usize),
-    /// A controller's watch catches up.
+    /// A controller's watch of the pool catches up.
     Sees(usize),
-    /// A controller is killed and restarted.
+    /// A controller's watch delivers so many changes of nodes.
+    SeesNodes(usize, usize),
+    /// A controller is killed and restarted. Its first list of nodes may be as old as its last
+    /// state: an API server answers it from its own cache.
     Kill(usize),
     /// A daemon sees its assignment.
     Begins(usize),
@@ -161,6 +200,8 @@ enum Event {
     Fails(usize),
     /// A kubelet reports: the object changes, nothing else does.
     Reports(usize),
+    /// A node is moved to another zone: the order of updates changes.
+    Moves(usize, u8),
     /// A new configuration is rendered.
     Renders(u8),
     /// The pool is paused, or not any more.
@@ -171,11 +212,13 @@ fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         12 => (0..2_usize).prop_map(Event::Step),
         2 => (0..2_usize).prop_map(Event::Sees),
+        6 => (0..2_usize, 1..8_usize).prop_map(|(which, count)| Event::SeesNodes(which, count)),
         1 => (0..2_usize).prop_map(Event::Kill),
         2 => (0..NODES).prop_map(Event::Begins),
         4 => (0..NODES).prop_map(Event::Finishes),
         1 => (0..NODES).prop_map(Event::Fails),
         1 => (0..NODES).prop_map(Event::Reports),
+        2 => (0..NODES, 0..3_u8).prop_map(|(index, zone)| Event::Moves(index, zone)),
         2 => (0..4_u8).prop_map(Event::Renders),
         1 => any::<bool>().prop_map(Event::Pauses),
     ]
@@ -185,7 +228,8 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
     match *event {
         Event::Step(which) => controllers[which].step(server),
         Event::Sees(which) => controllers[which].see(server),
-        Event::Kill(which) => controllers[which] = Controller::Idle,
+        Event::SeesNodes(which, count) => controllers[which].see_nodes(server, count),
+        Event::Kill(which) => controllers[which].round = Round::Idle,
         Event::Begins(index) if server.nodes[index].status.has_pending_target() => {
             server.change_node(index, |node| {
                 node.status.state = Some(Reading::Known(NodeState::Working));
@@ -205,12 +249,23 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
             });
         }
         Event::Reports(index) => server.change_node(index, |_| {}),
+        Event::Moves(index, zone) => server.change_node(index, |node| {
+            node.labels.insert(label::ZONE.to_owned(), zone.to_string());
+        }),
         Event::Renders(number) => {
             server.change_pool(|pool| pool.target = Some(format!("rendered-worker-{number}")));
         }
         Event::Pauses(paused) => server.change_pool(|pool| pool.is_paused = paused),
         Event::Begins(_) | Event::Finishes(_) | Event::Fails(_) => {}
     }
+}
+
+fn new_controllers(server: &Server) -> [Controller; 2] {
+    std::array::from_fn(|_| {
+        let mut controller = Controller::default();
+        controller.see_nodes(server, NODES);
+        controller
+    })
 }
 
 /// The assignment of each node.
@@ -228,7 +283,7 @@ proptest! {
         events in prop::collection::vec(any_event(), 0..200),
     ) {
         let mut server = Server::new(max);
-        let mut controllers = [Controller::Idle, Controller::Idle];
+        let mut controllers = new_controllers(&server);
         for (position, event) in events.iter().enumerate() {
             happen(event, &mut server, &mut controllers);
             prop_assert!(server.out() <= max, "{} out after {:?}", server.out(), &events[..=position]);
@@ -244,7 +299,7 @@ proptest! {
         after in prop::collection::vec(any_event(), 0..60),
     ) {
         let mut server = Server::new(max);
-        let mut controllers = [Controller::Idle, Controller::Idle];
+        let mut controllers = new_controllers(&server);
         for event in &before {
             happen(event, &mut server, &mut controllers);
         }
@@ -275,14 +330,15 @@ proptest! {
     #[test]
     fn a_rollout_ends_when_nothing_fails(max in 1..4_usize, order in prop::collection::vec(0..NODES, 0..20)) {
         let mut server = Server::new(max);
-        let mut controllers = [Controller::Idle, Controller::Idle];
+        let mut controllers = new_controllers(&server);
         happen(&Event::Renders(9), &mut server, &mut controllers);
         // One is killed in the middle of a round; the other goes on.
         for _ in 0..3 {
             controllers[0].step(&mut server);
         }
-        controllers[0] = Controller::Idle;
+        controllers[0].round = Round::Idle;
         for round in 0..20 * NODES {
+            controllers[1].see_nodes(&server, usize::MAX);
             controllers[1].step(&mut server);
             let index = order.get(round % order.len().max(1)).copied().unwrap_or(round % NODES);
             happen(&Event::Finishes(index), &mut server, &mut controllers);
@@ -297,16 +353,16 @@ proptest! {
 fn a_delayed_write_fails_once_its_node_has_changed() {
     let mut server = Server::new(1);
     server.change_pool(|pool| pool.target = Some("rendered-worker-9".to_owned()));
-    let mut late = Controller::Idle;
-    for _ in 0..3 {
+    let [mut late, mut other] = new_controllers(&server);
+    for _ in 0..2 {
         late.step(&mut server);
     }
-    assert!(matches!(&late, Controller::Assigns(left, ..) if left.len() == 1));
+    assert!(matches!(&late.round, Round::Assigns(left, ..) if left.len() == 1));
     // The claimed node changes before its assignment: another node may be assigned, and the delayed
     // write must fail.
     server.change_node(0, |_| {});
-    let mut other = Controller::Idle;
-    for _ in 0..4 {
+    other.see_nodes(&server, usize::MAX);
+    for _ in 0..3 {
         other.step(&mut server);
     }
     late.step(&mut server);
@@ -323,4 +379,38 @@ fn a_delayed_write_fails_once_its_node_has_changed() {
             .count(),
         0
     );
+}
+
+#[test]
+fn a_controller_that_knows_old_nodes_counts_them_by_the_claim() {
+    let zone = |server: &mut Server, index: usize, zone: &str| {
+        server.change_node(index, |node| {
+            node.labels.insert(label::ZONE.to_owned(), zone.to_owned());
+        });
+    };
+    let mut server = Server::new(2);
+    for (index, name) in ["c", "a", "b", "b", "b"].into_iter().enumerate() {
+        zone(&mut server, index, name);
+    }
+    server.change_pool(|pool| pool.target = Some("rendered-worker-9".to_owned()));
+    let [mut prompt, mut late] = new_controllers(&server);
+    late.see_nodes(&server, usize::MAX);
+    // While the watch of the late one stands still, node-0 becomes the first and is assigned; then
+    // another is.
+    zone(&mut server, 0, "0");
+    server.change_node(4, |node| node.unready = vec![Unready::Unschedulable]);
+    for _ in 0..2 {
+        prompt.see_nodes(&server, usize::MAX);
+        for _ in 0..4 {
+            prompt.step(&mut server);
+        }
+        server.change_node(4, |node| node.unready.clear());
+    }
+    assert_eq!(server.out(), 2);
+    for _ in 0..6 {
+        late.step(&mut server);
+    }
+    assert_eq!(server.out(), 2);
+    let claimed: Vec<_> = server.pool.claim.nodes.keys().collect();
+    assert_eq!(claimed, ["node-0", "node-1"]);
 }

@@ -229,6 +229,69 @@ fn one_failure_of_two_is_no_halt() {
     assert_eq!(assigned(&decision), ["d"], "the one that is kept for it");
 }
 
+/// The lists of names in the reasons of a decision, each counted once.
+fn lists(decision: &RolloutDecision) -> usize {
+    let mut lists = std::collections::BTreeSet::new();
+    for reason in decision.not_assigned.values() {
+        match reason {
+            NotAssigned::Halted { failed } => lists.extend([Arc::as_ptr(failed)]),
+            NotAssigned::Budget { out, failed, .. } => {
+                lists.extend([Arc::as_ptr(out), Arc::as_ptr(failed)]);
+            }
+            _ => {}
+        }
+    }
+    lists.len()
+}
+
+#[test]
+fn nodes_that_wait_share_lists_of_ten_names() {
+    // Thirty are out, sixty failed on an older target, the others wait.
+    let nodes: Vec<NodeView> = (0..400)
+        .map(|number| {
+            let node = node(&format!("n{number:03}"));
+            match number {
+                0..30 => node.working(NEW),
+                30..90 => node.failing("rendered-worker-bad"),
+                _ => node,
+            }
+        })
+        .collect();
+    let decision = decide_for(json!({ "maxUnavailable": 30 }), &nodes);
+    assert_eq!(decision.waiting().count(), 370);
+    assert_eq!(
+        lists(&decision),
+        13,
+        "out; failed; one less; ten, each without its node"
+    );
+    let out = "30 may be out at once, out: n000, n001, n002, n003, n004, n005, n006, n007, n008, n009 and 20 more";
+    let table = [
+        (
+            "n100",
+            "n030, n031, n032, n033, n034, n035, n036, n037, n038, n039 and 50 more",
+        ),
+        (
+            "n031",
+            "n030, n032, n033, n034, n035, n036, n037, n038, n039, n040 and 49 more",
+        ),
+        (
+            "n080",
+            "n030, n031, n032, n033, n034, n035, n036, n037, n038, n039 and 49 more",
+        ),
+    ];
+    for (name, failed) in table {
+        assert_eq!(why(&decision, name), format!("{out}, failed: {failed}"));
+    }
+    let halted: Vec<NodeView> = (0..400)
+        .map(|number| match number {
+            0..30 => node(&format!("n{number:03}")).failing(NEW),
+            _ => node(&format!("n{number:03}")),
+        })
+        .collect();
+    let decision = decide_for(json!({ "maxUnavailable": 30 }), &halted);
+    assert_eq!((decision.waiting().count(), lists(&decision)), (370, 1));
+}
+
 #[test]
 fn a_failed_node_that_is_out_takes_one_of_the_budget() {
     let down = NodeView {
@@ -349,7 +412,9 @@ proptest! {
         // Counted again, in the order of the assignments, from what was read.
         let mut out: Vec<&str> = members
             .iter()
-            .filter(|node| node.is_out_of_service() || worker.claim.is_outstanding(node))
+            .filter(|node| {
+                node.is_out_of_service() || worker.claim.state_of(node) != ClaimState::Settled
+            })
             .map(|node| node.name.as_str())
             .collect();
         for assignment in &decision.assignments {

@@ -217,12 +217,54 @@ fn many_long_reports_are_cut() {
         &Case::new(json!({}), nodes.collect()).status(),
         "NodeDegraded",
     );
-    assert!(message.len() < REPORTS + 100, "{}", message.len());
+    assert!(message.len() < MESSAGE_BYTES + 100, "{}", message.len());
     assert!(
         message.ends_with(", and 192 more"),
         "{}",
         &message[message.len() - 40..]
     );
+}
+
+#[test]
+fn messages_are_bounded_however_many_causes_there_are() {
+    let mut case = Case::new(json!({}), vec![node("a")]);
+    case.conflicts = (0..5_000)
+        .map(|number| Conflict {
+            node: format!("node-{number}"),
+            pools: vec!["gpu".to_owned(), "worker".to_owned()],
+        })
+        .collect();
+    let mut one = node("b").failing(NEW);
+    one.status.reason = "é".repeat(100_000);
+    case.nodes.push(one);
+    let (pool, view) = parse_pool(case.pool.clone());
+    let members: Vec<&NodeView> = case.nodes.iter().collect();
+    let mut decision = decide(&view, &members);
+    decision.record_rejected((0..5_000).map(|number| {
+        let node = format!("node-{number}");
+        let why = format!("PATCH /api/v1/nodes/{node}: 403 Forbidden");
+        (node, why)
+    }));
+    let status = status(StatusInput {
+        pool: &pool,
+        view: &view,
+        members: &members,
+        decision: &decision,
+        conflicts: &case.conflicts.iter().collect::<Vec<_>>(),
+        rendering: Some(Err("x".repeat(100_000))),
+        certificates: None,
+        now: Timestamp::from_second(NOW).unwrap(),
+    });
+    for condition in &status.conditions {
+        let length = condition.message.len();
+        assert!(
+            length <= MESSAGE_BYTES + 30,
+            "{}: {length}",
+            condition.r#type
+        );
+    }
+    let (_, _, waiting) = condition(&status, "Waiting");
+    assert!(waiting.ends_with(" more"), "{waiting}");
 }
 
 #[test]
