@@ -1,12 +1,16 @@
 //! A round: what was decided is claimed, then assigned node by node.
 
+use std::sync::Arc;
+
 use chassis::report::Chain;
 use cluster::wire;
+use futures::StreamExt as _;
+use futures::stream;
 use pool::node::NodeView;
 use pool::rollout::RolloutDecision;
 use pool::write::NodeWrite;
 
-use crate::reconcile::Observed;
+use crate::reconcile::{Observed, WRITES};
 use crate::requests::Requests;
 use crate::store::Store;
 
@@ -21,14 +25,14 @@ pub struct Round {
     pub is_unfinished: bool,
 }
 
-/// Claims the decision's assignments, and carries them out.
+/// Claims the decision's assignments, and carries them out, some at once.
 ///
-/// The order of the requests is what the budget rests on: `observed` was read from the API server,
-/// the pool before its nodes; the claim carries the pool's version, and each node is written only
-/// in the version that was read (see `pool::claim`).
+/// The budget rests on the guards: the claim carries the version of the pool that the decision
+/// read, and each node is written only in the version that it read (see `pool::claim`). The nodes
+/// may be older than the pool.
 ///
 /// Before each write the pool as the watch has it is looked at: once it is paused, being deleted or
-/// gone, no further node is assigned.
+/// gone, no further node is assigned. Those whose writes are under way are.
 ///
 /// Afterwards `observed` has the objects as they were written, and `decision` why a node was not
 /// assigned after all.
@@ -43,68 +47,72 @@ pub async fn assign(
     decision: &mut RolloutDecision,
     topology: Option<&str>,
 ) -> Result<Round, wire::Error> {
-    let members: Vec<&NodeView> = observed.members.iter().collect();
+    let members: Vec<&NodeView> = observed.members.values().map(Arc::as_ref).collect();
     let claim = decision.claim(&observed.pool.view, &members);
     let writes = writes(decision, observed, topology);
-    tracing::debug!(
-        pool = observed.pool.view.name,
-        nodes = writes.len(),
-        "nodes to assign"
-    );
+    let name = observed.pool.view.name.clone();
+    tracing::debug!(pool = name, nodes = writes.len(), "nodes to assign");
     observed.pool = requests.claim(&observed.pool, &claim).await?;
     store.pools.refresh(observed.pool.clone());
-    let mut round = Round::default();
-    for write in writes {
-        let name = observed.pool.view.name.clone();
+    let allows = || {
         let known = store.pools.get(&name);
-        if !known
-            .as_ref()
-            .is_some_and(|pool| pool.view.allows_assignments())
-        {
-            tracing::info!(
-                node = write.node,
-                pool = name,
-                "not assigned: the pool was stopped meanwhile"
-            );
-            if let Some(known) = known {
-                observed.pool = known.as_ref().clone();
-            }
-            decision.record_stopped(&observed.pool.view);
-            round.is_unfinished = true;
-            break;
-        }
-        match requests.write_node(&write).await {
-            Ok(node) => {
+        known.is_some_and(|pool| pool.view.allows_assignments())
+    };
+    let sent = writes.into_iter().map(|write| async {
+        let result = if allows() {
+            Some(requests.write_node(&write).await)
+        } else {
+            None
+        };
+        (write.node, result)
+    });
+    let mut results = stream::iter(sent).buffered(WRITES);
+    let mut round = Round::default();
+    let mut is_stopped = false;
+    while let Some((node, result)) = results.next().await {
+        match result {
+            None => {
                 tracing::info!(
-                    node = node.name,
+                    node,
                     pool = name,
-                    current = node.status.current_config,
-                    desired = node.status.desired_config,
+                    "not assigned: the pool was stopped meanwhile"
+                );
+                is_stopped = true;
+            }
+            Some(Ok(written)) => {
+                tracing::info!(
+                    node,
+                    pool = name,
+                    current = written.status.current_config,
+                    desired = written.status.desired_config,
                     "assigned a node"
                 );
-                store.nodes.refresh(node.clone());
-                decision.record_assigned(&write.node);
-                round.assigned.push(write.node);
-                observed.replace(node);
+                store.nodes.refresh(written.clone());
+                decision.record_assigned(&node);
+                round.assigned.push(node);
+                observed.replace(written);
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 round.is_unfinished = true;
                 if error.code() == Some(404) {
-                    observed.members.retain(|node| node.name != write.node);
-                    decision.record_deleted(&write.node);
+                    observed.members.remove(&node);
+                    decision.record_deleted(&node);
                 }
                 if matches!(error.code(), Some(404 | 409)) {
-                    tracing::debug!(
-                        node = write.node,
-                        pool = name,
-                        "node changed before it was assigned"
-                    );
+                    tracing::debug!(node, pool = name, "node changed before it was assigned");
                 } else {
-                    tracing::warn!(node = write.node, pool = name, error = %Chain(&error), "cannot assign a node");
-                    decision.record_rejected([(write.node, Chain(&error).to_string())]);
+                    tracing::warn!(node, pool = name, error = %Chain(&error), "cannot assign a node");
+                    decision.record_rejected([(node, Chain(&error).to_string())]);
                 }
             }
         }
+    }
+    if is_stopped {
+        if let Some(known) = store.pools.get(&name) {
+            observed.pool = known.as_ref().clone();
+        }
+        decision.record_stopped(&observed.pool.view);
+        round.is_unfinished = true;
     }
     Ok(round)
 }
@@ -117,8 +125,7 @@ fn writes(
 ) -> Vec<NodeWrite> {
     let assignments = decision.assignments.iter();
     let writes = assignments.filter_map(|assignment| {
-        let mut members = observed.members.iter();
-        let node = members.find(|node| node.name == assignment.node)?;
+        let node = observed.members.get(&assignment.node)?;
         NodeWrite::of(node, &observed.pool.view, true, topology)
     });
     writes.collect()

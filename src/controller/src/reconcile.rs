@@ -12,10 +12,10 @@ use futures::StreamExt as _;
 use futures::stream;
 use jiff::Timestamp;
 use operator::{Next, Reconcile};
+use pool::claim::ClaimState;
 use pool::membership::{Conflict, Membership};
 use pool::node::NodeView;
 use pool::rollout::{RolloutDecision, decide};
-use pool::selector::Selector;
 use pool::status::{StatusInput, status};
 use pool::view::PoolView;
 use pool::write::NodeWrite;
@@ -29,9 +29,9 @@ use crate::requests::Requests;
 use crate::store::{Pool, Snapshot, Store};
 use crate::watches::Work;
 
-/// Writes of one pool's nodes that are under way at once, but for assignments: a rollout begins
-/// with a taint on each node.
-const WRITES: usize = 8;
+/// Writes of one pool's nodes that are under way at once: a rollout begins with a taint on each
+/// node.
+pub(crate) const WRITES: usize = 16;
 
 /// Does the controller's work.
 #[derive(Debug)]
@@ -57,8 +57,8 @@ struct PoolState {
 pub struct Observed {
     /// The pool.
     pub pool: Pool,
-    /// Its nodes.
-    pub members: Vec<NodeView>,
+    /// Its nodes, by name.
+    pub members: BTreeMap<String, Arc<NodeView>>,
 }
 
 impl Observed {
@@ -68,14 +68,20 @@ impl Observed {
     }
 
     fn members(&self) -> Vec<&NodeView> {
-        self.members.iter().collect()
+        self.members.values().map(Arc::as_ref).collect()
+    }
+
+    /// Whether a node was claimed in a version that has not been read yet.
+    fn is_behind_the_claim(&self) -> bool {
+        let claim = &self.pool.view.claim;
+        let mut members = self.members.values();
+        members.any(|node| claim.state_of(node) == ClaimState::Ahead)
     }
 
     /// Puts a node as it was written in the place of the one that was read.
     pub fn replace(&mut self, node: NodeView) {
-        let mut members = self.members.iter_mut();
-        if let Some(known) = members.find(|known| known.name == node.name) {
-            *known = node;
+        if let Some(known) = self.members.get_mut(&node.name) {
+            *known = Arc::new(node);
         }
     }
 }
@@ -129,26 +135,30 @@ impl Controller {
 
     /// Gives nodes that were provisioned for a custom pool its labels. That wakes the pool.
     async fn label_new_nodes(&self, snapshot: &Snapshot) -> Next {
-        let mut next = Next::Settled;
+        let mut writes = Vec::new();
         for node in snapshot.nodes.values() {
-            let Some(pool) = snapshot.initial_pool(node) else {
-                continue;
-            };
-            let write = NodeWrite::initial_labels(node, pool);
-            match self.requests.write_node(&write).await {
+            if let Some(pool) = snapshot.initial_pool(node) {
+                let write = NodeWrite::initial_labels(node, pool);
+                writes.push((write, pool.name.clone()));
+            }
+        }
+        let writes = writes.into_iter().map(async |(write, pool)| {
+            let result = self.requests.write_node(&write).await;
+            (write.node, pool, result)
+        });
+        let mut written = stream::iter(writes).buffered(WRITES);
+        let mut next = Next::Settled;
+        while let Some((node, pool, result)) = written.next().await {
+            match result {
                 Ok(written) => {
-                    tracing::info!(
-                        node = node.name,
-                        pool = pool.name,
-                        "gave a node its initial labels"
-                    );
+                    tracing::info!(node, pool, "gave a node its initial labels");
                     self.store.nodes.refresh(written);
                 }
                 Err(error) if error.code() == Some(404) => {}
                 // A heartbeat changes a node, and wakes nothing.
                 Err(error) if error.code() == Some(409) => next = Next::Retry,
                 Err(error) => {
-                    tracing::warn!(node = node.name, pool = pool.name, error = %Chain(&error), "cannot give a node its initial labels");
+                    tracing::warn!(node, pool, error = %Chain(&error), "cannot give a node its initial labels");
                     next = Next::Retry;
                 }
             }
@@ -169,7 +179,10 @@ impl Controller {
         let views = snapshot.views_with(&pool.view);
         let sorted = snapshot.sort(snapshot.nodes.values().map(Arc::as_ref), &views);
         self.report_membership(&sorted);
-        let members = sorted.of(name).iter().map(|node| (*node).clone());
+        let members = sorted.of(name).iter().filter_map(|node| {
+            let known = snapshot.nodes.get(&node.name)?;
+            Some((node.name.clone(), Arc::clone(known)))
+        });
         let mut observed = Observed {
             members: members.collect(),
             pool,
@@ -177,14 +190,12 @@ impl Controller {
         let mut decision = observed.decide();
         let mut round = Round::default();
         if !decision.assignments.is_empty() {
-            // The caches may be late, which is enough to decide nothing: a round is decided from
-            // the cluster as it is, its pool read before its nodes.
-            observed = self.read(snapshot, name).await?;
-            decision = observed.decide();
-            if !decision.assignments.is_empty() {
-                let (requests, store) = (&self.requests, &self.store);
-                round = assign(requests, store, &mut observed, &mut decision, topology).await?;
+            if self.learn_claimed(snapshot, &observed.pool).await? {
+                tracing::debug!(pool = name, "claimed nodes are not known yet");
+                return Ok(Next::Retry);
             }
+            let (requests, store) = (&self.requests, &self.store);
+            round = assign(requests, store, &mut observed, &mut decision, topology).await?;
         }
         if self.store.pools.get(name).is_none() {
             // Deleted meanwhile: its nodes are another pool's.
@@ -217,7 +228,9 @@ impl Controller {
             self.store.pools.refresh(written);
         }
         let are_written = written?;
-        Ok(if round.is_unfinished || !are_written {
+        // Nothing wakes the pool when the watch delivers no more than a heartbeat.
+        let is_late = observed.is_behind_the_claim();
+        Ok(if round.is_unfinished || !are_written || is_late {
             Next::Retry
         } else {
             Next::Settled
@@ -249,24 +262,21 @@ impl Controller {
         Ok((outcome.pool, outcome.result))
     }
 
-    /// Reads a pool, then its nodes, from the API server.
-    async fn read(&self, snapshot: &Snapshot, name: &str) -> Result<Observed, wire::Error> {
-        let pool = self.requests.read_pool(name).await?;
-        let nodes = match &pool.view.node_selector {
-            Ok(Selector::Labels(selector)) => {
-                self.requests.list_nodes(&selector.to_string()).await?
+    /// Whether a claimed node exists that the watch has not delivered: it would not be counted. A
+    /// claim of a node that was deleted ends with the next one.
+    async fn learn_claimed(&self, snapshot: &Snapshot, pool: &Pool) -> Result<bool, wire::Error> {
+        let mut unknown: Vec<String> = pool.view.claim.nodes.keys().cloned().collect();
+        unknown.retain(|node| snapshot.nodes.get(node).is_none());
+        let reads = unknown
+            .into_iter()
+            .map(async |node| self.requests.has_node(&node).await);
+        let reads: Vec<_> = stream::iter(reads).buffered(WRITES).collect().await;
+        for exists in reads {
+            if exists? {
+                return Ok(true);
             }
-            Ok(Selector::Nothing | Selector::Everything) | Err(_) => Vec::new(),
-        };
-        self.store.pools.refresh(pool.clone());
-        let views = snapshot.views_with(&pool.view);
-        let members = snapshot.sort(&nodes, &views);
-        let members = members.of(name).iter().map(|node| (*node).clone());
-        let members = members.collect();
-        for node in nodes {
-            self.store.nodes.refresh(node);
         }
-        Ok(Observed { pool, members })
+        Ok(false)
     }
 
     /// Writes what nodes lack besides an assignment: taint and topology. False when a node changed
@@ -280,7 +290,7 @@ impl Controller {
         observed: &mut Observed,
         topology: Option<&str>,
     ) -> Result<bool, wire::Error> {
-        let members = observed.members.iter();
+        let members = observed.members.values();
         let writes: Vec<NodeWrite> = members
             .filter_map(|node| NodeWrite::of(node, &observed.pool.view, false, topology))
             .collect();

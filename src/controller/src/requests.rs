@@ -36,24 +36,20 @@ impl Requests {
         Self { access }
     }
 
-    /// Reads a pool as it is now.
+    /// Whether a Node is there.
     ///
     /// # Errors
     /// All of [`Error`], as every method here.
-    pub async fn read_pool(&self, name: &str) -> Result<Pool, Error> {
-        let pool: MachineConfigPool = self
+    pub async fn has_node(&self, name: &str) -> Result<bool, Error> {
+        match self
             .access
-            .get(&path::object::<MachineConfigPool>(name))
-            .await?;
-        Ok(Pool::parse(pool))
-    }
-
-    /// Reads the nodes with these labels as they are now.
-    ///
-    /// # Errors
-    /// All of [`Error`].
-    pub async fn list_nodes(&self, labels: &str) -> Result<Vec<NodeView>, Error> {
-        list::<Node, _>(&self.access, Some(labels), NodeView::parse).await
+            .get::<IgnoredAny>(&path::object::<Node>(name))
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(404) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads the MachineConfigs with these labels, whole.

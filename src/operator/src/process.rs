@@ -27,8 +27,9 @@ use crate::queue::{Pace, Queue};
 use crate::reconcile::{Key, Next, Reconcile};
 use crate::watch::{Wake, WatchScope, Watched, follow};
 
-/// Keys that are reconciled at once, each with at most some requests under way.
-const CONCURRENCY: usize = 4;
+/// Keys that are reconciled at once, each with at most some requests under way. A key that waits
+/// for the API server does not keep the others waiting.
+const CONCURRENCY: usize = 32;
 
 /// Some requests of a minute each: a reconcile that takes longer is stuck.
 const DEADLINE: Duration = Duration::from_mins(10);

@@ -17,8 +17,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use self::calls::{
-    GROUP, MANAGER, NOW, assign_body, claim_body, condition, list_nodes, list_sources, none_waits,
-    patch, patched, read_pool, rolling, set_status, status, taint_body,
+    GROUP, MANAGER, NOW, assign_body, claim_body, condition, list_sources, none_waits, patch,
+    patched, rolling, set_status, status, taint_body,
 };
 use super::*;
 use crate::fixture::{
@@ -119,24 +119,36 @@ async fn reconciled_in(
     (said, results)
 }
 
-/// A round that assigns all three nodes at once: the store, the calls up to the claim, the pool and
-/// the nodes after it.
-fn round_of_three() -> (Store, Vec<Call>, Value, Vec<Value>, String) {
+/// A round that assigns all nodes, so many of them: the store, the calls up to the claim, the pool
+/// and the nodes after it.
+fn round_of(count: usize) -> (Store, Vec<Call>, Value, Vec<Value>, String) {
     let (mut cluster, sources, target) = settled();
-    cluster.nodes = vec![node("n1", OLD), node("n2", OLD), node("n3", OLD)];
+    let names: Vec<String> = (1..=count).map(|number| format!("n{number:02}")).collect();
+    cluster.nodes = names.iter().map(|name| node(name, OLD)).collect();
     cluster.pools[0]["spec"]["maxUnavailable"] = json!("100%");
     let store = Store::default();
     cluster.fill(&store);
     let mut known = cluster.pools[0].clone();
-    let all = json!({ "n1": "5", "n2": "5", "n3": "5" });
+    let all: serde_json::Map<_, _> = names.into_iter().map(|name| (name, json!("5"))).collect();
     let path = format!("{GROUP}/machineconfigpools/worker");
+    let claim = claim_body("10", &target, &Value::Object(all));
     let calls = vec![
         list_sources(&sources),
-        read_pool(&known),
-        list_nodes(&cluster.nodes),
-        patch(&path, &mut known, claim_body("10", &target, &all), "11"),
+        patch(&path, &mut known, claim, "11"),
     ];
     (store, calls, known, cluster.nodes, target)
+}
+
+/// The assignments of these nodes, each written.
+fn assignments(nodes: &mut [Value], target: &str) -> Vec<Call> {
+    let assign = |node: &mut Value| {
+        let path = format!(
+            "/api/v1/nodes/{}",
+            node["metadata"]["name"].as_str().unwrap()
+        );
+        patch(&path, node, assign_body("5", target), "6")
+    };
+    nodes.iter_mut().map(assign).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,8 +192,6 @@ async fn a_new_pool_is_rendered_then_its_first_node_is_assigned() {
     let configuration = json!({ "name": target, "source": [reference("50-a"), reference("60-b")] });
     let body = json!({ "metadata": { "resourceVersion": "10" }, "spec": { "configuration": configuration } });
     calls.push(patch(&path, &mut known, body, "11"));
-    calls.push(read_pool(&known));
-    calls.push(list_nodes(&nodes));
     calls.push(patch(
         &path,
         &mut known,
@@ -267,39 +277,32 @@ async fn a_finished_pool_costs_nothing() {
 async fn a_claim_that_another_replica_won_assigns_no_node() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", OLD), node("n2", OLD)];
-    let mut known = cluster.pools[0].clone();
+    let store = Store::default();
+    cluster.fill(&store);
     let path = format!("{GROUP}/machineconfigpools/worker");
-    let conflict = Reply::failure(409, "Conflict", "the object has been modified");
-    let mut calls = vec![
-        list_sources(&sources),
-        read_pool(&known),
-        list_nodes(&cluster.nodes),
-        Call::patch(
-            &format!("{path}?{MANAGER}"),
-            claim_body("10", &target, &json!({ "n1": "5" })),
-            conflict,
-        ),
-    ];
-    // The next reconcile finds the other's claim: its node counts as out of service.
-    known = patched(
-        &known,
-        &claim_body("10", &target, &json!({ "n2": "5" })),
-        "11",
+    // Its watch delivers the other's claim afterwards: that node counts as out of service.
+    let theirs = claim_body("10", &target, &json!({ "n2": "5" }));
+    let mut known = patched(&cluster.pools[0], &theirs, "11");
+    let (watch, event) = (store.clone(), Pool::parse(read(&known)));
+    let conflict = || Reply::failure(409, "Conflict", "the object has been modified");
+    let claim = Call::patch(
+        &format!("{path}?{MANAGER}"),
+        claim_body("10", &target, &json!({ "n1": "5" })),
+        conflict(),
     );
+    let claim = claim.meanwhile(move || watch.pools.apply(WatchEvent::Applied(event.clone())));
+    let mut calls = vec![list_sources(&sources), claim];
     let mut nodes = cluster.nodes.clone();
-    calls.push(read_pool(&known));
-    calls.push(list_nodes(&nodes));
     calls.push(patch(
         &path,
         &mut known,
         claim_body("11", &target, &json!({ "n2": "5" })),
         "12",
     ));
-    let conflict = Reply::failure(409, "Conflict", "the object has been modified");
     calls.push(Call::patch(
         &format!("/api/v1/nodes/n2?{MANAGER}"),
         assign_body("5", &target),
-        conflict,
+        conflict(),
     ));
     calls.push(patch(
         "/api/v1/nodes/n1",
@@ -322,8 +325,45 @@ async fn a_claim_that_another_replica_won_assigns_no_node() {
     );
     let changes = status(&rolling(&target, &waiting), [2, 0, 0, 0, 0]);
     calls.push(set_status(&mut known, &changes, "13"));
-    let (said, results) = reconciled(&cluster, calls, 2).await;
+    let (said, results) = reconciled_in(&store, calls, 2).await;
     assert_eq!(said, []);
+    assert_eq!(results[1].1, Some(Next::Retry));
+}
+
+/// Another controller claimed and assigned it. A watch that has not delivered it must not let a
+/// second one go.
+#[tokio::test(start_paused = true)]
+async fn a_claimed_node_that_the_watch_has_not_delivered_holds_the_round() {
+    let (mut cluster, sources, target) = settled();
+    cluster.nodes = vec![node("n1", OLD)];
+    let claim = claim_body("9", &target, &json!({ "n0": "4" }));
+    cluster.pools[0] = patched(&cluster.pools[0], &claim, "10");
+    let calls = vec![
+        list_sources(&sources),
+        Call::get("/api/v1/nodes/n0", Reply::ok(node("n0", OLD))),
+    ];
+    let (_, results) = reconciled(&cluster, calls, 1).await;
+    assert_eq!(results[1].1, Some(Next::Retry));
+}
+
+/// A claim names a newer version of a node than the watch has delivered.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_known_late_counts_as_out() {
+    let (mut cluster, sources, target) = settled();
+    cluster.nodes = vec![node("n1", OLD), node("n2", OLD)];
+    let claim = claim_body("9", &target, &json!({ "n2": "7" }));
+    cluster.pools[0] = patched(&cluster.pools[0], &claim, "10");
+    let (mut known, mut nodes) = (cluster.pools[0].clone(), cluster.nodes.clone());
+    let why = "n1: 1 may be out at once, out: n2";
+    let waiting = condition("Waiting", true, "Budget", why);
+    let changes = status(&rolling(&target, &waiting), [2, 0, 0, 0, 0]);
+    let calls = vec![
+        list_sources(&sources),
+        patch("/api/v1/nodes/n1", &mut nodes[0], taint_body("5"), "6"),
+        patch("/api/v1/nodes/n2", &mut nodes[1], taint_body("5"), "6"),
+        set_status(&mut known, &changes, "11"),
+    ];
+    let (_, results) = reconciled(&cluster, calls, 1).await;
     assert_eq!(results[1].1, Some(Next::Retry));
 }
 

@@ -74,17 +74,12 @@ impl Server {
 
     /// The node as it was written; nothing where it has changed.
     fn assign(&mut self, name: &str, version: &str, target: &str) -> Option<NodeView> {
-        let index = self
-            .nodes
-            .iter()
-            .position(|node| node.name == name)
-            .unwrap();
-        (self.nodes[index].resource_version == version).then(|| {
-            self.change_node(index, |node| {
-                node.status.desired_config = Some(target.to_owned());
-            });
-            self.nodes[index].clone()
-        })
+        let is_current = |node: &NodeView| node.name == name && node.resource_version == version;
+        let index = self.nodes.iter().position(is_current)?;
+        self.change_node(index, |node| {
+            node.status.desired_config = Some(target.to_owned());
+        });
+        Some(self.nodes[index].clone())
     }
 
     fn out(&self) -> usize {

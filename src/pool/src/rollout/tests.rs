@@ -233,12 +233,11 @@ fn one_failure_of_two_is_no_halt() {
 fn lists(decision: &RolloutDecision) -> usize {
     let mut lists = std::collections::BTreeSet::new();
     for reason in decision.not_assigned.values() {
-        match reason {
-            NotAssigned::Halted { failed } => lists.extend([Arc::as_ptr(failed)]),
-            NotAssigned::Budget { out, failed, .. } => {
-                lists.extend([Arc::as_ptr(out), Arc::as_ptr(failed)]);
-            }
-            _ => {}
+        if let NotAssigned::Halted { failed } | NotAssigned::Budget { failed, .. } = reason {
+            lists.insert(Arc::as_ptr(failed));
+        }
+        if let NotAssigned::Budget { out, .. } = reason {
+            lists.insert(Arc::as_ptr(out));
         }
     }
     lists.len()

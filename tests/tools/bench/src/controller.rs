@@ -1,7 +1,7 @@
 //! The controller with 2,000 nodes: its memory, and whether it lists them again after its
 //! connections were cut.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::time::Duration;
@@ -13,15 +13,14 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use lab::audit::{self, Event, Verb};
-use lab::control_plane::{ControlPlane, Options, Parts, Process, definitions};
 use lab::manifest;
 use serde_json::{Value, json};
 use testbed::Programs;
 
+use crate::api_server::ApiServer;
 use crate::figure::{Figure, Unit};
 use crate::idle::float;
 use crate::memory;
-use crate::relay::Relay;
 
 const NODES: u32 = 2_000;
 
@@ -38,27 +37,11 @@ const HALF: Duration = Duration::from_secs(30);
 /// that it made after its first watch. Its connections are cut half-way.
 ///
 /// Errors: the controller ends, or does not watch the nodes.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a file that lasts as long as the run"
-)]
 pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figure>> {
-    let dir = out.join("controller");
-    fs::create_dir_all(&dir)?;
-    // The controller has another working directory.
-    let dir = dir.canonicalize()?;
-    let options = Options {
-        parts: Parts::Api,
-        dir: Some(dir.clone()),
-        ..Options::default()
-    };
-    let start = move || ControlPlane::start(&options);
-    let control_plane = tokio::task::spawn_blocking(start).await??;
-    let client = control_plane.client().await?;
-    manifest::define(&client, &definitions()?).await?;
+    let server = ApiServer::start(out, "controller").await?;
     let pool = manifest::parse(include_str!("objects/pool.yaml"))?;
-    manifest::apply(&client, &pool).await?;
-    let nodes = Api::<Node>::all(client);
+    manifest::apply(&server.client, &pool).await?;
+    let nodes = Api::<Node>::all(server.client.clone());
     let made = stream::iter(0..NODES).map(async |number| {
         let node = serde_json::from_value(node(number)?)?;
         anyhow::Ok(
@@ -70,31 +53,19 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     });
     made.buffer_unordered(16).try_collect::<Vec<_>>().await?;
 
-    let relay = Relay::start(control_plane.server(), &[]).await?;
-    let kubeconfig = dir.join("mcc.kubeconfig");
-    let admin = fs::read_to_string(control_plane.admin_kubeconfig())?;
-    let relayed = format!("https://{}", relay.address());
-    let relayed = admin.replace(&control_plane.server_url(), &relayed);
-    fs::write(&kubeconfig, relayed)?;
-    let arguments = [
-        "start".to_owned(),
-        format!("--kubeconfig={}", kubeconfig.display()),
-        "--leader-elect=false".to_owned(),
-        "--metrics-url=127.0.0.1:0".to_owned(),
-    ];
-    let mut controller = Process::start("mcc", &programs.path("mcc")?, &arguments, &dir)?;
+    let mut controller = server.controller(programs, Duration::ZERO).await?;
     let quiet = async {
         tokio::time::sleep(HALF).await;
-        relay.cut();
+        controller.relay.cut();
         tokio::time::sleep(HALF).await;
     };
     tokio::select! {
         () = quiet => {}
         error = report(&nodes) => return Err(error),
     }
-    controller.check()?;
-    let memory = memory::of(controller.id())?;
-    let asked = asked(&control_plane.audit_log())?;
+    controller.process.check()?;
+    let memory = memory::of(controller.process.id())?;
+    let asked = asked(&server.control_plane.audit_log())?;
     let mut after = asked.iter().skip_while(|event| event.verb != Verb::Watch);
     ensure!(after.next().is_some(), "the controller watches no nodes");
     let lists = after.filter(|event| event.verb == Verb::List).count();
@@ -149,7 +120,7 @@ fn node(number: u32) -> Result<Value> {
 
 /// What the controller asked of the nodes. Of the log's lines only these are parsed: the others
 /// hold each Node twice.
-fn asked(log: &Path) -> Result<Vec<Event>> {
+pub(crate) fn asked(log: &Path) -> Result<Vec<Event>> {
     let mut lines = String::new();
     for line in BufReader::new(File::open(log)?).lines() {
         let line = line?;

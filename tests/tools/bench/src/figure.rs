@@ -31,7 +31,7 @@ pub(crate) struct Spec {
 }
 
 /// All figures, in the order they are shown.
-pub(crate) const ALL: [Spec; 21] = [
+pub(crate) const ALL: [Spec; 24] = [
     spec("mcd_binary_bytes", Unit::Bytes, Some(12e6)),
     spec("mcd_os_binary_bytes", Unit::Bytes, Some(8e6)),
     spec("mcd_idle_anon_3", Unit::Bytes, Some(5e6)),
@@ -55,6 +55,9 @@ pub(crate) const ALL: [Spec; 21] = [
     spec("mcd_fetch_rootfs_ratio", Unit::Ratio, Some(1.3)),
     spec("mcc_2000_nodes_anon_bytes", Unit::Bytes, Some(40e6)),
     spec("mcc_lists_after_first", Unit::Requests, Some(0.0)),
+    spec("pool_decide_ms", Unit::Ms, Some(20.0)),
+    spec("pool_decide_peak_bytes", Unit::Bytes, Some(20e6)),
+    spec("first_round_ms", Unit::Ms, Some(2000.0)),
 ];
 
 const fn spec(name: &'static str, unit: Unit, target: Option<f64>) -> Spec {

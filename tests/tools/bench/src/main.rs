@@ -3,13 +3,16 @@
 //!
 //! - `run`: the order of measurements
 //! - `session`, `config`: the cluster of one node that most are made in, and its configuration
-//! - `idle`, `rebootless`, `service`, `fetch`, `controller`: the measurements
+//! - `idle`, `rebootless`, `service`, `fetch`, `controller`, `decision`, `rounds`: the measurements
+//! - `api_server`: the API server that the controller is measured before
 //! - `memory`, `relay`, `traffic`, `changes`: what they read
 //! - `figure`, `statistics`, `table`, `report`: what they come to, and how it is shown
 
+mod api_server;
 mod changes;
 mod config;
 mod controller;
+mod decision;
 mod fetch;
 mod figure;
 mod idle;
@@ -17,6 +20,7 @@ mod memory;
 mod rebootless;
 mod relay;
 mod report;
+mod rounds;
 mod run;
 mod service;
 mod session;

@@ -36,6 +36,30 @@ pub(crate) fn of(process: u32) -> Result<Memory> {
     })
 }
 
+/// Has the kernel forget how much this process held at most. Bytes of it in memory now.
+///
+/// Source: the kernel's `proc(5)`, `/proc/PID/clear_refs`.
+///
+/// Errors: the kernel does not take or say it.
+#[expect(clippy::disallowed_methods, reason = "a file of the kernel")]
+pub(crate) fn restart_peak() -> Result<u64> {
+    fs::write("/proc/self/clear_refs", "5").context("cannot write /proc/self/clear_refs")?;
+    own("VmRSS")
+}
+
+/// The most bytes of this process that were in memory since [`restart_peak`].
+///
+/// Errors: the kernel does not say.
+pub(crate) fn peak() -> Result<u64> {
+    own("VmHWM")
+}
+
+fn own(key: &str) -> Result<u64> {
+    let path = "/proc/self/status";
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    field(&text, key).with_context(|| format!("{path} has no {key}"))
+}
+
 /// Bytes of a line such as `Anonymous:     4312 kB`.
 fn field(text: &str, key: &str) -> Option<u64> {
     let line = text
@@ -173,6 +197,17 @@ AnonHugePages:         0 kB
         assert_eq!(field(ROLLUP, "Anonymous"), Some(4312 * 1024));
         assert_eq!(field(ROLLUP, "Rss"), Some(9876 * 1024));
         assert_eq!(field(ROLLUP, "Anon"), None);
+    }
+
+    #[test]
+    fn a_peak_is_forgotten_and_kept_again() {
+        let held = restart_peak().unwrap();
+        let taken = vec![1_u8; 64 << 20];
+        assert_eq!(std::hint::black_box(&taken).len(), 64 << 20);
+        drop(taken);
+        assert!(peak().unwrap() >= held + (60 << 20));
+        let held = restart_peak().unwrap();
+        assert!(peak().unwrap() < held + (30 << 20));
     }
 
     #[test]

@@ -7,15 +7,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, mpsc};
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{Instant, sleep_until};
 
 use crate::memory;
+
+/// Pieces of one direction that are under way at once.
+const PIECES: usize = 1024;
 
 /// A relay. It ends, and with it its connections, when dropped.
 #[derive(Debug)]
@@ -39,12 +44,14 @@ impl Counts {
 
 impl Relay {
     /// Listens on a free port of the server's own address, so that its certificate is good for it.
-    /// Connections of programs other than `programs` are relayed and not counted.
+    /// Connections of programs other than `programs` are relayed and not counted. What the server
+    /// sends is passed on so much later; how much may be under way does not change.
     ///
     /// Errors: it cannot listen.
     pub(crate) async fn start(
         server: SocketAddr,
         programs: &'static [&'static str],
+        latency: Duration,
     ) -> Result<Self> {
         let listener = TcpListener::bind((server.ip(), 0)).await;
         let listener = listener.with_context(|| format!("cannot listen on {}", server.ip()))?;
@@ -56,7 +63,7 @@ impl Relay {
         let accepting = tokio::spawn(async move {
             // Ends with the process's descriptors, or when the relay is dropped.
             while let Ok((client, peer)) = listener.accept().await {
-                let relayed = relay(client, peer, server, programs, counted.clone());
+                let relayed = relay(client, peer, server, programs, counted.clone(), latency);
                 let mut cut = cutting.subscribe();
                 tokio::spawn(async move {
                     tokio::select! {
@@ -103,6 +110,7 @@ async fn relay(
     server: SocketAddr,
     programs: &[&'static str],
     counts: Counts,
+    latency: Duration,
 ) {
     let owner = programs.iter().copied().find(|program| owns(program, peer));
     let Ok(server) = TcpStream::connect(server).await else {
@@ -119,9 +127,11 @@ async fn relay(
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let counted = counts.clone();
-    let up = tokio::spawn(async move { pass_on(from_client, to_server, owner, &counted).await });
+    let up = tokio::spawn(async move {
+        pass_on(from_client, to_server, owner, &counted, Duration::ZERO).await;
+    });
     let _up = EndWith(up.abort_handle());
-    pass_on(from_server, to_client, owner, &counts).await;
+    pass_on(from_server, to_client, owner, &counts, latency).await;
 }
 
 /// A task that ends when this is dropped.
@@ -133,26 +143,38 @@ impl Drop for EndWith {
     }
 }
 
-/// Passes on until one end is closed, and closes the other.
+/// Passes on until one end is closed, and closes the other. Each piece is passed on `latency` after
+/// it came.
 async fn pass_on(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     owner: Option<&'static str>,
     counts: &Counts,
+    latency: Duration,
 ) {
-    let mut buffer = vec![0; 16 << 10];
-    while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        if let Some(owner) = owner {
-            *counts.lock().entry(owner).or_default() += length as u64;
+    let (pieces, mut under_way) = mpsc::channel::<(Instant, Vec<u8>)>(PIECES);
+    let reading = async move {
+        let mut buffer = vec![0; 16 << 10];
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            if let Some(owner) = owner {
+                *counts.lock().entry(owner).or_default() += length as u64;
+            }
+            let piece = buffer.get(..length).unwrap_or_default().to_vec();
+            let due = Instant::now() + latency;
+            if pieces.send((due, piece)).await.is_err() {
+                return;
+            }
         }
-        if to
-            .write_all(buffer.get(..length).unwrap_or_default())
-            .await
-            .is_err()
-        {
-            return;
+    };
+    let writing = async move {
+        while let Some((due, piece)) = under_way.recv().await {
+            sleep_until(due).await;
+            if to.write_all(&piece).await.is_err() {
+                return;
+            }
         }
-    }
+    };
+    tokio::join!(reading, writing);
 }
 
 /// Whether a process of this program has the connection whose end there is `peer`. A process that
@@ -220,7 +242,9 @@ mod tests {
             .trim_end()
             .to_owned();
         let names: &'static [&'static str] = vec![&*own.leak()].leak();
-        let relay = Relay::start(server, names).await.unwrap();
+        let relay = Relay::start(server, names, Duration::from_millis(5))
+            .await
+            .unwrap();
         let mut stream = TcpStream::connect(relay.address()).await.unwrap();
         stream.write_all(b"there").await.unwrap();
         let mut answer = String::new();

@@ -13,7 +13,7 @@ use crate::idle::float;
 use crate::report::Report;
 use crate::session::Session;
 use crate::table::Failure;
-use crate::{controller, fetch, idle, rebootless, service};
+use crate::{controller, decision, fetch, idle, rebootless, rounds, service};
 
 /// Figures that are measured together.
 const BINARIES: [&str; 2] = ["mcd_binary_bytes", "mcd_os_binary_bytes"];
@@ -39,11 +39,14 @@ const SERVICE: [&str; 6] = [
     "mcd_api_update_bytes",
 ];
 const CONTROLLER: [&str; 2] = ["mcc_2000_nodes_anon_bytes", "mcc_lists_after_first"];
+const DECISION: [&str; 2] = ["pool_decide_ms", "pool_decide_peak_bytes"];
+const ROUNDS: [&str; 1] = ["first_round_ms"];
 
 /// Measurements that a median is taken of, where the command line names no other number.
 const FETCHES: usize = 5;
 const CHANGES: usize = 20;
 const OUTAGES: usize = 3;
+const DECISIONS: usize = 20;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -82,6 +85,14 @@ pub(crate) async fn run(programs: &Programs, out: &Path, wanted: &Wanted) -> Rep
     };
     if wanted.any(&BINARIES) {
         bench.take(&BINARIES, lengths(programs));
+    }
+    if wanted.any(&DECISION) {
+        let samples = wanted.samples.unwrap_or(DECISIONS);
+        bench.take(&DECISION, decision::measure(samples));
+    }
+    if wanted.any(&ROUNDS) {
+        say("the first round of 20 pools");
+        bench.take(&ROUNDS, rounds::measure(programs, out).await);
     }
     if wanted.any(&CONTROLLER) {
         say("the controller with 2,000 nodes, for a minute");

@@ -71,7 +71,8 @@ impl Session {
             Ok::<_, anyhow::Error>(cluster.image(&os)?.reference)
         };
         let images = [image("b1")?, image("b2")?];
-        let relay = Relay::start(cluster.control_plane().server(), &COUNTED).await?;
+        let relay =
+            Relay::start(cluster.control_plane().server(), &COUNTED, Duration::ZERO).await?;
         let mut session = Self {
             relay,
             cluster,

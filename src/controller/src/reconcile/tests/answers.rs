@@ -8,22 +8,22 @@ fn refused() -> Reply {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
-    let (store, mut calls, mut known, mut nodes, target) = round_of_three();
+    let (store, mut calls, mut known, mut nodes, target) = round_of(3);
     let (watch, gone) = (store.clone(), NodeView::parse(read(&nodes[1])));
     let assign = patch(
-        "/api/v1/nodes/n1",
+        "/api/v1/nodes/n01",
         &mut nodes[0],
         assign_body("5", &target),
         "6",
     );
     calls.push(assign.meanwhile(move || watch.nodes.apply(WatchEvent::Deleted(gone.clone()))));
     calls.push(Call::patch(
-        &format!("/api/v1/nodes/n2?{MANAGER}"),
+        &format!("/api/v1/nodes/n02?{MANAGER}"),
         assign_body("5", &target),
-        Reply::failure(404, "NotFound", "nodes n2 not found"),
+        Reply::failure(404, "NotFound", "nodes n02 not found"),
     ));
     let assign = patch(
-        "/api/v1/nodes/n3",
+        "/api/v1/nodes/n03",
         &mut nodes[2],
         assign_body("5", &target),
         "6",
@@ -34,20 +34,17 @@ async fn a_node_that_goes_in_the_middle_of_a_round_is_gone() {
     reconciled_in(&store, calls, 1).await;
     let left = store.snapshot();
     let left: Vec<&str> = left.nodes.values().map(|node| node.name.as_str()).collect();
-    assert_eq!(left, ["n1", "n3"]);
+    assert_eq!(left, ["n01", "n03"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_deleted_within_a_round_assigns_no_further_node() {
-    let (store, mut calls, known, mut nodes, target) = round_of_three();
+    let (store, mut calls, known, mut nodes, target) = round_of(WRITES + 2);
     let (watch, gone) = (store.clone(), Pool::parse(read(&known)));
-    let assign = patch(
-        "/api/v1/nodes/n1",
-        &mut nodes[0],
-        assign_body("5", &target),
-        "6",
-    );
-    calls.push(assign.meanwhile(move || watch.pools.apply(WatchEvent::Deleted(gone.clone()))));
+    let mut under_way = assignments(&mut nodes[..WRITES], &target);
+    let first = under_way.remove(0);
+    calls.push(first.meanwhile(move || watch.pools.apply(WatchEvent::Deleted(gone.clone()))));
+    calls.extend(under_way);
     let (_, results) = reconciled_in(&store, calls, 1).await;
     assert_eq!(results[1].1, Some(Next::Gone));
 }
@@ -69,8 +66,6 @@ async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
     let changes = status(&rolling(&target, &waiting), [2, 0, 0, 0, 0]);
     let calls = vec![
         list_sources(&sources),
-        read_pool(&known),
-        list_nodes(&nodes),
         patch(&path, &mut known, claim, "11"),
         assign(assign_body("5", &target)),
         // The taint of one is refused, and the other's is written all the same.

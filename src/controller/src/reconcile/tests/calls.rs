@@ -54,20 +54,6 @@ pub(super) fn list_sources(items: &[Value]) -> Call {
     )
 }
 
-pub(super) fn read_pool(pool: &Value) -> Call {
-    Call::get(
-        &format!("{GROUP}/machineconfigpools/worker"),
-        Reply::ok(pool.clone()),
-    )
-}
-
-pub(super) fn list_nodes(items: &[Value]) -> Call {
-    Call::get(
-        "/api/v1/nodes?limit=250&labelSelector=node-role.kubernetes.io%2Fworker%3D",
-        list(items),
-    )
-}
-
 pub(super) fn claim_body(version: &str, target: &str, nodes: &Value) -> Value {
     let round = format!(r#"{{"target":"{target}","nodes":{nodes}}}"#);
     json!({ "metadata": { "resourceVersion": version, "annotations": { "slipway.dev/round": round } } })

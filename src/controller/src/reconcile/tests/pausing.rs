@@ -41,19 +41,20 @@ fn paused_status(target: &str, waiting: &str, counts: [u32; 5]) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_stops_a_round_between_two_nodes() {
-    let (store, mut calls, mut known, mut nodes, target) = round_of_three();
-    // The watch delivers the pause while the first node is assigned.
-    let body = assign_body("5", &target);
-    let assign = patch("/api/v1/nodes/n1", &mut nodes[0], body, "6");
+    let (store, mut calls, mut known, mut nodes, target) = round_of(WRITES + 2);
+    // The watch delivers the pause while the first writes are under way.
+    let mut under_way = assignments(&mut nodes[..WRITES], &target);
+    let first = under_way.remove(0);
     known = paused(&known, "12");
     let (watch, event) = (store.clone(), Pool::parse(read(&known)));
-    calls.push(assign.meanwhile(move || watch.pools.apply(WatchEvent::Applied(event.clone()))));
-    let waiting = "n2, n3: the pool is paused";
-    let changes = paused_status(&target, waiting, [3, 0, 0, 1, 0]);
+    calls.push(first.meanwhile(move || watch.pools.apply(WatchEvent::Applied(event.clone()))));
+    calls.extend(under_way);
+    let waiting = "n17, n18: the pool is paused";
+    let changes = paused_status(&target, waiting, [18, 0, 0, 16, 0]);
     calls.push(set_status(&mut known, &changes, "13"));
     let (said, _) = reconciled_in(&store, calls, 2).await;
 
-    let message = format!("Targeted node n1 to MachineConfig: {target}");
+    let message = format!("Set target for 16 nodes to MachineConfig: {target}");
     let event = json!({
         "apiVersion": "v1", "kind": "Event",
         "metadata": { "name": "worker.18ea257cf066b800", "namespace": "mco" },
@@ -90,8 +91,6 @@ async fn a_pool_that_goes_on_assigns_those_first_that_were_claimed_before_the_pa
     let changes = status(&rolling(&target, &waiting), [2, 0, 0, 1, 0]);
     let calls = vec![
         list_sources(&sources),
-        read_pool(&known),
-        list_nodes(&nodes),
         patch(&path, &mut known, again, "11"),
         patch(
             "/api/v1/nodes/n1",
