@@ -19,7 +19,9 @@ mod units;
 use std::error::Error as StdError;
 use std::time::Duration;
 
+use chassis::report::Chain;
 use node_update::plan::{Action, Deploy, Undo};
+use tracing::warn;
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +31,7 @@ pub use units::RunningUnits;
 
 use crate::accounts::MissingAccounts;
 use crate::files::Root;
-use crate::journal::{self, DeploymentId};
+use crate::journal::{self, DeploymentId, Journal, JournalStore};
 use crate::systemd::{self, Enablement, Job};
 use crate::{accounts, files, process, record};
 
@@ -150,6 +152,33 @@ pub enum StepError {
     /// The operation needs a running system.
     #[error("this can only be done on the running system")]
     NotRunning,
+}
+
+/// Stores that an attempt is being undone, where that is possible.
+///
+/// The undo frees room and needs no journal that says so: it goes on without. Blobs of the target
+/// are removed if they may be what fills the disk; an attempt that is applied again after that
+/// fails and is undone.
+fn put_intent(store: &JournalStore<'_>, journal: &Journal) {
+    let stored = store.put_journal(journal).or_else(|error| {
+        warn!(error = %Chain(&error), "cannot store that the attempt is undone, freeing room");
+        free_target(store, journal);
+        store.put_journal(journal)
+    });
+    if let Err(error) = stored {
+        warn!(
+            attempt = journal.plan.attempt.0,
+            error = %Chain(&error),
+            "the attempt is undone without its journal"
+        );
+    }
+}
+
+/// Removes the target's blobs, which an undo does not need. The end of the attempt repeats it.
+fn free_target(store: &JournalStore<'_>, journal: &Journal) {
+    if let Err(error) = store.discard_target(journal) {
+        warn!(error = %Chain(&error), "cannot remove the contents of the target");
+    }
 }
 
 /// Unit files and units of one root.

@@ -56,8 +56,10 @@ pub fn guard(host: &mut Booted<'_>) -> Result<End, Error> {
 pub fn verified(host: &mut Booted<'_>, journal: &Journal) -> Result<End, Error> {
     host.sysroot.stop_boot_counting()?;
     host.store.clear_held()?;
-    host.store
-        .close(&journal.end(AttemptOutcome::Verified, None, host.moment))?;
+    host.store.close(
+        journal,
+        &journal.end(AttemptOutcome::Verified, None, host.moment),
+    )?;
     info!(
         attempt = journal.plan.attempt.0,
         config = journal.plan.to.config,
@@ -194,16 +196,19 @@ fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the origin the default again. Its boot undoes the changes outside of deployments.
+/// Makes the origin the default again. Its boot undoes the changes outside of deployments, and holds
+/// the target where that cannot be stored now.
 fn roll_back(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End, Error> {
-    hold(host, &journal, cause)?;
+    if let Err(error) = hold(host, &journal, cause) {
+        warn!(error = %Chain(&error), "cannot hold the target before the roll-back");
+    }
     let journal = journal.at(
         JournalStage::RollingBack {
             cause: cause.to_owned(),
         },
         host.moment,
     );
-    host.store.put_journal(&journal)?;
+    super::put_intent(host.store, &journal);
     boot_origin(host.sysroot, &journal)?;
     warn!(
         attempt = journal.plan.attempt.0,
@@ -221,7 +226,7 @@ fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
         // The switch happened and the journal does not say so: the boot loader tried the target,
         // and fell back.
         journal.stage = JournalStage::Switched;
-        host.store.put_journal(&journal)?;
+        super::put_intent(host.store, &journal);
     }
     let journal = &journal;
     let cause = match &journal.stage {
@@ -244,23 +249,8 @@ fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
             host.moment,
         );
     }
-    for step in journal.plan.steps.iter().rev() {
-        host.executor.restore(&step.action, &step.undo)?;
-    }
+    // Room is freed before anything is written: the deployment may be what fills the disk.
     boot_origin(host.sysroot, journal)?;
-    let outcome = if journal.could_boot_target() {
-        hold(host, journal, &cause)?;
-        AttemptOutcome::RolledBack
-    } else {
-        AttemptOutcome::Undone
-    };
-    host.store
-        .close(&journal.end(outcome, Some(cause.clone()), host.moment))?;
-    info!(
-        attempt = journal.plan.attempt.0,
-        reason = cause,
-        "host is in its origin"
-    );
     // The cleanup only frees room; the next attempt repeats it.
     if let Err(error) = host.sysroot.cleanup() {
         warn!(
@@ -268,6 +258,25 @@ fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
             "stray deployments were not removed"
         );
     }
+    super::free_target(host.store, journal);
+    for step in journal.plan.steps.iter().rev() {
+        host.executor.restore(&step.action, &step.undo)?;
+    }
+    let outcome = if journal.could_boot_target() {
+        hold(host, journal, &cause)?;
+        AttemptOutcome::RolledBack
+    } else {
+        AttemptOutcome::Undone
+    };
+    host.store.close(
+        journal,
+        &journal.end(outcome, Some(cause.clone()), host.moment),
+    )?;
+    info!(
+        attempt = journal.plan.attempt.0,
+        reason = cause,
+        "host is in its origin"
+    );
     Ok(())
 }
 
@@ -280,9 +289,10 @@ fn adopt(host: &mut Booted<'_>, journal: &Journal, booted: &DeploymentId) -> Res
         "host is adopted in its present state"
     );
     host.sysroot.stop_boot_counting()?;
-    Ok(host
-        .store
-        .close(&journal.end(AttemptOutcome::Adopted, Some(cause), host.moment))?)
+    Ok(host.store.close(
+        journal,
+        &journal.end(AttemptOutcome::Adopted, Some(cause), host.moment),
+    )?)
 }
 
 fn hold(host: &mut Booted<'_>, journal: &Journal, cause: &str) -> Result<(), Error> {

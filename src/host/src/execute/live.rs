@@ -49,7 +49,10 @@ pub fn apply(
     match perform_all(store, executor, &journal, verify) {
         Ok(()) => {
             store.clear_held()?;
-            store.close(&journal.end(AttemptOutcome::Verified, None, moment))?;
+            store.close(
+                &journal,
+                &journal.end(AttemptOutcome::Verified, None, moment),
+            )?;
             info!(
                 attempt = journal.plan.attempt.0,
                 config = journal.plan.to.config,
@@ -65,7 +68,7 @@ pub fn apply(
                 },
                 moment,
             );
-            store.put_journal(&journal)?;
+            super::put_intent(store, &journal);
             revert(store, executor, &journal, &cause, Services::Act, moment)?;
             Err(error)
         }
@@ -95,6 +98,8 @@ pub fn revert(
 ) -> Result<(), Error> {
     let steps = &journal.plan.steps;
     let touched = touched(&journal.plan);
+    // Room is freed before anything is written: the update may be what fills the disk.
+    super::free_target(store, journal);
     let restore_links = |root: &Root| {
         if touched.is_empty() {
             return Ok(());
@@ -125,7 +130,10 @@ pub fn revert(
     } else if !again.is_empty() || !touched.is_empty() {
         act_again(executor, &Action::DaemonReload);
     }
-    store.close(&journal.end(AttemptOutcome::Undone, Some(cause.to_owned()), moment))?;
+    store.close(
+        journal,
+        &journal.end(AttemptOutcome::Undone, Some(cause.to_owned()), moment),
+    )?;
     info!(attempt = attempt.0, reason = cause, "change is reverted");
     Ok(())
 }

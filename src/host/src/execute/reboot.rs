@@ -88,8 +88,8 @@ pub fn apply(host: &mut RunningHost<'_>, plan: Plan, stay: bool) -> Result<End, 
             Journal::open(plan, host.sysroot.booted()?, stay, host.moment)
         }
     };
-    host.store.put_journal(&journal)?;
-    match make(host, journal) {
+    let stored = host.store.put_journal(&journal).map_err(Error::from);
+    match stored.and_then(|()| make(host, journal)) {
         Ok(()) => Ok(End::NeedsReboot),
         Err(error) => {
             let cause = Chain(&error).to_string();
@@ -104,6 +104,9 @@ pub fn apply(host: &mut RunningHost<'_>, plan: Plan, stay: bool) -> Result<End, 
 /// Reverts an update whose target has not booted: makes the origin the default, removes the
 /// deployment, starts the kubelet.
 ///
+/// It frees before it writes, because the deployment may be what fills the disk. The kubelet starts
+/// whatever else fails: the host runs its origin.
+///
 /// # Errors
 /// Any of [`Error`]; the journal stays open then.
 pub fn revert(host: &mut RunningHost<'_>, journal: Journal, cause: &str) -> Result<(), Error> {
@@ -113,26 +116,49 @@ pub fn revert(host: &mut RunningHost<'_>, journal: Journal, cause: &str) -> Resu
         },
         host.moment,
     );
-    host.store.put_journal(&journal)?;
-    boot_origin(host.sysroot, &journal)?;
-    host.sysroot.cleanup()?;
-    if journal.stopped_kubelet {
-        host.running
-            .run(Job::Start, KUBELET)
-            .map_err(|source| Error::Undo {
-                object: format!("unit {KUBELET}"),
-                source,
-            })?;
-    }
+    let undone = remove_target(host.store, host.sysroot, &journal);
+    let started = start_kubelet(host.running, &journal);
+    undone?;
+    started?;
     disarm(host.running, &journal);
-    host.store
-        .close(&journal.end(AttemptOutcome::Undone, Some(cause.to_owned()), host.moment))?;
+    host.store.close(
+        &journal,
+        &journal.end(AttemptOutcome::Undone, Some(cause.to_owned()), host.moment),
+    )?;
     info!(
         attempt = journal.plan.attempt.0,
         reason = cause,
         "change is reverted"
     );
     Ok(())
+}
+
+/// Makes the origin the default, and removes the deployment.
+fn remove_target(
+    store: &JournalStore<'_>,
+    sysroot: &mut dyn Sysroot,
+    journal: &Journal,
+) -> Result<(), Error> {
+    // No boot entry names the deployment before the switch, so nothing has to be known to remove
+    // it.
+    if sysroot.default_deployment()? == journal.origin {
+        sysroot.cleanup()?;
+    }
+    super::put_intent(store, journal);
+    boot_origin(sysroot, journal)?;
+    sysroot.cleanup()
+}
+
+fn start_kubelet(running: &mut dyn Units, journal: &Journal) -> Result<(), Error> {
+    if !journal.stopped_kubelet {
+        return Ok(());
+    }
+    running
+        .run(Job::Start, KUBELET)
+        .map_err(|source| Error::Undo {
+            object: format!("unit {KUBELET}"),
+            source,
+        })
 }
 
 /// Makes the origin the default, and stops the boot loader's counting.

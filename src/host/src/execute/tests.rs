@@ -7,6 +7,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use chassis::report::Chain;
 use node_update::plan::{Action, Bundle, Deploy, Digest, FileState, Mode, Owner, Owners, Route};
+use rustix::io::Errno;
 
 use self::sim::{Crash, Fault, Host};
 use crate::execute::End;
@@ -456,6 +457,100 @@ fn a_revert_before_the_reboot_switches_the_boot_loader_to_the_origin() {
         met
     });
     assert!(points > 5, "{points}");
+}
+
+#[test]
+fn a_disk_that_fills_up_anywhere_is_freed_by_the_undo() {
+    for route in [Route::Live, Route::Reboot] {
+        let points = for_every_point(|n| {
+            let mut host = Host::new(&plan(route));
+            let before = host.snapshot();
+            host.arm(Fault::Full, n);
+            // The disk stays full.
+            if host.apply().is_err() {
+                assert_eq!(host.snapshot(), before, "point {n}");
+                assert!(!host.is_under_way(), "point {n}");
+                assert_eq!(host.deployments().len(), 1, "point {n}");
+                assert!(host.kubelet_runs(), "point {n}");
+            }
+            host.is_faulty()
+        });
+        assert!(points > 20, "{points}");
+    }
+}
+
+#[test]
+fn a_target_that_fills_the_disk_in_its_first_boot_is_rolled_back_to_the_byte() {
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        let before = host.snapshot();
+        host.apply().unwrap();
+        host.reboot();
+        host.arm(Fault::Full, n);
+        if host.guard().is_err() {
+            assert_eq!(
+                host.fail_if_booted("no room").unwrap(),
+                Some(End::NeedsReboot),
+                "point {n}"
+            );
+            boot_to_the_end(&mut host);
+            assert_eq!(host.snapshot(), before, "point {n}");
+            assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
+        }
+        host.is_faulty()
+    });
+    assert!(points > 3, "{points}");
+}
+
+#[test]
+fn a_disk_that_takes_no_writes_keeps_no_kubelet_down() {
+    for errno in [Errno::ROFS, Errno::IO] {
+        let points = for_every_point(|n| {
+            let mut host = Host::new(&plan(Route::Reboot));
+            let before = host.snapshot();
+            host.arm(Fault::Broken(errno), n);
+            let is_applied = host.apply().is_ok();
+            if !is_applied {
+                assert!(host.kubelet_runs(), "point {n}");
+                assert!(!host.target_is_default(), "point {n}");
+            }
+            let met = host.disarm();
+            if !is_applied {
+                // Mended.
+                assert_eq!(host.revert_or_roll_back().unwrap(), End::Done, "point {n}");
+                assert_eq!(host.snapshot(), before, "point {n}");
+                assert_eq!(host.deployments().len(), 1, "point {n}");
+            }
+            met
+        });
+        assert!(points > 20, "{points}");
+    }
+}
+
+#[test]
+fn a_target_that_stays_is_rolled_back_by_hand_wherever_it_is_killed() {
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        let before = host.snapshot();
+        host.refuse_verification();
+        host.stay();
+        host.apply().unwrap();
+        host.reboot();
+        let met = fails_at(&mut host, Fault::Crash, n, |host| {
+            drop(host.guard());
+            drop(host.verify());
+            assert!(host.is_under_way(), "it does not stay");
+            drop(host.revert_or_roll_back());
+        });
+        let end = host.revert_or_roll_back().unwrap();
+        assert_eq!(end, End::NeedsReboot, "point {n}");
+        boot_to_the_end(&mut host);
+        assert_eq!(host.last(), Some(AttemptOutcome::RolledBack), "point {n}");
+        assert_eq!(host.snapshot(), before, "point {n}");
+        assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
+        met
+    });
+    assert!(points > 8, "{points}");
 }
 
 #[test]

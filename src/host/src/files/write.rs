@@ -184,10 +184,12 @@ impl Root {
         self.discard_temporary(at)?;
         let put = || -> io::Result<()> {
             let directory = self.open_directory_at(directory)?;
-            make(&directory, &temporary)?;
-            if let Err(error) = fs::renameat(&directory, &temporary, &directory, name) {
+            let written = make(&directory, &temporary)
+                .and_then(|()| Ok(fs::renameat(&directory, &temporary, &directory, name)?));
+            if let Err(error) = written {
+                // On a full disk it holds the room that an undo needs.
                 remove_if_there(&directory, &temporary)?;
-                return Err(error.into());
+                return Err(error);
             }
             fs::fsync(&directory)?;
             Ok(())

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use node_update::plan::{Mode, OwnerIds};
+use node_update::plan::{Attempt, Mode, OwnerIds};
 use node_update::well_known;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -163,13 +163,20 @@ impl<'a> JournalStore<'a> {
 
     /// Ends an attempt: stores its outcome, then removes the plan, last the journal. A run killed
     /// in between leaves the journal, and the next run ends the attempt again with the same
-    /// outcome.
+    /// outcome. Without room for the outcome the target's blobs are removed first.
     ///
     /// # Errors
     /// [`Error::Files`].
-    pub fn close(&self, last: &LastAttempt) -> Result<()> {
-        self.save(LAST, last)?;
-        self.discard_plan(&last.attempt)?;
+    pub fn close(&self, journal: &Journal, last: &LastAttempt) -> Result<()> {
+        self.save(LAST, last).or_else(|_| {
+            self.discard_target(journal)?;
+            self.save(LAST, last)
+        })?;
+        self.remove_attempt(&last.attempt)
+    }
+
+    fn remove_attempt(&self, attempt: &Attempt) -> Result<()> {
+        self.discard_plan(attempt)?;
         Ok(self.root.remove(&self.root.locate(JOURNAL)?)?)
     }
 
@@ -183,7 +190,9 @@ impl<'a> JournalStore<'a> {
             return Ok(None);
         };
         match self.last()? {
-            Some(last) if last.attempt == journal.plan.attempt => self.close(&last).map(|()| None),
+            Some(last) if last.attempt == journal.plan.attempt => {
+                self.remove_attempt(&last.attempt).map(|()| None)
+            }
             Some(_) | None => Ok(Some(journal)),
         }
     }

@@ -175,7 +175,7 @@ fn an_ended_attempt_leaves_only_its_outcome() {
     let journal = journal(JournalStage::Booted);
     store.put_journal(&journal).unwrap();
     let last = journal.end(AttemptOutcome::Verified, None, &moment("second"));
-    store.close(&last).unwrap();
+    store.close(&journal, &last).unwrap();
     assert_eq!(store.journal().unwrap(), None);
     assert_eq!(store.last().unwrap().as_ref(), Some(&last));
     let cut_off = dir
@@ -185,7 +185,7 @@ fn an_ended_attempt_leaves_only_its_outcome() {
     assert_eq!(store.plans().unwrap(), []);
     store.put_plan(&bundle(Route::Live, Vec::new())).unwrap();
     assert!(!cut_off.exists());
-    store.close(&last).unwrap();
+    store.close(&journal, &last).unwrap();
     assert!(!dir.path().join("var/lib/slipway/plans/attempt-1").exists());
     store.put_journal(&journal).unwrap();
     assert_eq!(

@@ -45,6 +45,7 @@ pub(super) struct Host {
     boots: u32,
     running: Rc<RefCell<BTreeSet<String>>>,
     refuse_verification: bool,
+    stays: bool,
 }
 
 impl Host {
@@ -103,14 +104,15 @@ impl Host {
         fs::create_dir_all(dir.path().join("var/home/core")).unwrap();
         let running = ["kubelet.service", "old.service"].map(str::to_owned);
         let host = Self {
+            point: Point::of(dir.path().to_owned()),
             dir,
-            point: Point::default(),
             bundle: bundle.clone(),
             loader: BootLoader::new(origin.clone()),
             booted: origin,
             boots: 1,
             running: Rc::new(RefCell::new(BTreeSet::from(running))),
             refuse_verification: false,
+            stays: false,
         };
         host.store_bundle();
         host
@@ -123,6 +125,16 @@ impl Host {
 
     pub(super) fn arm(&self, fault: Fault, after: u32) {
         self.point.arm(fault, after);
+    }
+
+    /// Whether the fault occurred. A full or broken disk stays so.
+    pub(super) fn is_faulty(&self) -> bool {
+        self.point.is_met()
+    }
+
+    /// Applies as to a control-plane node: a target whose verification fails stays booted.
+    pub(super) fn stay(&mut self) {
+        self.stays = true;
     }
 
     pub(super) fn disarm(&self) -> bool {
@@ -143,6 +155,7 @@ impl Host {
         }
         let moment = self.moment();
         let booted = self.booted.clone();
+        let stays = self.stays;
         let mut running = SimulatedUnits {
             root: self.live_root(),
             of: self.parts(),
@@ -180,7 +193,7 @@ impl Host {
             units_of: &units_of,
             moment: &moment,
         };
-        reboot::apply(&mut host, plan, false)
+        reboot::apply(&mut host, plan, stays)
     }
 
     pub(super) fn guard(&mut self) -> Result<End, Error> {
@@ -367,6 +380,13 @@ impl Host {
             .hit()
             .map_err(|error| Error::Sysroot(Box::new(error)))
     }
+
+    /// The same, where something was written to the disk. The boot loader has its own.
+    fn write_point(&self) -> Result<(), Error> {
+        self.point
+            .write()
+            .map_err(|error| Error::Sysroot(Box::new(error)))
+    }
 }
 
 #[expect(
@@ -391,17 +411,17 @@ impl Sysroot for Host {
         let id = journal_tests::id(deploy.image.as_deref().unwrap_or("old"));
         let path = self.path_of(&id);
         copy(&self.dir.path().join("images").join(&id.checksum), &path);
-        self.crash_point()?;
+        self.write_point()?;
         // A simple merge: files that differ from the origin's shipped ones are copied.
         copy(&path.join("usr/etc"), &path.join("etc"));
-        self.crash_point()?;
+        self.write_point()?;
         let origin = self.path_of(&self.booted);
         carry(
             &origin.join("etc"),
             &origin.join("usr/etc"),
             &path.join("etc"),
         );
-        self.crash_point()?;
+        self.write_point()?;
         let root = Root::open(&path, Some(&self.dir.path().join("var"))).unwrap();
         let root = root.with_labels(Some(Box::new(self.point.clone())));
         Ok(NewDeployment {

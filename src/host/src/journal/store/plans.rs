@@ -1,10 +1,10 @@
 //! Plans on disk, each in a directory of its own with the blobs that it names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use node_update::plan::{Action, Attempt, Bundle, Digest, Plan, Prior, Undo};
 
-use super::{Error, JournalStore, Result};
+use super::{Error, Journal, JournalStore, Result};
 use crate::files::Found;
 
 const PLANS: &str = "/var/lib/slipway/plans";
@@ -113,6 +113,35 @@ impl JournalStore<'_> {
         Ok(())
     }
 
+    /// Removes the blobs of an attempt, except those that restore its prior state.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Damaged`].
+    pub fn discard_target(&self, journal: &Journal) -> Result<()> {
+        let of_steps = journal
+            .plan
+            .steps
+            .iter()
+            .filter_map(|step| match &step.undo {
+                Undo::Restore { paths } => Some(paths),
+                Undo::Nothing | Undo::Again => None,
+            });
+        let priors = of_steps.chain([&journal.unit_links, &journal.records]);
+        let kept: BTreeSet<&str> = priors
+            .flat_map(BTreeMap::values)
+            .filter_map(kept_blob)
+            .map(Digest::as_str)
+            .collect();
+        let directory = Self::plan_directory(&journal.plan.attempt)?;
+        let blobs = self.root.locate(&format!("{directory}/blobs"))?;
+        for name in self.root.list(&blobs)? {
+            if !kept.contains(name.as_str()) {
+                self.root.remove(&blobs.below(&name))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The attempts whose plans are stored.
     ///
     /// # Errors
@@ -167,11 +196,16 @@ fn blobs_of(plan: &Plan) -> Vec<Digest> {
             | Action::ReloadUnit { .. } => {}
         }
         if let Undo::Restore { paths } = &step.undo {
-            blobs.extend(paths.values().filter_map(|prior| match prior {
-                Prior::File(file) => Some(file.digest.clone()),
-                Prior::Absent | Prior::Link { .. } | Prior::Directory { .. } => None,
-            }));
+            blobs.extend(paths.values().filter_map(kept_blob).cloned());
         }
     }
     blobs
+}
+
+/// The blob that restores a path.
+const fn kept_blob(prior: &Prior) -> Option<&Digest> {
+    match prior {
+        Prior::File(file) => Some(&file.digest),
+        Prior::Absent | Prior::Link { .. } | Prior::Directory { .. } => None,
+    }
 }
