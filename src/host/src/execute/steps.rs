@@ -5,6 +5,7 @@ mod released;
 
 use std::collections::BTreeMap;
 
+use chassis::report::Chain;
 use node_update::plan::{Action, Attempt, Digest, Mode, Owner, OwnerIds, Owners, Prior, Undo};
 use node_update::well_known::MASK;
 use tracing::warn;
@@ -111,7 +112,15 @@ impl<'a> StepExecutor<'a> {
                 }
             }
             Action::DisableUnit { unit } => self.set_enablement(Enablement::Disable, unit)?,
-            Action::PresetUnit { unit } => self.set_enablement(Enablement::Preset, unit)?,
+            Action::PresetUnit { unit } => {
+                // Presets are the OS's wishes, and not the configuration's.
+                match self.set_enablement(Enablement::Preset, unit) {
+                    Err(error @ (StepError::Systemd(_) | StepError::Process(_))) => {
+                        warn!(unit, error = %Chain(&error), "presets of the unit are not followed");
+                    }
+                    result => result?,
+                }
+            }
             Action::WriteAuthorizedKeys { user, blob } => self.write_keys(user, blob)?,
             Action::SetPassword { user, blob } => {
                 let hash = String::from_utf8(self.blob(blob)?);

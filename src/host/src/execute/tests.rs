@@ -1,6 +1,7 @@
 //! Stops after step *n*, starts again, reaches the same end: for every *n*.
 
 mod arbitrary;
+mod presets;
 mod sim;
 
 use std::panic::{self, AssertUnwindSafe};

@@ -28,7 +28,7 @@ pub enum Action {
 /// What is done when a file changes, or one below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePolicy {
-    /// Absolute path, without `/` at its end.
+    /// Absolute path, clean: without `.`, `..`, doubled `/`, or one at its end.
     pub path: String,
     /// In order.
     pub actions: Vec<Action>,
@@ -67,7 +67,8 @@ pub struct Error {
 }
 
 impl Policies {
-    /// The policy of a file: that of the longest path equal to it or to a directory above it.
+    /// The policy of a file: that of the longest path equal to it or to a directory above it; of
+    /// two policies for one path, the later one.
     pub fn file(&self, path: &str) -> Option<&FilePolicy> {
         let covers = |policy: &&FilePolicy| {
             let below = path.strip_prefix(policy.path.as_str());
@@ -110,9 +111,7 @@ impl Policies {
         };
         for (index, policy) in list("files").enumerate() {
             let at = format!("files[{index}]");
-            let path = text(policy, "path", &at)?;
-            let clean = path.trim_end_matches('/');
-            let path = if clean.is_empty() { "/" } else { clean }.to_owned();
+            let path = clean(text(policy, "path", &at)?);
             policies.files.push(FilePolicy {
                 path,
                 actions: actions(policy, &at)?,
@@ -131,6 +130,22 @@ impl Policies {
         }
         Ok(policies)
     }
+}
+
+/// A path in its shortest form: an administrator may write a directory with a `/` at its end.
+fn clean(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                // Above the root is the root.
+                let _above: Option<&str> = parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 fn actions(policy: &Value, at: &str) -> Result<Vec<Action>, Error> {

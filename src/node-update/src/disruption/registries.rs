@@ -85,6 +85,12 @@ impl Registries {
     }
 }
 
+impl Mirror {
+    fn is_for_digests_only(&self) -> bool {
+        self.pulled_for == "digest-only"
+    }
+}
+
 impl Registry {
     /// What a registry is known by: the prefix of the names it serves, or else where it is.
     fn key(&self) -> &str {
@@ -95,15 +101,15 @@ impl Registry {
         }
     }
 
+    /// What the mirror says counts for it; the registry's word is for mirrors that say nothing.
     fn is_for_digests_only(&self, mirror: &Mirror) -> bool {
-        self.mirror_by_digest_only || mirror.pulled_for == "digest-only"
+        mirror.is_for_digests_only() || mirror.pulled_for.is_empty() && self.mirror_by_digest_only
     }
 
+    /// Each mirror has to say so itself: what the registry says of all of them does not count when
+    /// both are new.
     fn is_harmless_when_new(&self) -> bool {
-        let mirrors = self
-            .mirrors
-            .iter()
-            .all(|mirror| self.is_for_digests_only(mirror));
+        let mirrors = self.mirrors.iter().all(Mirror::is_for_digests_only);
         mirrors && !self.blocked && (!self.mirrors.is_empty() || self.mirror_by_digest_only)
     }
 
@@ -236,6 +242,21 @@ mod tests {
             ),
             (
                 format!("{BASE}{new}"),
+                "registry \"new.io\" is added, and not for digests only",
+            ),
+            // A mirror that serves tags does so whatever is said of its registry.
+            (
+                format!(
+                    "{BASE}{new}mirror-by-digest-only = true\n\
+                     [[registry.mirror]]\nlocation = \"m.io\"\npull-from-mirror = \"tag-only\"\n"
+                ),
+                "registry \"new.io\" is added, and not for digests only",
+            ),
+            (
+                format!(
+                    "{BASE}{new}mirror-by-digest-only = true\n\
+                     [[registry.mirror]]\nlocation = \"m.io\"\n"
+                ),
                 "registry \"new.io\" is added, and not for digests only",
             ),
             (

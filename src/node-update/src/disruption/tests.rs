@@ -163,7 +163,7 @@ fn the_longest_path_of_whole_components_decides() {
     let status = json!({"files": [
         {"path": "/", "actions": [{"type": "Drain"}]},
         {"path": "/etc/a/", "actions": [{"type": "None"}]},
-        {"path": "/etc/a/b", "actions": [{"type": "Reboot"}]},
+        {"path": "/etc//a/./x/../b//", "actions": [{"type": "Reboot"}]},
     ]});
     let policies = Policies::parse(&status).unwrap();
     for (path, policy) in [
