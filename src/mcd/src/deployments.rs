@@ -21,6 +21,9 @@ pub struct View {
     pub last: Option<Ended>,
     /// The target that failed here and is not tried again by itself.
     pub held: Option<HeldView>,
+    /// What of the configuration this host cannot have, as it was installed with something else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_effect: Vec<String>,
 }
 
 /// A deployment.

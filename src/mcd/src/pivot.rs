@@ -114,6 +114,7 @@ fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
         // It writes no file: what was changed by hand is merged as it is.
         origin: Vec::new(),
         because: vec![format!("pivot to {image} by hand")],
+        without_effect: Vec::new(),
         deploy: Some(Deploy {
             image: Some(image.to_owned()),
             ..Deploy::default()

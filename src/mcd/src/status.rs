@@ -88,6 +88,9 @@ pub fn render(view: &View) -> String {
     if let Some(held) = &view.held {
         line("held", &format!("{}: {}", name(&held.config), held.cause));
     }
+    for what in &view.without_effect {
+        line("no effect", what);
+    }
     text
 }
 
@@ -198,7 +201,17 @@ mod tests {
             journal: None,
             last: None,
             held: None,
+            without_effect: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_a_host_cannot_have_of_its_configuration_is_shown() {
+        let mut view = idle();
+        let what = "spec.config.storage.disks is not what the host was installed with";
+        view.without_effect = vec![what.to_owned()];
+        let text = render(&view);
+        assert!(text.ends_with(&format!("no effect  {what}\n")), "{text}");
     }
 
     #[test]

@@ -347,6 +347,9 @@ pub struct Plan {
     /// Why it is this route: the paths, units or fields that decided, for people.
     #[serde(default)]
     pub because: Vec<String>,
+    /// What the target changes without effect on an installed host, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_effect: Vec<String>,
     /// The new deployment; present exactly for [`Route::Reboot`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deploy: Option<Deploy>,

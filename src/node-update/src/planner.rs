@@ -250,6 +250,10 @@ fn bundle(
         attempt: request.attempt.clone(),
         from: request.from.target.clone(),
         to: request.to.target.clone(),
+        without_effect: reconcile::without_effect(
+            &request.from.config.spec,
+            &request.to.config.spec,
+        ),
         origin: if request.force {
             Vec::new()
         } else {

@@ -56,6 +56,46 @@ pub(crate) fn rejections_of(
     rejections
 }
 
+/// What `new` changes without effect on a host in `old`, though it is accepted: sections that an
+/// administrator let through, links that go, encrypted volumes. Sentences for people.
+pub fn without_effect(old: &Spec, new: &Spec) -> Vec<String> {
+    let (before, after) = (&old.ignition.storage, &new.ignition.storage);
+    let changes = [
+        (Section::Disks, before.disks != after.disks),
+        (
+            Section::Filesystems,
+            before.filesystems != after.filesystems,
+        ),
+        (Section::Raid, before.raid != after.raid),
+        (Section::Luks, before.luks != after.luks),
+        (Section::Links, before.links != after.links),
+    ];
+    let differing = changes.iter().filter(|(_, differs)| *differs);
+    differing
+        .map(|(section, _)| format!("{section} changes, which has no effect on an installed host"))
+        .collect()
+}
+
+/// What a host that was installed with `installed` cannot have of `current`. Sentences for people.
+///
+/// Source: `docs/reference/daemon.md`, "Changes without effect".
+pub fn differs_from_installed(installed: &Spec, current: &Spec) -> Vec<String> {
+    let (before, after) = (&installed.ignition.storage, &current.ignition.storage);
+    let sections = [
+        (Section::Disks, before.disks != after.disks),
+        (
+            Section::Filesystems,
+            before.filesystems != after.filesystems,
+        ),
+        (Section::Raid, before.raid != after.raid),
+        (Section::Luks, before.luks != after.luks),
+    ];
+    let differing = sections.iter().filter(|(_, differs)| *differs);
+    differing
+        .map(|(section, _)| format!("{section} is not what the host was installed with"))
+        .collect()
+}
+
 /// The rejection of a change of FIPS mode, against the old configuration or against the kernel.
 pub(crate) fn fips() -> Rejection {
     Rejection::new(

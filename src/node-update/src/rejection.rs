@@ -58,6 +58,8 @@ pub enum Section {
     Filesystems,
     /// `spec.config.storage.raid`
     Raid,
+    /// `spec.config.storage.luks`
+    Luks,
     /// `spec.config.storage.directories`
     Directories,
     /// `spec.config.storage.links`
@@ -151,6 +153,7 @@ impl Section {
             Self::Disks => !config.storage.disks.is_empty(),
             Self::Filesystems => !config.storage.filesystems.is_empty(),
             Self::Raid => !config.storage.raid.is_empty(),
+            Self::Luks => !config.storage.luks.is_empty(),
             Self::Directories => !config.storage.directories.is_empty(),
             Self::Links => !config.storage.links.is_empty(),
             Self::Fips => source.fips,
@@ -193,6 +196,7 @@ impl fmt::Display for Section {
             Self::Disks => "spec.config.storage.disks",
             Self::Filesystems => "spec.config.storage.filesystems",
             Self::Raid => "spec.config.storage.raid",
+            Self::Luks => "spec.config.storage.luks",
             Self::Directories => "spec.config.storage.directories",
             Self::Links => "spec.config.storage.links",
             Self::Fips => "spec.fips",

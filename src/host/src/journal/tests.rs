@@ -53,6 +53,7 @@ pub(crate) fn bundle(route: Route, actions: Vec<(Action, Option<&[u8]>)>) -> Bun
         route,
         drain: true,
         origin: Vec::new(),
+        without_effect: Vec::new(),
         because: Vec::new(),
         deploy: (route == Route::Reboot).then(Deploy::default),
         steps,

@@ -18,6 +18,11 @@ pub fn describe(plan: &Plan) -> String {
     };
     lines.push(format!("way     {way}"));
     lines.extend(plan.because.iter().map(|why| format!("because {why}")));
+    lines.extend(
+        plan.without_effect
+            .iter()
+            .map(|what| format!("ignored {what}")),
+    );
     if let Some(deploy) = &plan.deploy {
         let image = deploy.image.as_deref().unwrap_or("the booted one again");
         lines.push(format!("image   {image}"));

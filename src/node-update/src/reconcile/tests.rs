@@ -165,3 +165,28 @@ fn fips_is_never_changed() {
         assert_eq!(rejections(&of(old), &of(new), Exempt::default()), [fips()]);
     }
 }
+
+#[test]
+fn what_is_let_through_without_effect_is_named() {
+    let storage = |storage: Value| spec(&json!({"storage": storage}));
+    let installed = storage(json!({"links": [{"path": "/etc/a", "target": "/etc/b"}]}));
+    let disks = json!({"disks": [{"device": "/dev/sda", "wipeTable": true}]});
+    let exempt = Exempt {
+        disks: true,
+        ..Exempt::default()
+    };
+    let wanted = storage(disks);
+    assert_eq!(rejections(&installed, &wanted, exempt), []);
+    assert_eq!(
+        without_effect(&installed, &wanted),
+        [
+            "spec.config.storage.disks changes, which has no effect on an installed host",
+            "spec.config.storage.links changes, which has no effect on an installed host",
+        ]
+    );
+    assert!(without_effect(&wanted, &wanted).is_empty());
+    assert_eq!(
+        differs_from_installed(&installed, &wanted),
+        ["spec.config.storage.disks is not what the host was installed with"]
+    );
+}
