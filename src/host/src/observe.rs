@@ -106,7 +106,7 @@ fn seen(
             owner: owners(owner)?,
         }),
         Found::Link(target) => Seen::Link { target },
-        Found::Directory { .. } => Seen::Other("directory".to_owned()),
+        Found::Directory { mode, .. } => Seen::Directory(mode),
         Found::Other => Seen::Other("device, socket or pipe".to_owned()),
     })
 }

@@ -87,13 +87,13 @@ fn each_refusal_names_field_and_value() {
         ),
         (
             with_file(&json!({"path": "/etc/x", "contents": {"source": "data:;base64,c2VjcmV0!"}})),
-            "storage.files[0].contents.source: invalid base64 in data: URL: Invalid symbol 33, offset 8.",
+            "storage.files[0].contents.source: could not decode file \"/etc/x\": invalid base64 in data: URL: Invalid symbol 33, offset 8.",
         ),
         (
             with_file(
                 &json!({"path": "/etc/x", "contents": {"source": "data:,x", "compression": "xz"}}),
             ),
-            "storage.files[0].contents.compression: unsupported compression type \"xz\"",
+            "storage.files[0].contents.compression: could not decode file \"/etc/x\": unsupported compression type \"xz\"",
         ),
         (
             unit(json!({"name": "x.conf"})),

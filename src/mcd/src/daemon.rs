@@ -16,6 +16,7 @@
 //! - [`drift`]: what is changed by hand on a node at rest
 //! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`events`]: events and the log lines that people search for
+//! - [`kubelet_health`], [`host_os`]: what metrics tell of the host
 //! - [`metrics`]: metrics and health
 
 pub mod adopt;
@@ -29,6 +30,8 @@ pub mod drift;
 pub mod driver;
 pub mod events;
 pub mod helper;
+pub mod host_os;
+pub mod kubelet_health;
 pub mod metrics;
 pub mod observe;
 pub mod planning;
@@ -58,6 +61,7 @@ use cli::Options;
 use drift::{DriftMonitor, DriftTarget};
 use events::EventReporter;
 use helper::Helper;
+use host_os::HostOs;
 use metrics::DaemonMetrics;
 use publish::Publisher;
 
@@ -79,7 +83,8 @@ const INPUTS: usize = 8;
 pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot listen for signals")?;
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
-    let helper = Helper::install(&options.root, &options.helper)?;
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let helper = Helper::install(&options.root, &options.helper, &own)?;
 
     let (kubeconfig, host) = (&options.kubeconfig, || reader(&options.root));
     let kubelet = Access::kubeconfig(kubeconfig, host()).with_user_agent(USER_AGENT);
@@ -87,6 +92,13 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let account = Arc::new(account.with_user_agent(USER_AGENT));
     let kubelet = Arc::new(kubelet);
     let metrics = Arc::new(DaemonMetrics::new(Timestamp::now));
+    metrics.set_host_os(host_os(&options.root));
+    let watch_kubelet = async {
+        match &options.kubelet_health {
+            Some(endpoint) => kubelet_health::watch(endpoint, &metrics, shutdown.clone()).await,
+            None => shutdown.clone().requested().await,
+        }
+    };
     let (seen_by, seen) = watch::channel(None);
     let (writer, writing) = NodeWriter::new(
         Arc::clone(&kubelet),
@@ -145,7 +157,13 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
             speaking,
             certificates::keep(certificates, shutdown.clone()),
             monitor.keep(shutdown.clone()),
-            admin::serve(server, metrics.registry(), metrics, shutdown.clone()),
+            watch_kubelet,
+            admin::serve(
+                server,
+                metrics.registry(),
+                Arc::clone(&metrics),
+                shutdown.clone()
+            ),
             log.follow(shutdown.clone()),
         )
     });
@@ -158,6 +176,13 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
             anyhow::ensure!(shutdown.is_requested(), "a part of the daemon ended by itself");
             Ok(())
         }
+    }
+}
+
+fn host_os(root: &Path) -> HostOs {
+    match Root::open(root, None) {
+        Ok(root) => HostOs::read(&root),
+        Err(_) => HostOs::unsupported(),
     }
 }
 

@@ -1,10 +1,18 @@
-//! Where `mcd-os` is on a host, and how it gets there.
+//! Where `mcd-os` and `mcd` are on a host, and how they get there.
 
 use host::files::{Content, Error, Root};
 use node_update::plan::{Mode, OwnerIds};
 
-/// The program's name.
+/// The helper's name.
 pub(crate) const NAME: &str = "mcd-os";
+
+/// The name of the daemon's own program.
+pub(crate) const DAEMON: &str = "mcd";
+
+/// Where administrators run the daemon's program on the host; a link, as `/run` is memory.
+///
+/// Source: `docs/reference/daemon.md`, "Host files".
+pub(crate) const DAEMON_LINK: &str = "/run/bin/machine-config-daemon";
 
 /// Directory of the programs, with one directory for each digest.
 pub(crate) const DIRECTORY: &str = "/var/lib/slipway/bin";
@@ -19,9 +27,9 @@ const LABELLED_LIKE: &str = "/usr/bin/true";
 ///
 /// # Errors
 /// Those of writing.
-pub(crate) fn place(root: Root, digest: &str, bytes: &[u8]) -> Result<String, Error> {
+pub(crate) fn place(root: Root, digest: &str, name: &str, bytes: &[u8]) -> Result<String, Error> {
     let root = root.labelled_like(LABELLED_LIKE)?;
-    let path = path(digest);
+    let path = path(digest, name);
     let content = Content {
         bytes,
         mode: Mode(0o755),
@@ -32,6 +40,6 @@ pub(crate) fn place(root: Root, digest: &str, bytes: &[u8]) -> Result<String, Er
 }
 
 /// The path of the program with a digest.
-pub(crate) fn path(digest: &str) -> String {
-    format!("{DIRECTORY}/{digest}/{NAME}")
+pub(crate) fn path(digest: &str, name: &str) -> String {
+    format!("{DIRECTORY}/{digest}/{name}")
 }

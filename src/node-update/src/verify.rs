@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{FileState, Owners, Target};
+use crate::plan::{FileState, Mode, Owners, Target};
 
 /// One thing that must hold on the running host. All are local: none needs a network.
 ///
@@ -92,7 +92,9 @@ pub enum Seen {
         /// What it points to.
         target: String,
     },
-    /// Something else at the path, by its kind: "directory", "socket", ….
+    /// A directory, with its permission bits.
+    Directory(Mode),
+    /// Something else at the path, by its kind: "socket", ….
     Other(String),
     /// What `systemctl is-enabled` or the unit's `ActiveState` says.
     Unit(String),

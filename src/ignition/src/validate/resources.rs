@@ -17,7 +17,12 @@ pub(super) fn validate(config: &Config, verdict: &mut Verdict) {
             verdict,
         );
     }
-    check(&ignition.config.replace, "ignition.config.replace", verdict);
+    check(
+        &ignition.config.replace,
+        "ignition.config.replace",
+        None,
+        verdict,
+    );
     for (index, resource) in ignition
         .security
         .tls
@@ -32,12 +37,14 @@ pub(super) fn validate(config: &Config, verdict: &mut Verdict) {
         check(
             &file.contents,
             &format!("storage.files[{index}].contents"),
+            Some(&file.path),
             verdict,
         );
         for (fragment, resource) in file.append.iter().enumerate() {
             check(
                 resource,
                 &format!("storage.files[{index}].append[{fragment}]"),
+                Some(&file.path),
                 verdict,
             );
         }
@@ -46,6 +53,7 @@ pub(super) fn validate(config: &Config, verdict: &mut Verdict) {
         check(
             &luks.key_file,
             &format!("storage.luks[{index}].keyFile"),
+            None,
             verdict,
         );
     }
@@ -56,14 +64,20 @@ fn required(resource: &Resource, at: &str, verdict: &mut Verdict) {
     if is_unset(resource.source.as_deref()) {
         verdict.refuse(format!("{at}.source"), "source is required");
     }
-    check(resource, at, verdict);
+    check(resource, at, None, verdict);
 }
 
-fn check(resource: &Resource, at: &str, verdict: &mut Verdict) {
+/// Checks a resource; `file` is the path of the file that it is content of.
+fn check(resource: &Resource, at: &str, file: Option<&str>, verdict: &mut Verdict) {
+    // Clients look for the words of OpenShift's MCO.
+    let undecodable = |why: String| match file {
+        Some(path) => format!("could not decode file {path:?}: {why}"),
+        None => why,
+    };
     let compression_known = matches!(resource.compression.as_deref(), None | Some("" | "gzip"));
     if !compression_known {
         let named = resource.compression.as_deref().unwrap_or_default();
-        let why = format!("unsupported compression type {named:?}");
+        let why = undecodable(format!("unsupported compression type {named:?}"));
         verdict.refuse(format!("{at}.compression"), why);
     }
     if let Some(hash) = &resource.verification.hash {
@@ -96,9 +110,12 @@ fn check(resource: &Resource, at: &str, verdict: &mut Verdict) {
             // Said above already, by its own field.
             Ok(_) | Err(content::Error::Hash(_)) => {}
             Err(error @ content::Error::Mismatch(_)) => {
-                verdict.refuse(format!("{at}.verification.hash"), error.to_string());
+                let why = undecodable(error.to_string());
+                verdict.refuse(format!("{at}.verification.hash"), why);
             }
-            Err(error) => verdict.refuse(format!("{at}.source"), error.to_string()),
+            Err(error) => {
+                verdict.refuse(format!("{at}.source"), undecodable(error.to_string()));
+            }
         }
     }
 }

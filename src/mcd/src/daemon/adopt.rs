@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use api::machineconfiguration::{NodeStatus, annotation};
-use host::files::Root;
+use host::files::{Content, Found, Root};
 use host::record::{self, Record};
 use node::view::Node;
 use node::writer::Change;
@@ -40,11 +40,14 @@ impl From<record::Error> for Error {
     }
 }
 
+/// What the file is renamed to once the Node has its annotations and the host its record.
+const USED_ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotation.json.bak";
+
 /// The annotations that the host has for a Node that is not managed yet; none where it has neither
 /// such a file nor a record.
 ///
-/// Their file stays as the machine was born; a record that names something else has overtaken it,
-/// for the Node of a host that went on may have been deleted and registered anew.
+/// A record that names something else has overtaken their file, for the Node of a host that went on
+/// may have been deleted and registered anew.
 ///
 /// # Errors
 /// All of [`Error`].
@@ -55,6 +58,21 @@ pub fn first_annotations(root: &Root) -> Result<BTreeMap<String, String>, Error>
     };
     let record = record::read(root)?.map(Record::into_target);
     Ok(first(born, record))
+}
+
+/// Renames the file of the first annotations, which are used once.
+///
+/// # Errors
+/// [`Error::Host`].
+pub fn retire_first_annotations(root: &Root) -> Result<(), Error> {
+    let at = root.locate(FIRST_ANNOTATIONS)?;
+    let Found::File { bytes, mode, owner } = root.look(&at)? else {
+        return Ok(());
+    };
+    let bytes = &bytes;
+    let content = Content { bytes, mode, owner };
+    root.replace(&root.locate(USED_ANNOTATIONS)?, content)?;
+    Ok(root.remove(&at)?)
 }
 
 fn first(mut born: BTreeMap<String, String>, record: Option<Target>) -> BTreeMap<String, String> {
@@ -150,6 +168,21 @@ mod tests {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()));
         assert_eq!(later, expected.into());
+    }
+
+    #[test]
+    fn the_first_annotations_are_renamed_once() {
+        let tree = tempfile::tempdir().unwrap();
+        let at = |path: &str| tree.path().join(path.trim_start_matches('/'));
+        std::fs::create_dir_all(at("/etc/machine-config-daemon")).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a test's own directory")]
+        std::fs::write(at(FIRST_ANNOTATIONS), "{}").unwrap();
+        let root = Root::open(tree.path(), None).unwrap();
+        for _ in 0..2 {
+            retire_first_annotations(&root).unwrap();
+            assert!(!at(FIRST_ANNOTATIONS).exists());
+            assert_eq!(std::fs::read(at(USED_ANNOTATIONS)).unwrap(), b"{}");
+        }
     }
 
     #[test]

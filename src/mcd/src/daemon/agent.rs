@@ -15,7 +15,7 @@ use node::drain::PodName;
 use node::watch::ObservedNode;
 use node::writer::NodeWriter;
 use node_update::phase::{Command, Event, Machine, Phase};
-use node_update::plan::{Attempt, Target};
+use node_update::plan::{Attempt, Route, Target};
 use node_update::reconcile::FORCE_FILE;
 use node_update::verify::unexpected_state;
 use tokio::sync::watch;
@@ -219,6 +219,11 @@ impl Agent {
         match Box::pin(planner.plan(&attempt, (from, to), facts, events)).await {
             Ok(stored) => {
                 let outline = stored.outline.clone();
+                if !stored.without_effect.is_empty() {
+                    let event =
+                        NodeEvent::changes_without_effect(&to.config, &stored.without_effect);
+                    self.reporter.report(&event);
+                }
                 if let Some(image) = &outline.image {
                     self.reporter.report(&NodeEvent::os_update_started(image));
                 }
@@ -327,6 +332,15 @@ impl Agent {
         }
     }
 
+    /// Clients of OpenShift's MCO look for these words.
+    fn say_no_drain(&self, route: Route) {
+        match route {
+            // Any other node is drained before a reboot.
+            Route::Reboot => self.reporter.report(&NodeEvent::drain_skipped()),
+            Route::Live => tracing::info!("Changes do not require drain, skipping."),
+        }
+    }
+
     fn overdue(&self, blocked: &str) -> String {
         format!(
             "failed to drain node: {} after 1 hour: {blocked}",
@@ -338,6 +352,9 @@ impl Agent {
         let Some(plan) = self.stored() else {
             return no_plan();
         };
+        if !plan.outline.drain {
+            self.say_no_drain(plan.outline.route);
+        }
         let boot_id = self.known.facts().boot_id.clone();
         // Not knowing the node, what can be undone by a person is better than what cannot.
         let stays = desired::latest(&self.seen).is_none_or(|node| node.is_control_plane);
@@ -350,6 +367,14 @@ impl Agent {
             |text| self.reporter.report(&NodeEvent::preflight_failed(text)),
         )
         .await;
+        if event == Event::Applied {
+            self.reporter.report(&NodeEvent::skip_reboot());
+            // Clients of OpenShift's MCO look for these words.
+            tracing::info!(
+                "Node has Desired Config {}, skipping reboot",
+                plan.to.config
+            );
+        }
         if matches!(event, Event::Switched { .. }) {
             let consume = || observe::consume_force(&Root::open(&self.root, None)?);
             if let Err(error) = consume() {
@@ -461,6 +486,9 @@ impl Agent {
             record::write(&root, config.to_string().as_bytes(), image)
                 .map_err(|error| text(error.into()))?;
             tracing::info!(config = name, "wrote the first record of this host");
+        }
+        if !adopt::is_new(&node) {
+            adopt::retire_first_annotations(&root).map_err(text)?;
         }
         Ok(())
     }

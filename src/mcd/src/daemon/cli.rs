@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use chassis::cli::{AdminArgs, LogArgs};
+use http::Uri;
 use node::drain::PodName;
 
 /// Keeps this node in the configuration that its Node asks for.
@@ -34,6 +35,12 @@ pub struct StartArgs {
     /// Namespace that events are kept in
     #[arg(long, default_value = "openshift-machine-config-operator")]
     events_namespace: String,
+    /// Whether the kubelet is asked for its health
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    kubelet_healthz_enabled: bool,
+    /// Where the kubelet tells its health
+    #[arg(long, default_value = "http://localhost:10248/healthz")]
+    kubelet_healthz_endpoint: Uri,
     /// The helper that is put on the host
     #[arg(long, default_value = "/usr/bin/mcd-os")]
     helper: PathBuf,
@@ -59,6 +66,8 @@ pub struct Options {
     pub own: Option<PodName>,
     /// Namespace of events.
     pub events_namespace: String,
+    /// Where the kubelet is asked for its health; nowhere if it is not.
+    pub kubelet_health: Option<Uri>,
     /// The helper, in the pod.
     pub helper: PathBuf,
 }
@@ -86,6 +95,11 @@ impl StartArgs {
             node.bytes().all(plain),
             "--node-name {node:?} is no name of a Node"
         );
+        let endpoint = self.kubelet_healthz_endpoint;
+        anyhow::ensure!(
+            endpoint.scheme_str() == Some("http") && endpoint.host().is_some(),
+            "--kubelet-healthz-endpoint {endpoint} is no http:// URL"
+        );
         let own = self.pod.map(|pod| parse_pod(&pod)).transpose()?;
         Ok(Options {
             kubeconfig: self.kubeconfig,
@@ -95,6 +109,7 @@ impl StartArgs {
             token: self.token_file,
             own,
             events_namespace: self.events_namespace,
+            kubelet_health: self.kubelet_healthz_enabled.then_some(endpoint),
             helper: self.helper,
         })
     }
@@ -138,6 +153,8 @@ mod tests {
         assert_eq!(options.root.to_str(), Some("/rootfs"));
         assert_eq!(options.metrics.to_string(), "127.0.0.1:8797");
         assert!(options.own.is_none());
+        let health = options.kubelet_health.unwrap();
+        assert_eq!(health.to_string(), "http://localhost:10248/healthz");
     }
 
     #[test]
@@ -147,6 +164,15 @@ mod tests {
             (
                 vec!["--node-name", "a", "--pod", "mcd"],
                 "--pod \"mcd\" is not namespace/name",
+            ),
+            (
+                vec![
+                    "--node-name",
+                    "a",
+                    "--kubelet-healthz-endpoint",
+                    "https://a",
+                ],
+                "--kubelet-healthz-endpoint https://a",
             ),
             (
                 vec!["--node-name", "a", "--metrics-url", "x"],

@@ -37,6 +37,25 @@ impl NodeEvent {
         )
     }
 
+    /// The target asks for changes that no installed host can follow, and that an administrator let
+    /// through.
+    pub fn changes_without_effect(config: &str, what: &[String]) -> Self {
+        let text = format!("MachineConfig {config}: {}", what.join("; "));
+        Self::new(Severity::Warning, "ChangesWithoutEffect", text)
+    }
+
+    /// The update is through without a reboot.
+    pub fn skip_reboot() -> Self {
+        let text = "Config changes do not require reboot.".to_owned();
+        Self::new(Severity::Normal, "SkipReboot", text)
+    }
+
+    /// The pods of a cluster's only node stay.
+    pub fn drain_skipped() -> Self {
+        let text = "Drain not required, skipping".to_owned();
+        Self::new(Severity::Normal, "Drain", text)
+    }
+
     /// A drain takes long.
     pub fn drain_threshold_exceeded(blocked: &str) -> Self {
         let text = format!(

@@ -22,6 +22,9 @@ const REPORTS: &str = "/run/slipway";
 /// Proxy settings for the helper; only root reads it. Gone with the boot.
 const PROXY_FILE: &str = "/run/slipway/proxy.env";
 
+/// Length of a SHA-256 in hex.
+const DIGEST_CHARS: usize = 64;
+
 /// How often a report is looked for: often at first, as most verbs take less than a second.
 const PACE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
@@ -34,8 +37,8 @@ const UNIT_PACE: Duration = Duration::from_secs(2);
 /// Why the helper could not be run, or left no report.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The helper cannot be read in this image.
-    #[error("cannot read the helper {path}")]
+    /// A program cannot be read in this image.
+    #[error("cannot read the program {path}")]
     Binary {
         /// Its path in the image.
         path: PathBuf,
@@ -43,7 +46,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A file on the host.
-    #[error("cannot put the helper on the host")]
+    #[error("cannot put a program on the host")]
     Host(#[from] files::Error),
     /// systemd refuses the unit.
     #[error("cannot run {unit}")]
@@ -96,32 +99,24 @@ pub struct Helper {
 
 impl Helper {
     /// Puts the helper of this image on the host, named by its digest. One that is there already
-    /// stays untouched, and running ones of other versions go on. Those of other versions that the
-    /// units of the guard do not run are removed.
+    /// stays untouched, and running ones of other versions go on. Beside it is the daemon's program
+    /// `own`, for administrators. Programs of other versions that the units of the guard do not run
+    /// are removed.
     ///
     /// # Errors
     /// [`Error::Binary`], [`Error::Host`].
-    pub fn install(root: &Path, image: &Path) -> Result<Self, Error> {
-        let digest = digest(image).map_err(|source| Error::Binary {
-            path: image.to_owned(),
-            source,
-        })?;
-        let host = Root::open(root, None)?;
-        let directory = format!("{}/{digest}", program::DIRECTORY);
-        // Whole or not at all, as it is put in place by a rename; looked for without reading its
-        // megabytes.
-        let names = host.list(&host.locate(&directory)?)?;
-        let binary = program::path(&digest);
-        if !names.iter().any(|name| name == program::NAME) {
-            let bytes = std::fs::read(image).map_err(|source| Error::Binary {
-                path: image.to_owned(),
-                source,
-            })?;
-            program::place(host, &digest, &bytes)?;
-            tracing::info!(path = %binary, "put the helper on the host");
-        }
-        if let Err(error) = remove_others(root, &digest) {
-            tracing::warn!(error = %Chain(&error), "cannot remove the helpers of old versions");
+    pub fn install(root: &Path, image: &Path, own: &Path) -> Result<Self, Error> {
+        let (digest, binary) = place(root, image, program::NAME)?;
+        let offered = match offer(root, own) {
+            Ok(digest) => digest,
+            Err(error) => {
+                // Administrators miss it; updates do not.
+                tracing::warn!(error = %Chain(&error), "cannot put the daemon's program on the host");
+                String::new()
+            }
+        };
+        if let Err(error) = remove_others(root, &[&digest, &offered]) {
+            tracing::warn!(error = %Chain(&error), "cannot remove the programs of old versions");
         }
         Ok(Self {
             root: root.to_owned(),
@@ -356,8 +351,38 @@ fn escaped(value: &str) -> String {
     text
 }
 
-/// Removes the helpers of other versions, except the one that the units of the guard run.
-fn remove_others(root: &Path, digest: &str) -> Result<(), files::Error> {
+/// Puts the daemon's program where administrators run it:
+/// `chroot /host /run/bin/machine-config-daemon status`. Its digest.
+fn offer(root: &Path, own: &Path) -> Result<String, Error> {
+    let (digest, path) = place(root, own, program::DAEMON)?;
+    let host = Root::open(root, None)?;
+    host.symlink(&host.locate(program::DAEMON_LINK)?, &path)?;
+    Ok(digest)
+}
+
+/// Copies a program of this image to the host, once; its digest and its path there.
+fn place(root: &Path, image: &Path, name: &str) -> Result<(String, String), Error> {
+    let unreadable = |source| Error::Binary {
+        path: image.to_owned(),
+        source,
+    };
+    let digest = digest(image).map_err(unreadable)?;
+    let host = Root::open(root, None)?;
+    let directory = format!("{}/{digest}", program::DIRECTORY);
+    // Whole or not at all, as it is put in place by a rename; looked for without reading its
+    // megabytes.
+    let names = host.list(&host.locate(&directory)?)?;
+    let path = program::path(&digest, name);
+    if !names.iter().any(|present| present == name) {
+        let bytes = std::fs::read(image).map_err(unreadable)?;
+        program::place(host, &digest, name, &bytes)?;
+        tracing::info!(path, "put a program on the host");
+    }
+    Ok((digest, path))
+}
+
+/// Removes the programs of other versions, except the helper that the units of the guard run.
+fn remove_others(root: &Path, kept: &[&str]) -> Result<(), files::Error> {
     let host = Root::open(root, None)?;
     let linked = match host.inspect(program::LINK)? {
         Found::Link(target) => target,
@@ -366,14 +391,16 @@ fn remove_others(root: &Path, digest: &str) -> Result<(), files::Error> {
         }
     };
     for name in host.list(&host.locate(program::DIRECTORY)?)? {
-        let is_digest = name.len() == digest.len() && name.bytes().all(|b| b.is_ascii_hexdigit());
-        if !is_digest || name == digest || linked.contains(&name) {
+        let is_digest = name.len() == DIGEST_CHARS && name.bytes().all(|b| b.is_ascii_hexdigit());
+        if !is_digest || kept.contains(&name.as_str()) || linked.contains(&name) {
             continue;
         }
-        host.remove(&host.locate(&program::path(&name))?)?;
+        for program in [program::NAME, program::DAEMON] {
+            host.remove(&host.locate(&program::path(&name, program))?)?;
+        }
         let directory = format!("{}/{name}", program::DIRECTORY);
         host.remove_empty_directory(&host.locate(&directory)?)?;
-        tracing::info!(digest = name, "removed the helper of an old version");
+        tracing::info!(digest = name, "removed a program of an old version");
     }
     Ok(())
 }
@@ -469,13 +496,17 @@ mod tests {
             std::fs::remove_file(&image).ok();
             let mut file = std::fs::File::create(&image).unwrap();
             io::Write::write_all(&mut file, content.as_bytes()).unwrap();
-            Helper::install(host.path(), &image).unwrap();
+            Helper::install(host.path(), &image, &image).unwrap();
             digest(&image).unwrap()
         };
         std::fs::create_dir_all(host.path().join("usr/bin")).unwrap();
         std::fs::File::create(host.path().join("usr/bin/true")).unwrap();
         let first = install("first");
-        std::os::unix::fs::symlink(program::path(&first), bin.join(program::NAME)).unwrap();
+        std::os::unix::fs::symlink(
+            program::path(&first, program::NAME),
+            bin.join(program::NAME),
+        )
+        .unwrap();
         std::fs::create_dir(bin.join("not-ours")).unwrap();
         install("second");
         let third = install("third");
@@ -492,5 +523,9 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(names, expected);
+        // The daemon's program of the newest is where administrators look for it.
+        let link = std::fs::read_link(host.path().join("run/bin/machine-config-daemon")).unwrap();
+        let copy = host.path().join(link.strip_prefix("/").unwrap());
+        assert_eq!(std::fs::read(copy).unwrap(), b"third");
     }
 }

@@ -1,13 +1,14 @@
 //! Metrics and health of the daemon.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use api::machineconfiguration::{NodeState, PhaseName};
 use chassis::health::Probes;
 use chassis::metrics::{Collector, Counter, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use jiff::Timestamp;
 
+use super::host_os::HostOs;
 use super::publish::Shown;
 
 /// What the daemon counts.
@@ -21,6 +22,8 @@ pub struct DaemonMetrics {
     reboots_failed: Counter,
     drain_overdue: Gauge,
     config_drift: Gauge,
+    kubelet_failures: Gauge,
+    host_os: OnceLock<HostOs>,
     shown: Mutex<Option<(Option<NodeState>, PhaseName, Timestamp)>>,
 }
 
@@ -32,6 +35,8 @@ impl DaemonMetrics {
             reboots_failed: Counter::default(),
             drain_overdue: Gauge::default(),
             config_drift: Gauge::default(),
+            kubelet_failures: Gauge::default(),
+            host_os: OnceLock::new(),
             shown: Mutex::new(None),
         }
     }
@@ -54,6 +59,11 @@ impl DaemonMetrics {
             "Unix time when a manual change of the host was last found; 0 while there is none.",
             self.config_drift.clone(),
         );
+        registry.register(
+            "mcd_kubelet_state",
+            "How often in a row the kubelet did not answer its health check.",
+            self.kubelet_failures.clone(),
+        );
         registry.collect(Arc::clone(self));
         registry
     }
@@ -72,6 +82,23 @@ impl DaemonMetrics {
     pub fn set_drifted(&self, is_drifted: bool) {
         let now = (self.now)().as_second();
         self.config_drift.set(if is_drifted { now } else { 0 });
+    }
+
+    /// What runs on the host; the first word counts, as another OS comes with another boot.
+    pub fn set_host_os(&self, os: HostOs) {
+        if self.host_os.set(os).is_err() {
+            tracing::debug!("the host's OS is known already");
+        }
+    }
+
+    /// How often in a row the kubelet did not answer.
+    pub fn set_kubelet_failures(&self, count: i64) {
+        self.kubelet_failures.set(count);
+    }
+
+    /// One more time; how often that is in a row.
+    pub fn count_kubelet_failure(&self) -> i64 {
+        self.kubelet_failures.inc() + 1
     }
 
     /// Takes over what the Node shows.
@@ -98,6 +125,17 @@ impl Collector for DaemonMetrics {
             "Unix time since when the node shows this state; 0 for the others.",
             NodeState::ALL.map(|state| ([("state", state.as_str())], since(state))),
         )?;
+        if let Some(HostOs { name, version }) = self.host_os.get() {
+            encode_gauges(
+                &mut encoder,
+                "mcd_host_os_and_version",
+                "OS of the host and its version; always 1.",
+                [(
+                    [("os", name.as_str()), ("version", version.as_str())],
+                    1_i64,
+                )],
+            )?;
+        }
         if let Some((_, phase, _)) = shown {
             encode_gauges(
                 &mut encoder,
@@ -143,10 +181,43 @@ mod tests {
         assert!(metrics.ready().is_err());
         metrics.show(&Shown::of(&Machine::new(), clock()));
         metrics.count_failed_reboot();
+        metrics.set_host_os(HostOs {
+            name: "RHCOS".to_owned(),
+            version: "9.6".to_owned(),
+        });
         assert_eq!(
             registry.text().unwrap(),
             include_str!("../../tests/golden/metrics.txt")
         );
+    }
+
+    /// Each alert is about a metric of this page.
+    #[test]
+    fn alerts_ask_for_metrics_that_exist() {
+        let text = include_str!("../../../../deploy/monitoring/daemon-alerts.yaml");
+        let rule: serde_json::Value = serde_saphyr::from_str(text).unwrap();
+        let page = include_str!("../../tests/golden/metrics.txt");
+        let groups = rule["spec"]["groups"].as_array().unwrap();
+        let alerts: Vec<_> = groups
+            .iter()
+            .flat_map(|group| group["rules"].as_array().unwrap())
+            .map(|rule| {
+                (
+                    rule["alert"].as_str().unwrap(),
+                    rule["expr"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        let names: Vec<_> = alerts.iter().map(|(name, _)| *name).collect();
+        assert_eq!(
+            names,
+            ["MCDRebootError", "KubeletHealthState", "MCDConfigDrift"]
+        );
+        for (alert, expression) in alerts {
+            let metric = expression.split_whitespace().next().unwrap();
+            let declared = page.contains(&format!("# TYPE {metric} "));
+            assert!(declared, "{alert}: {expression}");
+        }
     }
 
     #[test]

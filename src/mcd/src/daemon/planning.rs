@@ -51,6 +51,8 @@ pub struct Stored {
     pub outline: Outline,
     /// Where it lies on the host.
     pub directory: String,
+    /// What its target changes without effect, for people.
+    pub without_effect: Vec<String>,
     /// Files that it changes and that say how images are pulled; its own image is pulled by those
     /// of the running host.
     pub pull_settings: Vec<String>,
@@ -88,6 +90,7 @@ impl Stored {
                 drain: plan.drain,
                 image: plan.deploy.as_ref().and_then(|deploy| deploy.image.clone()),
             },
+            without_effect: plan.without_effect.clone(),
             // Of a plan that is being carried out nothing is pulled any more.
             pull_settings: Vec::new(),
         })
@@ -184,8 +187,11 @@ impl Planner<'_> {
             force: self.is_forced,
         })
         .map_err(|refusals| {
-            let sentence = |reason| format!("MachineConfig {}: {reason}", to.config);
-            NoPlan::Rejected(refusals.0.iter().map(sentence).collect())
+            // Clients look for the words of OpenShift's MCO.
+            let (old, new) = (&from.config, &to.config);
+            NoPlan::Rejected(vec![format!(
+                "can't reconcile config {old} with {new}: configs {old}, {new} are not reconcilable: {refusals}"
+            )])
         })?;
         let plan = &outcome.bundle.plan;
         tracing::info!(
@@ -378,7 +384,8 @@ fn is_behind(object: &Value) -> Option<String> {
         .and_then(Value::as_i64)?;
     (generation != Some(observed)).then(|| {
         format!(
-            "NodeDisruptionPolicyStatus was not ready: generation {}, observed {observed}",
+            "NodeDisruptionPolicyStatus was not ready: NodeDisruptionPolicyStatus is not up to date: \
+             generation {}, observed {observed}",
             generation.unwrap_or_default()
         )
     })

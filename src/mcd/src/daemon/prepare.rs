@@ -144,6 +144,7 @@ mod tests {
                 image: image.map(ToOwned::to_owned),
             },
             directory: String::new(),
+            without_effect: Vec::new(),
             pull_settings: settings.iter().map(ToString::to_string).collect(),
         };
         let of = |image, layered, settings: &[&str]| object(&plan(image, layered, settings));

@@ -78,6 +78,6 @@ fn place_program(root: &Root) -> anyhow::Result<()> {
 fn copy_program() -> anyhow::Result<String> {
     let bytes = std::fs::read(Path::new(SELF)).context("cannot read this program")?;
     let digest = Digest::of(&bytes);
-    program::place(live_root()?, digest.as_str(), &bytes)?;
+    program::place(live_root()?, digest.as_str(), program::NAME, &bytes)?;
     Ok(format!("{}/{}", digest.as_str(), program::NAME))
 }

@@ -98,6 +98,36 @@ impl Expectation {
 }
 
 impl Seen {
+    /// The bit of Go's `fs.FileMode` for what is no regular file, where it is known.
+    const fn type_bit(&self) -> Option<u32> {
+        match self {
+            Self::Link { .. } => Some(LINK),
+            Self::Directory(_) => Some(DIRECTORY),
+            Self::Nothing
+            | Self::Record { .. }
+            | Self::Times(_)
+            | Self::File(_)
+            | Self::Other(_)
+            | Self::Unit(_)
+            | Self::Unreadable(_) => None,
+        }
+    }
+
+    /// Permission bits of what is no regular file. Links have all of them.
+    const fn mode(&self) -> Mode {
+        match self {
+            Self::Directory(mode) => *mode,
+            Self::Link { .. }
+            | Self::Nothing
+            | Self::Record { .. }
+            | Self::Times(_)
+            | Self::File(_)
+            | Self::Other(_)
+            | Self::Unit(_)
+            | Self::Unreadable(_) => Mode(0o777),
+        }
+    }
+
     /// What it is, in a word or two.
     fn kind(&self) -> String {
         match self {
@@ -106,6 +136,7 @@ impl Seen {
             Self::Times(times) => format!("{times} times"),
             Self::File(_) => "regular file".to_owned(),
             Self::Link { target } => format!("link to {target}"),
+            Self::Directory(_) => "directory".to_owned(),
             Self::Other(kind) => kind.clone(),
             Self::Unit(state) => state.clone(),
             Self::Unreadable(why) => why.clone(),
@@ -144,13 +175,21 @@ fn record(config: &str, image: Option<&str>, seen: &Seen) -> Option<String> {
 
 fn file_mismatches(path: &str, expected: &FileState<Owners>, seen: &Seen) -> Vec<String> {
     let Seen::File(file) = seen else {
-        return vec![if *seen == Seen::Nothing {
-            format!("could not stat file \"{path}\": no such file")
-        } else {
-            format!(
+        return vec![match seen.type_bit() {
+            // Whatever is no regular file has another mode, in the words of OpenShift's MCO.
+            Some(bit) => format!(
+                "mode mismatch for file: \"{path}\"; expected: {}; received: {} ({})",
+                shown(expected.mode),
+                shown_with(bit, seen.mode()),
+                seen.kind()
+            ),
+            None if *seen == Seen::Nothing => {
+                format!("could not stat file \"{path}\": no such file")
+            }
+            None => format!(
                 "expected a regular file at \"{path}\", found {}",
                 seen.kind()
-            )
+            ),
         }];
     };
     let mut wrong = vec![];
@@ -173,15 +212,46 @@ fn file_mismatches(path: &str, expected: &FileState<Owners>, seen: &Seen) -> Vec
     wrong
 }
 
-/// A mode as `ls` shows it, then decimal, then octal.
-fn shown(Mode(mode): Mode) -> String {
+/// Bits of Go's `fs.FileMode` above the permissions, with their letters, and the bits of `st_mode`
+/// that some stand for.
+const DIRECTORY: u32 = 1 << 31;
+const LINK: u32 = 1 << 27;
+const SPECIAL: [(u32, u32, char); 3] = [
+    (0o4000, 1 << 23, 'u'),
+    (0o2000, 1 << 22, 'g'),
+    (0o1000, 1 << 20, 't'),
+];
+
+/// A mode as OpenShift's MCO prints it, which is Go's `fs.FileMode`: letters, decimal, octal.
+fn shown(mode: Mode) -> String {
+    shown_with(0, mode)
+}
+
+/// The same of something that is no regular file.
+fn shown_with(type_bit: u32, Mode(mode): Mode) -> String {
+    let mut number = type_bit | mode & 0o777;
+    let mut prefix = String::new();
+    for (bit, letter) in [(DIRECTORY, 'd'), (LINK, 'L')] {
+        if type_bit == bit {
+            prefix.push(letter);
+        }
+    }
+    for (bit, in_go, letter) in SPECIAL {
+        if mode & bit != 0 {
+            number |= in_go;
+            prefix.push(letter);
+        }
+    }
+    if prefix.is_empty() {
+        prefix.push('-');
+    }
     let bit = |at: u32, letter: char| if mode & (1 << at) == 0 { '-' } else { letter };
     let letters: String = (0..9)
         .rev()
         .zip("rwxrwxrwx".chars())
         .map(|(at, letter)| bit(at, letter))
         .collect();
-    format!("-{letters}/{mode}/0{mode:o}")
+    format!("{prefix}{letters}/{number}/0{number:o}")
 }
 
 /// What says neither yes nor no (`static`, `alias`, `generated`, …) is as desired, and so is a unit
@@ -244,7 +314,33 @@ mod tests {
         };
         assert_eq!(
             texts(&file_expected(), &link),
-            ["expected a regular file at \"/etc/x\", found link to /etc/y"]
+            [
+                "mode mismatch for file: \"/etc/x\"; expected: -rw-------/384/0600; \
+                 received: Lrwxrwxrwx/134218239/01000000777 (link to /etc/y)"
+            ]
+        );
+        let directory = Seen::Directory(Mode(0o1755));
+        assert_eq!(
+            texts(&file_expected(), &directory),
+            [
+                "mode mismatch for file: \"/etc/x\"; expected: -rw-------/384/0600; \
+                 received: dtrwxr-xr-x/2148532717/020004000755 (directory)"
+            ]
+        );
+        let set_id = Seen::File(FileState {
+            digest: Digest::of(b"x"),
+            mode: Mode(0o4600),
+            owner: Owners {
+                user: Owner::Name("core".to_owned()),
+                group: Owner::ROOT,
+            },
+        });
+        assert_eq!(
+            texts(&file_expected(), &set_id),
+            [
+                "mode mismatch for file: \"/etc/x\"; expected: -rw-------/384/0600; \
+                 received: urw-------/8388992/040000600"
+            ]
         );
         assert_eq!(
             texts(&file_expected(), &Seen::Nothing),

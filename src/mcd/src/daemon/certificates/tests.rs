@@ -190,7 +190,7 @@ async fn look(
     let reporter = EventReporter::new(recorder, "worker-1".to_owned(), seen.clone(), now);
     let binary = host.path("mcd-os");
     host.put("/mcd-os", "#!", 0o755);
-    let helper = Helper::install(host.directory.path(), &binary).unwrap();
+    let helper = Helper::install(host.directory.path(), &binary, &binary).unwrap();
     let keeper = CertificateSync {
         root: host.directory.path(),
         kubeconfig: Path::new("/var/lib/kubelet/kubeconfig"),
