@@ -196,8 +196,8 @@ fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the origin the default again. Its boot undoes the changes outside of deployments, and holds
-/// the target where that cannot be stored now.
+/// Makes the origin the default again. Its boot undoes the changes outside of deployments, and
+/// holds the target if that cannot be stored now.
 fn roll_back(host: &mut Booted<'_>, journal: Journal, cause: &str) -> Result<End, Error> {
     if let Err(error) = hold(host, &journal, cause) {
         warn!(error = %Chain(&error), "cannot hold the target before the roll-back");
