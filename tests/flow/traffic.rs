@@ -106,6 +106,8 @@ async fn adopt(cluster: &mut Cluster) -> Result<()> {
     assert_eq!(
         host::differences(&before, &after),
         [
+            "/etc/machine-config-daemon/node-annotations.json is gone",
+            "/etc/machine-config-daemon/node-annotation.json.bak is new",
             "/etc/systemd/system/multi-user.target.wants/slipway-guard.service is new",
             "/etc/systemd/system/multi-user.target.wants/slipway-verify.service is new",
             "/etc/systemd/system/slipway-guard.service is new",

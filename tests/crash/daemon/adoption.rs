@@ -31,6 +31,9 @@ const OWN: [&str; 5] = [
 /// What the config server gave the machine for its Node.
 const GIVEN: &str = "machine-config-daemon/node-annotations.json";
 
+/// The same once the daemon has used it.
+const USED: &str = "machine-config-daemon/node-annotation.json.bak";
+
 /// What it keeps on a host, in `/var`.
 const KEPT: &str = "lib/slipway";
 
@@ -65,6 +68,10 @@ impl Adoption {
         gone(fs::remove_dir_all(host.var().join(KEPT)), KEPT)?;
         // That it is Done is the daemon's own word then, and its last.
         let given = etc.join(GIVEN);
+        let used = etc.join(USED);
+        if used.exists() {
+            fs::rename(used, &given)?;
+        }
         let mut annotations: serde_json::Map<String, Value> =
             serde_json::from_slice(&fs::read(&given).context(GIVEN)?).context(GIVEN)?;
         annotations.remove(annotation::STATE);
@@ -142,7 +149,20 @@ impl Adoption {
             let is_there = without.remove(path).is_some();
             ensure!(is_there || !is_done, "Done, and {path} is missing");
         }
-        let differences = files::differences("/etc", &without, &self.initial);
+        // Renamed once they are used.
+        let mut initial = self.initial.clone();
+        let first = initial.remove(&format!("/{GIVEN}"));
+        let kept = [GIVEN, USED].map(|path| without.remove(&format!("/{path}")));
+        ensure!(
+            kept.iter().any(Option::is_some),
+            "the first annotations are missing"
+        );
+        let is_same = |kept: &_| *kept == first;
+        ensure!(
+            kept.iter().filter(|kept| kept.is_some()).all(is_same),
+            "the first annotations are torn"
+        );
+        let differences = files::differences("/etc", &without, &initial);
         ensure!(differences.is_empty(), "{}", differences.join("\n  "));
         Ok(etc)
     }
