@@ -14,6 +14,7 @@ use cluster::wire::{self, ObjectEvent};
 
 mod evict;
 mod filter;
+mod pace;
 mod progress;
 #[cfg(test)]
 mod tests;
@@ -22,13 +23,8 @@ pub use filter::{Pod, PodController, PodName, Skip, Verdict, judge};
 pub use progress::{Blocked, Progress};
 
 use evict::Answer;
+use pace::{Stillness, pause};
 use progress::ProgressReporter;
-
-/// Between two attempts to evict a pod that a budget protects; kubectl waits as long.
-const EVICTION_RETRY: Duration = Duration::from_secs(5);
-
-/// Up to this much later, so that nodes which wait for the same budget do not ask all at once.
-const EVICTION_JITTER: Duration = Duration::from_secs(1);
 
 /// First and longest wait after an answer that says nothing about the pod: no connection, an
 /// internal error.
@@ -46,6 +42,8 @@ pub struct Drain<'a> {
     pub node: &'a str,
     /// The pod that drains, which stays.
     pub own: Option<&'a PodName>,
+    /// How long the drain has gone on in a process that has ended.
+    pub passed: Duration,
 }
 
 #[derive(Debug, Deserialize)]
@@ -74,6 +72,8 @@ struct Leaver {
 struct Refusal {
     budget: Option<String>,
     message: String,
+    /// When the API server wants to be asked again, at the earliest.
+    not_before: Instant,
 }
 
 #[derive(Debug)]
@@ -85,22 +85,27 @@ enum Stage {
 }
 
 /// Pods that have to leave, by uid: a pod of the same name that comes back is another pod.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Leavers {
     pods: BTreeMap<String, Leaver>,
     /// Whether the pods were listed once: who comes after that comes to a cordoned node.
     are_listed: bool,
+    still: Stillness,
 }
 
 impl Drain<'_> {
     /// Evicts what has to leave and returns when it is gone. The node must be cordoned before.
     ///
-    /// Never gives up: a pod that a budget protects is asked again, an API server out of reach is
-    /// waited for. `report` is called whenever what holds up the drain is another pod or another
+    /// Never gives up: a pod that a budget protects is asked again, soon while pods leave and seldom
+    /// when none does; an API server out of reach is waited for. `report` is called whenever what holds up the drain is another pod or another
     /// budget. Dropping the future cancels the drain; pods that were evicted still terminate.
     pub async fn run(&self, mut report: impl FnMut(&Progress)) {
         let mut retry = Backoff::new(TROUBLE_RETRY.0, TROUBLE_RETRY.1);
-        let mut leavers = Leavers::default();
+        let mut leavers = Leavers {
+            pods: BTreeMap::new(),
+            are_listed: false,
+            still: Stillness::new(self.passed),
+        };
         let mut reporter = ProgressReporter::new();
         loop {
             let error = match self
@@ -167,9 +172,13 @@ impl Drain<'_> {
 
     /// Takes over what a list says: new pods are judged, those not in it are gone.
     fn adopt(&self, leavers: &mut Leavers, pods: &[Pod]) {
+        let known = leavers.pods.len();
         leavers
             .pods
             .retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
+        if leavers.pods.len() < known {
+            leavers.moved();
+        }
         for pod in pods {
             self.take_pod(leavers, pod);
         }
@@ -182,6 +191,7 @@ impl Drain<'_> {
             ObjectEvent::Deleted(pod) => {
                 if let Some(leaver) = leavers.pods.remove(&pod.uid) {
                     tracing::info!(pod = %leaver.name, "pod has left");
+                    leavers.moved();
                 }
             }
             ObjectEvent::Bookmark(_) => {}
@@ -243,25 +253,35 @@ impl Drain<'_> {
             let stage = match answer {
                 Answer::Gone => {
                     leavers.pods.remove(&uid);
+                    leavers.moved();
                     continue;
                 }
-                Answer::Accepted => Stage::Terminating,
+                Answer::Accepted => {
+                    leavers.moved();
+                    Stage::Terminating
+                }
                 Answer::Blocked {
                     budget,
                     message,
                     retry_after,
                 } => {
                     retry.reset();
-                    let wait = retry_after.unwrap_or(EVICTION_RETRY).max(EVICTION_RETRY);
-                    let wait = wait + backoff::spread(EVICTION_JITTER);
-                    Stage::Due(Instant::now() + wait, Some(Refusal { budget, message }))
+                    let not_before = Instant::now() + retry_after.unwrap_or_default();
+                    let refusal = Refusal {
+                        budget,
+                        message,
+                        not_before,
+                    };
+                    Stage::Due(leavers.next_attempt(&refusal), Some(refusal))
                 }
                 Answer::Trouble(message) => {
+                    let not_before = Instant::now() + retry.next_delay();
                     let refusal = Refusal {
                         budget: None,
                         message,
+                        not_before,
                     };
-                    Stage::Due(Instant::now() + retry.next_delay(), Some(refusal))
+                    Stage::Due(not_before, Some(refusal))
                 }
             };
             if let Some(leaver) = leavers.pods.get_mut(&uid) {
@@ -269,6 +289,26 @@ impl Drain<'_> {
                 leaver.stage = stage;
             }
         }
+    }
+}
+
+impl Leavers {
+    /// The drain moved: what a budget refused is tried again soon.
+    fn moved(&mut self) {
+        self.still.end();
+        let soon = Instant::now() + backoff::spread(pause(Duration::ZERO));
+        for leaver in self.pods.values_mut() {
+            if let Stage::Due(at, Some(refusal)) = &mut leaver.stage {
+                *at = soon.max(refusal.not_before).min(*at);
+            }
+        }
+    }
+
+    /// When a refused eviction is tried again, as things are. Nodes that wait for the same budget
+    /// do not ask all at once.
+    fn next_attempt(&self, refusal: &Refusal) -> Instant {
+        let wait = backoff::spread(pause(self.still.duration()));
+        (Instant::now() + wait).max(refusal.not_before)
     }
 }
 
@@ -287,7 +327,10 @@ fn progress(leavers: &Leavers) -> Progress {
         match &leaver.stage {
             Stage::Terminating => progress.terminating.push(leaver.name.clone()),
             Stage::Due(at, refusal) => {
-                if let Some(Refusal { budget, message }) = refusal {
+                if let Some(Refusal {
+                    budget, message, ..
+                }) = refusal
+                {
                     progress.blocked.push(Blocked {
                         pod: leaver.name.clone(),
                         budget: budget.clone(),

@@ -314,6 +314,7 @@ impl Agent {
                         self.metrics.set_drain_overdue(true);
                         self.reporter
                             .report(&NodeEvent::failed_to_drain(&self.overdue(&blocked)));
+                        self.reporter.report(&NodeEvent::drain_failed(&self.node));
                     }
                 }
                 events.send(if is_overdue {

@@ -15,8 +15,6 @@ use node_update::plan::Attempt;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::desired;
-
 /// After this time a drain that makes no headway is worth an event: `docs/reference/controller.md`,
 /// "Drain limits".
 pub const SLOW: Duration = Duration::from_mins(10);
@@ -90,6 +88,7 @@ impl NodeDrain<'_> {
             access: self.kubelet,
             node: self.node,
             own: self.own,
+            passed: self.passed(cordoned),
         };
         let evicting = drain.run(|progress| {
             // The receiver lives as long as this function.
@@ -99,7 +98,7 @@ impl NodeDrain<'_> {
         });
         let mut evicting = std::pin::pin!(evicting);
         let mut seen = self.seen.clone();
-        let passed = self.passed();
+        let passed = drain.passed;
         let began = Instant::now();
         let clocks = [(SLOW, DrainNotice::Slow), (OVERDUE, DrainNotice::Overdue)];
         let mut clocks = clocks
@@ -133,10 +132,10 @@ impl NodeDrain<'_> {
 
     /// How long this drain goes on already: its beginning is kept on the Node, so that a restarted
     /// daemon goes on counting.
-    fn passed(&self) -> Duration {
-        let status = desired::latest_status(&self.seen);
-        let began = status.and_then(|status| status.drain_since?.known().copied());
-        began
+    fn passed(&self, cordoned: &Node) -> Duration {
+        let since = NodeStatus::read(&cordoned.annotations).drain_since;
+        since
+            .and_then(|since| since.known().copied())
             .and_then(|began| (self.now)().duration_since(began).try_into().ok())
             .unwrap_or_default()
     }
@@ -151,8 +150,9 @@ fn cordon(node: &Node, attempt: &Attempt, config: &str, now: Timestamp) -> Chang
             .unschedulable(true)
             .set(annotation::CORDONED_BY, attempt.0.as_str());
     }
-    // A resumed drain keeps its clock.
-    if !status.is_draining_for(config) {
+    // A resumed drain keeps its clock. One whose node was uncordoned meanwhile begins again: pods
+    // may have come since.
+    if !node.unschedulable || !status.is_draining_for(config) {
         change = change.set(annotation::DRAIN_SINCE, now.to_string());
     }
     let request = DrainRequest::Drain(config.to_owned());

@@ -59,7 +59,7 @@ impl NodeEvent {
     /// A drain takes long.
     pub fn drain_threshold_exceeded(blocked: &str) -> Self {
         let text = format!(
-            "Drain failed. Drain has been failing for more than 10 minutes. Will continue to retry. Error message from drain: {blocked}"
+            "Drain failed. Drain has been failing for more than 10 minutes. Waiting 5 minutes then retrying. Error message from drain: {blocked}"
         );
         Self::new(Severity::Warning, "DrainThresholdExceeded", text)
     }
@@ -67,6 +67,12 @@ impl NodeEvent {
     /// A drain takes too long.
     pub fn failed_to_drain(text: &str) -> Self {
         Self::new(Severity::Warning, "FailedToDrain", text.to_owned())
+    }
+
+    /// A drain takes too long, as OpenShift's controller says it.
+    pub fn drain_failed(node: &str) -> Self {
+        let text = format!("node {node}: drain exceeded timeout: 1h0m0s. Will continue to retry.");
+        Self::new(Severity::Warning, "DrainFailed", text)
     }
 
     /// The node is not Ready in time.

@@ -57,12 +57,18 @@ fn refused_by(budget: &str) -> Value {
 }
 
 async fn drain(calls: Vec<Call>) -> (Vec<String>, Duration) {
+    drain_after(Duration::ZERO, calls).await
+}
+
+/// A drain that has gone on for so long.
+async fn drain_after(passed: Duration, calls: Vec<Call>) -> (Vec<String>, Duration) {
     let (script, client) = Script::start(calls);
     let access = Access::of_client(client);
     let drain = Drain {
         access: &access,
         node: "n",
         own: None,
+        passed,
     };
     let mut reported = Vec::new();
     let began = Instant::now();
@@ -111,6 +117,26 @@ async fn a_budget_is_asked_again_and_named() {
         ]
     );
     assert_eq!(took.as_secs(), 20);
+}
+
+/// In a drain that is stuck a refused pod waits for minutes, unless another one leaves.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_leaves_has_the_refused_ones_tried_again_soon() {
+    let (web, mut old) = (pod("web", "1", "ReplicaSet"), pod("old", "2", "ReplicaSet"));
+    old["metadata"]["deletionTimestamp"] = json!("2026-11-21T19:00:00Z");
+    let deleted = |secs, pod: &Value| {
+        let event = json!({"type": "DELETED", "object": pod});
+        (Duration::from_secs(secs), event)
+    };
+    let events = vec![deleted(60, &old), deleted(1, &web)];
+    let calls = vec![
+        Call::get(PODS, list(&[web, old])),
+        Call::get(WATCH, Reply::Events(events, Duration::from_hours(1))),
+        eviction("web", "1", Reply::Object(429, refused_by("web"))),
+        eviction("web", "1", Reply::created()),
+    ];
+    let (_, took) = drain_after(Duration::from_mins(20), calls).await;
+    assert_eq!(took.as_secs(), 61);
 }
 
 #[tokio::test(start_paused = true)]

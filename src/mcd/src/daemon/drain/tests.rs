@@ -192,9 +192,25 @@ async fn a_restarted_drain_keeps_its_clock_and_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drain_whose_node_was_uncordoned_meanwhile_begins_again() {
+    let mut before = drained();
+    before[annotation::DRAIN_SINCE] = json!("2026-11-21T17:00:00Z");
+    let restarted = Call::patch(
+        NODE,
+        json!({
+            "metadata": {"annotations": {annotation::DRAIN_SINCE: START}, "resourceVersion": "5"},
+            "spec": {"unschedulable": true},
+        }),
+        Reply::ok(node(6, true, &drained())),
+    );
+    let set = Set::new(node(5, false, &before), vec![restarted, list(&[])]);
+    assert_eq!(set.drain().await, []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_long_drain_says_so_after_ten_minutes_and_after_an_hour() {
     let mut refusals: Vec<_> = (0..13)
-        .map(|_| eviction(Reply::Later(429, 300, json!({"message": "no"}))))
+        .map(|_| eviction(Reply::Later(429, 301, json!({"message": "no"}))))
         .collect();
     let mut calls = vec![
         cordoning(Reply::ok(node(2, true, &drained()))),
