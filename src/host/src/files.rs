@@ -4,6 +4,7 @@
 //! synced, renamed, and its directory synced. At any moment the path has its old or its new
 //! content.
 
+mod attributes;
 mod labels;
 mod path;
 mod prior;

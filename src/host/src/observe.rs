@@ -105,7 +105,9 @@ fn seen(
             mode,
             owner: owners(owner)?,
         }),
-        Found::Link(target) => Seen::Link { target },
+        Found::Link(target) => Seen::Link {
+            target: target.to_string(),
+        },
         Found::Directory { mode, .. } => Seen::Directory(mode),
         Found::Other => Seen::Other("device, socket or pipe".to_owned()),
     })

@@ -97,11 +97,11 @@ impl<'a> StepExecutor<'a> {
             }
             Action::MaskUnit { unit } => {
                 self.root
-                    .symlink(&links::unit_path(self.root, unit)?, MASK)?;
+                    .symlink(&links::unit_path(self.root, unit)?, &MASK.into())?;
             }
             Action::UnmaskUnit { unit } => {
                 let at = links::unit_path(self.root, unit)?;
-                if self.root.look(&at)? == Found::Link(MASK.to_owned()) {
+                if self.root.look(&at)? == Found::Link(MASK.into()) {
                     self.root.remove(&at)?;
                 }
             }
@@ -236,7 +236,7 @@ impl<'a> StepExecutor<'a> {
     /// systemd returns an error, and the plan is reverted.
     fn run_job(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
         let at = links::unit_path(self.root, unit)?;
-        let is_masked = self.root.look(&at)? == Found::Link(MASK.to_owned());
+        let is_masked = self.root.look(&at)? == Found::Link(MASK.into());
         let is_released = || -> Result<bool, StepError> {
             Ok(self.released.may_include(unit) && !links::exists(self.root, unit)?)
         };

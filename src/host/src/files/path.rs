@@ -10,7 +10,7 @@ const LINKS_MAX: u32 = 40;
 
 /// A path with every link of its parents resolved below the root: absolute, clean, without `..`.
 ///
-/// Only [`Root::locate`](super::Root::locate) makes one.
+/// Only [`Root::locate`](super::Root::locate) resolves one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location(String);
 
@@ -28,6 +28,15 @@ pub enum PathScope {
 }
 
 impl Location {
+    /// A path that was resolved before and is not resolved again: [`Self::as_str`] of a location.
+    ///
+    /// # Errors
+    /// [`Error::Path`] for a path that is not allowed.
+    pub(super) fn of_resolved(path: &str) -> Result<Self> {
+        components(path)?;
+        Ok(Self(path.to_owned()))
+    }
+
     /// The path as text, with its leading `/`.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use node_update::plan::{Digest, FileState, Prior};
+use rustix::io::Errno;
+use tracing::warn;
 
 use super::Error;
 use super::path::Location;
@@ -37,11 +39,14 @@ impl Root {
             Found::File { bytes, mode, owner } => {
                 let digest = Digest::of(&bytes);
                 keep(&digest, &bytes)?;
-                Prior::File(FileState {
-                    digest,
-                    mode,
-                    owner,
-                })
+                Prior::File {
+                    state: FileState {
+                        digest,
+                        mode,
+                        owner,
+                    },
+                    attributes: self.attributes(at)?,
+                }
             }
             Found::Link(target) => Prior::Link { target },
             Found::Directory { .. } | Found::Other => {
@@ -59,6 +64,10 @@ impl Root {
     /// Restores locations, innermost first, so that directories that did not exist are empty when
     /// they are removed. Directories with entries of other programs stay.
     ///
+    /// No link is followed: a parent that became one since it was observed leads elsewhere. What is
+    /// no longer where it was is left, with a warning; the owner of a directory must not be able to
+    /// keep an undo from its end.
+    ///
     /// # Errors
     /// Those of writing and of `blob`, which reads a kept content.
     pub fn restore<E: From<Error>>(
@@ -67,7 +76,14 @@ impl Root {
         blob: &mut impl FnMut(&Digest) -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<(), E> {
         for (path, prior) in priors.iter().rev() {
-            let at = self.locate(path)?;
+            let at = Location::of_resolved(path)?;
+            if !self.can_restore(&at, prior)? {
+                warn!(
+                    path,
+                    "its directory was replaced since it was observed: not restored"
+                );
+                continue;
+            }
             match prior {
                 Prior::Absent => match self.look(&at)? {
                     Found::Directory { .. } => {
@@ -77,14 +93,14 @@ impl Root {
                         self.remove(&at)?;
                     }
                 },
-                Prior::File(file) => {
-                    let bytes = blob(&file.digest)?;
+                Prior::File { state, attributes } => {
+                    let bytes = blob(&state.digest)?;
                     let content = Content {
                         bytes: &bytes,
-                        mode: file.mode,
-                        owner: file.owner,
+                        mode: state.mode,
+                        owner: state.owner,
                     };
-                    self.replace(&at, content)?;
+                    self.replace_with(&at, content, attributes)?;
                 }
                 Prior::Link { target } => self.symlink(&at, target)?,
                 Prior::Directory { mode, owner } => {
@@ -93,5 +109,36 @@ impl Root {
             }
         }
         Ok(())
+    }
+
+    /// Whether the parents of a location are directories still, or missing, and the location has
+    /// no directory where a file was, and no file where a directory was.
+    fn can_restore(&self, at: &Location, prior: &Prior) -> Result<bool, Error> {
+        let mut parent = at.parent();
+        while let Some(directory) = parent {
+            match self.open_directory_at(directory.as_str()) {
+                Ok(_) => break,
+                Err(Errno::NOENT) => parent = directory.parent(),
+                Err(Errno::LOOP | Errno::NOTDIR) => return Ok(false),
+                Err(error) => {
+                    return Err(Error::Read {
+                        path: directory.to_string(),
+                        source: error.into(),
+                    });
+                }
+            }
+        }
+        let is_directory = match self.look(at)? {
+            Found::Nothing => return Ok(true),
+            Found::Directory { .. } => true,
+            Found::File { .. } | Found::Link(_) | Found::Other => false,
+        };
+        Ok(match prior {
+            Prior::Absent => true,
+            Prior::Directory { .. } => is_directory,
+            Prior::File { .. } | Prior::Link { .. } => {
+                !is_directory || self.remove_empty_directory(at)?
+            }
+        })
     }
 }

@@ -4,9 +4,10 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use node_update::plan::{Mode, OwnerIds};
+use node_update::plan::{LinkTarget, Mode, OwnerIds};
 use rustix::fs::{self, AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::labels::{Labels, Like};
 use super::path::{LastComponent, Location, PathScope, resolve};
@@ -37,8 +38,8 @@ pub enum Found {
         /// Owner.
         owner: OwnerIds,
     },
-    /// A symbolic link, and what it holds.
-    Link(String),
+    /// A symbolic link, and what it points to.
+    Link(LinkTarget),
     /// A directory.
     Directory {
         /// Permission bits, with set-id and sticky.
@@ -92,7 +93,8 @@ impl Root {
         &self.path
     }
 
-    /// The location of `path`: links of its parents are followed below this root.
+    /// The location of `path`: links of its parents are followed below this root. Below `/var`,
+    /// `/run` and `/tmp` those have to be root's, or of the user that this program runs as.
     ///
     /// # Errors
     /// [`Error::Path`] for a path that is not allowed, [`Error::Read`] if a parent cannot be read.
@@ -226,11 +228,29 @@ impl Root {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(error) => return Err(read_error(at, error.into())),
         };
-        match fs::readlinkat(&directory, name, Vec::new()) {
-            Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
-            Err(Errno::INVAL | Errno::NOENT) => Ok(None),
-            Err(error) => Err(read_error(at, error.into())),
+        let target = match fs::readlinkat(&directory, name, Vec::new()) {
+            Ok(target) => target,
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(read_error(at, error.into())),
+        };
+        let reject = |why| Error::Path {
+            path: at.to_string(),
+            why,
+        };
+        // Where users and services own directories, a link of theirs could lead root to write where
+        // they may not.
+        if matches!(at.scope(), PathScope::Shared | PathScope::Volatile) {
+            let stat = fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|error| read_error(at, error.into()))?;
+            let is_trusted = stat.st_uid == 0 || stat.st_uid == geteuid().as_raw();
+            if !is_trusted {
+                return Err(reject("is a link that root does not own"));
+            }
         }
+        let target = target.into_string();
+        Ok(Some(target.map_err(|_| {
+            reject("is a link to a path that is not UTF-8")
+        })?))
     }
 
     fn look_inner(&self, at: &Location) -> io::Result<Found> {
@@ -260,7 +280,7 @@ impl Root {
             }
             FileType::Symlink => {
                 let target = fs::readlinkat(&directory, name, Vec::new())?;
-                Ok(Found::Link(target.to_string_lossy().into_owned()))
+                Ok(Found::Link(LinkTarget::new(target.into_bytes())))
             }
             FileType::Directory => Ok(Found::Directory {
                 mode: permissions(stat.st_mode),

@@ -3,12 +3,10 @@
 use std::io;
 
 use node_update::plan::{Mode, OwnerIds};
-use rustix::fs::{self, OFlags, XattrFlags};
-use rustix::io::Errno;
 
 use super::path::{Location, PathScope};
 use super::root::{Found, Root};
-use super::write::{Content, LABEL};
+use super::write::Content;
 use super::{Error, Result};
 
 impl Root {
@@ -41,8 +39,7 @@ impl Root {
                     mode,
                     owner,
                 };
-                self.replace(at, content)?;
-                self.copy_attributes(&shipped, at)
+                self.replace_with(at, content, &self.attributes(&shipped)?)
             }
             Found::Link(target) => self.symlink(at, &target),
             Found::Nothing => {
@@ -85,58 +82,6 @@ impl Root {
         }
         Ok(disposable)
     }
-
-    /// Copies extended attributes that the new file does not have, except the label.
-    fn copy_attributes(&self, from: &Location, to: &Location) -> Result<()> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
-        let source = self.open_at(from.as_str(), flags, fs::Mode::empty());
-        let source = source.map_err(|error| read_error(from, error.into()))?;
-        let target = self.open_at(to.as_str(), flags, fs::Mode::empty());
-        let target = target.map_err(|error| read_error(to, error.into()))?;
-        let copy = || -> io::Result<()> {
-            let mut changed = false;
-            for name in attribute_names(&source)? {
-                let value = attribute(&source, &name)?;
-                if name == LABEL || attribute(&target, &name).ok().as_ref() == Some(&value) {
-                    continue;
-                }
-                fs::fsetxattr(&target, name.as_str(), &value, XattrFlags::empty())?;
-                changed = true;
-            }
-            if changed {
-                fs::fsync(&target)?;
-            }
-            Ok(())
-        };
-        copy().map_err(|source| Error::Write {
-            path: to.to_string(),
-            source,
-        })
-    }
-}
-
-fn attribute_names(file: &std::os::fd::OwnedFd) -> io::Result<Vec<String>> {
-    let length = match fs::flistxattr_query(file) {
-        Ok(length) => length,
-        Err(Errno::NOTSUP) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut names = vec![0; length];
-    let length = fs::flistxattr(file, &mut names)?;
-    names.truncate(length);
-    Ok(names
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty())
-        .map(|name| String::from_utf8_lossy(name).into_owned())
-        .collect())
-}
-
-fn attribute(file: &std::os::fd::OwnedFd, name: &str) -> io::Result<Vec<u8>> {
-    let length = fs::fgetxattr_query(file, name)?;
-    let mut value = vec![0; length];
-    let length = fs::fgetxattr(file, name, &mut value)?;
-    value.truncate(length);
-    Ok(value)
 }
 
 pub(super) fn read_error(at: &Location, source: io::Error) -> Error {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
-use node_update::plan::{Digest, Mode, OwnerIds};
+use node_update::plan::{Digest, Mode, OwnerIds, Prior};
 use proptest::prelude::*;
 
 use super::*;
@@ -233,7 +233,8 @@ fn labels_are_asked_with_the_path_of_the_booted_system() {
     let root = root.with_labels(Some(Box::new(ask.clone())));
     root.replace(&root.locate("/home/x/f").unwrap(), content(b"", 0o644))
         .unwrap();
-    root.symlink(&root.locate("/etc/l").unwrap(), "t").unwrap();
+    root.symlink(&root.locate("/etc/l").unwrap(), &"t".into())
+        .unwrap();
     let asked = std::mem::take(&mut *ask.0.lock().unwrap());
     assert_eq!(
         asked,
@@ -267,14 +268,7 @@ fn a_file_is_labelled_like_another() {
     let flags = rustix::fs::XattrFlags::empty();
     let set = rustix::fs::setxattr(path, LABEL, label, flags);
     if set == Err(rustix::io::Errno::PERM) && !rustix::process::geteuid().is_root() {
-        // Not by a macro, whose words the harness keeps to itself where a test passes.
-        let notice = "skipped: a label of SELinux, which only root may set\n";
-        std::io::stderr().write_all(notice.as_bytes()).unwrap();
-        if let Some(list) = std::env::var_os("SLIPWAY_SKIPPED").filter(|list| !list.is_empty()) {
-            let mut options = fs::File::options();
-            let mut list = options.append(true).create(true).open(list).unwrap();
-            list.write_all(notice.as_bytes()).unwrap();
-        }
+        say_skipped("a label of SELinux, which only root may set");
         return;
     }
     set.unwrap();
@@ -283,6 +277,117 @@ fn a_file_is_labelled_like_another() {
         .unwrap();
     assert_eq!(get().unwrap(), label);
     root.labelled_like("/usr/bin/none").unwrap();
+}
+
+fn say_skipped(what: &str) {
+    // Not by a macro, whose words the harness keeps to itself where a test passes.
+    let notice = format!("skipped: {what}\n");
+    std::io::stderr().write_all(notice.as_bytes()).unwrap();
+    if let Some(list) = std::env::var_os("SLIPWAY_SKIPPED").filter(|list| !list.is_empty()) {
+        let mut options = fs::File::options();
+        let mut list = options.append(true).create(true).open(list).unwrap();
+        list.write_all(notice.as_bytes()).unwrap();
+    }
+}
+
+/// The prior state of a path, with the contents of files.
+fn observe(root: &Root, path: &str) -> (BTreeMap<String, Prior>, BTreeMap<Digest, Vec<u8>>) {
+    let (mut priors, mut blobs) = (BTreeMap::new(), BTreeMap::new());
+    let mut keep = |digest: &Digest, bytes: &[u8]| -> Result<()> {
+        blobs.insert(digest.clone(), bytes.to_vec());
+        Ok(())
+    };
+    root.observe(&root.locate(path).unwrap(), &mut priors, &mut keep)
+        .unwrap();
+    (priors, blobs)
+}
+
+fn restore(
+    root: &Root,
+    (priors, blobs): &(BTreeMap<String, Prior>, BTreeMap<Digest, Vec<u8>>),
+) -> Result<()> {
+    root.restore(priors, &mut |digest| Ok(blobs[digest].clone()))
+}
+
+#[test]
+fn a_directory_that_became_a_link_is_not_followed_to_restore() {
+    const KEYS: &str = "/home/core/.ssh/authorized_keys.d/ignition";
+    for is_there in [true, false] {
+        let (dir, root) = deployment();
+        let keys = dir.path().join("var/home/core/.ssh/authorized_keys.d");
+        fs::create_dir_all(&keys).unwrap();
+        if is_there {
+            put(&keys, "ignition", b"the user's");
+        }
+        let prior = observe(&root, KEYS);
+        fs::remove_dir_all(&keys).unwrap();
+        let elsewhere = dir.path().join("tree/etc/sudoers.d");
+        put(&elsewhere, "ignition", b"root's");
+        symlink("/etc/sudoers.d", &keys).unwrap();
+        restore(&root, &prior).unwrap();
+        assert_eq!(fs::read(elsewhere.join("ignition")).unwrap(), b"root's");
+        assert_eq!(fs::read_link(keys).unwrap(), Path::new("/etc/sudoers.d"));
+    }
+}
+
+#[test]
+fn a_link_below_var_that_another_user_owns_is_not_followed() {
+    let (dir, root) = deployment();
+    let link = dir.path().join("var/lib/service/data");
+    fs::create_dir_all(link.parent().unwrap()).unwrap();
+    symlink("/etc/sudoers.d", &link).unwrap();
+    let path = "/var/lib/service/data/file";
+    assert_eq!(
+        root.locate(path).unwrap().as_str(),
+        "/etc/sudoers.d/file",
+        "one of root's is"
+    );
+    if !rustix::process::geteuid().is_root() {
+        say_skipped("a link of another user, which only root may make");
+        return;
+    }
+    std::os::unix::fs::lchown(&link, Some(1000), Some(1000)).unwrap();
+    let error = root.locate(path).unwrap_err().to_string();
+    assert!(error.contains("root does not own"), "{error}");
+}
+
+#[test]
+fn extended_attributes_are_restored() {
+    const NAME: &str = "user.note";
+    let (dir, root) = deployment();
+    let file = dir.path().join("tree/etc/shipped.conf");
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&file, NAME, b"\x00\xff", flags).unwrap();
+    let prior = observe(&root, "/etc/shipped.conf");
+    let at = root.locate("/etc/shipped.conf").unwrap();
+    for bytes in [&b"ours"[..], b"shipped"] {
+        // The same content in another file has lost them, too.
+        root.remove(&at).unwrap();
+        root.replace(&at, content(bytes, 0o644)).unwrap();
+        restore(&root, &prior).unwrap();
+        let mut value = [0; 16];
+        let length = rustix::fs::getxattr(&file, NAME, &mut value).unwrap();
+        assert_eq!(&value[..length], b"\x00\xff");
+    }
+}
+
+#[test]
+fn a_link_of_any_bytes_is_restored() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let (dir, root) = deployment();
+    let link = dir.path().join("tree/etc/link");
+    let target = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    symlink(target, &link).unwrap();
+    let (priors, blobs) = observe(&root, "/etc/link");
+    // As a journal keeps it.
+    let stored = serde_json::to_string(&priors).unwrap();
+    let priors = serde_json::from_str(&stored).unwrap();
+    let at = root.locate("/etc/link").unwrap();
+    root.replace(&at, content(b"ours", 0o644)).unwrap();
+    restore(&root, &(priors, blobs)).unwrap();
+    assert_eq!(fs::read_link(&link).unwrap(), target);
+    let error = root.locate("/etc/link/file").unwrap_err().to_string();
+    assert!(error.contains("not UTF-8"), "{error}");
 }
 
 /// What can be done to a path.
@@ -324,7 +429,7 @@ proptest! {
                 let at = root.locate(PATHS[*path]).unwrap();
                 match deed {
                     Deed::Write(byte) => root.replace(&at, content(&[*byte], 0o644)).unwrap(),
-                    Deed::Link(byte) => root.symlink(&at, &byte.to_string()).unwrap(),
+                    Deed::Link(byte) => root.symlink(&at, &byte.to_string().as_str().into()).unwrap(),
                     Deed::Remove => root.remove(&at).unwrap(),
                     Deed::Release => root.release(&at).unwrap(),
                 }

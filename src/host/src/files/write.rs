@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use node_update::plan::{Digest, Mode, OwnerIds};
+use node_update::plan::{Attributes, Digest, LinkTarget, Mode, OwnerIds};
 use rustix::fs::{self, AtFlags, Gid, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 
 use super::path::Location;
 use super::root::{Found, Root};
-use super::{Error, Result};
+use super::{Error, Result, attributes};
 
 /// Mode of parents made for a configuration's files, as in OpenShift's MCO.
 const PARENT_MODE: Mode = Mode(0o755);
@@ -35,7 +35,20 @@ impl Root {
     /// # Errors
     /// [`Error::Write`], also if a directory is at the location, and those of reading.
     pub fn replace(&self, at: &Location, content: Content<'_>) -> Result<()> {
-        if self.holds(at, content)? {
+        self.replace_with(at, content, &Attributes::new())
+    }
+
+    /// The same, with extended attributes. Others that an unchanged file has stay.
+    ///
+    /// # Errors
+    /// Those of [`Self::replace`].
+    pub(super) fn replace_with(
+        &self,
+        at: &Location,
+        content: Content<'_>,
+        attributes: &Attributes,
+    ) -> Result<()> {
+        if self.holds(at, content)? && self.has(at, attributes)? {
             return self.discard_temporary(at);
         }
         self.make_parents(at)?;
@@ -46,6 +59,7 @@ impl Root {
             write_all(&file, content.bytes)?;
             change_owner(&file, content.owner)?;
             fs::fchmod(&file, fs::Mode::from(content.mode.0))?;
+            attributes::set(&file, attributes)?;
             self.label(&file, at, FILE_TYPE | content.mode.0)?;
             fs::fsync(&file)?;
             Ok(())
@@ -56,13 +70,13 @@ impl Root {
     ///
     /// # Errors
     /// [`Error::Write`], also if a directory is at the location, and those of reading.
-    pub fn symlink(&self, at: &Location, target: &str) -> Result<()> {
-        if self.look(at)? == Found::Link(target.to_owned()) {
+    pub fn symlink(&self, at: &Location, target: &LinkTarget) -> Result<()> {
+        if self.look(at)? == Found::Link(target.clone()) {
             return self.discard_temporary(at);
         }
         self.make_parents(at)?;
         self.put(at, |directory, temporary| {
-            fs::symlinkat(target, directory, temporary)?;
+            fs::symlinkat(target.as_bytes(), directory, temporary)?;
             self.label_link(directory, temporary, at)
         })
     }
@@ -134,6 +148,16 @@ impl Root {
             }
             Found::Nothing | Found::Link(_) | Found::Directory { .. } | Found::Other => false,
         })
+    }
+
+    fn has(&self, at: &Location, attributes: &Attributes) -> Result<bool> {
+        if attributes.is_empty() {
+            return Ok(true);
+        }
+        let present = self.attributes(at)?;
+        Ok(attributes
+            .iter()
+            .all(|(name, value)| present.get(name) == Some(value)))
     }
 
     fn make_parents(&self, at: &Location) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use node_update::plan::Prior;
+use node_update::plan::{LinkTarget, Prior};
 use node_update::well_known::{MASK, UNITS};
 
 use crate::files::{Error, Found, Location, Root};
@@ -84,7 +84,7 @@ pub fn restore(
             Prior::Directory { .. } => {
                 root.remove_empty_directory(&at)?;
             }
-            Prior::Link { .. } | Prior::Absent | Prior::File(_) => {}
+            Prior::Link { .. } | Prior::Absent | Prior::File { .. } => {}
         }
     }
     for (path, prior) in before {
@@ -95,7 +95,7 @@ pub fn restore(
             Prior::Directory { mode, owner } if !now.contains_key(path) => {
                 root.make_directory(&root.locate(path)?, *mode, *owner)?;
             }
-            Prior::Link { .. } | Prior::Directory { .. } | Prior::Absent | Prior::File(_) => {}
+            Prior::Link { .. } | Prior::Directory { .. } | Prior::Absent | Prior::File { .. } => {}
         }
     }
     Ok(())
@@ -112,7 +112,7 @@ pub fn remove(root: &Root, unit: &str) -> Result<(), Error> {
         let Prior::Link { target } = found else {
             continue;
         };
-        if target == MASK || !is_of(&units, &path, &target) {
+        if target == MASK.into() || !is_of(&units, &path, &target) {
             continue;
         }
         let at = root.locate(&path)?;
@@ -170,7 +170,7 @@ pub fn is_linked(root: &Root, unit: &str) -> Result<bool, Error> {
     let own = format!("{UNITS}/{unit}");
     Ok(snapshot(root)?.iter().any(|(path, found)| {
         let is_link =
-            matches!(found, Prior::Link { target } if target != MASK && is_of(&units, path, target));
+            matches!(found, Prior::Link { target } if *target != MASK.into() && is_of(&units, path, target));
         is_link && *path != own
     }))
 }
@@ -180,8 +180,9 @@ fn is_wanted(name: &str) -> bool {
 }
 
 /// Whether a link belongs to one of the units, by its name or its target.
-fn is_of(units: &BTreeSet<String>, path: &str, target: &str) -> bool {
-    [path, target]
+fn is_of(units: &BTreeSet<String>, path: &str, target: &LinkTarget) -> bool {
+    // A unit's name is ASCII.
+    [path, target.as_str().unwrap_or_default()]
         .into_iter()
         .filter_map(|path| path.rsplit('/').next())
         .any(|name| units.contains(name) || units.contains(&template_of(name)))
@@ -307,7 +308,7 @@ mod tests {
         for _ in 0..2 {
             restore(&root, &before, &touched).unwrap();
             let mut expected = before.clone();
-            let theirs = "/usr/lib/systemd/system/theirs.service".to_owned();
+            let theirs = "/usr/lib/systemd/system/theirs.service".into();
             expected.insert(
                 format!("{UNITS}/theirs.service"),
                 Prior::Link { target: theirs },

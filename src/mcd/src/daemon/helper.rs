@@ -356,7 +356,7 @@ fn escaped(value: &str) -> String {
 fn offer(root: &Path, own: &Path) -> Result<String, Error> {
     let (digest, path) = place(root, own, program::DAEMON)?;
     let host = Root::open(root, None)?;
-    host.symlink(&host.locate(program::DAEMON_LINK)?, &path)?;
+    host.symlink(&host.locate(program::DAEMON_LINK)?, &path.as_str().into())?;
     Ok(digest)
 }
 
@@ -385,7 +385,7 @@ fn place(root: &Path, image: &Path, name: &str) -> Result<(String, String), Erro
 fn remove_others(root: &Path, kept: &[&str]) -> Result<(), files::Error> {
     let host = Root::open(root, None)?;
     let linked = match host.inspect(program::LINK)? {
-        Found::Link(target) => target,
+        Found::Link(target) => target.to_string(),
         Found::Nothing | Found::File { .. } | Found::Directory { .. } | Found::Other => {
             String::new()
         }

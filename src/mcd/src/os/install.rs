@@ -71,7 +71,7 @@ fn place_program(root: &Root) -> anyhow::Result<()> {
             .to_owned(),
         Ok(_) | Err(_) => copy_program()?,
     };
-    Ok(root.symlink(&root.locate(program::LINK)?, &target)?)
+    Ok(root.symlink(&root.locate(program::LINK)?, &target.as_str().into())?)
 }
 
 /// Copies this program to the directory of its digest, and returns its path beside the link.

@@ -91,7 +91,13 @@ fn stored_files_keep_content_mode_and_owner() {
         mode: Mode(0o640),
         owner: OwnerIds { uid: 1000, gid: 7 },
     };
-    assert_eq!(paths[&path()], Prior::File(before));
+    assert_eq!(
+        paths[&path()],
+        Prior::File {
+            state: before,
+            attributes: Attributes::default(),
+        }
+    );
     assert_eq!(
         paths["/etc/chrony.d"],
         Prior::Directory {

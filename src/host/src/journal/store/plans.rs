@@ -205,7 +205,7 @@ fn blobs_of(plan: &Plan) -> Vec<Digest> {
 /// The blob that restores a path.
 const fn kept_blob(prior: &Prior) -> Option<&Digest> {
     match prior {
-        Prior::File(file) => Some(&file.digest),
+        Prior::File { state, .. } => Some(&state.digest),
         Prior::Absent | Prior::Link { .. } | Prior::Directory { .. } => None,
     }
 }

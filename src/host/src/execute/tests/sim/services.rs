@@ -27,7 +27,7 @@ impl Units for SimulatedUnits {
             let at = self.root.locate(&format!("{wants}/{unit}"))?;
             if change == Enablement::Enable {
                 let file = format!("{UNITS}/{unit}");
-                self.root.symlink(&at, &file)?;
+                self.root.symlink(&at, &file.as_str().into())?;
             } else {
                 self.root.remove(&at)?;
             }
