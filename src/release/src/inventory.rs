@@ -18,14 +18,14 @@ pub const CREATE_ONLY: &str = "release.openshift.io/create-only";
 
 /// A directory of a release image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Directory {
+pub enum ManifestDirectory {
     /// The version operator's own, with placeholders. Applied first.
     Own,
     /// All others'.
     Release,
 }
 
-impl Directory {
+impl ManifestDirectory {
     /// Its name in the image.
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Directory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Directory of its file.
-    pub directory: Directory,
+    pub directory: ManifestDirectory,
     /// Name of its file.
     pub file: String,
     /// Which document of the file it is, from 1.
@@ -110,12 +110,12 @@ pub enum FileError {
 /// # Errors
 /// [`FileError`].
 pub fn read_file(
-    directory: Directory,
+    directory: ManifestDirectory,
     file: &str,
     bytes: &[u8],
     values: &Values,
 ) -> Result<Vec<Manifest>, FileError> {
-    if directory == Directory::Release {
+    if directory == ManifestDirectory::Release {
         return Manifest::parse(file, bytes).map_err(FileError::Manifest);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| FileError::Utf8)?;
@@ -177,7 +177,7 @@ impl<'a> Loader<'a> {
 
     /// Adds a file. Files come by directory, and in one directory by the bytes of their names. One
     /// that is no file of manifests is passed over.
-    pub fn add(&mut self, directory: Directory, file: &str, bytes: &[u8]) {
+    pub fn add(&mut self, directory: ManifestDirectory, file: &str, bytes: &[u8]) {
         if !is_manifest_file(file) {
             return;
         }
@@ -195,7 +195,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn take(&mut self, directory: Directory, manifest: &Manifest) {
+    fn take(&mut self, directory: ManifestDirectory, manifest: &Manifest) {
         let id = &manifest.id;
         let annotations: BTreeMap<String, String> = manifest
             .annotations()

@@ -105,7 +105,8 @@ fn end(text: &str) -> Option<usize> {
     None
 }
 
-/// A text in quotes, whose escapes are those of JSON as far as manifests use them, or in backquotes.
+/// A text in quotes, whose escapes are those of JSON as far as manifests use them, or in
+/// backquotes.
 fn quoted(expression: &str) -> Option<String> {
     let raw = expression
         .strip_prefix('`')

@@ -1,5 +1,5 @@
-//! Writes the CustomResourceDefinitions to `crds` and `cvo/crds` below the directory given as the only
-//! argument.
+//! Writes the CustomResourceDefinitions to `crds` and `cvo/crds` below the directory given as the
+//! only argument.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -7,7 +7,7 @@ fn manifest(kind: &str, name: &str, more: &str) -> String {
     )
 }
 
-fn load(files: &[(Directory, &str, &str)]) -> Result<Inventory, Vec<String>> {
+fn load(files: &[(ManifestDirectory, &str, &str)]) -> Result<Inventory, Vec<String>> {
     let cluster = Cluster {
         profile: "ha".to_owned(),
         ..Cluster::default()
@@ -34,11 +34,11 @@ fn entries_are_in_the_order_of_files_and_filtered() {
     let own = manifest("ConfigMap", "own", "data: {image: '{{.ReleaseImage}}'}\n");
     let newer = manifest("ConfigMap", "newer", "data: {image: '{{.Newer}}'}\n");
     let inventory = load(&[
-        (Directory::Own, "0000_90_a_x.yaml", &own),
-        (Directory::Own, "0000_91_a_x.yaml", &newer),
-        (Directory::Release, "0000_10_b_x.yaml", &two),
-        (Directory::Release, "0000_20_b_x.yaml", other),
-        (Directory::Release, "image-references", "{"),
+        (ManifestDirectory::Own, "0000_90_a_x.yaml", &own),
+        (ManifestDirectory::Own, "0000_91_a_x.yaml", &newer),
+        (ManifestDirectory::Release, "0000_10_b_x.yaml", &two),
+        (ManifestDirectory::Release, "0000_20_b_x.yaml", other),
+        (ManifestDirectory::Release, "image-references", "{"),
     ])
     .unwrap();
     let names: Vec<String> = inventory.entries.iter().map(ToString::to_string).collect();
@@ -89,11 +89,11 @@ fn every_malformed_manifest_is_named_with_its_file() {
         "  annotations:\n    release.openshift.io/delete: \"yes\"\n",
     );
     let problems = load(&[
-        (Directory::Own, "0000_00_a_1.yaml", &twice),
-        (Directory::Release, "0000_10_b_1.yaml", "a: b: c"),
-        (Directory::Release, "0000_10_b_2.yaml", &twice),
-        (Directory::Release, "0000_10_b_3.yaml", &job),
-        (Directory::Release, "0000_10_b_4.yaml", &delete),
+        (ManifestDirectory::Own, "0000_00_a_1.yaml", &twice),
+        (ManifestDirectory::Release, "0000_10_b_1.yaml", "a: b: c"),
+        (ManifestDirectory::Release, "0000_10_b_2.yaml", &twice),
+        (ManifestDirectory::Release, "0000_10_b_3.yaml", &job),
+        (ManifestDirectory::Release, "0000_10_b_4.yaml", &delete),
     ])
     .unwrap_err();
     let expected = [
@@ -122,8 +122,8 @@ fn manifests_of_the_real_operators_load() {
     let values = Values::default();
     let mut loader = Loader::new(&cluster, &values);
     for (directory, operator) in [
-        (Directory::Own, "cluster-version-operator"),
-        (Directory::Release, "machine-config-operator"),
+        (ManifestDirectory::Own, "cluster-version-operator"),
+        (ManifestDirectory::Release, "machine-config-operator"),
     ] {
         let Ok(files) = std::fs::read_dir(format!("{data}/{operator}")) else {
             return;
