@@ -96,10 +96,10 @@ struct Leavers {
 impl Drain<'_> {
     /// Evicts what has to leave and returns when it is gone. The node must be cordoned before.
     ///
-    /// Never gives up: a pod that a budget protects is asked again, soon while pods leave and seldom
-    /// when none does; an API server out of reach is waited for. `report` is called whenever what
-    /// holds up the drain is another pod or another budget. Dropping the future cancels the drain;
-    /// pods that were evicted still terminate.
+    /// Never gives up: the eviction of a pod that a budget protects is tried again, soon while pods
+    /// leave and seldom when none does; an API server out of reach is waited for. `report` is
+    /// called whenever what holds up the drain is another pod or another budget. Dropping the
+    /// future cancels the drain; pods that were evicted still terminate.
     pub async fn run(&self, mut report: impl FnMut(&Progress)) {
         let mut retry = Backoff::new(TROUBLE_RETRY.0, TROUBLE_RETRY.1);
         let mut leavers = Leavers {
