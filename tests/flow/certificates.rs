@@ -52,14 +52,17 @@ async fn rotated_certificates_reach_a_host_in_a_paused_pool() -> Result<()> {
     let registry = format!("{REGISTRIES}/registry.test:5000/ca.crt");
     ensure!(read(&etc, &registry)?.ends_with(&other));
     let asked = asked_since(&cluster, since)?;
+    let namespace = format!(
+        "/api/v1/namespaces/{}",
+        api::machineconfiguration::NAMESPACE
+    );
     let config = format!("/apis/machineconfiguration.openshift.io/v1/controllerconfigs/{CONFIG}");
     ensure!(
         asked
             == [
-                format!(
-                    "get /api/v1/namespaces/{}/configmaps/kubeconfig-data",
-                    api::machineconfiguration::NAMESPACE
-                ),
+                // The drift monitor's start.
+                format!("create {namespace}/events"),
+                format!("get {namespace}/configmaps/kubeconfig-data"),
                 format!("get {config}"),
                 format!("patch /api/v1/nodes/{NODE}")
             ],
