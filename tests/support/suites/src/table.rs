@@ -94,6 +94,8 @@ pub(crate) const SUITES: &[Suite] = &[
         executable: ("tests", "crash"),
         tests: &["a_killed_daemon_resumes_its_update"],
         own: &["tests/crash"],
+        // More than 650 lives of the daemon, one for each point of an update.
+        limit_mins: 40,
         ..SUITE
     },
     Suite {
