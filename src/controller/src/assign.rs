@@ -27,8 +27,8 @@ pub struct Round {
 
 /// Claims the decision's assignments, and carries them out, some at once.
 ///
-/// The budget rests on the guards: the claim carries the version of the pool that the decision
-/// read, and each node is written only in the version that it read (see `pool::claim`). The nodes
+/// The budget rests on the guards: the claim carries the version of the pool that holds it, as the
+/// decision read it, and each node is written only in the version that it read (see `pool::claim`). The nodes
 /// may be older than the pool.
 ///
 /// Before each write the pool as the watch has it is looked at: once it is paused, being deleted or
@@ -47,13 +47,20 @@ pub async fn assign(
     decision: &mut RolloutDecision,
     topology: Option<&str>,
 ) -> Result<Round, wire::Error> {
-    let members: Vec<&NodeView> = observed.members.values().map(Arc::as_ref).collect();
-    let claim = decision.claim(&observed.pool.view, &members);
+    let nodes = observed.members.values().chain(&observed.peers);
+    let nodes: Vec<&NodeView> = nodes.map(Arc::as_ref).collect();
+    let claim = decision.claim(&observed.pool.view, &nodes);
     let writes = writes(decision, observed, topology);
     let name = observed.pool.view.name.clone();
     tracing::debug!(pool = name, nodes = writes.len(), "nodes to assign");
-    observed.pool = requests.claim(&observed.pool, &claim).await?;
-    store.pools.refresh(observed.pool.clone());
+    let holder = observed.holder.as_ref().unwrap_or(&observed.pool);
+    let claimed = requests.claim(holder, &claim).await?;
+    store.pools.refresh(claimed.clone());
+    if observed.holder.is_some() {
+        observed.pool.view.claim = claimed.view.claim;
+    } else {
+        observed.pool = claimed;
+    }
     let allows = || {
         let known = store.pools.get(&name);
         known.is_some_and(|pool| pool.view.allows_assignments())

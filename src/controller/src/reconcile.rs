@@ -13,12 +13,13 @@ use futures::stream;
 use jiff::Timestamp;
 use operator::{Next, Reconcile};
 use pool::claim::ClaimState;
-use pool::membership::{Conflict, Membership};
+use pool::membership::{Conflict, Membership, claim_holder, partner};
 use pool::node::NodeView;
-use pool::rollout::{RolloutDecision, decide};
+use pool::rollout::{RolloutDecision, decide_beside};
 use pool::status::{StatusInput, status};
 use pool::view::PoolView;
 use pool::write::NodeWrite;
+use tokio::sync::Semaphore;
 
 use crate::assign::{Round, assign};
 use crate::events::{Announcement, announce, on_status};
@@ -33,6 +34,10 @@ use crate::watches::Work;
 /// node.
 pub(crate) const WRITES: usize = 16;
 
+/// Taints of all pools that are under way at once: a rollout of many pools begins with one on each
+/// of thousands of nodes, and assignments must not wait behind them.
+const TAINTS: usize = 32;
+
 /// Does the controller's work.
 #[derive(Debug)]
 pub struct Controller {
@@ -42,6 +47,7 @@ pub struct Controller {
     metrics: Arc<ControllerMetrics>,
     clock: fn() -> Timestamp,
     pools: Mutex<BTreeMap<String, PoolState>>,
+    taints: Semaphore,
 }
 
 /// What is remembered of a pool from one reconcile to the next. All of it can be lost.
@@ -59,12 +65,17 @@ pub struct Observed {
     pub pool: Pool,
     /// Its nodes, by name.
     pub members: BTreeMap<String, Arc<NodeView>>,
+    /// Nodes of another pool that share its budget.
+    pub peers: Vec<Arc<NodeView>>,
+    /// The pool that holds its claims, where that is another one.
+    pub holder: Option<Pool>,
 }
 
 impl Observed {
     /// Decides which of the nodes are assigned the pool's configuration.
     fn decide(&self) -> RolloutDecision {
-        decide(&self.pool.view, &self.members())
+        let peers: Vec<&NodeView> = self.peers.iter().map(Arc::as_ref).collect();
+        decide_beside(&self.pool.view, &self.members(), &peers)
     }
 
     fn members(&self) -> Vec<&NodeView> {
@@ -130,6 +141,7 @@ impl Controller {
             metrics,
             clock,
             pools: Mutex::new(BTreeMap::new()),
+            taints: Semaphore::const_new(TAINTS),
         }
     }
 
@@ -179,14 +191,25 @@ impl Controller {
         let views = snapshot.views_with(&pool.view);
         let sorted = snapshot.sort(snapshot.nodes.values().map(Arc::as_ref), &views);
         self.report_membership(&sorted);
-        let members = sorted.of(name).iter().filter_map(|node| {
-            let known = snapshot.nodes.get(&node.name)?;
-            Some((node.name.clone(), Arc::clone(known)))
-        });
+        let nodes = |pool: &str| {
+            let nodes = sorted.of(pool).iter();
+            nodes.filter_map(|node| snapshot.nodes.get(&node.name).cloned())
+        };
+        let members = nodes(name).map(|node| (node.name.clone(), node));
+        let holder = snapshot.pools.get(claim_holder(name));
         let mut observed = Observed {
             members: members.collect(),
+            peers: partner(name)
+                .map(|pool| nodes(pool).collect())
+                .unwrap_or_default(),
+            holder: holder
+                .filter(|holder| holder.view.name != name)
+                .map(|pool| pool.as_ref().clone()),
             pool,
         };
+        if let Some(holder) = &observed.holder {
+            observed.pool.view.claim = holder.view.claim.clone();
+        }
         let mut decision = observed.decide();
         let mut round = Round::default();
         if !decision.assignments.is_empty() {
@@ -294,8 +317,11 @@ impl Controller {
         let writes: Vec<NodeWrite> = members
             .filter_map(|node| NodeWrite::of(node, &observed.pool.view, false, topology))
             .collect();
-        let writes =
-            stream::iter(writes).map(|write| async move { self.requests.write_node(&write).await });
+        let writes = stream::iter(writes).map(|write| async move {
+            // It is never closed.
+            let _turn = self.taints.acquire().await;
+            self.requests.write_node(&write).await
+        });
         let results: Vec<_> = writes.buffered(WRITES).collect().await;
         let mut is_finished = true;
         let mut failure = None;

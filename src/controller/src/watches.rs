@@ -1,5 +1,6 @@
 //! What is watched, and which work a change wakes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use cluster::cache::Cache;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
 use operator::{Operator, Wake, WatchScope, Watched};
+use pool::membership::partner;
 use pool::node::NodeView;
 
 use crate::configs::ConfigMeta;
@@ -88,8 +90,17 @@ fn work_of(pools: &Cache<Pools>, states: [Option<&NodeView>; 2]) -> Vec<Work> {
         states.any(|node| pool.view.selects(node))
     };
     let selecting = table.values().filter(selects);
-    let mut work: Vec<Work> = selecting
-        .map(|pool| Work::Pool(pool.view.name.clone()))
+    let mut pools: BTreeSet<&str> = selecting.map(|pool| pool.view.name.as_str()).collect();
+    // A pool that shares its budget waits for this one's nodes.
+    let partners: Vec<&str> = pools.iter().copied().filter_map(partner).collect();
+    pools.extend(
+        partners
+            .into_iter()
+            .filter(|pool| table.get(pool).is_some()),
+    );
+    let mut work: Vec<Work> = pools
+        .into_iter()
+        .map(|pool| Work::Pool(pool.to_owned()))
         .collect();
     if states[1].is_some_and(|node| node.initial_config.is_some()) {
         work.push(Work::NewNodes);

@@ -9,8 +9,26 @@ use crate::view::PoolView;
 /// Pool of the control plane. It takes a node from every other pool.
 const MASTER: &str = "master";
 
+/// Pool of the tie breaker of a control plane with two masters.
+const ARBITER: &str = "arbiter";
+
 /// Pool that custom pools take nodes from.
 const WORKER: &str = "worker";
+
+/// The pool whose nodes vote in the same etcd as those of `pool`, if there is such a pool: they
+/// share one budget.
+pub fn partner(pool: &str) -> Option<&'static str> {
+    match pool {
+        MASTER => Some(ARBITER),
+        ARBITER => Some(MASTER),
+        _ => None,
+    }
+}
+
+/// The pool of `pool` and its partner that holds the claims of both.
+pub fn claim_holder(pool: &str) -> &str {
+    if pool == ARBITER { MASTER } else { pool }
+}
 
 /// The pool of a node, or why it has none.
 #[derive(Debug, Clone, PartialEq, Eq)]

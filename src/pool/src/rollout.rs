@@ -1,7 +1,7 @@
 //! Which nodes are assigned the pool's configuration now, and why the others are not.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -153,12 +153,27 @@ impl fmt::Display for NotAssigned {
 /// Source: upstream's node controller. It reserves no budget for nodes that failed on an older
 /// target, and does not assign nodes of an older target that are not ready.
 pub fn decide(pool: &PoolView, members: &[&NodeView]) -> RolloutDecision {
-    let budget = budget(&pool.name, pool.max_unavailable.as_ref(), members.len()).map(usize::from);
+    decide_beside(pool, members, &[])
+}
+
+/// The same for a pool that shares its budget with the nodes of another one: `peers` count as its
+/// own do, and get no assignment.
+///
+/// Masters and arbiters vote in one etcd. The claims of both lie on one pool, so that no two
+/// decisions are made at once: `pool.claim` is that one.
+pub fn decide_beside(
+    pool: &PoolView,
+    members: &[&NodeView],
+    peers: &[&NodeView],
+) -> RolloutDecision {
+    let size = members.len() + peers.len();
+    let budget = budget(&pool.name, pool.max_unavailable.as_ref(), size).map(usize::from);
     let is_out = |node: &NodeView| {
         node.is_out_of_service() || pool.claim.state_of(node) != ClaimState::Settled
     };
     let names = |is_listed: &dyn Fn(&NodeView) -> bool| {
-        let listed = members.iter().filter(|node| is_listed(node));
+        let all = members.iter().chain(peers);
+        let listed = all.filter(|node| is_listed(node));
         let mut names: Vec<String> = listed.map(|node| node.name.clone()).collect();
         names.sort_unstable();
         names
@@ -166,6 +181,11 @@ pub fn decide(pool: &PoolView, members: &[&NodeView]) -> RolloutDecision {
     let target = pool.target.as_deref();
     let has_failed = |node: &NodeView| {
         node.status.is_failing() && target.is_some_and(|target| node.status.is_assigned_to(target))
+    };
+    let peer_names: BTreeSet<&str> = peers.iter().map(|node| node.name.as_str()).collect();
+    // A peer has another target, and may try it again as well.
+    let may_retry = |node: &NodeView| {
+        has_failed(node) || (node.status.is_failing() && peer_names.contains(node.name.as_str()))
     };
     let mut decision = RolloutDecision {
         out: names(&is_out),
@@ -197,7 +217,7 @@ pub fn decide(pool: &PoolView, members: &[&NodeView]) -> RolloutDecision {
     }
     if let Ok(limit) = blanket {
         // A node that is out of service takes no more of the budget by another try.
-        let retrying = names(&|node| has_failed(node) && !is_out(node));
+        let retrying = names(&|node| may_retry(node) && !is_out(node));
         assign(&mut decision, waiting, &retrying, limit);
     }
     decision
@@ -369,9 +389,9 @@ fn update_order(node: &NodeView) -> impl Ord + use<'_> {
 
 impl RolloutDecision {
     /// The claim to write before the assignments: these, and earlier claims of nodes that have not
-    /// come back to service.
-    pub fn claim(&self, pool: &PoolView, members: &[&NodeView]) -> RoundClaim {
-        let kept = members
+    /// come back to service. `nodes` are the members, and the peers of a shared budget.
+    pub fn claim(&self, pool: &PoolView, nodes: &[&NodeView]) -> RoundClaim {
+        let kept = nodes
             .iter()
             .filter(|node| pool.claim.must_keep(node))
             .filter_map(|node| pool.claim.nodes.get_key_value(&node.name))

@@ -119,6 +119,23 @@ async fn reconciled_in(
     (said, results)
 }
 
+/// Reconciles one piece of work.
+async fn reconciled_one(store: &Store, calls: Vec<Call>, work: &Work) {
+    let (script, client) = Script::start(calls);
+    let access = Arc::new(Access::of_client(client));
+    let (recorder, _sending) = Recorder::new(Arc::clone(&access), speaker());
+    let metrics = Arc::new(ControllerMetrics::default());
+    let controller = Controller::new(
+        Requests::new(access),
+        store.clone(),
+        recorder,
+        metrics,
+        clock,
+    );
+    let next = Box::pin(script.drive(controller.reconcile(work))).await;
+    assert_eq!(next.unwrap(), Next::Settled);
+}
+
 /// A round that assigns all nodes, so many of them: the store, the calls up to the claim, the pool
 /// and the nodes after it.
 fn round_of(count: usize) -> (Store, Vec<Call>, Value, Vec<Value>, String) {
@@ -344,6 +361,58 @@ async fn a_claimed_node_that_the_watch_has_not_delivered_holds_the_round() {
     ];
     let (_, results) = reconciled(&cluster, calls, 1).await;
     assert_eq!(results[1].1, Some(Next::Retry));
+}
+
+/// Two masters and their arbiter are three voters: the claims of all lie on the pool `master`.
+#[tokio::test(start_paused = true)]
+async fn an_arbiter_is_claimed_on_the_pool_of_the_masters() {
+    let (mut cluster, sources, _) = settled();
+    let control_plane = |name: &str| {
+        let (target, _) = rendered_for(name, &sources);
+        let mut pool = pool(Some(&target));
+        pool["metadata"]["name"] = json!(name);
+        pool["metadata"]["uid"] = json!(format!("uid-{name}"));
+        let role = format!("node-role.kubernetes.io/{name}");
+        pool["spec"]["nodeSelector"] = json!({ "matchLabels": { role: "" } });
+        let mut config = cluster.configs[1].clone();
+        config["metadata"]["name"] = json!(target);
+        (pool, config, target)
+    };
+    let (master, masters_config, _) = control_plane("master");
+    let (arbiter, config, target) = control_plane("arbiter");
+    let voter = |name: &str, role: &str| {
+        let mut node = node(name, OLD);
+        node["metadata"]["labels"] = json!({ format!("node-role.kubernetes.io/{role}"): "" });
+        node
+    };
+    cluster.configs.extend([masters_config, config]);
+    cluster.nodes = vec![
+        voter("a0", "arbiter"),
+        voter("m0", "master"),
+        voter("m1", "master"),
+    ];
+    cluster.pools = vec![arbiter.clone(), master.clone()];
+    let (mut holder, mut known) = (master, arbiter);
+    let mut nodes = cluster.nodes.clone();
+    let claim = claim_body("10", &target, &json!({ "a0": "5" }));
+    let path = format!("{GROUP}/machineconfigpools/master");
+    let changes = status(&rolling(&target, &none_waits()), [1, 0, 0, 1, 0]);
+    let calls = vec![
+        list_sources(&sources),
+        patch(&path, &mut holder, claim, "11"),
+        patch(
+            "/api/v1/nodes/a0",
+            &mut nodes[0],
+            assign_body("5", &target),
+            "6",
+        ),
+        set_status(&mut known, &changes, "12"),
+    ];
+    let store = Store::default();
+    cluster.fill(&store);
+    reconciled_one(&store, calls, &Work::Pool("arbiter".to_owned())).await;
+    let master = store.pools.get("master").unwrap();
+    assert_eq!(master.view.claim.nodes["a0"], "5");
 }
 
 /// A claim names a newer version of a node than the watch has delivered.

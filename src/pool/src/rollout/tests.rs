@@ -303,6 +303,47 @@ fn a_failed_node_that_is_out_takes_one_of_the_budget() {
 }
 
 #[test]
+fn masters_and_an_arbiter_share_one_minority() {
+    let master = |spec: Value| pool("master", spec);
+    let arbiter = pool("arbiter", json!({}));
+    let voters = [node("m0"), node("m1"), node("a0")];
+    let all: Vec<&NodeView> = voters.iter().collect();
+    let (masters, arbiters) = all.split_at(2);
+    let first = decide_beside(&arbiter, arbiters, masters);
+    assert_eq!(assigned(&first), ["a0"]);
+
+    // From its assignment on no master goes; nor from its claim, which the master pool holds.
+    let out = [node("a0").working(NEW)];
+    let decision = decide_beside(
+        &master(json!({ "maxUnavailable": "100%" })),
+        masters,
+        &[&out[0]],
+    );
+    assert_eq!(assigned(&decision), [""; 0]);
+    assert_eq!(why(&decision, "m0"), "1 may be out at once, out: a0");
+    let mut claimed = master(json!({}));
+    claimed.claim = first.claim(&claimed, &all);
+    let decision = decide_beside(&claimed, masters, arbiters);
+    assert_eq!(assigned(&decision), [""; 0]);
+    assert!(decision.claim(&claimed, &all).nodes.contains_key("a0"));
+
+    // A master that is out, and one that may try again by itself, hold the arbiter.
+    for other in [
+        node("m0").unready(Unready::NotReady),
+        node("m0").failing("rendered-master-2"),
+    ] {
+        let decision = decide_beside(&arbiter, arbiters, &[&other, &voters[1]]);
+        assert_eq!(assigned(&decision), [""; 0], "{:?}", decision.not_assigned);
+    }
+
+    // Of five voters etcd can lose two.
+    let more = [node("m2"), node("m3")];
+    let masters = [masters, &[&more[0], &more[1]]].concat();
+    let decision = decide_beside(&master(json!({ "maxUnavailable": 2 })), &masters, arbiters);
+    assert_eq!(assigned(&decision).len(), 2);
+}
+
+#[test]
 fn leftover_image_is_removed() {
     let layered = node("a").done(NEW).reporting(|status| {
         status.current_image = Some("image".to_owned());
