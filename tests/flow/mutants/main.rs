@@ -25,6 +25,9 @@ struct Mutant {
     /// Other laws that the same fault cannot but break.
     also: &'static [&'static Law],
     patch: &'static str,
+    /// Whether the helper has it, too: where it judges the host by itself, the daemon's fault alone
+    /// is found before the law is broken.
+    is_in_helper: bool,
     change: Change,
 }
 
@@ -34,6 +37,7 @@ const MUTANTS: [Mutant; 10] = [
         law: &pool::BUDGET,
         also: &[],
         patch: include_str!("../../mutants/budget.patch"),
+        is_in_helper: false,
         change: Change::BesideANodeThatIsOut,
     },
     Mutant {
@@ -41,54 +45,63 @@ const MUTANTS: [Mutant; 10] = [
         // An eviction never undercuts a budget; a deletion is not the daemon's to ask for.
         also: &[&requests::MODEST],
         patch: include_str!("../../mutants/readiness.patch"),
+        is_in_helper: false,
         change: Change::WithABudget,
     },
     Mutant {
         law: &node::DRAINED,
         also: &[],
         patch: include_str!("../../mutants/drained.patch"),
+        is_in_helper: false,
         change: Change::WithReboot,
     },
     Mutant {
         law: &node::SPARED,
         also: &[],
         patch: include_str!("../../mutants/spared.patch"),
+        is_in_helper: false,
         change: Change::WithReboot,
     },
     Mutant {
         law: &node::FETCH_BEFORE,
         also: &[],
         patch: include_str!("../../mutants/fetch-before.patch"),
+        is_in_helper: false,
         change: Change::Os,
     },
     Mutant {
         law: &node::TRUTHFUL,
         also: &[],
         patch: include_str!("../../mutants/truthful.patch"),
+        is_in_helper: false,
         change: Change::WithReboot,
     },
     Mutant {
         law: &node::UNDISTURBED,
         also: &[],
         patch: include_str!("../../mutants/undisturbed.patch"),
+        is_in_helper: false,
         change: Change::Live,
     },
     Mutant {
         law: &requests::MODEST,
         also: &[],
         patch: include_str!("../../mutants/modest.patch"),
+        is_in_helper: false,
         change: Change::Live,
     },
     Mutant {
         law: &requests::KEPT,
         also: &[],
         patch: include_str!("../../mutants/kept.patch"),
+        is_in_helper: false,
         change: Change::Live,
     },
     Mutant {
         law: &pool::PROVEN,
         also: &[],
         patch: include_str!("../../mutants/proven.patch"),
+        is_in_helper: true,
         change: Change::Live,
     },
 ];

@@ -67,33 +67,49 @@ impl Scratch {
     }
 
     /// The programs of a mutant: the daemon and the controller from the patched copy, the helper as
-    /// it is.
+    /// it is, unless it has the fault too.
     pub(crate) fn build(&self, mutant: &Mutant) -> Result<Programs> {
         self.copy()?;
         apply(mutant.patch, &self.tree, &[])?;
-        run(Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--profile=dev", "--locked"])
-            .args(["-p", "mcd", "-p", "controller", "--no-default-features"])
-            .args([
-                "--features",
-                "mcd/node-daemon",
-                "--bin",
-                "mcd",
-                "--bin",
-                "mcc",
-            ])
-            .current_dir(&self.tree)
-            .env("CARGO_TARGET_DIR", &self.target))?;
+        self.cargo(&[
+            "-p",
+            "mcd",
+            "-p",
+            "controller",
+            "--features",
+            "mcd/node-daemon",
+            "--bin",
+            "mcd",
+            "--bin",
+            "mcc",
+        ])?;
+        let mut built = vec!["mcd", "mcc"];
+        if mutant.is_in_helper {
+            self.cargo(&["-p", "mcd", "--features", "host-helper", "--bin", HELPER])?;
+            built.push(HELPER);
+        }
         let dir = self.programs.join(mutant.name());
         fs::create_dir_all(&dir)?;
-        for name in ["mcd", "mcc"] {
+        for name in &built {
             run(Command::new("strip")
                 .args(["--strip-all", "-o"])
                 .arg(dir.join(name))
                 .arg(self.target.join("debug").join(name)))?;
         }
-        fs::copy(&self.helper, dir.join(HELPER)).context("cannot copy the helper")?;
+        if !mutant.is_in_helper {
+            fs::copy(&self.helper, dir.join(HELPER)).context("cannot copy the helper")?;
+        }
         Ok(Programs::in_folder(&dir))
+    }
+
+    /// Builds programs of the copy, without the packages' default features.
+    fn cargo(&self, what: &[&str]) -> Result<()> {
+        run(Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--profile=dev", "--locked"])
+            .arg("--no-default-features")
+            .args(what)
+            .current_dir(&self.tree)
+            .env("CARGO_TARGET_DIR", &self.target))
     }
 
     /// Makes the copy equal to the workspace; a file that is equal already keeps its time.
