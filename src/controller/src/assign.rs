@@ -28,8 +28,8 @@ pub struct Round {
 /// Claims the decision's assignments, and carries them out, some at once.
 ///
 /// The budget rests on the guards: the claim carries the version of the pool that holds it, as the
-/// decision read it, and each node is written only in the version that it read (see `pool::claim`). The nodes
-/// may be older than the pool.
+/// decision read it, and each node is written only in the version that it read (see `pool::claim`).
+/// The nodes may be older than the pool.
 ///
 /// Before each write the pool as the watch has it is looked at: once it is paused, being deleted or
 /// gone, no further node is assigned. Those whose writes are under way are.

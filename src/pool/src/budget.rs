@@ -27,9 +27,10 @@ pub struct InvalidBudget {
 
 /// Computes how many of the `size` nodes of `pool` may be out of service at once.
 ///
-/// Shape: `size` counts the nodes of a shared budget too. Absent is 1; a percentage is rounded down; 0 is 1, or nothing would ever be updated. The
-/// pool `arbiter` has 1. The pool `master` has at most the minority that etcd can lose, and at
-/// least 1. No pool has more than [`MOST_AT_ONCE`]. Units: nodes.
+/// Shape: `size` counts the nodes of a shared budget too. Absent is 1; a percentage is rounded
+/// down; 0 is 1, or nothing would ever be updated. The pool `arbiter` has 1. The pool `master` has
+/// at most the minority that etcd can lose, and at least 1. No pool has more than [`MOST_AT_ONCE`].
+/// Units: nodes.
 ///
 /// # Errors
 /// For anything but a number from 0 on or `<number>%`.
