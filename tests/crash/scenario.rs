@@ -178,6 +178,10 @@ impl Scenario {
     pub(crate) fn begin_there(&self, env: &Env, host: &Host) -> Result<Vec<String>> {
         let plan = self.plan.map(|change| env.put(host, change)).transpose()?;
         let plan = plan.unwrap_or_default();
+        if matches!(self.start, Start::Guarded | Start::Failing) {
+            // It was held back at this boot.
+            expect(host, &[MCD_OS, "guard"], 0)?;
+        }
         match self.before {
             Before::Nothing => {}
             Before::Applied => expect(host, &[MCD_OS, "apply", &plan], 4)?,

@@ -201,6 +201,14 @@ pub trait Units {
     /// [`StepError::NotRunning`] for the root of a deployment.
     fn reload_manager(&mut self) -> Result<(), StepError>;
 
+    /// Has a boot that is under way start what its target wants after a reload.
+    ///
+    /// # Errors
+    /// [`StepError::NotRunning`] for the root of a deployment.
+    fn extend_boot(&mut self) -> Result<(), StepError> {
+        Err(StepError::NotRunning)
+    }
+
     /// Runs a job to its end.
     ///
     /// # Errors

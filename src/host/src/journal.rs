@@ -106,6 +106,9 @@ pub struct Journal {
     /// How often the target booted without being verified.
     #[serde(default)]
     pub boots: u32,
+    /// The boot of the target in which its files outside of the deployment were all written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_in: Option<String>,
     /// Whether the kubelet was running and is stopped for the attempt.
     #[serde(default)]
     pub stopped_kubelet: bool,
@@ -133,6 +136,7 @@ impl Journal {
             origin,
             target: None,
             boots: 0,
+            finished_in: None,
             stopped_kubelet: false,
             stay,
             unit_links: BTreeMap::new(),
@@ -167,6 +171,13 @@ impl Journal {
             at: moment.now,
             cause,
         }
+    }
+
+    /// Whether the guard has done its part of the target in the current boot.
+    pub fn is_finished_in(&self, moment: &Moment) -> bool {
+        self.stage == JournalStage::Booted
+            && self.boot_id == moment.boot_id
+            && self.finished_in.as_ref() == Some(&moment.boot_id)
     }
 
     /// Whether the boot loader may name the target.

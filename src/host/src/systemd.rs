@@ -40,11 +40,17 @@ impl Enablement {
 /// Why an operation of systemd failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system bus cannot be reached.
-    #[error("cannot reach systemd on the system bus")]
-    Connect(#[source] Box<zbus::Error>),
-    /// The system bus could not be reached a moment ago, and is not tried again yet.
-    #[error("the system bus was not to be reached a moment ago")]
+    /// systemd cannot be reached.
+    #[error("cannot reach systemd {by}")]
+    Connect {
+        /// The way: `on the system bus` or `over its own socket`.
+        by: &'static str,
+        /// The connection's error.
+        #[source]
+        source: Box<zbus::Error>,
+    },
+    /// systemd could not be reached a moment ago, and is not tried again yet.
+    #[error("systemd was not to be reached a moment ago")]
     Unreached,
     /// A call was refused or failed.
     #[error("cannot {operation} {unit}")]

@@ -23,7 +23,7 @@ use testbed::files::{self, Files, Tree};
 const OWN: [&str; 5] = [
     "/machine-config-daemon/currentconfig",
     "/systemd/system/slipway-guard.service",
-    "/systemd/system/multi-user.target.wants/slipway-guard.service",
+    "/systemd/system/sysinit.target.wants/slipway-guard.service",
     "/systemd/system/multi-user.target.wants/slipway-verify.service",
     "/systemd/system/slipway-verify.service",
 ];

@@ -1,7 +1,7 @@
 //! The work of a boot: it finishes and verifies the target, or rolls the host back.
 
 use chassis::report::Chain;
-use node_update::plan::{Route, Undo};
+use node_update::plan::{Action, Plan, Route, Undo};
 use tracing::{info, warn};
 
 use super::reboot::boot_origin;
@@ -10,6 +10,7 @@ use crate::journal::{
     AtBoot, AttemptOutcome, DeploymentId, HeldTarget, Journal, JournalStage, JournalStore, Moment,
     SCHEMA, at_boot,
 };
+use crate::systemd::links;
 
 /// The booted host, as the guard changes it.
 pub struct Booted<'a> {
@@ -47,6 +48,43 @@ pub fn guard(host: &mut Booted<'_>) -> Result<End, Error> {
         AtBoot::Undo => undo(host, journal).map(|()| End::Done),
         AtBoot::Adopt => adopt(host, &journal, &booted).map(|()| End::Done),
     }
+}
+
+/// Does the guard's work after units have started, where the guard did not do it: they may have
+/// started on some files of the target and some of the origin. Another boot is the way out.
+///
+/// # Errors
+/// Those of [`guard`].
+pub fn guard_late(host: &mut Booted<'_>) -> Result<End, Error> {
+    let is_mixed = is_mixed(host)?;
+    let end = guard(host)?;
+    if is_mixed && end == End::Done {
+        warn!("units started before the guard was done, host boots again");
+        return Ok(End::NeedsReboot);
+    }
+    Ok(end)
+}
+
+/// Whether the guard has still to change files that the units of this boot read.
+fn is_mixed(host: &mut Booted<'_>) -> Result<bool, Error> {
+    let Some(journal) = host.store.journal_under_way()? else {
+        return Ok(false);
+    };
+    let booted = host.sysroot.booted()?;
+    let is_left = match at_boot(&journal, &booted, host.moment) {
+        AtBoot::Finish => !journal.is_finished_in(host.moment),
+        AtBoot::Undo => true,
+        AtBoot::Leave | AtBoot::RollBack { .. } | AtBoot::Adopt => false,
+    };
+    if !is_left || journal.plan.route == Route::Live {
+        return Ok(is_left);
+    }
+    for step in &journal.plan.steps {
+        if !host.executor.is_of_deployment(&step.action)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Ends an attempt whose target is verified.
@@ -161,8 +199,12 @@ pub fn revert_or_roll_back(
     Ok(End::Done)
 }
 
-/// Counts the boot, and performs the steps outside of the deployment.
+/// Counts the boot, and performs the steps outside of the deployment, once in each boot: units that
+/// have started read these files.
 fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
+    if journal.is_finished_in(host.moment) {
+        return Ok(());
+    }
     if journal.stage != JournalStage::Booted || journal.boot_id != host.moment.boot_id {
         journal.boots += 1;
     }
@@ -181,18 +223,35 @@ fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
             step.undo = host.executor.observe(&step.action)?;
         }
     }
-    let journal = journal.at(JournalStage::Booted, host.moment);
+    let mut journal = journal.at(JournalStage::Booted, host.moment);
     host.store.put_journal(&journal)?;
     for index in outside {
         if let Some(step) = journal.plan.steps.get(index) {
             host.executor.perform(&step.action)?;
         }
     }
+    read_shared_units_anew(host, &journal.plan)?;
+    journal.finished_in = Some(host.moment.boot_id.clone());
+    host.store.put_journal(&journal)?;
     info!(
         attempt = journal.plan.attempt.0,
         boots = journal.boots,
         "target is booted"
     );
+    Ok(())
+}
+
+/// Has systemd read its units anew if the guard changes unit files that deployments share: those
+/// below `/usr/local`. The units of `/etc` are the booted deployment's own since it was made.
+fn read_shared_units_anew(host: &mut Booted<'_>, plan: &Plan) -> Result<(), Error> {
+    for step in &plan.steps {
+        if let Action::WriteFile { path, .. } | Action::ReleaseFile { path } = &step.action
+            && links::is_unit_file(path)
+            && !host.executor.is_of_deployment(&step.action)?
+        {
+            return live::read_units_anew(host.executor);
+        }
+    }
     Ok(())
 }
 
@@ -262,6 +321,7 @@ fn undo(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
     for step in journal.plan.steps.iter().rev() {
         host.executor.restore(&step.action, &step.undo)?;
     }
+    read_shared_units_anew(host, &journal.plan)?;
     let outcome = if journal.could_boot_target() {
         hold(host, journal, &cause)?;
         AttemptOutcome::RolledBack

@@ -80,7 +80,7 @@ pub fn apply(
 pub enum Services {
     /// It does: they run with the changed files.
     Act,
-    /// It does not: they start afterwards.
+    /// It does not: the guard runs before they start. systemd reads the restored unit files.
     Leave,
 }
 
@@ -127,8 +127,13 @@ pub fn revert(
         for action in again {
             act_again(executor, action);
         }
-    } else if !again.is_empty() || !touched.is_empty() {
-        act_again(executor, &Action::DaemonReload);
+    } else if (!again.is_empty() || !touched.is_empty())
+        && let Err(error) = read_units_anew(executor)
+    {
+        warn!(
+            error = %Chain(&error),
+            "systemd did not read the restored units"
+        );
     }
     store.close(
         journal,
@@ -202,6 +207,17 @@ fn touched(plan: &Plan) -> BTreeSet<String> {
         .iter()
         .filter_map(|step| unit(&step.action))
         .collect()
+}
+
+/// Has systemd, which loaded its units before the guard ran, read them anew and start in this boot
+/// what they enable.
+pub(super) fn read_units_anew(executor: &mut dyn Steps) -> Result<(), Error> {
+    let units = executor.units();
+    let read = units.reload_manager().and_then(|()| units.extend_boot());
+    read.map_err(|source| Error::Step {
+        object: describe(&Action::DaemonReload),
+        source,
+    })
 }
 
 /// Restarts or reloads a service whose files are restored. A failure is logged only: the files are

@@ -375,6 +375,29 @@ fn a_first_boot_that_fails_anywhere_reaches_the_target_on_retry_or_is_rolled_bac
 }
 
 #[test]
+fn a_boot_in_which_units_started_before_a_guard_that_failed_is_not_verified() {
+    let target = undisturbed(Route::Reboot);
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        host.apply().unwrap();
+        host.reboot();
+        let met = fails_at(&mut host, Fault::Error, n, |host| drop(host.guard()));
+        let expected = if met { End::NeedsReboot } else { End::Done };
+        assert_eq!(host.guard_late().unwrap(), expected, "point {n}");
+        // In the boot after it the guard comes first, and the checks have nothing left to do.
+        if met {
+            host.reboot();
+            assert_eq!(host.guard().unwrap(), End::Done, "point {n}");
+            assert_eq!(host.guard_late().unwrap(), End::Done, "point {n}");
+        }
+        assert_eq!(host.verify().unwrap(), End::Done, "point {n}");
+        assert_eq!(host.snapshot(), target, "point {n}");
+        met
+    });
+    assert!(points > 3, "{points}");
+}
+
+#[test]
 fn a_failure_without_a_booted_target_changes_nothing() {
     let mut host = Host::new(&plan(Route::Reboot));
     assert_eq!(host.fail_if_booted("a fault").unwrap(), None);

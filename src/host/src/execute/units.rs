@@ -13,23 +13,44 @@ use crate::systemd::{Enablement, Error, Job, Offline, SystemdClient};
 /// Deadline of systemd's programs, which only pass a request on.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long an unreachable bus is not tried again.
+/// How long a systemd that cannot be reached is not tried again.
 const UNREACHED: Duration = Duration::from_secs(10);
 
-/// Units of the running system. The first operation connects to the bus.
+/// Units of the running system. The first operation connects.
 #[derive(Debug)]
 pub struct RunningUnits<'a> {
     runtime: &'a Runtime,
+    way: Way,
     systemd: Option<SystemdClient>,
-    /// When the bus was unreachable: not every read of a unit waits for it.
+    /// When systemd was unreachable: not every read of a unit waits for it.
     unreached: Option<Instant>,
 }
 
+/// How systemd is reached.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// Over the system bus.
+    Bus,
+    /// Over its own socket.
+    Directly,
+}
+
 impl<'a> RunningUnits<'a> {
-    /// Runs the calls on `runtime`.
+    /// Runs the calls on `runtime`, over the system bus.
     pub fn new(runtime: &'a Runtime) -> Self {
+        Self::by(Way::Bus, runtime)
+    }
+
+    /// Runs the calls on `runtime`, over systemd's own socket: there is no bus yet in early boot.
+    /// No jobs can be run.
+    pub fn in_early_boot(runtime: &'a Runtime) -> Self {
+        Self::by(Way::Directly, runtime)
+    }
+
+    const fn by(way: Way, runtime: &'a Runtime) -> Self {
         Self {
             runtime,
+            way,
             systemd: None,
             unreached: None,
         }
@@ -72,11 +93,15 @@ impl<'a> RunningUnits<'a> {
         if self.unreached.is_some_and(|at| at.elapsed() < UNREACHED) {
             return Err(Error::Unreached);
         }
+        let way = self.way;
         self.runtime.block_on(async {
             let connected = match &mut self.systemd {
                 Some(connected) => connected,
                 none => {
-                    let connecting = SystemdClient::connect(None).await;
+                    let connecting = match way {
+                        Way::Bus => SystemdClient::connect(None).await,
+                        Way::Directly => SystemdClient::connect_directly().await,
+                    };
                     self.unreached = connecting.is_err().then(Instant::now);
                     none.insert(connecting?)
                 }
@@ -97,6 +122,10 @@ impl Units for RunningUnits<'_> {
 
     fn reload_manager(&mut self) -> Result<(), StepError> {
         Ok(self.wait(async |systemd: &SystemdClient| systemd.reload().await)?)
+    }
+
+    fn extend_boot(&mut self) -> Result<(), StepError> {
+        Ok(self.wait(async |systemd: &SystemdClient| systemd.extend_boot().await)?)
     }
 
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError> {

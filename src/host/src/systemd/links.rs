@@ -175,6 +175,40 @@ pub fn is_linked(root: &Root, unit: &str) -> Result<bool, Error> {
     }))
 }
 
+/// Has a unit wanted by these targets and no others. It removes the links of an earlier file of the
+/// unit; the caller enables a unit of which it returns `false`: some links are missing.
+///
+/// # Errors
+/// Those of reading and removing.
+pub fn keep_wanted(root: &Root, unit: &str, by: &[&str]) -> Result<bool, Error> {
+    let mut missing: BTreeSet<String> = by
+        .iter()
+        .map(|target| format!("{UNITS}/{target}.wants/{unit}"))
+        .collect();
+    for (path, found) in snapshot(root)? {
+        let is_units = path.ends_with(&format!(".wants/{unit}"));
+        if !is_units || !matches!(found, Prior::Link { .. }) || missing.remove(&path) {
+            continue;
+        }
+        let at = root.locate(&path)?;
+        root.remove(&at)?;
+        if let Some(directory) = at.parent() {
+            root.remove_empty_directory(&directory)?;
+        }
+    }
+    Ok(missing.is_empty())
+}
+
+/// Whether a file at a path can be a unit's: systemd must read its units anew after it changed.
+/// Paths below `/usr/local` count by both of their names.
+pub fn is_unit_file(path: &str) -> bool {
+    let var = LOCAL.replacen("/usr/local", "/var/usrlocal", 1);
+    [UNITS, LOCAL, &var]
+        .into_iter()
+        .filter_map(|directory| path.strip_prefix(directory))
+        .any(|rest| rest.starts_with('/'))
+}
+
 fn is_wanted(name: &str) -> bool {
     WANTED.iter().any(|suffix| name.ends_with(suffix))
 }
@@ -333,6 +367,33 @@ mod tests {
                 .to_str(),
             Some(MASK)
         );
+    }
+
+    #[test]
+    fn a_unit_is_wanted_by_the_targets_of_its_file_only() {
+        let (dir, root) = host();
+        let units = dir.path().join("etc/systemd/system");
+        let is_kept = |by: &[&str]| keep_wanted(&root, "old.service", by).unwrap();
+        assert!(is_kept(&["multi-user.target"]));
+        fs::create_dir(units.join("sysinit.target.wants")).unwrap();
+        let link = units.join("sysinit.target.wants/old.service");
+        symlink("/etc/systemd/system/old.service", &link).unwrap();
+        assert!(!is_kept(&["sysinit.target", "other.target"]));
+        assert!(is_kept(&["sysinit.target"]) && link.is_symlink());
+        assert!(!units.join("multi-user.target.wants").exists());
+    }
+
+    #[test]
+    fn a_file_below_a_directory_of_units_is_a_units() {
+        for (path, is) in [
+            ("/etc/systemd/system/a.service", true),
+            ("/usr/local/lib/systemd/system/a.service.d/b.conf", true),
+            ("/var/usrlocal/lib/systemd/system/a.service", true),
+            ("/usr/local/lib/systemd/systemx", false),
+            ("/etc/systemd/system.conf", false),
+        ] {
+            assert_eq!(is_unit_file(path), is, "{path}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The running system's systemd, over the system bus.
+//! The running system's systemd, over the system bus or its own socket.
 
 use std::io;
 use std::path::Path;
@@ -21,6 +21,14 @@ const CALL_DEADLINE: Duration = Duration::from_mins(1);
 /// Deadline of a connection to the bus. A local socket answers at once, or hangs.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
+/// systemd's own socket, for root alone. It is there before the bus is, and without a bus daemon.
+///
+/// Source: systemd, `src/core/dbus.c` (`bus_init_private`); `systemctl` uses it, too.
+const OWN_SOCKET: &str = "/run/systemd/private";
+
+/// The target that a boot leads to.
+const DEFAULT_TARGET: &str = "default.target";
+
 /// systemd's error for a unit that it has not loaded.
 const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
 
@@ -30,7 +38,7 @@ const IN_PROGRESS: &str = "org.freedesktop.login1.OperationInProgress";
 /// systemd's error for a second subscription.
 const ALREADY_SUBSCRIBED: &str = "org.freedesktop.systemd1.AlreadySubscribed";
 
-/// A connection to systemd and logind of the host.
+/// A connection to systemd and, over the bus, to logind of the host.
 #[derive(Debug, Clone)]
 pub struct SystemdClient {
     connection: Connection,
@@ -50,6 +58,21 @@ impl SystemdClient {
             }
             None => connection::Builder::system(),
         };
+        Self::build(builder, "on the system bus").await
+    }
+
+    /// Connects to systemd over its own socket: before the bus is there, and without it. Only
+    /// systemd can be called, and signals are not asked for: no jobs can be waited for.
+    ///
+    /// # Errors
+    /// [`Error::Connect`].
+    pub async fn connect_directly() -> Result<Self, Error> {
+        let address = format!("unix:path={OWN_SOCKET}");
+        let builder = connection::Builder::address(address.as_str()).p2p();
+        Self::build(builder, "over its own socket").await
+    }
+
+    async fn build(builder: connection::Builder<'_>, by: &'static str) -> Result<Self, Error> {
         let connect = async {
             let connection = builder.method_timeout(CALL_DEADLINE).build().await?;
             let manager = ManagerProxy::builder(&connection)
@@ -61,11 +84,14 @@ impl SystemdClient {
                 manager,
             })
         };
-        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the bus does not answer").into();
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "nothing answers there").into();
         timeout(CONNECT_DEADLINE, connect)
             .await
             .unwrap_or_else(|elapsed| Err(late(elapsed)))
-            .map_err(|error: zbus::Error| Error::Connect(Box::new(error)))
+            .map_err(|error: zbus::Error| Error::Connect {
+                by,
+                source: Box::new(error),
+            })
     }
 
     /// `systemctl daemon-reload`.
@@ -174,6 +200,25 @@ impl SystemdClient {
             Ok(String::try_from(state)? == "waiting")
         };
         read.await.map_err(call("read the job of", unit))
+    }
+
+    /// Has a boot that is under way start what its target wants by now: the boot's jobs were
+    /// queued from the unit files as they were before a reload. After the boot nothing is done.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub async fn extend_boot(&self) -> Result<(), Error> {
+        // By its own name: `default.target` is an alias, by which no unit is listed.
+        let target = self.unit_property(DEFAULT_TARGET, "Id").await?;
+        let extend = async {
+            let listed = self.manager.list_units_by_patterns(&[], &[&target]).await?;
+            // Not in a boot that leads elsewhere, such as to `rescue.target`.
+            if listed.into_iter().any(|(.., job, _, _)| job != 0) {
+                self.manager.start_unit(&target, "replace").await?;
+            }
+            Ok(())
+        };
+        extend.await.map_err(call("start", &target))
     }
 
     /// Clears a unit's failed state, so that its name can be used again.

@@ -29,13 +29,21 @@ const SOON: Duration = Duration::from_mins(1);
 /// than its services may take to stop.
 const GOING_DOWN: Duration = Duration::from_mins(3);
 
-/// Compares the booted deployment with the journal, before kubelet and container engine start.
+/// Compares the booted deployment with the journal, before any unit of a configuration starts.
 pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
+    run_as(context, boot::guard)
+}
+
+/// [`run`], by `act`.
+fn run_as(
+    context: &Context,
+    act: fn(&mut Booted<'_>) -> Result<End, host::execute::Error>,
+) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let Some(attempt) = attempt(context)? else {
         return Ok(HelperReport::done());
     };
-    let end = as_booted(context, attempt, boot::guard)?;
+    let end = as_booted(context, attempt, act)?;
     if let Err(error) = warn_of_changes_since_merge(context) {
         warn!(
             error = %Chain(&*error),
@@ -183,7 +191,7 @@ enum JudgeStep {
 impl Judge {
     fn look(&mut self, context: &Context) -> anyhow::Result<JudgeStep> {
         if !self.is_guarded {
-            let guarded = run(context)?;
+            let guarded = run_as(context, boot::guard_late)?;
             if guarded.outcome != HelperOutcome::Done {
                 return Ok(JudgeStep::Over(guarded));
             }
@@ -246,7 +254,7 @@ fn as_booted<T>(
 ) -> anyhow::Result<T> {
     let store = context.store();
     let mut deployments = lock_deployments()?;
-    let mut units = RunningUnits::new(&context.runtime);
+    let mut units = RunningUnits::in_early_boot(&context.runtime);
     let mut executor = StepExecutor::new(&context.root, &mut units, &store, attempt);
     let mut host = Booted {
         store: &store,
@@ -259,7 +267,7 @@ fn as_booted<T>(
 
 fn reboot_if_asked(context: &Context, end: &End) -> anyhow::Result<()> {
     if *end == End::NeedsReboot {
-        warn!("rebooting into the previous deployment");
+        warn!("host reboots");
         RunningUnits::new(&context.runtime).reboot()?;
     }
     Ok(())

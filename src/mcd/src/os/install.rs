@@ -7,6 +7,7 @@ use host::execute::{RunningUnits, Units as _};
 use host::files::{Content, Found, Root};
 use host::ostree::live_root;
 use host::systemd::{Enablement, links};
+use ignition::unit_text;
 use node_update::plan::{Digest, Mode, OwnerIds};
 use node_update::well_known::{GUARD_UNIT, VERIFY_UNIT};
 use tracing::info;
@@ -46,7 +47,14 @@ pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
         let is_same =
             matches!(root.look(&at)?, Found::File { bytes, .. } if bytes == text.as_bytes());
         root.replace(&at, wanted)?;
-        let is_enabled = units.file_state(name)? == "enabled";
+        // An earlier version's unit is enabled, too, and wanted by another target.
+        let install = unit_text::install(text);
+        let by: Vec<&str> = install
+            .iter()
+            .filter(|(key, _)| key == "WantedBy")
+            .map(|(_, target)| target.as_str())
+            .collect();
+        let is_enabled = links::keep_wanted(root, name, &by)?;
         if !is_enabled {
             units.set_enablement(Enablement::Enable, name)?;
         }

@@ -200,6 +200,11 @@ impl Host {
         self.as_booted(boot::guard)
     }
 
+    /// The guard's work, as the verify unit does it where the guard failed.
+    pub(super) fn guard_late(&mut self) -> Result<End, Error> {
+        self.as_booted(boot::guard_late)
+    }
+
     /// Ends the attempt as mcd-os does for a target that cannot be checked.
     pub(super) fn fail_if_booted(&mut self, cause: &str) -> Result<Option<End>, Error> {
         self.as_booted(|host| boot::fail_if_booted(host, cause))

@@ -49,6 +49,10 @@ impl Units for SimulatedUnits {
         self.of.0.hit()
     }
 
+    fn extend_boot(&mut self) -> Result<(), StepError> {
+        self.of.0.hit()
+    }
+
     fn run(&mut self, job: Job, unit: &str) -> Result<(), StepError> {
         self.of.0.hit()?;
         let mut running = self.of.1.borrow_mut();
