@@ -202,6 +202,11 @@ pub fn revert_or_roll_back(
 /// Counts the boot, and performs the steps outside of the deployment, once in each boot: units that
 /// have started read these files.
 fn finish(host: &mut Booted<'_>, mut journal: Journal) -> Result<(), Error> {
+    if journal.stay {
+        // From here on it stays booted. First, so that a step that ends this program does not lead
+        // away from it.
+        host.sysroot.stop_boot_counting()?;
+    }
     if journal.is_finished_in(host.moment) {
         return Ok(());
     }

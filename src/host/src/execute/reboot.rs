@@ -279,9 +279,10 @@ fn make(host: &mut RunningHost<'_>, mut journal: Journal) -> Result<(), Error> {
     journal.target = Some(made.id.clone());
     let journal = journal.at(JournalStage::Switching, host.moment);
     host.store.put_journal(&journal)?;
-    // A target that stays despite a failure has no limit of boots.
-    let tries = (!journal.stay).then_some(UNVERIFIED_BOOTS_MAX);
-    host.sysroot.set_default(&made.id, tries)?;
+    // Also of a target that stays despite a failure: until the guard runs, a boot that dies leaves
+    // nothing to look at.
+    host.sysroot
+        .set_default(&made.id, Some(UNVERIFIED_BOOTS_MAX))?;
     switched(host, journal)
 }
 

@@ -461,6 +461,43 @@ fn a_target_that_does_not_boot_is_rolled_back_wherever_the_host_is_killed() {
 }
 
 #[test]
+fn a_target_that_is_to_stay_and_does_not_boot_is_rolled_back() {
+    let mut host = Host::new(&plan(Route::Reboot));
+    let before = host.snapshot();
+    host.stay();
+    host.have_die("new");
+    host.apply().unwrap();
+    boot_to_the_end(&mut host);
+    assert_eq!(host.deaths(), 3);
+    assert_eq!(host.last(), Some(AttemptOutcome::RolledBack));
+    assert_eq!(host.snapshot(), before);
+    assert_eq!(host.held().as_deref(), Some("rendered-new"));
+}
+
+#[test]
+fn a_target_that_is_to_stay_is_not_left_once_the_guard_runs_wherever_it_is_killed() {
+    let points = for_every_point(|n| {
+        let mut host = Host::new(&plan(Route::Reboot));
+        host.stay();
+        host.refuse_verification();
+        host.apply().unwrap();
+        host.reboot();
+        let met = fails_at(&mut host, Fault::Crash, n, |host| drop(host.guard()));
+        // Not verified in any boot: it stays, with the same files.
+        for _ in 0..6 {
+            host.reboot();
+            assert_eq!(host.guard().unwrap(), End::Done, "point {n}");
+            assert_eq!(host.tries(), None, "point {n}");
+        }
+        assert_eq!(host.verify().unwrap(), End::Done, "point {n}");
+        assert_eq!(host.held().as_deref(), Some("rendered-new"), "point {n}");
+        assert!(host.is_under_way(), "point {n}");
+        met
+    });
+    assert!(points > 3, "{points}");
+}
+
+#[test]
 fn a_revert_before_the_reboot_switches_the_boot_loader_to_the_origin() {
     let points = for_every_point(|n| {
         let mut host = Host::new(&plan(Route::Reboot));

@@ -145,6 +145,11 @@ impl Host {
         self.refuse_verification = true;
     }
 
+    /// Boots that the boot loader still counts.
+    pub(super) fn tries(&self) -> Option<u32> {
+        self.loader.tries()
+    }
+
     /// Applies as mcd-os does: the stored plan, or the offered one if none is stored.
     pub(super) fn apply(&mut self) -> Result<End, Error> {
         let live_root = self.live_root();

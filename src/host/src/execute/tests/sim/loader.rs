@@ -31,6 +31,10 @@ impl BootLoader {
         self.dies = Some((commit, 0));
     }
 
+    pub(super) const fn tries(&self) -> Option<u32> {
+        self.tries
+    }
+
     pub(super) fn deaths(&self) -> u32 {
         self.dies.map_or(0, |(_, deaths)| deaths)
     }
