@@ -62,6 +62,75 @@ pub(crate) fn own_service() -> Value {
     unit_with_drop_in("own.service", &service("own"), more)
 }
 
+/// Where the units of [`early`] say which version of them runs: a line has the boot, the unit, the
+/// version of its file and that of its script.
+pub(crate) const EARLY_LOG: &str = "/var/log/early";
+
+/// The units of [`early`] that run its script.
+const EARLY_UNITS: [&str; 3] = ["free", "timed", "unordered"];
+
+/// Their files.
+pub(crate) const EARLY_FILES: [&str; 3] = [
+    "early-free.service",
+    "early-timed.service",
+    "early-unordered.service",
+];
+
+/// The script outside `/etc` whose version units log, and three units that run it at boot: one that
+/// nothing orders, one without default dependencies, and one by a timer.
+pub(crate) fn early(version: &str) -> (File, [Value; 4]) {
+    let script = format!(
+        "#!/bin/sh\necho \"$(cat /proc/sys/kernel/random/boot_id) $1 $2 {version}\" >>{EARLY_LOG}\n"
+    );
+    let runs = |unit: &str, of_unit: &str, install: &str| {
+        format!(
+            "[Unit]\nDescription={unit}\n{of_unit}\n[Service]\nType=oneshot\n\
+             RemainAfterExit=yes\nExecStart=/usr/local/bin/early {unit} {version}\n{install}"
+        )
+    };
+    let wanted = |by: &str| format!("[Install]\nWantedBy={by}\n");
+    let timer = format!("[Timer]\nOnActiveSec=0\n{}", wanted("timers.target"));
+    let units = [
+        unit(
+            "early-unordered.service",
+            &runs("unordered", "", &wanted("multi-user.target")),
+        ),
+        unit(
+            "early-free.service",
+            &runs("free", "DefaultDependencies=no", &wanted("sysinit.target")),
+        ),
+        json!({ "name": "early-timed.service", "contents": runs("timed", "", "") }),
+        unit("early-timed.timer", &timer),
+    ];
+    let script = File::new("/usr/local/bin/early", script).mode(0o755);
+    (script, units)
+}
+
+/// A configuration of [`early`] alone.
+pub(crate) fn only_early(version: &str, os: &str) -> Result<NodeConfig> {
+    let (script, units) = early(version);
+    let name = format!("rendered-{version}");
+    Config::new()
+        .os(os)
+        .files([script])
+        .units(units)
+        .rendered(&name)
+}
+
+/// A shell's command for the lines of this boot.
+pub(crate) fn early_in_this_boot() -> String {
+    format!(
+        "grep \"^$(cat /proc/sys/kernel/random/boot_id) \" {EARLY_LOG} | cut -d' ' -f2- | sort -u"
+    )
+}
+
+/// What that prints if every unit ran this version alone.
+pub(crate) fn all_early(version: &str) -> String {
+    EARLY_UNITS
+        .map(|unit| format!("{unit} {version} {version}"))
+        .join("\n")
+}
+
 /// A configuration whose changes need no reboot.
 pub(crate) fn quiet(name: &str, content: &str, service: &str) -> Result<NodeConfig> {
     let files = [
@@ -86,9 +155,19 @@ pub(crate) fn to_full(attempt: &str, os: &str) -> Result<Bundle> {
 }
 
 /// Plans an update. A change of files, of the notified service, or of keys needs no reboot; the
-/// service is restarted then.
+/// service is restarted then. Other units need one.
 pub(crate) fn plan(attempt: &str, from: &NodeConfig, to: &NodeConfig) -> Result<Bundle> {
+    plan_by(attempt, from, to, &[NOTIFIED])
+}
+
+/// The same, where a change of these units restarts the notified service and needs no reboot.
+pub(crate) fn plan_by(
+    attempt: &str,
+    from: &NodeConfig,
+    to: &NodeConfig,
+    units: &[&str],
+) -> Result<Bundle> {
     let restart = [Action::DaemonReload, Action::Restart(NOTIFIED.to_owned())];
-    let policies = plan::policies(&[], &[(NOTIFIED, &restart)]);
-    plan::between(attempt, from, to, &policies)
+    let units: Vec<(&str, &[Action])> = units.iter().map(|unit| (*unit, &restart[..])).collect();
+    plan::between(attempt, from, to, &plan::policies(&[], &units))
 }

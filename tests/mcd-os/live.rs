@@ -1,12 +1,15 @@
 //! Changes of the running system.
 
-use node_update::plan::{Action, Step, Undo};
-
-use testbed::config::service;
-use testbed::single_host::MCD_BROUGHT as MCD;
+use lab::PATIENCE;
+use lab::host::BOOTED_WITHIN;
+use node_update::plan::{Action, Route, Step, Undo};
+use serde_json::json;
+use testbed::config::{Config, service, unit};
+use testbed::single_host::{MCD_BROUGHT as MCD, MCD_OS};
+use testbed::until_blocking;
 
 use super::configs::{self, NOTIFIED};
-use super::env::{Env, differences};
+use super::env::{Env, PAUSE, differences};
 
 const FAILS: &str =
     "[Service]\nType=oneshot\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n";
@@ -63,6 +66,54 @@ fn a_live_update_is_in_force_and_its_service_restarted() {
         .run(["test", "!", "-e", "/var/lib/slipway/journal.json"])
         .unwrap();
     env.expect(0, &["verify"]).unwrap();
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn no_unit_starts_on_a_live_change_that_its_host_did_not_finish() {
+    let mut env = Env::new().unwrap();
+    let slow = "[Service]\nType=oneshot\nExecStart=/bin/sleep 60\n";
+    let config = |version: &str, units: Vec<_>| {
+        let (script, early) = configs::early(version);
+        let config = Config::new().os(configs::FIRST_OS).files([script]);
+        let config = config.units(early).units(units);
+        config.rendered(&format!("rendered-{version}")).unwrap()
+    };
+    let first = config("one", vec![]);
+    env.switch(&configs::plan("a1", &configs::none().unwrap(), &first).unwrap())
+        .unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    // It comes with another unit, which the boot in between must not start.
+    let notified = json!({ "name": NOTIFIED, "contents": slow });
+    let second = config(
+        "two",
+        vec![notified, unit("comes.service", &service("comes"))],
+    );
+    let units = [&configs::EARLY_FILES[..], &[NOTIFIED, "comes.service"]].concat();
+    let bundle = configs::plan_by("a2", &first, &second, &units).unwrap();
+    assert_eq!(bundle.plan.route, Route::Live);
+    let directory = env.put(&bundle).unwrap();
+    let apply = format!("{MCD_OS} apply {directory} </dev/null >/run/apply.log 2>&1 &");
+    env.host.run(["sh", "-c", &apply]).unwrap();
+    // The slow service is the last that the change waits for.
+    until_blocking("the change to be written", PATIENCE, PAUSE, || {
+        let state = env.host.exec(["systemctl", "is-active", NOTIFIED])?.stdout;
+        Ok(if state.trim() == "activating" {
+            Ok(())
+        } else {
+            Err(state)
+        })
+    })
+    .unwrap();
+    env.host.kill().unwrap();
+    env.host.start().unwrap();
+    env.host.wait_booted(BOOTED_WITHIN).unwrap();
+    assert_eq!(env.wait_ended().unwrap()["outcome"], "undone");
+    let started = configs::early_in_this_boot();
+    let started = env.host.run(["sh", "-c", &started]).unwrap();
+    assert_eq!(started, configs::all_early("one"));
+    let comes = env.host.exec(["systemctl", "is-active", "comes.service"]);
+    assert_eq!(comes.unwrap().stdout, "inactive\n");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use lab::host::BOOTED_WITHIN;
 use lab::tree::Overlay;
+use node_update::verify::Expectation;
 use serde_json::json;
-use testbed::HostLab;
 use testbed::config::{Config, File};
+use testbed::{HostLab, single_host};
 
 use super::configs::{self, SHADOWED};
 use super::env::{Env, differences};
@@ -186,6 +187,85 @@ fn an_update_with_everything_is_verified_after_one_reboot() {
     env.expect(0, &["verify"]).unwrap();
     let plans = env.host.run(["ls", "/var/lib/slipway/plans"]).unwrap();
     assert_eq!(plans, "", "secrets of the plan stay nowhere");
+}
+
+/// An OS that notes right before and right after the guard which version of the script is there.
+fn noting_os(version: &str) -> Overlay {
+    let notes = |order: &str, file: &str| {
+        format!(
+            "[Unit]\nDefaultDependencies=no\n{order}\n[Service]\nType=oneshot\n\
+             ExecStart=-/bin/sh -c 'mkdir -p /run/notes; cp /usr/local/bin/early /run/notes/{file}'\n"
+        )
+    };
+    let before = notes(
+        "After=local-fs.target\nBefore=slipway-guard.service",
+        "before",
+    );
+    let after = notes(
+        "After=slipway-guard.service\nBefore=sysinit.target early-free.service",
+        "after",
+    );
+    let units = "/usr/lib/systemd/system";
+    ["before", "after"].into_iter().zip([before, after]).fold(
+        Overlay::version(version),
+        |os, (name, text)| {
+            os.file(&format!("{units}/note-{name}.service"), text, 0o644)
+                .link(
+                    &format!("{units}/sysinit.target.wants/note-{name}.service"),
+                    &format!("../note-{name}.service"),
+                )
+        },
+    )
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn no_unit_starts_on_the_files_of_another_configuration() {
+    let host_lab = HostLab::new().unwrap();
+    let os = host_lab.tree.commit(&noting_os("first")).unwrap();
+    let hasty = |spec, _: &_| single_host::proved_within(spec, 3);
+    let env = Env::of(host_lab, &os, hasty).unwrap();
+    let started = || {
+        let command = configs::early_in_this_boot();
+        env.host.run(["sh", "-c", &command]).unwrap()
+    };
+    // The version of the script right before and right after the guard.
+    let noted = |which: &str| {
+        let path = format!("/run/notes/{which}");
+        env.host.exec(["cat", &path]).unwrap().stdout
+    };
+    let first = configs::only_early("one", configs::FIRST_OS).unwrap();
+    let second = configs::only_early("two", configs::FIRST_OS).unwrap();
+    env.switch(&configs::plan("a1", &configs::none().unwrap(), &first).unwrap())
+        .unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    assert_eq!(started(), configs::all_early("one"));
+    env.switch(&configs::plan("a2", &first, &second).unwrap())
+        .unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    assert_eq!(started(), configs::all_early("two"));
+    assert!(noted("before").contains("$2 one\""), "{}", noted("before"));
+    assert!(noted("after").contains("$2 two\""), "{}", noted("after"));
+
+    // And back, from a target that does not hold.
+    let third = env.push(&noting_os("third").failing_kubelet()).unwrap();
+    let third = configs::only_early("three", &third).unwrap();
+    let mut plan = configs::plan("a3", &second, &third).unwrap();
+    plan.plan.expect.push(Expectation::Runs {
+        unit: "kubelet.service".to_owned(),
+    });
+    let seen = env.host.boots().len();
+    env.switch(&plan).unwrap();
+    env.host.reboot().unwrap();
+    env.host.wait_booted_after(seen + 1, BOOTED_WITHIN).unwrap();
+    assert_eq!(env.wait_ended().unwrap()["outcome"], "rolled-back");
+    assert_eq!(started(), configs::all_early("two"));
+    assert!(
+        noted("before").contains("$2 three\""),
+        "{}",
+        noted("before")
+    );
+    assert!(noted("after").contains("$2 two\""), "{}", noted("after"));
 }
 
 #[test]

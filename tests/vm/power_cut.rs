@@ -148,12 +148,19 @@ impl Updates {
         let first_image = machine.push(&first_os()).unwrap();
         let second_image = machine.push(&second_os()).unwrap();
         // What a way back brings back to the byte: no keys, whose file stays, and no password.
-        let first = Config::new().os(&first_image).files([
-            File::new("/etc/managed/secret", "of the first"),
-            File::new(SHADOWED, "of the first").mode(0o600),
-            File::new("/var/lib/managed/data", "of the first").mode(0o600),
-        ]);
+        let (script, units) = configs::early("first");
+        let first = Config::new()
+            .os(&first_image)
+            .files([
+                script,
+                File::new("/etc/managed/secret", "of the first"),
+                File::new(SHADOWED, "of the first").mode(0o600),
+                File::new("/var/lib/managed/data", "of the first").mode(0o600),
+            ])
+            .units(units);
+        let (script, units) = configs::early("second");
         let files = [
+            script,
             File::new("/etc/managed/secret", "of the second")
                 .mode(0o600)
                 .owner("chrony"),
@@ -164,6 +171,7 @@ impl Updates {
             .os(&second_image)
             .argument("slipway.test=1")
             .files(files)
+            .units(units)
             .units([configs::own_service()]);
         let ends = [
             End {
@@ -282,6 +290,9 @@ impl Updates {
         );
         assert_eq!(view["held"], json!(null), "{name}: {view}");
         assert_eq!(view["next"], json!(null), "{name}: {view}");
+        // Every unit of this boot ran the script of this end.
+        let started = self.machine.vm.shell(&configs::early_in_this_boot());
+        assert_eq!(started.unwrap(), configs::all_early(end.version), "{name}");
         // By the configuration itself: files, modes, owners, units, arguments.
         self.machine
             .vm

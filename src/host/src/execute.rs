@@ -229,6 +229,16 @@ pub trait Units {
     /// # Errors
     /// [`StepError::NotRunning`] for the root of a deployment.
     fn active_state(&mut self, unit: &str) -> Result<Option<String>, StepError>;
+
+    /// How far the start of a unit came: its `ActiveState`, but `active` for a oneshot that runs,
+    /// and words of its own for a unit that waits for others or failed and is to be started again.
+    /// `None` for a unit whose own conditions are not met.
+    ///
+    /// # Errors
+    /// [`StepError::NotRunning`] for the root of a deployment.
+    fn start_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {
+        self.active_state(unit)
+    }
 }
 
 /// The steps of a plan on one root. Tests implement it to make step *n* fail.

@@ -57,13 +57,16 @@ fn try_observe(
         Expectation::Enabled { unit, .. } if !links::exists(root, unit)? => {
             Seen::Unit("not-found".to_owned())
         }
-        Expectation::Active { unit } | Expectation::Runs { unit }
+        Expectation::Active { unit }
+        | Expectation::Runs { unit }
+        | Expectation::Started { unit }
             if !links::exists(root, unit)? =>
         {
             Seen::Nothing
         }
         Expectation::Enabled { unit, .. } => Seen::Unit(units.file_state(unit)?),
         Expectation::Active { unit } => units.active_state(unit)?.map_or(Seen::Nothing, Seen::Unit),
+        Expectation::Started { unit } => units.start_state(unit)?.map_or(Seen::Nothing, Seen::Unit),
         Expectation::Runs { unit } => {
             let state = units.active_state(unit)?;
             Seen::Unit(state.unwrap_or_else(|| "kept by its own conditions".to_owned()))

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::early;
 use crate::plan::{Digest, FileState, Mode, Owner, Owners};
 use crate::rejection::{Member, Rejection, Subject};
 use crate::well_known::{CORE, UNITS};
@@ -10,14 +11,14 @@ use ignition::{self, Dropin, NodeOwner, Unit, content, unit_text};
 use machineconfig::spec::Spec;
 
 /// Mode of a file that names none. Source: `docs/reference/daemon.md`, "Files".
-const FILE_MODE: u32 = 0o644;
+pub(crate) const FILE_MODE: u32 = 0o644;
 /// A password hash that no password has.
 pub(crate) const LOCKED: &str = "*";
 
 /// What a host is to hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Desired {
-    /// Files, then those of units, in the order of the configuration.
+    /// Files, then those of units, in the order of the configuration; last Slipway's own.
     pub files: Vec<DesiredFile>,
     /// Units, in the order of the configuration.
     pub units: Vec<DesiredUnit>,
@@ -36,6 +37,8 @@ pub(crate) struct DesiredFile {
     pub state: FileState<Owners>,
     /// The part of the configuration that asks for it.
     pub subject: Subject,
+    /// Whether Slipway adds it, so that it is not part of the configuration's text.
+    pub is_own: bool,
 }
 
 /// A unit, besides its files.
@@ -69,6 +72,7 @@ impl Desired {
                         path: file.path.clone(),
                         state: state_of(file, desired.keep(bytes)),
                         subject,
+                        is_own: false,
                     };
                     desired.files.push(desired_file);
                 }
@@ -80,6 +84,11 @@ impl Desired {
         }
         for (index, unit) in spec.ignition.systemd.units.iter().enumerate() {
             desired.add_unit(index, unit);
+        }
+        let own = early::dropins(&desired);
+        if !own.is_empty() {
+            desired.keep(early::dropin_text().to_vec());
+            desired.files.extend(own);
         }
         if let Some(core) = spec
             .ignition
@@ -112,6 +121,7 @@ impl Desired {
                     // That of no content: whatever comes in its place is another.
                     state: state_of(file, Digest::of_unknown()),
                     subject: Subject::File(index),
+                    is_own: false,
                 };
                 desired.files.push(unknown);
             }
@@ -182,6 +192,7 @@ impl Desired {
             path,
             state,
             subject,
+            is_own: false,
         });
     }
 }

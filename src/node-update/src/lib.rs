@@ -17,12 +17,14 @@ pub mod certificates;
 mod desired;
 pub mod diff;
 pub mod disruption;
+pub mod early;
 mod paths;
 pub mod phase;
 pub mod plan;
 pub mod planner;
 pub mod reconcile;
 pub mod rejection;
+mod unit_settings;
 pub mod verify;
 pub mod well_known;
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::desired::{Desired, DesiredFile, DesiredUnit};
+use crate::early::is_dropin;
 use crate::reconcile::FORCE_FILE;
 use crate::rejection::{Member, Rejection};
-use crate::well_known::{GUARD_UNIT, RECORD_CONFIG, RECORD_IMAGE, STATE, UNITS, VERIFY_UNIT};
+use crate::well_known::{
+    GUARD_UNIT, REBOOT_UNIT, RECORD_CONFIG, RECORD_IMAGE, STATE, UNITS, VERIFY_UNIT,
+};
 
 /// Directories that a configuration may write into: what a deployment keeps of its own, and what
 /// all deployments share.
@@ -41,7 +44,7 @@ const CLOSED: [(&str, &str); 16] = [
 ];
 
 /// Units that watch over updates; a configuration that changed them could not be reverted.
-const OWN_UNITS: [&str; 2] = [GUARD_UNIT, VERIFY_UNIT];
+const OWN_UNITS: [&str; 3] = [GUARD_UNIT, VERIFY_UNIT, REBOOT_UNIT];
 
 /// CA that signs what the API server shows the kubelets.
 pub(crate) const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
@@ -108,9 +111,11 @@ pub(crate) fn rejections(desired: &Desired) -> Vec<Rejection> {
     let files = &desired.files;
     let mut rejections = Vec::new();
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
-    for DesiredFile { path, subject, .. } in files {
+    let asked = files.iter().filter(|file| !file.is_own);
+    for DesiredFile { path, subject, .. } in asked {
         // The force file is rejected by a rule of its own.
         let why = why_not_writable(path).filter(|_| path != FORCE_FILE);
+        let why = why.or_else(|| is_dropin(path).then(|| format!("{path} belongs to Slipway")));
         if let Some(why) = why {
             rejections.push(Rejection::new(
                 *subject,

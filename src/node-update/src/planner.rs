@@ -94,7 +94,7 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Rejections> {
     let changes = diff(old, new);
     let before = Desired::of_old(old);
     let (after, undecodable) = Desired::of(new);
-    let mut rejections = reconcile::rejections_of(old, new, &after, request.exempt);
+    let mut rejections = reconcile::rejections_of(old, new, (&before, &after), request.exempt);
     // The comparison has rejected a source that is no `data:` URL already.
     let is_new = |rejected: &Rejection| {
         !rejections
@@ -139,8 +139,15 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Rejections> {
     } else {
         Steps::for_running_system(&before, &after, &decision.actions)
     };
+    let touched: Vec<&str> = changes.units.keys().collect();
+    let live = if decision.reboot {
+        &[]
+    } else {
+        decision.actions.as_slice()
+    };
+    let started = verify::started(&before, &after, &touched, live);
     Ok(Outcome {
-        bundle: bundle(request, decision, deploy, steps, &after),
+        bundle: bundle(request, decision, deploy, steps, &after, started),
         diff: changes,
     })
 }
@@ -230,9 +237,11 @@ fn bundle(
     deploy: Deploy,
     steps: Steps<'_>,
     desired: &Desired,
+    started: Vec<verify::Expectation>,
 ) -> Bundle {
     let to = request.to;
     let mut expect = verify::expectations_of(to.config, to.target.image.as_deref(), desired);
+    expect.extend(started);
     if request.facts.is_node {
         let unit = KUBELET.to_owned();
         expect.push(verify::Expectation::Runs { unit });

@@ -4,6 +4,7 @@
 //! "Reconcilability". The texts are those of OpenShift's MCO.
 
 use crate::desired::Desired;
+use crate::early;
 use crate::paths;
 use crate::rejection::{Member, Rejection, Section, Subject};
 use crate::well_known::CORE;
@@ -28,14 +29,15 @@ pub struct Exempt {
 
 /// Why `new` cannot follow `old`; empty when it can.
 pub fn rejections(old: &Spec, new: &Spec, exempt: Exempt) -> Vec<Rejection> {
-    rejections_of(old, new, &Desired::of(new).0, exempt)
+    let held = Desired::of_old(old);
+    rejections_of(old, new, (&held, &Desired::of(new).0), exempt)
 }
 
-/// [`rejections`], where `new` was decoded already: `desired` is what it wants.
+/// [`rejections`], where both were decoded already: what `old` held, and what `new` wants.
 pub(crate) fn rejections_of(
     old: &Spec,
     new: &Spec,
-    desired: &Desired,
+    (held, desired): (&Desired, &Desired),
     exempt: Exempt,
 ) -> Vec<Rejection> {
     let (before, after) = (&old.ignition, &new.ignition);
@@ -50,6 +52,7 @@ pub(crate) fn rejections_of(
     storage(before, after, exempt, &mut rejections);
     files(after, &mut rejections);
     rejections.extend(paths::rejections(desired));
+    rejections.extend(early::rejections(held, desired));
     if old.fips != new.fips {
         rejections.push(fips());
     }

@@ -6,8 +6,8 @@
 mod expectations;
 mod judge;
 
-pub(crate) use expectations::expectations_of;
 pub use expectations::{expectations, files_and_units};
+pub(crate) use expectations::{expectations_of, started};
 pub use judge::judge;
 
 use std::fmt;
@@ -60,6 +60,12 @@ pub enum Expectation {
     },
     /// The unit is there and runs: neither masked nor kept by its own conditions.
     Runs {
+        /// Unit name.
+        unit: String,
+    },
+    /// The unit, which the update touched, did not fail, and does not wait to be started; only asked
+    /// where the unit exists and its conditions are met.
+    Started {
         /// Unit name.
         unit: String,
     },

@@ -17,6 +17,9 @@ pub const GUARD_UNIT: &str = "slipway-guard.service";
 /// Slipway's unit that verifies a booted target.
 pub const VERIFY_UNIT: &str = "slipway-verify.service";
 
+/// Slipway's unit that reboots a host on which one of the two above cannot run; `%i` is its name.
+pub const REBOOT_UNIT: &str = "slipway-reboot@.service";
+
 /// Directory of Slipway's own files, shared by all deployments.
 pub const STATE: &str = "/var/lib/slipway";
 

@@ -13,6 +13,9 @@ use crate::systemd::{Enablement, Error, Job, Offline, SystemdClient};
 /// Deadline of systemd's programs, which only pass a request on.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// What the name of a service ends with.
+const SERVICE: &str = ".service";
+
 /// How long a systemd that cannot be reached is not tried again.
 const UNREACHED: Duration = Duration::from_secs(10);
 
@@ -166,6 +169,37 @@ impl Units for RunningUnits<'_> {
         });
         Ok(state?)
     }
+
+    fn start_state(&mut self, unit: &str) -> Result<Option<String>, StepError> {
+        let state = self.active_state(unit)?;
+        let word = match state.as_deref() {
+            Some("activating") => {
+                self.wait(async |systemd: &SystemdClient| activating(systemd, unit).await)?
+            }
+            Some("inactive") if self.waits_to_start(unit)? => "waiting for other units",
+            Some(_) | None => return Ok(state),
+        };
+        Ok(Some(word.to_owned()))
+    }
+}
+
+/// How far the start of a unit that is activating came.
+async fn activating(systemd: &SystemdClient, unit: &str) -> Result<&'static str, Error> {
+    let sub = systemd.unit_property(unit, "SubState").await?;
+    if sub.starts_with("auto-restart") {
+        return Ok("failed, and to be started again");
+    }
+    if !unit.ends_with(SERVICE) {
+        return Ok("activating");
+    }
+    let kind: String = systemd
+        .property(unit, "org.freedesktop.systemd1.Service", "Type")
+        .await?;
+    Ok(if kind == "oneshot" {
+        "active"
+    } else {
+        "activating"
+    })
 }
 
 impl Units for Offline {

@@ -227,6 +227,7 @@ fn paths(expected: &[Expectation], directories: &[String]) -> Vec<String> {
             Expectation::Record { .. }
             | Expectation::KernelArgument { .. }
             | Expectation::Runs { .. }
+            | Expectation::Started { .. }
             | Expectation::Active { .. } => {}
         }
     }

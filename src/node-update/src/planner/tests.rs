@@ -184,7 +184,7 @@ because unit \"iri-registry.service\" changes: reload systemd, restart iri-regis
 write   /etc/systemd/system/iri-registry.service (0644 root:root)
 systemd daemon-reload
 restart iri-registry.service
-check   4 things that must hold then
+check   5 things that must hold then
 "
     );
 }

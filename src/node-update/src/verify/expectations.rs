@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::Expectation;
-use crate::desired::Desired;
+use crate::desired::{Desired, DesiredUnit};
+use crate::disruption::Live;
 use crate::paths::is_never_verified;
+use crate::unit_settings::{self, named_file};
 use crate::well_known::{CRIO, KUBELET};
 use machineconfig::spec::NodeConfig;
 
@@ -42,7 +44,8 @@ pub(crate) fn expectations_of(
     let files = desired
         .files
         .iter()
-        .filter(|file| !is_never_verified(&file.path));
+        // Not what Slipway adds: a host that another program configured does not have it.
+        .filter(|file| !file.is_own && !is_never_verified(&file.path));
     expected.extend(files.map(|file| Expectation::File {
         path: file.path.clone(),
         file: file.state.clone(),
@@ -74,9 +77,51 @@ impl Expectation {
             Self::Record { .. }
             | Self::KernelArgument { .. }
             | Self::Runs { .. }
+            | Self::Started { .. }
             | Self::Active { .. } => false,
         }
     }
+}
+
+/// What must hold of the units that an update touches: those of the configuration that are enabled
+/// and new or changed, or name a file that changes, and those that the live change restarts or
+/// reloads.
+pub(crate) fn started(
+    before: &Desired,
+    after: &Desired,
+    changed: &[&str],
+    live: &[Live],
+) -> Vec<Expectation> {
+    let files = unit_settings::changed_files(before, after);
+    let texts = unit_settings::units(after);
+    let is_touched = |unit: &&DesiredUnit| {
+        let is_changed = changed.contains(&unit.name.as_str());
+        let text = || texts.get(unit.name.as_str());
+        is_changed || text().is_some_and(|text| named_file(after, text, &files).is_some())
+    };
+    let enabled = after
+        .units
+        .iter()
+        .filter(|unit| unit.enabled == Some(true) && !unit.is_masked() && !unit.is_template())
+        .filter(is_touched)
+        .map(|unit| unit.name.as_str());
+    let acted_on = live.iter().filter_map(|action| match action {
+        Live::Restart(unit) | Live::Reload(unit) => Some(unit.as_str()),
+        Live::DaemonReload => None,
+    });
+    let mut units: Vec<&str> = Vec::new();
+    for unit in enabled.chain(acted_on) {
+        // These are asked for more: they must run.
+        if !units.contains(&unit) && !NODE_UNITS.contains(&unit) {
+            units.push(unit);
+        }
+    }
+    units
+        .into_iter()
+        .map(|unit| Expectation::Started {
+            unit: unit.to_owned(),
+        })
+        .collect()
 }
 
 /// Each argument once, with how often it is named; in order of first mention.
@@ -103,10 +148,53 @@ mod tests {
 
     use super::*;
     use crate::plan::{Digest, FileState, Mode, Owners};
+    use machineconfig::spec::Spec;
 
     fn expected(spec: &Value) -> Vec<Expectation> {
         let object = json!({"metadata": {"name": "rendered-worker-1"}, "spec": spec});
         expectations(&NodeConfig::parse(&object).unwrap().0, None)
+    }
+
+    #[test]
+    fn units_that_an_update_touches_are_asked() {
+        let desired = |script: &str, units: &Value| {
+            let config = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": units},
+                "storage": {"files": [{"path": "/usr/local/bin/x",
+                    "contents": {"source": format!("data:,{script}")}}]}});
+            Desired::of(&Spec::parse(&json!({"config": config})).unwrap().0).0
+        };
+        let unit = |name: &str, program: &str| {
+            json!({"name": name, "enabled": true,
+            "contents": format!("[Service]\nExecStart={program}\n")})
+        };
+        let units = json!([
+            unit("new.service", "/bin/a"),
+            unit("runs-x.service", "/usr/local/bin/x"),
+            unit("other.service", "/bin/b"),
+            unit("new@.service", "/bin/a"),
+            {"name": "off.service", "contents": "[Service]\n", "enabled": false},
+            {"name": "masked.service", "mask": true, "enabled": true},
+        ]);
+        let (before, after) = (desired("1", &json!([])), desired("2", &units));
+        let changed = [
+            "new.service",
+            "new@.service",
+            "off.service",
+            "masked.service",
+        ];
+        let live = [
+            Live::DaemonReload,
+            Live::Restart("restarted.service".to_owned()),
+            Live::Reload(CRIO.to_owned()),
+        ];
+        let asked = started(&before, &after, &changed, &live);
+        let expected = ["new.service", "runs-x.service", "restarted.service"].map(|unit| {
+            Expectation::Started {
+                unit: unit.to_owned(),
+            }
+        });
+        assert_eq!(asked, expected);
+        assert_eq!(started(&after, &after, &[], &[]), []);
     }
 
     fn file(path: &str, text: &str, mode: u32) -> Expectation {

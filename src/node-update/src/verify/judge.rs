@@ -70,6 +70,17 @@ impl Expectation {
                     other.kind()
                 )],
             },
+            Self::Started { unit } => match seen {
+                Seen::Nothing => vec![],
+                // What ran and ended has not failed.
+                Seen::Unit(state) if ["active", "reloading", "inactive"].contains(&&**state) => {
+                    vec![]
+                }
+                other => vec![format!(
+                    "unit \"{unit}\", which the update touched, is {}",
+                    other.kind()
+                )],
+            },
             Self::Active { unit } => match seen {
                 // A host that has no such unit cannot fail to run it.
                 Seen::Nothing => vec![],
@@ -90,6 +101,7 @@ impl Expectation {
             Self::Masked { unit }
             | Self::Enabled { unit, .. }
             | Self::Runs { unit }
+            | Self::Started { unit }
             | Self::Active { unit } => {
                 format!("unit \"{unit}\"")
             }

@@ -126,6 +126,7 @@ fn expected(expectation: &Expectation) -> String {
         Expectation::Masked { unit } => format!("masked {unit}"),
         Expectation::Enabled { unit, enabled } => format!("enabled={enabled} {unit}"),
         Expectation::Runs { unit } => format!("runs {unit}"),
+        Expectation::Started { unit } => format!("started {unit}"),
         Expectation::Active { unit } => format!("active {unit}"),
     }
 }

@@ -227,7 +227,7 @@ impl Host {
                 .to_owned(),
             ),
             Expectation::Runs { .. } => Seen::Unit("active".to_owned()),
-            Expectation::Active { .. } => Seen::Nothing,
+            Expectation::Started { .. } | Expectation::Active { .. } => Seen::Nothing,
         }
     }
 }
