@@ -110,6 +110,7 @@ async fn adopt(cluster: &mut Cluster) -> Result<()> {
             "/etc/machine-config-daemon/node-annotation.json.bak is new",
             "/etc/systemd/system/multi-user.target.wants/slipway-verify.service is new",
             "/etc/systemd/system/slipway-guard.service is new",
+            "/etc/systemd/system/slipway-reboot@.service is new",
             "/etc/systemd/system/slipway-verify.service is new",
             "/etc/systemd/system/sysinit.target.wants is new",
             "/etc/systemd/system/sysinit.target.wants/slipway-guard.service is new",

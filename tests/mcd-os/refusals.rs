@@ -40,6 +40,26 @@ fn rehearse(
 
 #[test]
 #[ignore = "needs the lab"]
+fn a_target_in_which_the_helper_cannot_run_is_refused_by_the_rehearsal() {
+    let env = Env::new().unwrap();
+    for library in ["libostree-1.so.1", "libzstd.so.1"] {
+        let path = format!("/usr/lib/x86_64-linux-gnu/{library}");
+        let os = env.push(&Overlay::version(library).without(&path)).unwrap();
+        let plan = configs::to_full("a1", &os).unwrap();
+        env.expect(0, &["fetch", &os]).unwrap();
+        let directory = env.put(&plan).unwrap();
+        unchanged(&env, || {
+            let reasons = env.expect(3, &["rehearse", &directory]).unwrap().reasons();
+            assert!(
+                reasons.contains("mcd-os does not run in the target") && reasons.contains(library),
+                "{reasons}"
+            );
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs the lab"]
 fn images_that_cannot_be_had_are_distinguished() {
     let mut env = Env::with(|spec, registry| spec.registry(&registry.closed_location())).unwrap();
     let location = env.host_lab.registry.location();

@@ -85,6 +85,34 @@ fn a_target_whose_kubelet_never_runs_is_rolled_back_and_held() {
 
 #[test]
 #[ignore = "needs the lab"]
+fn a_verification_that_dies_again_and_again_keeps_its_deadline() {
+    let env = Env::with(|spec, _| {
+        let soon = "[Service]\nRestartSec=1\n";
+        let path = "/etc/systemd/system/slipway-verify.service.d/20-soon.conf";
+        single_host::proved_within(spec, 6).file(path, soon, 0o644)
+    })
+    .unwrap();
+    let mut plan = plan(&env, &Overlay::version("second").failing_kubelet());
+    plan.plan.expect.push(Expectation::Runs {
+        unit: "kubelet.service".to_owned(),
+    });
+    env.switch(&plan).unwrap();
+    let seen = env.host.boots().len();
+    env.host.reboot().unwrap();
+    // Each life is shorter than the deadline.
+    let dies = "sleep 4; systemctl kill --signal=KILL slipway-verify.service";
+    for _ in 0..4 {
+        if env.host.boots().len() > seen + 1 {
+            break;
+        }
+        drop(env.host.exec(["sh", "-c", dies]));
+    }
+    env.host.wait_booted_after(seen + 1, BOOTED_WITHIN).unwrap();
+    assert_eq!(env.wait_ended().unwrap()["outcome"], "rolled-back");
+}
+
+#[test]
+#[ignore = "needs the lab"]
 fn a_target_whose_kubelet_is_kept_from_running_is_rolled_back_and_held() {
     let kept = "[Unit]\nConditionPathExists=/nowhere\n";
     let path = "/usr/lib/systemd/system/kubelet.service.d/10-kept.conf";

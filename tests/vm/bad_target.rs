@@ -8,13 +8,18 @@ use super::machine::{Machine, differences};
 
 /// Goes to a target, and comes back: how the attempt ended, and what the console says of it.
 fn rolls_back_from(overlay: &Overlay) -> (Value, String) {
+    rolls_back_by(&["rehearse", "apply"], overlay)
+}
+
+/// The same, by these verbs.
+fn rolls_back_by(verbs: &[&str], overlay: &Overlay) -> (Value, String) {
     let mut machine = Machine::new().unwrap();
     let before = machine.snapshot().unwrap();
     let origin = machine.journal_under_way().unwrap();
     let image = machine.push(overlay).unwrap();
     let to = configs::full(&image).unwrap();
     let bundle = configs::plan("a1", &configs::none().unwrap(), &to).unwrap();
-    machine.switch(&bundle, &image).unwrap();
+    machine.switch_by(&bundle, &image, verbs).unwrap();
     drop(machine.vm.shell("systemctl reboot"));
 
     let boot = loop {
@@ -45,6 +50,29 @@ fn a_target_that_does_not_boot_is_rolled_back_after_three_tries_and_held() {
     let (last, console) = rolls_back_from(&Overlay::version("panics").panics());
     assert_eq!(last["outcome"], "rolled-back", "{last}");
     assert_eq!(console.matches("Kernel panic").count(), 3, "{console}");
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree, qemu"]
+fn a_target_that_is_to_stay_and_does_not_boot_is_rolled_back_after_three_tries_and_held() {
+    let verbs = ["rehearse", "apply --stay"];
+    let (last, console) = rolls_back_by(&verbs, &Overlay::version("panics").panics());
+    assert_eq!(last["outcome"], "rolled-back", "{last}");
+    assert_eq!(console.matches("Kernel panic").count(), 3, "{console}");
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree, qemu"]
+fn a_target_in_which_the_helper_cannot_run_is_left_by_the_boot_loaders_count() {
+    // Without the rehearsal, which finds it.
+    let without = Overlay::version("mute").without("/usr/lib/x86_64-linux-gnu/libostree-1.so.1");
+    let (last, console) = rolls_back_by(&["apply"], &without);
+    assert_eq!(last["outcome"], "rolled-back", "{last}");
+    assert_eq!(
+        console.matches("lab: no tries left").count(),
+        1,
+        "{console}"
+    );
 }
 
 #[test]

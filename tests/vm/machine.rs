@@ -99,10 +99,19 @@ impl Machine {
 
     /// Fetches, rehearses and applies; the machine waits for a reboot then.
     pub(crate) fn switch(&self, bundle: &Bundle, image: &str) -> Result<()> {
+        self.switch_by(bundle, image, &["rehearse", "apply"])
+    }
+
+    /// Fetches, and runs these verbs on the plan, of which the last applies it.
+    pub(crate) fn switch_by(&self, bundle: &Bundle, image: &str, verbs: &[&str]) -> Result<()> {
         let directory = self.put(bundle)?;
-        self.vm.shell(&format!(
-            "{MCD_OS} fetch {image} && {MCD_OS} rehearse {directory} && {{ {MCD_OS} apply {directory}; [ $? = 4 ]; }}"
-        ))?;
+        let (apply, first) = verbs.split_last().context("no verb applies the plan")?;
+        let mut script = format!("set -e; {MCD_OS} fetch {image}\n");
+        for verb in first {
+            writeln!(script, "{MCD_OS} {verb} {directory}")?;
+        }
+        writeln!(script, "{MCD_OS} {apply} {directory} || [ $? = 4 ]")?;
+        self.vm.shell(&script)?;
         Ok(())
     }
 

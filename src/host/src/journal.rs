@@ -10,6 +10,7 @@ pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use node_update::plan::{Attempt, Plan, Prior, Route, Target};
@@ -60,6 +61,14 @@ pub fn boot_id(root: &Root) -> Result<String, Error> {
         why: "is missing",
     })?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// How long this boot lasts, with the time that the host was suspended (`CLOCK_BOOTTIME`). No change
+/// of the time of day moves it.
+pub fn time_since_boot() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
 /// How far an attempt is.

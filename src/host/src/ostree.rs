@@ -24,7 +24,7 @@ use std::io;
 
 pub use fetch::{Fetched, Fetcher};
 pub use listing::ListedDeployment;
-pub use namespace::enter_namespace;
+pub use namespace::{enter_namespace, run_in_root};
 pub use sysroot::{Deployments, live_root};
 
 use chassis::report::Chain;

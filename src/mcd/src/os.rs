@@ -8,12 +8,14 @@
 mod apply;
 mod cli;
 mod context;
+mod deadline;
 mod fetch;
 mod guard;
 mod install;
 mod listing;
 mod rehearse;
 mod report;
+mod self_check;
 mod updaters;
 mod verify;
 
@@ -75,5 +77,6 @@ fn act(verb: &Verb) -> anyhow::Result<HelperReport> {
             Ok(HelperReport::done())
         }
         Verb::Verify { drift } => verify::run(&context, *drift),
+        Verb::SelfCheck { root } => self_check::run(&context, root.as_deref()),
     }
 }

@@ -59,6 +59,12 @@ pub enum Verb {
         #[arg(long)]
         drift: bool,
     },
+    /// Checks that this program runs, and reads the deployments and the record; changes nothing
+    SelfCheck {
+        /// Runs with this directory as its root: a deployment that is not booted.
+        #[arg(long, value_name = "DIR")]
+        root: Option<String>,
+    },
 }
 
 /// Arguments of the guard.
@@ -121,6 +127,8 @@ pub enum VerbName {
     SyncEachObject,
     /// [`Verb::Verify`].
     Verify,
+    /// [`Verb::SelfCheck`].
+    SelfCheck,
 }
 
 impl VerbName {
@@ -135,6 +143,7 @@ impl VerbName {
             Self::Guard => "guard",
             Self::SyncEachObject => "sync-each-object",
             Self::Verify => "verify",
+            Self::SelfCheck => "self-check",
         }
     }
 }
@@ -157,6 +166,7 @@ impl Verb {
             Self::Guard(_) => VerbName::Guard,
             Self::SyncEachObject => VerbName::SyncEachObject,
             Self::Verify { .. } => VerbName::Verify,
+            Self::SelfCheck { .. } => VerbName::SelfCheck,
         }
     }
 
@@ -193,6 +203,12 @@ impl Verb {
             Self::Verify { drift } => {
                 if *drift {
                     add("--drift");
+                }
+            }
+            Self::SelfCheck { root } => {
+                if let Some(root) = root {
+                    add("--root");
+                    add(root);
                 }
             }
             Self::Rollback | Self::SyncEachObject => {}

@@ -20,9 +20,10 @@ use super::snapshots::{Repeats, record, until_whole};
 use testbed::files::{self, Files, Tree};
 
 /// What it brings to `/etc`.
-const OWN: [&str; 5] = [
+const OWN: [&str; 6] = [
     "/machine-config-daemon/currentconfig",
     "/systemd/system/slipway-guard.service",
+    "/systemd/system/slipway-reboot@.service",
     "/systemd/system/sysinit.target.wants/slipway-guard.service",
     "/systemd/system/multi-user.target.wants/slipway-verify.service",
     "/systemd/system/slipway-verify.service",

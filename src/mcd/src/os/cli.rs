@@ -30,7 +30,7 @@ impl Verb {
             | Self::Rollback
             | Self::SyncEachObject => true,
             Self::Guard(guard) => !guard.install,
-            Self::Deployments { .. } | Self::Verify { .. } => false,
+            Self::Deployments { .. } | Self::Verify { .. } | Self::SelfCheck { .. } => false,
         }
     }
 }
@@ -71,6 +71,10 @@ mod tests {
             Verb::SyncEachObject,
             Verb::Verify { drift: false },
             Verb::Verify { drift: true },
+            Verb::SelfCheck { root: None },
+            Verb::SelfCheck {
+                root: Some("/sysroot/deployment".to_owned()),
+            },
         ] {
             let words = verb.words();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();

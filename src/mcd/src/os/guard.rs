@@ -7,14 +7,16 @@ use anyhow::Context as _;
 use chassis::report::Chain;
 use host::execute::boot::{self, Booted};
 use host::execute::{End, RunningUnits, StepExecutor};
-use host::journal::{DeploymentId, JournalStage};
+use host::journal::{DeploymentId, JournalStage, time_since_boot};
 use host::ostree::Deployments;
 use host::{etc_changes, observe};
 use node_update::plan::Attempt;
+use node_update::verify::Expectation;
 use node_update::well_known::KUBELET;
 use tracing::{debug, info, warn};
 
 use super::context::{Context, is_held_elsewhere, lock_deployments};
+use super::deadline::Deadline;
 use crate::protocol::{HelperOutcome, HelperReport};
 
 /// How many changed paths the warning names.
@@ -100,10 +102,10 @@ fn warn_of_changes_since_merge(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long a kubelet that waits for others says nothing of its target. On most hosts it is the
-/// network that it waits for, in the end: a name, an address, an image of those others. Much
-/// longer, and it is more likely the target that keeps them.
-const KUBELET_WAITS: Duration = Duration::from_hours(1);
+/// How long a unit that waits for others says nothing of its target. On most hosts it is the
+/// network that the kubelet waits for, in the end: a name, an address, an image of those others.
+/// Much longer, and it is more likely the target that keeps them.
+const UNITS_WAIT: Duration = Duration::from_hours(1);
 
 /// Proves a booted target by its checks, while kubelet and container engine start; without the
 /// cluster's help, and without asking it: an API server, registry or name server out of reach is no
@@ -111,11 +113,28 @@ const KUBELET_WAITS: Duration = Duration::from_hours(1);
 ///
 /// A target that cannot be finished or checked is treated like one whose checks fail: it is tried
 /// again until the deadline, and then the host rolls back.
-pub(super) fn verify(context: &Context, deadline: Duration) -> HelperReport {
+pub(super) fn verify(context: &Context, length: Duration) -> HelperReport {
+    let attempt = match attempt(context) {
+        Ok(Some(attempt)) => attempt,
+        Ok(None) => return HelperReport::done(),
+        Err(error) => {
+            // Tried again until the deadline, as all of it is.
+            warn!(error = %Chain(&*error), "cannot read which attempt is verified");
+            Attempt(String::new())
+        }
+    };
+    let of = (attempt, context.moment.boot_id.clone());
+    let mut deadline = Deadline::resume(&context.root, of, length, time_since_boot());
+    let report = verify_until(context, &mut deadline);
+    deadline.forget();
+    report
+}
+
+fn verify_until(context: &Context, deadline: &mut Deadline<'_>) -> HelperReport {
     let began = Instant::now();
     let mut proof = Judge::default();
     let mut said = String::new();
-    let (mut looked, mut waited) = (began, Duration::ZERO);
+    let mut looked = began;
     loop {
         let mut is_busy = false;
         let reasons = match proof.look(context) {
@@ -136,12 +155,12 @@ pub(super) fn verify(context: &Context, deadline: Duration) -> HelperReport {
             said.clone_from(&cause);
         }
         let now = Instant::now();
-        if waited < KUBELET_WAITS && kubelet_waits(context) {
-            waited += now - looked;
+        if deadline.waited() < UNITS_WAIT && units_wait(context) {
+            deadline.extend(now - looked);
         }
         looked = now;
         // Who holds a lock says nothing of the target.
-        if now - began >= deadline + waited && !is_busy {
+        if deadline.is_over(time_since_boot()) && !is_busy {
             match fail_if_booted(context, &cause) {
                 // No other program repeats the request if it is lost.
                 Ok(Some(End::NeedsReboot)) => thread::sleep(GOING_DOWN),
@@ -160,16 +179,24 @@ pub(super) fn verify(context: &Context, deadline: Duration) -> HelperReport {
     }
 }
 
-/// Whether the kubelet is to be started and something else is not through yet. Where systemd does
-/// not say, it does not.
-fn kubelet_waits(context: &Context) -> bool {
-    let waits = RunningUnits::new(&context.runtime).waits_to_start(KUBELET);
-    waits.unwrap_or_else(|error| {
-        debug!(
-            error = %Chain(&error),
-            "cannot ask what the kubelet waits for"
-        );
-        false
+/// Whether a unit that the checks ask for is to be started and something else is not through yet.
+/// Where systemd does not say, it does not.
+fn units_wait(context: &Context) -> bool {
+    let journal = context.store().journal_under_way().ok().flatten();
+    let expected = journal.iter().flat_map(|journal| &journal.plan.expect);
+    let touched = expected.filter_map(|expectation| {
+        if let Expectation::Started { unit } = expectation {
+            Some(unit.as_str())
+        } else {
+            None
+        }
+    });
+    let mut running = RunningUnits::new(&context.runtime);
+    [KUBELET].into_iter().chain(touched).any(|unit| {
+        running.waits_to_start(unit).unwrap_or_else(|error| {
+            debug!(unit, error = %Chain(&error), "cannot ask what a unit waits for");
+            false
+        })
     })
 }
 

@@ -3,14 +3,17 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use chassis::report::Chain;
 use host::execute::{RunningUnits, Units as _};
 use host::files::{Content, Found, Root};
 use host::ostree::live_root;
+use host::record;
 use host::systemd::{Enablement, links};
 use ignition::unit_text;
+use node_update::early;
 use node_update::plan::{Digest, Mode, OwnerIds};
-use node_update::well_known::{GUARD_UNIT, VERIFY_UNIT};
-use tracing::info;
+use node_update::well_known::{GUARD_UNIT, REBOOT_UNIT, VERIFY_UNIT};
+use tracing::{info, warn};
 
 use super::context::Context;
 use crate::program;
@@ -25,6 +28,10 @@ const UNITS: &[(&str, &str)] = &[
     (
         VERIFY_UNIT,
         include_str!("../../../../systemd/slipway-verify.service"),
+    ),
+    (
+        REBOOT_UNIT,
+        include_str!("../../../../systemd/slipway-reboot@.service"),
     ),
 ];
 
@@ -60,11 +67,44 @@ pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
         }
         is_changed |= !is_same || !is_enabled;
     }
+    is_changed |= order_after_guard(root)?;
     if is_changed {
         units.reload_manager()?;
         info!("guard is installed");
     }
     Ok(HelperReport::done())
+}
+
+/// Writes the drop-ins of the configuration that the host is recorded to be in, which another
+/// program or version put there; whether one is new.
+fn order_after_guard(root: &Root) -> anyhow::Result<bool> {
+    let Some(record) = record::read(root)? else {
+        return Ok(false);
+    };
+    let mut is_new = false;
+    let config = match record.machine_config() {
+        Ok(config) => config,
+        Err(error) => {
+            // The next update's configuration is checked before it is written.
+            warn!(error = %Chain(&error), "units of this configuration are not ordered");
+            return Ok(false);
+        }
+    };
+    for (path, text) in early::dropins_of(&config) {
+        let at = root.locate(&path)?;
+        if root.look(&at)? == Found::Nothing {
+            root.replace(
+                &at,
+                Content {
+                    bytes: text.as_bytes(),
+                    mode: Mode(0o644),
+                    owner: OwnerIds::ROOT,
+                },
+            )?;
+            is_new = true;
+        }
+    }
+    Ok(is_new)
 }
 
 /// Has the link name this program, which is copied first where it is not among ours: on a host

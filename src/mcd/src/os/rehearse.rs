@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use super::context::{Context, lock_deployments};
-use super::updaters;
+use super::{self_check, updaters};
 use crate::protocol::HelperReport;
 
 pub(super) fn run(context: &Context, directory: &str) -> anyhow::Result<HelperReport> {
@@ -113,16 +113,14 @@ fn rehearse_reboot(
     }
     let rehearsed = deployments.deploy(deploy).and_then(|made| {
         let mut units = Offline::new(made.root.path().to_owned());
-        reboot::write_into(&made, &mut units, store, plan)
+        reboot::write_into(&made, &mut units, store, plan)?;
+        Ok(self_check::fails_in(made.root.path()))
     });
     // Thrown away in any case; what is left of one that could not be made, too.
     deployments.cleanup()?;
     // Whatever keeps this plan from being carried out on this host now does so after the drain too.
-    Ok(rehearsed
-        .err()
-        .iter()
-        .map(|error| Chain(error).to_string())
-        .collect())
+    let reason = rehearsed.unwrap_or_else(|error| Some(Chain(&error).to_string()));
+    Ok(reason.into_iter().collect())
 }
 
 fn written(action: &Action) -> Option<&str> {
