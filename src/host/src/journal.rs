@@ -63,8 +63,8 @@ pub fn boot_id(root: &Root) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// How long this boot lasts, with the time that the host was suspended (`CLOCK_BOOTTIME`). No change
-/// of the time of day moves it.
+/// How long this boot lasts, with the time that the host was suspended (`CLOCK_BOOTTIME`). No
+/// change of the time of day moves it.
 pub fn time_since_boot() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();

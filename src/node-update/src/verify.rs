@@ -63,8 +63,8 @@ pub enum Expectation {
         /// Unit name.
         unit: String,
     },
-    /// The unit, which the update touched, did not fail, and does not wait to be started; only asked
-    /// where the unit exists and its conditions are met.
+    /// The unit, which the update touched, did not fail, and does not wait to be started; only
+    /// asked where the unit exists and its conditions are met.
     Started {
         /// Unit name.
         unit: String,

@@ -280,7 +280,7 @@ fn make(host: &mut RunningHost<'_>, mut journal: Journal) -> Result<(), Error> {
     let journal = journal.at(JournalStage::Switching, host.moment);
     host.store.put_journal(&journal)?;
     // Also of a target that stays despite a failure: until the guard runs, a boot that dies leaves
-    // nothing to look at.
+    // nothing to examine.
     host.sysroot
         .set_default(&made.id, Some(UNVERIFIED_BOOTS_MAX))?;
     switched(host, journal)

@@ -39,7 +39,7 @@ pub fn enter_namespace() -> Result<()> {
 /// only if that fails.
 ///
 /// The program is opened before the root is left, and so need not be in it; its interpreter and
-/// libraries are those of `root`. No other program sees the mounts: whoever removes `root` removes
+/// libraries are those of `root`. No other program sees the mounts, so removing `root` removes
 /// nothing of the host. As [`enter_namespace`], it must be called before a second thread is there.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! `self-check`: whether this program runs in a root, the booted one or that of a new deployment.
 //!
-//! Verification and rollback of a target are this program's work in the target. It is linked against
-//! libraries of the OS, so it is tried there before anything is bootable.
+//! Verification and rollback of a target are this program's work in the target. It is linked
+//! against libraries of the OS, so it is tried there before anything is bootable.
 
 use std::path::Path;
 use std::time::Duration;
