@@ -1,14 +1,17 @@
 //! What a change does to a running node: nothing, a reload, a restart, a drain, a reboot; and why.
 //!
 //! - [`Policies`]: what an administrator says about files, units and keys
+//! - [`merge`]: an administrator's policies, validated and laid over the defaults
 //! - [`decide`]: what a change comes to
 //!
 //! Source: `docs/reference/daemon.md`, "Disruption policies" and "Registries and drains".
 
+mod merge;
 mod order;
 mod policy;
 mod registries;
 
+pub use merge::merge;
 pub use policy::{Action, Error, FilePolicy, Policies, UnitPolicy};
 
 use crate::diff::Diff;

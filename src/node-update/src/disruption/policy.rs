@@ -60,7 +60,7 @@ pub struct Policies {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct Error {
-    /// JSON path below `clusterPolicies`.
+    /// JSON path below `clusterPolicies` or `spec.nodeDisruptionPolicy`.
     pub field: String,
     /// Why.
     pub why: String,
@@ -133,7 +133,7 @@ impl Policies {
 }
 
 /// A path in its shortest form: an administrator may write a directory with a `/` at its end.
-fn clean(path: &str) -> String {
+pub(super) fn clean(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
         match part {
@@ -156,33 +156,37 @@ fn actions(policy: &Value, at: &str) -> Result<Vec<Action>, Error> {
         .flatten();
     actions
         .enumerate()
-        .map(|(index, action)| {
-            let at = format!("{at}.actions[{index}]");
-            let service = |member: &str| -> Result<String, Error> {
-                let inner = action.get(member).unwrap_or(&Value::Null);
-                Ok(text(inner, "serviceName", &format!("{at}.{member}"))?.to_owned())
-            };
-            Ok(match text(action, "type", &at)? {
-                "Reboot" => Action::Reboot,
-                "Drain" => Action::Drain,
-                "Reload" => Action::Reload(service("reload")?),
-                "Restart" => Action::Restart(service("restart")?),
-                "DaemonReload" => Action::DaemonReload,
-                "None" => Action::None,
-                "Special" => Action::Special,
-                other => {
-                    let why = format!("unknown type of action {other:?}");
-                    return Err(Error {
-                        field: format!("{at}.type"),
-                        why,
-                    });
-                }
-            })
-        })
+        .map(|(index, action)| Action::parse(action, &format!("{at}.actions[{index}]")))
         .collect()
 }
 
-fn text<'a>(object: &'a Value, member: &str, at: &str) -> Result<&'a str, Error> {
+impl Action {
+    /// Reads one action; `at` is its JSON path.
+    pub(super) fn parse(action: &Value, at: &str) -> Result<Self, Error> {
+        let service = |member: &str| -> Result<String, Error> {
+            let inner = action.get(member).unwrap_or(&Value::Null);
+            Ok(text(inner, "serviceName", &format!("{at}.{member}"))?.to_owned())
+        };
+        Ok(match text(action, "type", at)? {
+            "Reboot" => Self::Reboot,
+            "Drain" => Self::Drain,
+            "Reload" => Self::Reload(service("reload")?),
+            "Restart" => Self::Restart(service("restart")?),
+            "DaemonReload" => Self::DaemonReload,
+            "None" => Self::None,
+            "Special" => Self::Special,
+            other => {
+                let why = format!("unknown type of action {other:?}");
+                return Err(Error {
+                    field: format!("{at}.type"),
+                    why,
+                });
+            }
+        })
+    }
+}
+
+pub(super) fn text<'a>(object: &'a Value, member: &str, at: &str) -> Result<&'a str, Error> {
     object
         .get(member)
         .and_then(Value::as_str)
