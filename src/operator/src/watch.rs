@@ -29,12 +29,16 @@ pub trait Watched: CachedKind {
 pub struct WatchScope<O> {
     api: Box<dyn Fn(Client) -> Api<O> + Send + Sync>,
     labels: Option<String>,
+    fields: Option<String>,
+    is_optional: bool,
 }
 
 impl<O> fmt::Debug for WatchScope<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchScope")
             .field("labels", &self.labels)
+            .field("fields", &self.fields)
+            .field("is_optional", &self.is_optional)
             .finish_non_exhaustive()
     }
 }
@@ -55,7 +59,24 @@ impl<O: Resource<DynamicType = ()> + 'static> WatchScope<O> {
         Self {
             api: Box::new(Api::all),
             labels: None,
+            fields: None,
+            is_optional: false,
         }
+    }
+
+    /// The object of one name. An account that may watch only this one may do so.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.fields = Some(format!("metadata.name={name}"));
+        self
+    }
+
+    /// A kind that the API server may not serve: there are no objects then, and the controller
+    /// starts without them. Unless set, it waits for the kind.
+    #[must_use]
+    pub const fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self
     }
 
     /// Those with certain labels.
@@ -76,6 +97,8 @@ where
         Self {
             api: Box::new(move |client| Api::namespaced(client, &name)),
             labels: None,
+            fields: None,
+            is_optional: false,
         }
     }
 }
@@ -95,6 +118,7 @@ pub(crate) async fn follow<K: Watched>(
         let api = (scope.api)(client.clone());
         let config = Config {
             label_selector: scope.labels.clone(),
+            field_selector: scope.fields.clone(),
             ..Config::default().page_size(PAGE)
         };
         let mut events = pin!(watcher(api, config).default_backoff());
@@ -110,6 +134,14 @@ pub(crate) async fn follow<K: Watched>(
                 }
                 Ok(Event::Apply(object)) => cache.apply(WatchEvent::Applied(K::parse(object))),
                 Ok(Event::Delete(object)) => cache.apply(WatchEvent::Deleted(K::parse(object))),
+                Err(error) if scope.is_optional && is_unknown_kind(&error) => {
+                    let table = cache.table();
+                    // Once: it is asked for again and again.
+                    if !table.has_synced() || table.values().next().is_some() {
+                        tracing::info!(kind = %kind, "the API server does not serve a kind");
+                        cache.apply(WatchEvent::Synced(Vec::new()));
+                    }
+                }
                 Err(error) => {
                     tracing::warn!(kind = %kind, error = %Chain(&error), "cannot follow a kind");
                     if is_expired_at_start(&error) {
@@ -125,6 +157,12 @@ pub(crate) async fn follow<K: Watched>(
 /// Whether a watch was refused because its position is too old. As an event, kube handles that.
 fn is_expired_at_start(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
+/// Whether the API server does not serve the kind. Of a kind that it serves, a list is never not
+/// found.
+fn is_unknown_kind(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
 #[cfg(test)]

@@ -74,7 +74,16 @@ fn expired() -> Value {
 
 /// Follows until all calls have come; the last of them is a watch from `position` that stays open.
 /// Returns the objects by name and version then, and how often all were read.
-async fn followed(mut calls: Vec<Call>, position: &str) -> (Vec<(String, String)>, usize) {
+async fn followed(calls: Vec<Call>, position: &str) -> (Vec<(String, String)>, usize) {
+    followed_in(WatchScope::namespace("ns"), calls, position).await
+}
+
+/// The same in another scope.
+async fn followed_in(
+    scope: WatchScope<ConfigMap>,
+    mut calls: Vec<Call>,
+    position: &str,
+) -> (Vec<(String, String)>, usize) {
     calls.push(watches(
         position,
         Reply::Events(vec![], Duration::from_hours(1)),
@@ -96,7 +105,7 @@ async fn followed(mut calls: Vec<Call>, position: &str) -> (Vec<(String, String)
     script
         .drive(async {
             tokio::select! {
-                () = follow(client, WatchScope::namespace("ns"), cache.clone()) => {}
+                () = follow(client, scope, cache.clone()) => {}
                 () = all_came => {}
             }
         })
@@ -167,4 +176,19 @@ async fn expired_position_lists_again() {
     let (entries, synced) = followed(calls, "99").await;
     assert_eq!(entries, [entry("b", "80")]);
     assert_eq!(synced, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_that_is_not_served_has_no_objects_until_it_is() {
+    let unknown = || Reply::failure(404, "NotFound", "the server could not find it");
+    let calls = vec![
+        Call::get(&format!("{PATH}?&limit=100"), unknown()),
+        Call::get(&format!("{PATH}?&limit=100"), unknown()),
+        lists("7", &[object("a", "1")]),
+    ];
+    let scope = WatchScope::namespace("ns").optional();
+    let (entries, synced) = followed_in(scope, calls, "7").await;
+    assert_eq!(entries, [entry("a", "1")]);
+    // Once without objects, however often it was asked for, and once with them.
+    assert_eq!(synced, 2);
 }
