@@ -373,15 +373,20 @@ fn settings(object: &Value) -> Result<Settings, NoPlan> {
     })
 }
 
-/// Whether the operator has not seen the newest MachineConfiguration yet, in words. One that the
-/// operator has never observed is taken as it is.
+/// Whether the operator has not seen the newest MachineConfiguration yet, in words. Of one that it
+/// has never observed only a policy is waited for: without one, the defaults are in force.
 fn is_behind(object: &Value) -> Option<String> {
     let generation = object
         .pointer("/metadata/generation")
         .and_then(Value::as_i64);
     let observed = object
         .pointer("/status/observedGeneration")
-        .and_then(Value::as_i64)?;
+        .and_then(Value::as_i64);
+    let asked = object.pointer("/spec/nodeDisruptionPolicy");
+    if observed.is_none() && asked.is_none_or(Value::is_null) {
+        return None;
+    }
+    let observed = observed.unwrap_or_default();
     (generation != Some(observed)).then(|| {
         format!(
             "NodeDisruptionPolicyStatus was not ready: NodeDisruptionPolicyStatus is not up to date: \

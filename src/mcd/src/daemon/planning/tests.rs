@@ -195,6 +195,7 @@ async fn bad_input_is_refused_with_object_and_field_and_nothing_is_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn policies_that_the_operator_has_not_seen_are_waited_for() {
+    let never = json!({"metadata": {"generation": 2}, "spec": {"nodeDisruptionPolicy": {}}});
     let behind = json!({"metadata": {"generation": 2}, "status": {"observedGeneration": 1}});
     let seen = json!({"metadata": {"generation": 2}, "status": {
         "observedGeneration": 2,
@@ -202,6 +203,7 @@ async fn policies_that_the_operator_has_not_seen_are_waited_for() {
     }});
     let calls = vec![
         Call::get(&config_url("b"), Reply::ok(config("b", "/etc/x"))),
+        Call::get(SETTINGS, Reply::ok(never)),
         Call::get(SETTINGS, Reply::ok(behind)),
         Call::get(SETTINGS, Reply::ok(seen)),
     ];
