@@ -1,6 +1,7 @@
 //! Objects for this crate's tests, as the API server writes them.
 
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
+use api::operator::MachineConfiguration;
 use cluster::cache::WatchEvent;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
@@ -10,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
-use crate::store::{Pool, Snapshot, Store};
+use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 use crate::version::{BUILD, VERSION};
 
 /// What nodes run before a rollout.
@@ -27,6 +28,7 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Value>,
     pub(crate) configs: Vec<Value>,
     pub(crate) controller_configs: Vec<Value>,
+    pub(crate) settings: Vec<Value>,
 }
 
 impl Cluster {
@@ -50,6 +52,10 @@ impl Cluster {
         store
             .controller_configs
             .apply(WatchEvent::Synced(configs.collect()));
+        let settings = self.settings.iter().map(|settings| {
+            SettingsMeta::parse(read::<PartialObjectMeta<MachineConfiguration>>(settings))
+        });
+        store.settings.apply(WatchEvent::Synced(settings.collect()));
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -19,6 +19,7 @@
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
 //! - [`rendering`]: the configuration of a pool
 //! - [`assign`]: a claimed round, and its assignments
+//! - [`settings`]: the node disruption policies in force
 //! - [`reporting`]: what a pool's status says, and what of it changed
 //! - [`events`]: what is said in events, and when
 //! - [`metrics`]: the metrics of pools and nodes
@@ -35,6 +36,7 @@ pub mod reconcile;
 pub mod rendering;
 pub mod reporting;
 pub mod requests;
+pub mod settings;
 pub mod store;
 pub mod version;
 pub mod watches;

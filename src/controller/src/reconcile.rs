@@ -1,9 +1,10 @@
-//! One pool is reconciled: rendered, decided, assigned and reported. And new nodes get their
-//! labels.
+//! One pool is reconciled: rendered, decided, assigned and reported. New nodes get their labels,
+//! and the cluster's settings their status.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api::operator::machine_configuration;
 use chassis::report::Chain;
 use cluster::cache::WatchEvent;
 use cluster::events::Recorder;
@@ -27,7 +28,8 @@ use crate::metrics::{ControllerMetrics, PoolMetrics};
 use crate::rendering::{self, Last};
 use crate::reporting;
 use crate::requests::Requests;
-use crate::store::{Pool, Snapshot, Store};
+use crate::settings;
+use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 use crate::watches::Work;
 
 /// Writes of one pool's nodes that are under way at once: a rollout begins with a taint on each
@@ -48,6 +50,8 @@ pub struct Controller {
     clock: fn() -> Timestamp,
     pools: Mutex<BTreeMap<String, PoolState>>,
     taints: Semaphore,
+    /// The settings whose status is as it should be. Only a change of them can make it wrong.
+    settled: Mutex<Option<SettingsMeta>>,
 }
 
 /// What is remembered of a pool from one reconcile to the next. All of it can be lost.
@@ -106,21 +110,32 @@ impl Reconcile for Controller {
         let pools = pools
             .values()
             .map(|pool| Work::Pool(pool.view.name.clone()));
-        [Work::NewNodes].into_iter().chain(pools).collect()
+        let has_settings = self
+            .store
+            .settings
+            .get(machine_configuration::NAME)
+            .is_some();
+        [Work::NewNodes]
+            .into_iter()
+            .chain(has_settings.then_some(Work::Settings))
+            .chain(pools)
+            .collect()
     }
 
     async fn reconcile(&self, work: &Work) -> Result<Next, wire::Error> {
         let snapshot = self.store.snapshot();
         self.forget_deleted(&snapshot);
-        match work {
+        let result = match work {
             Work::NewNodes => Ok(self.label_new_nodes(&snapshot).await),
-            Work::Pool(name) => match self.reconcile_pool(&snapshot, name).await {
-                Err(error) if error.code() == Some(409) => {
-                    tracing::debug!(pool = name, "pool changed meanwhile");
-                    Ok(Next::Retry)
-                }
-                result => result,
-            },
+            Work::Settings => self.reconcile_settings().await,
+            Work::Pool(name) => self.reconcile_pool(&snapshot, name).await,
+        };
+        match result {
+            Err(error) if error.code() == Some(409) => {
+                tracing::debug!(%work, "object changed meanwhile");
+                Ok(Next::Retry)
+            }
+            result => result,
         }
     }
 }
@@ -142,6 +157,7 @@ impl Controller {
             clock,
             pools: Mutex::new(BTreeMap::new()),
             taints: Semaphore::const_new(TAINTS),
+            settled: Mutex::new(None),
         }
     }
 
@@ -176,6 +192,25 @@ impl Controller {
             }
         }
         next
+    }
+
+    /// Puts the node disruption policies in force.
+    async fn reconcile_settings(&self) -> Result<Next, wire::Error> {
+        let Some(known) = self.store.settings.get(machine_configuration::NAME) else {
+            return Ok(Next::Gone);
+        };
+        let settled = || lock(&self.settled);
+        if settled().as_ref() == Some(known.as_ref()) {
+            return Ok(Next::Settled);
+        }
+        let now = (self.clock)();
+        let after = settings::reconcile(&self.requests, &self.recorder, now).await?;
+        let Some(after) = after else {
+            return Ok(Next::Gone);
+        };
+        settled().replace(after.clone());
+        self.store.settings.refresh(after);
+        Ok(Next::Settled)
     }
 
     /// Observes a pool, decides, assigns and reports.
@@ -242,7 +277,7 @@ impl Controller {
             now: (self.clock)(),
         });
         self.count(&observed, &decision);
-        if let Some(changes) = reporting::changes(&observed.pool.object, &after) {
+        if let Some(changes) = reporting::changes(observed.pool.object.status.as_ref(), &after) {
             let written = self.requests.set_status(&observed.pool, &changes).await?;
             self.say(
                 &observed.pool,
@@ -383,9 +418,13 @@ impl Controller {
     }
 
     fn state(&self) -> MutexGuard<'_, BTreeMap<String, PoolState>> {
-        // Nothing panics while it is held; a poisoned lock still holds whole values.
-        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pools)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held; a poisoned lock still holds whole values.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

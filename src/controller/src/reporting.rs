@@ -1,7 +1,8 @@
 //! What a pool's status says, and what of it changed.
 
-use api::machineconfiguration::machine_config_pool::{CertificateExpiry, MachineConfigPoolStatus};
-use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
+use api::machineconfiguration::ControllerConfig;
+use api::machineconfiguration::machine_config_pool::CertificateExpiry;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Name of the bundle whose certificates every node carries.
@@ -9,14 +10,14 @@ const SERVING_BUNDLE: &str = "KubeAPIServerServingCAData";
 
 /// The fields of a status that differ: new values, and `null` for what is gone. Nothing when they
 /// are the same.
-pub fn changes(pool: &MachineConfigPool, after: &MachineConfigPoolStatus) -> Option<Value> {
-    let fields = |status: Option<&MachineConfigPoolStatus>| -> Map<String, Value> {
+pub fn changes<S: Serialize>(before: Option<&S>, after: &S) -> Option<Value> {
+    let fields = |status: Option<&S>| -> Map<String, Value> {
         match status.map(serde_json::to_value) {
             Some(Ok(Value::Object(fields))) => fields,
             _ => Map::new(),
         }
     };
-    let (before, after) = (fields(pool.status.as_ref()), fields(Some(after)));
+    let (before, after) = (fields(before), fields(Some(after)));
     let mut changes = Map::new();
     for (key, value) in &after {
         if before.get(key) != Some(value) {
@@ -46,6 +47,7 @@ pub fn certificates(config: &ControllerConfig) -> Vec<CertificateExpiry> {
 
 #[cfg(test)]
 mod tests {
+    use api::machineconfiguration::MachineConfigPool;
     use serde_json::json;
 
     use super::*;
@@ -66,14 +68,10 @@ mod tests {
         let after = pool(&json!({ "machineCount": 3, "updatedMachineCount": 2, "conditions": [] }));
         let after = after.status.unwrap();
         assert_eq!(
-            changes(&before, &after),
+            changes(before.status.as_ref(), &after),
             Some(json!({ "updatedMachineCount": 2, "certExpirys": null }))
         );
-        let same = MachineConfigPool {
-            status: Some(after.clone()),
-            ..before
-        };
-        assert_eq!(changes(&same, &after), None);
+        assert_eq!(changes(Some(&after), &after), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
-use crate::store::Pool;
+use crate::store::{Pool, SettingsMeta};
 
 /// Who owns the fields that are written.
 const MANAGER: &str = "fieldManager=machine-config-controller";
@@ -83,6 +83,24 @@ impl Requests {
             Err(error) if error.code() == Some(404) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Sets fields of the status of the cluster's settings, if they are still as they were read.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where they have changed.
+    pub async fn set_settings_status(
+        &self,
+        settings: &MachineConfiguration,
+        changes: &Value,
+    ) -> Result<SettingsMeta, Error> {
+        let change = json!({
+            "metadata": { "resourceVersion": settings.metadata.resource_version },
+            "status": changes
+        });
+        let settings = path::object::<MachineConfiguration>(machine_configuration::NAME);
+        let path = format!("{settings}/status?{MANAGER}");
+        self.patch(&path, &change).await.map(SettingsMeta::parse)
     }
 
     /// Creates a rendered MachineConfig. Nothing where one of that name is there: its name is a

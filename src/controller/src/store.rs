@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
+use api::operator::MachineConfiguration;
 use cluster::cache::{Cache, CachedKind, Table};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::PartialObjectMeta;
 use pool::membership;
 use pool::membership::Membership;
 use pool::node::NodeView;
@@ -117,6 +120,51 @@ impl CachedKind for ControllerConfigs {
     }
 }
 
+/// Metadata of the cluster's settings: they are read whole when they changed, so that a form of
+/// them that is not known keeps nothing else from working.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsMeta {
+    /// Name.
+    pub name: String,
+    /// Version of the object that was read.
+    pub resource_version: String,
+}
+
+impl SettingsMeta {
+    /// Reads the metadata.
+    pub fn parse(object: PartialObjectMeta<MachineConfiguration>) -> Self {
+        Self::of(object.metadata)
+    }
+
+    /// Keeps what is needed of the metadata.
+    pub(crate) fn of(metadata: ObjectMeta) -> Self {
+        Self {
+            name: metadata.name.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+        }
+    }
+}
+
+/// The kind MachineConfiguration.
+#[derive(Debug)]
+pub enum ClusterSettings {}
+
+impl CachedKind for ClusterSettings {
+    type Entry = SettingsMeta;
+
+    fn name(entry: &SettingsMeta) -> &str {
+        &entry.name
+    }
+
+    fn version(entry: &SettingsMeta) -> &str {
+        &entry.resource_version
+    }
+
+    fn has_same_content(one: &SettingsMeta, other: &SettingsMeta) -> bool {
+        one == other
+    }
+}
+
 /// All that is known at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -178,6 +226,8 @@ pub struct Store {
     pub configs: Cache<Configs>,
     /// The cluster's ControllerConfig.
     pub controller_configs: Cache<ControllerConfigs>,
+    /// Metadata of the cluster's settings.
+    pub settings: Cache<ClusterSettings>,
 }
 
 impl Store {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
+use api::operator::machine_configuration::{self, MachineConfiguration};
 use cluster::cache::Cache;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
@@ -13,13 +14,17 @@ use pool::membership::partner;
 use pool::node::NodeView;
 
 use crate::configs::ConfigMeta;
-use crate::store::{Configs, ControllerConfigs, Nodes, Pool, Pools, Store};
+use crate::store::{
+    ClusterSettings, Configs, ControllerConfigs, Nodes, Pool, Pools, SettingsMeta, Store,
+};
 
 /// What is reconciled alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// Initial labels of nodes.
     NewNodes,
+    /// The status of the cluster's settings.
+    Settings,
     /// The pool of this name.
     Pool(String),
 }
@@ -28,6 +33,7 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NewNodes => f.write_str("new nodes"),
+            Self::Settings => f.write_str("settings"),
             Self::Pool(name) => write!(f, "pool {name}"),
         }
     }
@@ -66,8 +72,16 @@ impl Watched for ControllerConfigs {
     }
 }
 
+impl Watched for ClusterSettings {
+    type Object = PartialObjectMeta<MachineConfiguration>;
+
+    fn parse(object: PartialObjectMeta<MachineConfiguration>) -> SettingsMeta {
+        SettingsMeta::parse(object)
+    }
+}
+
 /// Has the operator watch all that a decision depends on: pools, nodes, the metadata of
-/// MachineConfigs and the ControllerConfig.
+/// MachineConfigs, the ControllerConfig and the metadata of the cluster's settings.
 pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
     let pools = store.pools.clone();
     operator
@@ -80,6 +94,13 @@ pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
         .watch(&store.controller_configs, WatchScope::cluster(), |_, _| {
             Wake::All
         })
+        .watch(
+            &store.settings,
+            WatchScope::cluster()
+                .named(machine_configuration::NAME)
+                .optional(),
+            |_, _| Wake::Keys(vec![Work::Settings]),
+        )
 }
 
 /// The pools that select a node in either of its states, and the work on new nodes.

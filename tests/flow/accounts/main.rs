@@ -154,7 +154,7 @@ const REFUSED_TO_THE_DAEMON: [Attempt; 7] = [
 ];
 
 /// What a thief of the controller's token would try besides.
-const REFUSED_TO_THE_CONTROLLER: [Attempt; 3] = [
+const REFUSED_TO_THE_CONTROLLER: [Attempt; 5] = [
     Attempt::new("create", "", "pods/eviction", "some"),
     Attempt::new("patch", "apps", "deployments", CONTROLLER),
     Attempt::new(
@@ -163,6 +163,13 @@ const REFUSED_TO_THE_CONTROLLER: [Attempt; 3] = [
         "controllerconfigs",
         "some",
     ),
+    Attempt::new(
+        "patch",
+        "operator.openshift.io",
+        "machineconfigurations",
+        "cluster",
+    ),
+    Attempt::new("list", "operator.openshift.io", "machineconfigurations", ""),
 ];
 
 /// A request that must be refused.

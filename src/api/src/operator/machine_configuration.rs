@@ -1,13 +1,13 @@
 //! MachineConfiguration: the cluster's settings of the machine-config system, of which the node
 //! disruption policy matters here.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition as MetaCondition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::raw;
+use crate::condition::words;
+use crate::{Condition, raw};
 
 /// Name of the only object that counts.
 pub const NAME: &str = "cluster";
@@ -179,7 +179,7 @@ pub struct MachineConfigurationStatus {
     /// What holds about the settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<MetaCondition>,
+    pub conditions: Vec<Condition<MachineConfigurationConditionType>>,
     /// Belongs to the operator's boot-image controller; kept as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "raw::object")]
@@ -199,4 +199,16 @@ pub struct NodeDisruptionPolicyStatus {
     /// The defaults, overlaid by the user's entries of equal path or name.
     #[serde(default)]
     pub cluster_policies: NodeDisruptionPolicy,
+}
+
+words! {
+    /// What a condition of a MachineConfiguration is about.
+    pub enum MachineConfigurationConditionType {
+        /// `spec.nodeDisruptionPolicy` cannot be followed. Slipway's own.
+        NodeDisruptionPolicyDegraded = "NodeDisruptionPolicyDegraded",
+        /// Belongs to the operator's boot-image controller.
+        BootImageUpdateDegraded = "BootImageUpdateDegraded",
+        /// Belongs to the operator's boot-image controller.
+        BootImageUpdateProgressing = "BootImageUpdateProgressing",
+    }
 }

@@ -4,6 +4,7 @@ mod answers;
 mod calls;
 mod initial;
 mod pausing;
+mod settings;
 
 use std::sync::Mutex;
 

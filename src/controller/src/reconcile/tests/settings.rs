@@ -1,0 +1,133 @@
+//! The status of the cluster's settings.
+
+use super::*;
+
+const PATH: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
+
+fn cluster(settings: &Value) -> Cluster {
+    Cluster {
+        settings: vec![metadata(settings)],
+        ..Cluster::default()
+    }
+}
+
+/// MachineConfiguration `cluster`: what is asked for of `/etc/mine`, and the status.
+fn settings(actions: &Value, status: &Value) -> Value {
+    json!({
+        "metadata": { "name": "cluster", "uid": "uid-cluster", "resourceVersion": "7", "generation": 3 },
+        "spec": { "nodeDisruptionPolicy": { "files": [{ "path": "/etc/mine", "actions": actions }] } },
+        "status": status
+    })
+}
+
+fn reads(settings: &Value) -> Call {
+    Call::get(PATH, Reply::ok(settings.clone()))
+}
+
+/// A patch of the status that changes `settings`.
+fn writes(settings: &mut Value, status: &Value) -> Call {
+    let body = json!({ "metadata": { "resourceVersion": "7" }, "status": status });
+    patch(&format!("{PATH}/status"), settings, body, "8")
+}
+
+fn degraded(holds: bool, reason: &str, message: &str) -> Value {
+    let mut condition = condition("NodeDisruptionPolicyDegraded", holds, reason, message);
+    condition["observedGeneration"] = json!(3);
+    condition
+}
+
+fn foreign() -> Value {
+    condition("BootImageUpdateDegraded", true, "Broken", "the other's")
+}
+
+/// Policies in force: the defaults, and `actions` for `/etc/mine`.
+fn in_force(actions: &Value) -> Value {
+    let golden = include_str!("../../../tests/golden/default-policies.json");
+    let mut policies: Value = serde_json::from_str(golden).unwrap();
+    let files = policies["files"].as_array_mut().unwrap();
+    files.push(json!({ "path": "/etc/mine", "actions": actions }));
+    json!({ "clusterPolicies": policies })
+}
+
+const INVALID: &str =
+    "spec.nodeDisruptionPolicy.files[0].actions: None stands beside other actions";
+
+#[tokio::test(start_paused = true)]
+async fn policy_is_merged_into_the_status_once_and_foreign_fields_stay() {
+    let actions = json!([{ "type": "Drain" }, { "type": "Restart", "restart": { "serviceName": "mine.service" } }]);
+    let before =
+        json!({ "conditions": [foreign()], "managedBootImagesStatus": { "machineManagers": [] } });
+    let mut object = settings(&actions, &before);
+    let cluster = cluster(&object);
+    let first = reads(&object);
+    let status = json!({
+        "conditions": [foreign(), degraded(false, "AsExpected", "")],
+        "nodeDisruptionPolicyStatus": in_force(&actions),
+        "observedGeneration": 3
+    });
+    let write = writes(&mut object, &status);
+    let calls = vec![first, write];
+    let (said, results) = reconciled(&cluster, calls, 3).await;
+    assert_eq!(said, []);
+    assert_eq!(results[1], ("settings".to_owned(), Some(Next::Settled)));
+    // Nor does a new process write anything.
+    let calls = vec![reads(&object)];
+    let (_, results) = reconciled(&self::cluster(&object), calls, 3).await;
+    assert_eq!(results[1], ("settings".to_owned(), Some(Next::Settled)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalid_policy_is_reported_once_and_the_status_in_force_stays() {
+    let before =
+        json!({ "nodeDisruptionPolicyStatus": in_force(&json!([])), "observedGeneration": 2 });
+    let mut object = settings(&json!([{ "type": "None" }, { "type": "Drain" }]), &before);
+    let cluster = cluster(&object);
+    let first = reads(&object);
+    let condition = degraded(true, "InvalidNodeDisruptionPolicy", INVALID);
+    let write = writes(&mut object, &json!({ "conditions": [condition] }));
+    let calls = vec![first, write];
+    let (said, _) = reconciled(&cluster, calls, 3).await;
+    let expected = ("InvalidNodeDisruptionPolicy".to_owned(), INVALID.to_owned());
+    assert_eq!(said, [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn repaired_policy_is_in_force_again() {
+    let condition = degraded(true, "InvalidNodeDisruptionPolicy", INVALID);
+    let before = json!({ "conditions": [condition], "observedGeneration": 2 });
+    let none = json!([{ "type": "None" }]);
+    let mut object = settings(&none, &before);
+    let cluster = cluster(&object);
+    let first = reads(&object);
+    let status = json!({
+        "conditions": [degraded(false, "AsExpected", "")],
+        "nodeDisruptionPolicyStatus": in_force(&none),
+        "observedGeneration": 3
+    });
+    let write = writes(&mut object, &status);
+    let (said, _) = reconciled(&cluster, vec![first, write], 1).await;
+    assert_eq!(said, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_changed_meanwhile_are_tried_again_and_deleted_ones_are_gone() {
+    let object = settings(&json!([]), &json!({}));
+    let missing = Reply::failure(404, "NotFound", "not found");
+    let conflict = Reply::failure(409, "Conflict", "it changed");
+    let status = json!({
+        "conditions": [degraded(false, "AsExpected", "")],
+        "nodeDisruptionPolicyStatus": in_force(&json!([])),
+        "observedGeneration": 3
+    });
+    let body = json!({ "metadata": { "resourceVersion": "7" }, "status": status });
+    let path = format!("{PATH}/status?{MANAGER}");
+    let write = |reply| Call::patch(&path, body.clone(), reply);
+    let table = [
+        (vec![Call::get(PATH, missing.clone())], Next::Gone),
+        (vec![reads(&object), write(conflict)], Next::Retry),
+    ];
+    for (calls, expected) in table {
+        let (_, results) = reconciled(&cluster(&object), calls, 1).await;
+        assert_eq!(results[1], ("settings".to_owned(), Some(expected)));
+    }
+}

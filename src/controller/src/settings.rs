@@ -1,0 +1,182 @@
+//! What is in force of the cluster's settings: the node disruption policies.
+//!
+//! Nodes read the status of MachineConfiguration `cluster`, never its spec: what a user wrote is
+//! validated once, here. A policy that cannot be followed keeps the last good one in the status,
+//! and `observedGeneration` with it, so that a node waits with an update instead of following an
+//! outdated policy.
+
+use api::condition;
+use api::operator::MachineConfiguration;
+use api::operator::machine_configuration::{
+    self, FilePolicySpec, MachineConfigurationConditionType as ConditionType,
+    MachineConfigurationStatus, NodeDisruptionPolicy, NodeDisruptionPolicyStatus, PolicyAction,
+    PolicyActionType, PolicyService, SshKeyPolicy, UnitPolicySpec,
+};
+use api::{Condition, ConditionStatus};
+use cluster::events::{EventSubject, Recorder, Severity};
+use cluster::wire;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use node_update::disruption::{Action, Error, Policies, merge};
+
+use crate::reporting;
+use crate::requests::Requests;
+use crate::store::SettingsMeta;
+
+/// Reason of the condition while the policy is in force.
+const AS_EXPECTED: &str = "AsExpected";
+
+/// Reason of the condition and of the event for a policy that cannot be followed.
+const INVALID: &str = "InvalidNodeDisruptionPolicy";
+
+/// How many faults a message names before it only counts.
+const FAULTS: usize = 10;
+
+/// Puts the policies in force into the status, where they differ, and reports a policy that cannot
+/// be followed. The object as it is then; nothing where there is none.
+///
+/// # Errors
+/// Those of the API server; 409 where the object changed meanwhile.
+pub async fn reconcile(
+    requests: &Requests,
+    recorder: &Recorder,
+    now: Timestamp,
+) -> Result<Option<SettingsMeta>, wire::Error> {
+    let Some(settings) = requests.read_settings().await? else {
+        return Ok(None);
+    };
+    let after = status(&settings, now);
+    let Some(changes) = reporting::changes(settings.status.as_ref(), &after) else {
+        return Ok(Some(SettingsMeta::of(settings.metadata)));
+    };
+    let written = requests.set_settings_status(&settings, &changes).await?;
+    tracing::info!("wrote the status of the node disruption policies");
+    if let Some(message) = newly_degraded(settings.status.as_ref(), &after) {
+        let subject = EventSubject {
+            api_version: "operator.openshift.io/v1".to_owned(),
+            kind: "MachineConfiguration".to_owned(),
+            name: machine_configuration::NAME.to_owned(),
+            uid: settings.metadata.uid.unwrap_or_default(),
+        };
+        tracing::warn!(message_id = INVALID, message, "event");
+        recorder.say(&subject, Severity::Warning, INVALID, message, now);
+    }
+    Ok(Some(written))
+}
+
+/// Makes the status of the settings.
+///
+/// Shape: `nodeDisruptionPolicyStatus`, `observedGeneration` and the condition
+/// `NodeDisruptionPolicyDegraded`; other fields and conditions are kept. The first two stay as they
+/// are while the policy cannot be followed.
+pub fn status(settings: &MachineConfiguration, now: Timestamp) -> MachineConfigurationStatus {
+    let mut status = settings.status.clone().unwrap_or_default();
+    let generation = settings.metadata.generation;
+    let merged = merged(settings.spec.node_disruption_policy.as_ref());
+    let mut degraded = Condition {
+        r#type: ConditionType::NodeDisruptionPolicyDegraded,
+        status: ConditionStatus::False,
+        last_transition_time: Time(now),
+        reason: AS_EXPECTED.to_owned(),
+        message: String::new(),
+        observed_generation: generation,
+    };
+    match merged {
+        Ok(policies) => {
+            let cluster_policies = in_force(policies);
+            status.node_disruption_policy_status =
+                Some(NodeDisruptionPolicyStatus { cluster_policies });
+            status.observed_generation = generation;
+        }
+        Err(faults) => {
+            degraded.status = ConditionStatus::True;
+            INVALID.clone_into(&mut degraded.reason);
+            degraded.message = sentence(&faults);
+        }
+    }
+    condition::set(&mut status.conditions, degraded);
+    status
+}
+
+fn merged(asked: Option<&NodeDisruptionPolicy>) -> Result<Policies, Vec<Error>> {
+    let asked = serde_json::to_value(asked).map_err(|error| {
+        let (field, why) = (String::new(), error.to_string());
+        vec![Error { field, why }]
+    })?;
+    merge(&asked)
+}
+
+/// What is wrong, in one line.
+fn sentence(faults: &[Error]) -> String {
+    let named = faults.iter().take(FAULTS);
+    let named: Vec<String> = named
+        .map(|fault| format!("spec.nodeDisruptionPolicy.{fault}"))
+        .collect();
+    let named = named.join("; ");
+    match faults.len().saturating_sub(FAULTS) {
+        0 => named,
+        more => format!("{named}; and {more} more"),
+    }
+}
+
+/// The message of the condition where it has become another one.
+fn newly_degraded<'a>(
+    before: Option<&MachineConfigurationStatus>,
+    after: &'a MachineConfigurationStatus,
+) -> Option<&'a str> {
+    let now = degraded(after)?;
+    let known = before.and_then(degraded);
+    (known != Some(now)).then_some(now)
+}
+
+fn degraded(status: &MachineConfigurationStatus) -> Option<&str> {
+    let r#type = ConditionType::NodeDisruptionPolicyDegraded;
+    condition::find(&status.conditions, &r#type)
+        .filter(|condition| condition.status == ConditionStatus::True)
+        .map(|condition| condition.message.as_str())
+}
+
+/// Policies in the form of the API.
+fn in_force(policies: Policies) -> NodeDisruptionPolicy {
+    let actions =
+        |actions: Vec<Action>| -> Vec<PolicyAction> { actions.into_iter().map(action).collect() };
+    let files = policies.files.into_iter().map(|policy| FilePolicySpec {
+        path: policy.path,
+        actions: actions(policy.actions),
+    });
+    let units = policies.units.into_iter().map(|policy| UnitPolicySpec {
+        name: policy.name,
+        actions: actions(policy.actions),
+    });
+    NodeDisruptionPolicy {
+        files: files.collect(),
+        units: units.collect(),
+        sshkey: Some(SshKeyPolicy {
+            actions: actions(policies.sshkey),
+        }),
+    }
+}
+
+fn action(action: Action) -> PolicyAction {
+    let of = |r#type| PolicyAction {
+        r#type,
+        reload: None,
+        restart: None,
+    };
+    let service = |service_name| Some(PolicyService { service_name });
+    match action {
+        Action::Reboot => of(PolicyActionType::Reboot),
+        Action::Drain => of(PolicyActionType::Drain),
+        Action::DaemonReload => of(PolicyActionType::DaemonReload),
+        Action::None => of(PolicyActionType::None),
+        Action::Special => of(PolicyActionType::Special),
+        Action::Reload(name) => PolicyAction {
+            reload: service(name),
+            ..of(PolicyActionType::Reload)
+        },
+        Action::Restart(name) => PolicyAction {
+            restart: service(name),
+            ..of(PolicyActionType::Restart)
+        },
+    }
+}
