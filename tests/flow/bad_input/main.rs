@@ -105,6 +105,7 @@ async fn bad_input_is_named_and_changes_nothing() -> Result<()> {
 
     let target = cluster.objects().target("edge").await?;
     an_unknown_field_only_warns(&cluster, &target).await?;
+    an_invalid_policy_is_named_and_its_repair_is_followed(&cluster, &target).await?;
     let mut failures = Vec::new();
     for (number, case) in (1..).zip(cases(&cluster)?) {
         let outcome = try_case(&cluster, number, &case).await;
@@ -167,6 +168,43 @@ async fn an_unknown_field_only_warns(cluster: &Cluster, target: &str) -> Result<
     is_said(cluster, &says).await?;
     cluster.remove_config("60-unknown").await?;
     cluster.all_done("edge", target, LIVE_WITHIN).await
+}
+
+/// No policy is in force until it is repaired; then a file that it names needs no reboot.
+async fn an_invalid_policy_is_named_and_its_repair_is_followed(
+    cluster: &Cluster,
+    target: &str,
+) -> Result<()> {
+    let policy =
+        |path: &str| json!({ "files": [{ "path": path, "actions": [{ "type": "None" }] }] });
+    cluster.write_policies(&policy("etc/policy")).await?;
+    let says = [
+        "event about cluster".to_owned(),
+        "spec.nodeDisruptionPolicy.files[0].path: is not absolute".to_owned(),
+    ];
+    is_said(cluster, &says).await?;
+    let status = cluster.settings().await?.status.unwrap_or_default();
+    ensure!(
+        status.observed_generation.is_none() && status.node_disruption_policy_status.is_none(),
+        "an invalid policy is in force: {status:?}"
+    );
+    let file = json!({ "files": [{
+        "path": "/etc/policy/file", "mode": 420, "contents": { "source": "data:,a" },
+    }] });
+    cluster
+        .configure("60-policy", "edge", &ignition("storage", &file))
+        .await?;
+    let live = cluster.next_target("edge", target).await?;
+
+    let boots = || anyhow::Ok(cluster.host(NODE)?.boots().len());
+    let before = boots()?;
+    cluster.write_policies(&policy("/etc/policy/")).await?;
+    cluster.policies_in_force().await?;
+    cluster.all_done("edge", &live, LIVE_WITHIN).await?;
+    cluster.remove_config("60-policy").await?;
+    cluster.all_done("edge", target, LIVE_WITHIN).await?;
+    ensure!(boots()? == before, "{NODE} was booted");
+    Ok(())
 }
 
 /// Waits until one text says all of that; the text.

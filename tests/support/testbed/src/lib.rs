@@ -28,6 +28,7 @@ pub mod logs;
 mod node_spec;
 pub mod objects;
 pub mod plan;
+mod policies;
 mod programs;
 pub mod single_host;
 

@@ -10,7 +10,6 @@ use lab::audit::Event;
 use lab::audit::nodes::{self, NodeSnapshot};
 use lab::host::Host;
 use lab::tree::Overlay;
-use serde_json::json;
 use testbed::objects;
 use testbed::{Cluster, DONE_WITHIN, NodeSpec, Programs, SOON, Testbed, until};
 
@@ -63,7 +62,8 @@ impl Session {
             "deployment/machine-config-controller",
             "pdb/machine-config-controller",
         ])?;
-        put_policies(&cluster).await?;
+        cluster.write_policies(&config::policies()).await?;
+        cluster.policies_in_force().await?;
         cluster.apply(include_str!("objects/pod.yaml")).await?;
         let image = |version: &str| {
             let text = format!("{version}\n");
@@ -231,32 +231,6 @@ impl Session {
             .remove(NODE)
             .context("the log does not know the node")
     }
-}
-
-/// Writes what a change of the files does, and that it is in force, which is the operator's part:
-/// the cluster runs none.
-async fn put_policies(cluster: &Cluster) -> Result<()> {
-    let settings = json!({
-        "apiVersion": "operator.openshift.io/v1",
-        "kind": "MachineConfiguration",
-        "metadata": { "name": "cluster" },
-        "spec": { "managementState": "Managed", "nodeDisruptionPolicy": config::policies() },
-    });
-    cluster.apply(&settings.to_string()).await?;
-    let status = json!({ "status": {
-        "observedGeneration": 1,
-        "nodeDisruptionPolicyStatus": { "clusterPolicies": config::policies() },
-    } });
-    cluster.control_plane().kubectl(&[
-        "patch",
-        "machineconfiguration",
-        "cluster",
-        "--subresource=status",
-        "--type=merge",
-        "--patch",
-        &status.to_string(),
-    ])?;
-    Ok(())
 }
 
 /// What the daemon cost the API server in a stretch of time.
