@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::access::Access;
-use crate::discovery::{self, Discovery};
+use crate::discovery::{self, Discovery, ServedKind};
 use crate::wire::{self, RequestBody, escape};
 
 /// What happens to fields of the object that another manager owns with another value.
@@ -206,6 +206,39 @@ impl Applier {
         Ok(Applied {
             change,
             object: answer,
+        })
+    }
+
+    /// Finds the path of a kind, by what the API server serves.
+    ///
+    /// # Errors
+    /// [`Error::Discover`].
+    pub async fn find(&self, api_version: &str, kind: &str) -> Result<ServedKind, Error> {
+        let served = self.discovery.find(&self.access, api_version, kind).await;
+        served.map_err(|source| Error::Discover {
+            object: format!("{kind} of {api_version}"),
+            source,
+        })
+    }
+
+    /// Does the same at a known path, with one request: the caller knows the version before.
+    ///
+    /// # Errors
+    /// [`Error::Conflicts`] and [`Error::Request`].
+    pub async fn apply_at(
+        &self,
+        path: &str,
+        object: &Value,
+        ownership: Ownership,
+    ) -> Result<Value, Error> {
+        let answer = self.patch(path, object, ownership).await;
+        answer.map_err(|source| {
+            if matches!(&source, wire::Error::Refused { status, .. } if status.code == 404)
+                && let Some(api_version) = object.get("apiVersion").and_then(Value::as_str)
+            {
+                self.discovery.forget(api_version);
+            }
+            read(describe(object), source)
         })
     }
 

@@ -20,6 +20,12 @@ pub struct ServedKind {
 }
 
 impl ServedKind {
+    /// Path of all objects, in all namespaces.
+    pub fn all(&self) -> String {
+        let Self { root, plural, .. } = self;
+        format!("{root}/{plural}")
+    }
+
     /// Path of the object `name`, in `namespace` where the kind has namespaces.
     pub fn path(&self, namespace: &str, name: &str) -> String {
         let Self { root, plural, .. } = self;

@@ -30,6 +30,8 @@ pub enum RequestBody<'a> {
     Empty,
     /// Nothing; of the object only its metadata is wanted.
     Metadata,
+    /// Nothing; of the objects of a list only their metadata is wanted.
+    MetadataList,
     /// An object to create.
     Object(&'a Value),
     /// A JSON merge patch: RFC 7386.
@@ -43,6 +45,9 @@ impl RequestBody<'_> {
     const fn accept(self) -> &'static str {
         match self {
             Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Self::MetadataList => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+            }
             Self::Empty | Self::Object(_) | Self::MergePatch(_) | Self::Apply(_) => {
                 "application/json"
             }
@@ -164,7 +169,9 @@ fn request(method: &Method, path: &str, content: RequestBody<'_>) -> Result<Requ
         .uri(path)
         .header(ACCEPT, content.accept());
     let built = match content {
-        RequestBody::Empty | RequestBody::Metadata => builder.body(Body::empty()),
+        RequestBody::Empty | RequestBody::Metadata | RequestBody::MetadataList => {
+            builder.body(Body::empty())
+        }
         RequestBody::Object(value) => builder
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(value.to_string().into_bytes())),

@@ -54,6 +54,16 @@ impl Ordered for Manifest {
     }
 }
 
+impl<T: Ordered> Ordered for &T {
+    fn file(&self) -> &str {
+        (*self).file()
+    }
+
+    fn id(&self) -> &ObjectId {
+        (*self).id()
+    }
+}
+
 impl Ordered for Entry {
     fn file(&self) -> &str {
         &self.file

@@ -78,7 +78,6 @@ fn entries_are_in_the_order_of_files_and_filtered() {
     );
 }
 
-/// `../shared/spec/cvo.md` 9.18: malformed manifests are errors of the payload, all at once.
 #[test]
 fn every_malformed_manifest_is_named_with_its_file() {
     let twice = manifest("ConfigMap", "c", "");
