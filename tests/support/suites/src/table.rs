@@ -48,7 +48,7 @@ impl Part {
 }
 
 /// A program under test, as `make binaries` leaves it.
-pub(crate) const PROGRAMS: [&str; 4] = ["mcd", "mcd-os", "mcc", "slipway"];
+pub(crate) const PROGRAMS: [&str; 5] = ["mcd", "mcd-os", "mcc", "cvo", "slipway"];
 
 /// Of [`PROGRAMS`], those that work on nodes and pools.
 const NODE_PROGRAMS: [&str; 3] = ["mcd", "mcd-os", "mcc"];
@@ -170,6 +170,14 @@ pub(crate) const SUITES: &[Suite] = &[
         executable: ("tests", "operator"),
         programs: &[],
         own: &["tests/flow/operator"],
+        ..SUITE
+    },
+    Suite {
+        name: "version-operator",
+        executable: ("tests", "version-operator"),
+        threads: 2,
+        programs: &["cvo"],
+        own: &["tests/flow/version_operator"],
         ..SUITE
     },
     Suite {

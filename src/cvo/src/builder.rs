@@ -1,0 +1,156 @@
+//! How a manifest becomes an object, and what an object must be before the next manifest's turn:
+//! values in, values out.
+//!
+//! Objects are applied server-side, so that fields of ours are set, those we dropped go, and those
+//! of others stay. Two things that apply does not do are here: entries that others have added to
+//! lists of a workload are removed ([`excess`]), and proxies are put in ([`inject_proxy`]).
+
+mod health;
+mod injection;
+
+pub use health::{Health, health, is_watched, operator_health};
+pub use injection::{ClusterProxy, INJECT_PROXY, INJECT_TLS, inject_proxy};
+
+use release::inventory::Entry;
+use serde_json::{Map, Value, json};
+
+/// Kind and API of the owner of all objects.
+const CLUSTER_VERSION: &str = "ClusterVersion";
+
+/// The object of a manifest with its owner; without `status`, which belongs to its operator.
+///
+/// Shape: an owner that the manifest names itself stays, unless it is a ClusterVersion. Otherwise
+/// the ClusterVersion owns the object, as its controller unless it is created only.
+pub fn prepare(entry: &Entry, mut object: Value, cluster_version_uid: &str) -> Value {
+    let is_create_only = entry.annotations.get(release::inventory::CREATE_ONLY);
+    let is_create_only = is_create_only.is_some_and(|value| value == "true");
+    let owners = object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|owner| owner.get("kind").and_then(Value::as_str) != Some(CLUSTER_VERSION));
+    let mut owners: Vec<Value> = owners.cloned().collect();
+    if owners.is_empty() {
+        let mut owner = json!({
+            "apiVersion": "config.openshift.io/v1",
+            "kind": CLUSTER_VERSION,
+            "name": api::config::cluster_version::NAME,
+            "uid": cluster_version_uid,
+        });
+        if let (false, Some(owner)) = (is_create_only, owner.as_object_mut()) {
+            owner.insert("controller".to_owned(), Value::Bool(true));
+        }
+        owners.push(owner);
+    }
+    if let Some(object) = object.as_object_mut() {
+        object.remove("status");
+        let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("ownerReferences".to_owned(), Value::Array(owners));
+            metadata.remove("creationTimestamp");
+        }
+    }
+    object
+}
+
+/// Of a ClusterOperator what is applied: its metadata. All else its operator writes.
+pub fn operator_metadata(object: &Value) -> Value {
+    let mut metadata = object.clone();
+    if let Some(object) = metadata.as_object_mut() {
+        object.remove("status");
+        object.insert("spec".to_owned(), json!({}));
+    }
+    metadata
+}
+
+/// Lists of a workload whose entries have keys, so that apply leaves the entries of others.
+const LISTS: &[(&str, &str)] = &[
+    ("initContainers", "name"),
+    ("containers", "name"),
+    ("volumes", "name"),
+];
+
+/// The same, of a container.
+const CONTAINER_LISTS: &[(&str, &str)] = &[("env", "name"), ("volumeMounts", "mountPath")];
+
+/// Fields of a container that must be absent where the manifest has none.
+const CONTAINER_FIELDS: &[&str] = &[
+    "command",
+    "args",
+    "env",
+    "envFrom",
+    "livenessProbe",
+    "readinessProbe",
+    "volumeMounts",
+];
+
+/// What others have added to a workload and what does not belong there: a merge patch that removes
+/// it, with the version that it was found in. None if there is nothing.
+///
+/// Shape: `found` is a Deployment or DaemonSet after `wanted` was applied. Source:
+/// `docs/reference/cvo.md`, "Waiting and failing".
+pub fn excess(wanted: &Value, found: &Value) -> Option<Value> {
+    let pod = "/spec/template/spec";
+    let (wanted, actual) = (wanted.pointer(pod)?, found.pointer(pod)?);
+    let mut patch = Map::new();
+    for (list, key) in LISTS {
+        let mut kept = kept(wanted.get(list), actual.get(list), key);
+        if list.ends_with("ontainers") {
+            for container in &mut kept {
+                trim(container, entry_of(wanted.get(list), container, "name"));
+            }
+        }
+        let is_same = match actual.get(list).and_then(Value::as_array) {
+            Some(actual) => *actual == kept,
+            None => kept.is_empty(),
+        };
+        if !is_same {
+            let value = if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(kept)
+            };
+            patch.insert((*list).to_owned(), value);
+        }
+    }
+    (!patch.is_empty()).then(|| {
+        json!({
+            "metadata": { "resourceVersion": found.pointer("/metadata/resourceVersion") },
+            "spec": { "template": { "spec": patch } },
+        })
+    })
+}
+
+/// The entries of `actual` whose key `wanted` has.
+fn kept(wanted: Option<&Value>, actual: Option<&Value>, key: &str) -> Vec<Value> {
+    let actual = actual.and_then(Value::as_array).into_iter().flatten();
+    let kept = actual.filter(|entry| entry_of(wanted, entry, key).is_some());
+    kept.cloned().collect()
+}
+
+/// The entry of a list with the key of another entry.
+fn entry_of<'a>(list: Option<&'a Value>, entry: &Value, key: &str) -> Option<&'a Value> {
+    let mut entries = list?.as_array()?.iter();
+    entries.find(|own| own.get(key).is_some() && own.get(key) == entry.get(key))
+}
+
+/// Takes out of a container what others have added.
+fn trim(container: &mut Value, wanted: Option<&Value>) {
+    let (Some(wanted), Some(container)) = (wanted, container.as_object_mut()) else {
+        return;
+    };
+    for field in CONTAINER_FIELDS {
+        if wanted.get(field).is_none() {
+            container.remove(*field);
+        }
+    }
+    for (list, key) in CONTAINER_LISTS {
+        if let Some(entries) = container.get_mut(*list).and_then(Value::as_array_mut) {
+            entries.retain(|entry| entry_of(wanted.get(list), entry, key).is_some());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! What an object must be before the next manifest's turn.
+
+use api::ConditionStatus;
+use api::config::{ClusterConditionType, ClusterOperatorStatus};
+use release::graph::Ordering;
+use release::manifest::ObjectId;
+use serde_json::Value;
+
+use crate::failure::{Effect, Failure};
+
+/// What is found of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// It is as it must be.
+    Ready,
+    /// It is on its way.
+    Waiting(Failure),
+    /// It does not get there by itself.
+    Failed(Failure),
+}
+
+/// Whether a kind has more to it than being applied.
+pub fn is_watched(id: &ObjectId) -> bool {
+    matches!(
+        (id.group.as_str(), id.kind.as_str()),
+        ("apiextensions.k8s.io", "CustomResourceDefinition")
+            | ("apps", "Deployment" | "DaemonSet")
+            | ("batch", "Job")
+    )
+}
+
+/// Judges an object that was applied. `task` is what people read of it.
+///
+/// A rollout is waited for and is no failure. A release's first application waits for
+/// ClusterOperators only, and for the definitions of what it applies next. Source:
+/// `docs/reference/cvo.md`, "Waiting and failing".
+pub fn health(id: &ObjectId, task: &str, found: &Value, ordering: Ordering) -> Health {
+    let is_first = ordering == Ordering::Initializing;
+    match (id.group.as_str(), id.kind.as_str()) {
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => established(task, found),
+        ("apps", "Deployment") if !is_first => deployment(task, found),
+        ("apps", "DaemonSet") if !is_first => daemon_set(task, found),
+        ("batch", "Job") if !is_first => job(task, found),
+        _ => Health::Ready,
+    }
+}
+
+/// Status, reason and message of a condition.
+fn condition<'a>(found: &'a Value, r#type: &str) -> Option<(&'a str, &'a str, &'a str)> {
+    let list = found.pointer("/status/conditions")?.as_array()?;
+    let text = |condition: &'a Value, key| condition.get(key).and_then(Value::as_str);
+    let mut list = list.iter();
+    let found = list.find(|condition| text(condition, "type") == Some(r#type))?;
+    let read = |key| text(found, key).unwrap_or_default();
+    Some((read("status"), read("reason"), read("message")))
+}
+
+fn number(found: &Value, pointer: &str) -> i64 {
+    found
+        .pointer(pointer)
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
+}
+
+fn waiting(task: &str, why: &str) -> Health {
+    Health::Waiting(Failure {
+        effect: Effect::None,
+        ..Failure::workload("WorkloadUpdating", task, why, Effect::None)
+    })
+}
+
+fn failed(reason: &str, task: &str, why: &str) -> Health {
+    Health::Failed(Failure::workload(reason, task, why, Effect::Fail))
+}
+
+fn is_deleted(found: &Value) -> bool {
+    found.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+fn established(task: &str, found: &Value) -> Health {
+    match condition(found, "Established") {
+        Some(("True", ..)) => Health::Ready,
+        Some((status, reason, message)) => {
+            waiting(task, &format!("Established={status}, {reason}: {message}"))
+        }
+        None => waiting(task, "does not declare an Established status condition"),
+    }
+}
+
+fn deployment(task: &str, found: &Value) -> Health {
+    if is_deleted(found) {
+        return waiting(task, "is being deleted");
+    }
+    if let Some(("True", reason, message)) = condition(found, "ReplicaFailure") {
+        let why = format!("has a replica failure {reason}: {message}");
+        return failed("WorkloadNotProgressing", task, &why);
+    }
+    match (
+        condition(found, "Available"),
+        condition(found, "Progressing"),
+    ) {
+        (Some(("False", reason, message)), Some(("False", ..))) => {
+            let why = format!("is not available {reason} ({message})");
+            return failed("WorkloadNotAvailable", task, &why);
+        }
+        (_, Some(("False", "ProgressDeadlineExceeded", message))) => {
+            let why = format!("did not finish rolling out: {message}");
+            return failed("WorkloadNotProgressing", task, &why);
+        }
+        _ => {}
+    }
+    // Before the first change there was no rollout to wait for.
+    if number(found, "/metadata/generation") <= 1 {
+        return Health::Ready;
+    }
+    let replicas = found.pointer("/spec/replicas").and_then(Value::as_i64);
+    let is_done = number(found, "/status/observedGeneration")
+        >= number(found, "/metadata/generation")
+        && number(found, "/status/updatedReplicas") >= replicas.unwrap_or(1)
+        && number(found, "/status/unavailableReplicas") == 0;
+    if is_done {
+        Health::Ready
+    } else {
+        waiting(task, "is rolling out")
+    }
+}
+
+fn daemon_set(task: &str, found: &Value) -> Health {
+    if is_deleted(found) {
+        return waiting(task, "is being deleted");
+    }
+    if number(found, "/metadata/generation") <= 1 {
+        return Health::Ready;
+    }
+    let is_done = number(found, "/status/observedGeneration")
+        >= number(found, "/metadata/generation")
+        && number(found, "/status/updatedNumberScheduled")
+            >= number(found, "/status/desiredNumberScheduled")
+        && number(found, "/status/numberUnavailable") == 0;
+    if is_done {
+        Health::Ready
+    } else {
+        waiting(task, "is rolling out")
+    }
+}
+
+fn job(task: &str, found: &Value) -> Health {
+    if number(found, "/status/succeeded") > 0 {
+        return Health::Ready;
+    }
+    let deadline = condition(found, "Failed").filter(|(status, ..)| *status == "True");
+    let is_failed = number(found, "/status/active") == 0 && number(found, "/status/failed") > 0;
+    match deadline {
+        Some((_, reason, message)) => Health::Failed(Failure::update(
+            task,
+            &format!("deadline exceeded, reason: {reason:?}, message: {message:?}"),
+        )),
+        None if is_failed => Health::Failed(Failure::update(task, "the job has failed")),
+        None => waiting(task, "has not succeeded yet"),
+    }
+}
+
+/// Judges a ClusterOperator by its manifest; none if it is as it must be.
+///
+/// Shape: `manifest` is the release's ClusterOperator, whose `status.versions` are the expected
+/// ones; `found` is none where there is no such object. `Progressing` is never read.
+pub fn operator_health(
+    name: &str,
+    manifest: &Value,
+    found: Option<&ClusterOperatorStatus>,
+    ordering: Ordering,
+) -> Option<Failure> {
+    let fault = |suffix, effect| Some(Failure::operator(name, suffix, effect));
+    let expected: Vec<(&str, &str)> = manifest
+        .pointer("/status/versions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|version| {
+            Some((
+                version.get("name")?.as_str()?,
+                version.get("version")?.as_str()?,
+            ))
+        })
+        .collect();
+    if expected.is_empty() {
+        return fault("NoVersions", Effect::Fail);
+    }
+    let Some(found) = found else {
+        let task = format!("clusteroperator {name:?}");
+        return Some(Failure {
+            reason: "UpdatePayloadResourceNotFound".to_owned(),
+            summary: "some resources could not be updated".to_owned(),
+            ..Failure::update(&task, "resource may have been deleted")
+        });
+    };
+    let status = |r#type| found.condition(r#type).map(|condition| condition.status);
+    if status(&ClusterConditionType::Available) != Some(ConditionStatus::True) {
+        return fault("NotAvailable", Effect::Fail);
+    }
+    if status(&ClusterConditionType::Degraded) != Some(ConditionStatus::False) {
+        let is_first = ordering == Ordering::Initializing;
+        let effect = if is_first {
+            Effect::Report
+        } else {
+            Effect::FailAfterInterval
+        };
+        return fault("Degraded", effect);
+    }
+    let is_behind = |(operand, version): &(&str, &str)| found.version(operand) != Some(*version);
+    if ordering != Ordering::Initializing && expected.iter().any(is_behind) {
+        return fault("Updating", Effect::None);
+    }
+    None
+}

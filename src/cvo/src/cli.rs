@@ -1,0 +1,165 @@
+//! The command line, validated.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::ensure;
+use chassis::cli::{AdminArgs, LogArgs};
+use cluster::lease::Candidacy;
+use operator::cli::{ClientArgs, LeaderArgs};
+
+use crate::reconcile::VersionOperatorSettings;
+
+/// Name of the lease; upstream's, so that the two never lead at once.
+const LEASE: &str = "version";
+
+/// Bounds of the base interval, from which each process draws: clusters that were started together
+/// do not ask together.
+const INTERVAL: (Duration, Duration) = (Duration::from_mins(2), Duration::from_mins(4));
+
+/// `cvo start`: applies the release.
+#[derive(Debug, Clone, clap::Args)]
+pub struct VersionOperatorArgs {
+    #[command(flatten)]
+    client: ClientArgs,
+    /// Pull spec of the release that this program belongs to, by digest
+    #[arg(long, env = "RELEASE_IMAGE")]
+    release_image: String,
+    /// Directory of that release, with manifests and release-manifests
+    #[arg(long, env = "PAYLOAD_OVERRIDE", default_value = "/")]
+    payload: PathBuf,
+    /// Namespace of the lease
+    #[arg(
+        long,
+        env = "CVO_NAMESPACE",
+        default_value = "openshift-cluster-version"
+    )]
+    namespace: String,
+    /// Profile of the cluster: manifests are included by it
+    #[arg(
+        long,
+        env = "CLUSTER_PROFILE",
+        default_value = "self-managed-high-availability"
+    )]
+    cluster_profile: String,
+    /// Identity by which manifests exclude this program
+    #[arg(long, env = "EXCLUDE_MANIFESTS", default_value = "")]
+    exclude_manifests: String,
+    /// Capabilities that are always on, with commas
+    #[arg(long, value_delimiter = ',')]
+    always_enable_capabilities: Vec<String>,
+    /// Seconds after which the release is applied again; drawn from 120 to 240 unless set
+    #[arg(long, value_name = "SECONDS")]
+    interval_secs: Option<u64>,
+    #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
+    leader: LeaderArgs,
+    /// The log is set up before the rest is validated.
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// What `cvo start` runs with.
+#[derive(Debug, Clone)]
+pub struct VersionOperatorOptions {
+    /// Kubeconfig; without it the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// Where metrics and health are served.
+    pub metrics: SocketAddr,
+    /// The lease to work under, if any.
+    pub candidacy: Option<Candidacy>,
+    /// The release and the cluster.
+    pub settings: VersionOperatorSettings,
+}
+
+impl VersionOperatorArgs {
+    /// Validates. `identity` names this replica where the command line does not; `random` is
+    /// uniform over all of `u64`.
+    ///
+    /// # Errors
+    /// A message that names the option.
+    pub fn validate(
+        self,
+        identity: impl FnOnce() -> String,
+        random: u64,
+    ) -> anyhow::Result<VersionOperatorOptions> {
+        ensure!(
+            !self.release_image.is_empty(),
+            "--release-image must not be empty"
+        );
+        ensure!(
+            self.interval_secs != Some(0),
+            "--interval-secs must be above 0"
+        );
+        let candidacy = self.leader.candidacy(&self.namespace, LEASE, identity)?;
+        let (least, most) = INTERVAL;
+        let spread = most.as_secs() - least.as_secs();
+        let drawn = least + Duration::from_secs(random % spread);
+        Ok(VersionOperatorOptions {
+            kubeconfig: self.client.kubeconfig,
+            metrics: self.admin.metrics_url,
+            candidacy,
+            settings: VersionOperatorSettings {
+                root: self.payload,
+                image: self.release_image,
+                profile: self.cluster_profile,
+                exclude: self.exclude_manifests,
+                always: self
+                    .always_enable_capabilities
+                    .into_iter()
+                    .filter(|name| !name.is_empty())
+                    .collect::<BTreeSet<_>>(),
+                interval: self.interval_secs.map_or(drawn, Duration::from_secs),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        start: VersionOperatorArgs,
+    }
+
+    fn options(arguments: &[&str], random: u64) -> anyhow::Result<VersionOperatorOptions> {
+        let arguments = [&["cvo", "--release-image=q/r@sha256:0"], arguments].concat();
+        Program::try_parse_from(arguments)?
+            .start
+            .validate(|| "me".to_owned(), random)
+    }
+
+    #[test]
+    fn defaults_are_those_of_upstream() {
+        let options = options(&["--always-enable-capabilities=Ingress,Build"], 7).unwrap();
+        let candidacy = options.candidacy.unwrap();
+        assert_eq!(
+            (candidacy.namespace.as_str(), candidacy.name.as_str()),
+            ("openshift-cluster-version", "version")
+        );
+        let settings = options.settings;
+        assert_eq!(settings.profile, "self-managed-high-availability");
+        assert_eq!(settings.root, PathBuf::from("/"));
+        assert_eq!(settings.always.len(), 2);
+        assert_eq!(settings.interval, Duration::from_secs(127));
+    }
+
+    #[test]
+    fn interval_is_drawn_from_two_to_four_minutes() {
+        for random in [0, 119, 120, u64::MAX] {
+            let interval = options(&[], random).unwrap().settings.interval;
+            assert!((INTERVAL.0..INTERVAL.1).contains(&interval), "{interval:?}");
+        }
+        let set = options(&["--interval-secs=3"], 0).unwrap();
+        assert_eq!(set.settings.interval, Duration::from_secs(3));
+        assert!(options(&["--interval-secs=0"], 0).is_err());
+    }
+}

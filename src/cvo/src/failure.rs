@@ -1,0 +1,484 @@
+//! Why a release is not applied: one record a cause, and how several are said in one sentence.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cluster::apply::Error as ApplyError;
+use cluster::{discovery, wire};
+use jiff::{SignedDuration, Timestamp};
+
+/// What a failure does to the conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// It is said once the pass has succeeded.
+    Report,
+    /// Nothing: it is waited for.
+    None,
+    /// It is a failure after 40 minutes.
+    FailAfterInterval,
+    /// It is a failure.
+    Fail,
+}
+
+/// What a failure is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FailureSubject {
+    /// A ClusterOperator, by name.
+    Operator(String),
+    /// Another object.
+    Other,
+}
+
+/// One cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Why, for programs.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+    /// Short form for `Progressing`.
+    pub summary: String,
+    /// What it does.
+    pub effect: Effect,
+    /// What it is about.
+    pub subject: FailureSubject,
+}
+
+/// After so long a failing operator counts as a failure.
+const FAIL_AFTER: SignedDuration = SignedDuration::from_mins(40);
+
+/// After so long a waiting operator counts as slow; `machine-config` updates nodes.
+const SLOW_AFTER: SignedDuration = SignedDuration::from_mins(30);
+const MACHINE_CONFIG: &str = "machine-config";
+const MACHINE_CONFIG_SLOW_AFTER: SignedDuration = SignedDuration::from_mins(90);
+
+const MULTIPLE: &str = "MultipleErrors";
+const SLOW: &str = "SlowClusterOperator";
+
+/// A rule of ClusterOperators: reason without its first word, and what is said of them.
+struct Rule {
+    suffix: &'static str,
+    one: &'static str,
+    many: &'static str,
+}
+
+const RULES: [Rule; 4] = [
+    Rule {
+        suffix: "NoVersions",
+        one: "does not declare expected versions",
+        many: "do not declare expected versions",
+    },
+    Rule {
+        suffix: "NotAvailable",
+        one: "is not available",
+        many: "are not available",
+    },
+    Rule {
+        suffix: "Degraded",
+        one: "is degraded",
+        many: "are degraded",
+    },
+    Rule {
+        suffix: "Updating",
+        one: "is updating versions",
+        many: "are updating versions",
+    },
+];
+
+impl Failure {
+    /// An operator that is not as it must be, for a rule's suffix.
+    pub fn operator(name: &str, suffix: &str, effect: Effect) -> Self {
+        let said = RULES.iter().find(|rule| rule.suffix == suffix);
+        let said = said.map_or("", |rule| rule.one);
+        Self {
+            reason: format!("ClusterOperator{suffix}"),
+            message: format!("Cluster operator {name} {said}"),
+            summary: format!("the cluster operator {name} {said}"),
+            effect,
+            subject: FailureSubject::Operator(name.to_owned()),
+        }
+    }
+
+    /// A workload that is not rolled out.
+    pub fn workload(reason: &str, task: &str, why: &str, effect: Effect) -> Self {
+        let said = match reason {
+            "WorkloadNotProgressing" => "cannot roll out",
+            _ => "has not yet successfully rolled out",
+        };
+        Self {
+            reason: reason.to_owned(),
+            message: format!("{task} {why}"),
+            summary: format!("the workload {task} {said}"),
+            effect,
+            subject: FailureSubject::Other,
+        }
+    }
+
+    /// A manifest that says something impossible.
+    pub fn integrity(message: String) -> Self {
+        Self {
+            reason: "UpdatePayloadIntegrity".to_owned(),
+            message,
+            summary: "the contents of the update are invalid".to_owned(),
+            effect: Effect::Fail,
+            subject: FailureSubject::Other,
+        }
+    }
+
+    /// A manifest that was not applied, or an object that is not as it must be: `task` as people
+    /// read it, with its file.
+    pub fn update(task: &str, cause: &str) -> Self {
+        Self {
+            reason: "UpdatePayloadFailed".to_owned(),
+            message: format!("Could not update {task}: {cause}"),
+            summary: "the update could not be applied".to_owned(),
+            effect: Effect::Fail,
+            subject: FailureSubject::Other,
+        }
+    }
+
+    /// A request that failed.
+    pub fn request(task: &str, error: &ApplyError) -> Self {
+        let (reason, cause, summary) = classify(error);
+        let mut message = format!("Could not update {task}");
+        if !cause.is_empty() {
+            message = format!("{message}: {cause}");
+        }
+        // What the API server says is what an administrator needs; upstream leaves it out.
+        if let Some(detail) = detail(error) {
+            message = format!("{message} ({detail})");
+        }
+        Self {
+            reason: reason.to_owned(),
+            message,
+            summary: if summary.is_empty() {
+                cause.replace("server", "control plane")
+            } else {
+                summary.to_owned()
+            },
+            effect: Effect::Fail,
+            subject: FailureSubject::Other,
+        }
+    }
+
+    fn operator_name(&self) -> Option<&str> {
+        match &self.subject {
+            FailureSubject::Operator(name) => Some(name),
+            FailureSubject::Other => None,
+        }
+    }
+}
+
+/// Reason, cause, and summary where it is not the cause.
+///
+/// Source: `docs/reference/cvo.md`, "Waiting and failing".
+fn classify(error: &ApplyError) -> (&'static str, &'static str, &'static str) {
+    const DOWN: (&str, &str, &str) = (
+        "UpdatePayloadClusterDown",
+        "the server is down or not responding",
+        "",
+    );
+    const MISSING: (&str, &str, &str) = (
+        "UpdatePayloadResourceTypeMissing",
+        "the server does not recognize this resource, check extension API servers",
+        "a required extension is not available to update",
+    );
+    let request = match error {
+        ApplyError::Conflicts { .. } => return conflict(),
+        ApplyError::Incomplete { .. } => {
+            return ("UpdatePayloadFailed", "", "the update could not be applied");
+        }
+        ApplyError::Discover { source, .. } => match source {
+            discovery::Error::NotServed { .. } => return MISSING,
+            discovery::Error::Read { source, .. } => source,
+        },
+        ApplyError::Request { source, .. } => source,
+    };
+    let wire::Error::Refused { status, .. } = request else {
+        return DOWN;
+    };
+    match (status.code, status.reason.as_str()) {
+        (404, _) | (409, "AlreadyExists") => (
+            "UpdatePayloadResourceNotFound",
+            "resource may have been deleted",
+            "some resources could not be updated",
+        ),
+        (409, _) => conflict(),
+        (_, "ServerTimeout" | "TooManyRequests") | (429, _) => (
+            "UpdatePayloadClusterOverloaded",
+            "the server is overloaded and is not accepting updates",
+            "",
+        ),
+        (_, "InternalError") => (
+            "UpdatePayloadClusterError",
+            "the server is reporting an internal error",
+            "",
+        ),
+        (500.., _) => DOWN,
+        (422 | 400, _) => (
+            "UpdatePayloadResourceInvalid",
+            "the object is invalid, possibly due to local cluster configuration",
+            "some cluster configuration is invalid",
+        ),
+        (401, _) => (
+            "UpdatePayloadClusterUnauthorized",
+            "could not authenticate to the server",
+            "could not authenticate to the server",
+        ),
+        (403, _) => (
+            "UpdatePayloadResourceForbidden",
+            "the server has forbidden updates to this resource",
+            "the server is rejecting updates",
+        ),
+        _ => ("UpdatePayloadFailed", "", "the update could not be applied"),
+    }
+}
+
+const fn conflict() -> (&'static str, &'static str, &'static str) {
+    (
+        "UpdatePayloadResourceConflict",
+        "someone else is updating this resource",
+        "some resources could not be updated",
+    )
+}
+
+fn detail(error: &ApplyError) -> Option<String> {
+    let ApplyError::Request { source, .. } = error else {
+        return None;
+    };
+    let wire::Error::Refused { status, .. } = source else {
+        return None;
+    };
+    Some(status.message.clone()).filter(|message| !message.is_empty())
+}
+
+/// Failures of one pass as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Why, for programs.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+    /// Short form for `Progressing`.
+    pub summary: String,
+    /// What it does; none for several of different kinds.
+    pub effect: Option<Effect>,
+    /// The operators that it is about.
+    pub operators: BTreeSet<String>,
+    /// What it consists of, if several.
+    pub members: Vec<Self>,
+}
+
+/// Makes one of several: operators with one reason are one, others stay.
+///
+/// Shape: `failures` in the order of the graph; none yields none. Source:
+/// `docs/reference/cvo.md`, "Waiting and failing".
+pub fn summarize(failures: &[Failure]) -> Option<Summary> {
+    let mut members: Vec<Summary> = Vec::new();
+    let mut by_reason: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
+    for failure in failures {
+        if failure.operator_name().is_some() {
+            by_reason.entry(&failure.reason).or_default().push(failure);
+        } else {
+            members.push(single(failure));
+        }
+    }
+    members.extend(by_reason.into_values().filter_map(|group| merge(&group)));
+    match members.as_slice() {
+        [] => None,
+        [_] => members.pop(),
+        _ => Some(several(members)),
+    }
+}
+
+fn single(failure: &Failure) -> Summary {
+    Summary {
+        reason: failure.reason.clone(),
+        message: failure.message.clone(),
+        summary: failure.summary.clone(),
+        effect: Some(failure.effect),
+        operators: failure
+            .operator_name()
+            .map(str::to_owned)
+            .into_iter()
+            .collect(),
+        members: Vec::new(),
+    }
+}
+
+/// Operators with one reason.
+fn merge(group: &[&Failure]) -> Option<Summary> {
+    let first = single(group.first()?);
+    let names: BTreeSet<String> = group
+        .iter()
+        .filter_map(|failure| failure.operator_name())
+        .map(str::to_owned)
+        .collect();
+    if names.len() < 2 {
+        return Some(first);
+    }
+    let suffix = first.reason.strip_prefix("ClusterOperator")?;
+    let said = RULES.iter().find(|rule| rule.suffix == suffix);
+    let said = said.map_or("", |rule| rule.many);
+    let summary = if suffix == "NotAvailable" {
+        "some cluster operators are not available".to_owned()
+    } else {
+        format!("the cluster operators {} {said}", joined(&names))
+    };
+    Some(Summary {
+        reason: format!("ClusterOperators{suffix}"),
+        message: format!("Cluster operators {} {said}", joined(&names)),
+        summary,
+        effect: group.iter().map(|failure| failure.effect).max(),
+        operators: names,
+        members: Vec::new(),
+    })
+}
+
+/// Members of different kinds. The summary names what they are about: "an unknown error has
+/// occurred: `MultipleErrors`" helped no reader. Source: `docs/reference/cvo.md`, "What Slipway is
+/// to do better".
+fn several(members: Vec<Summary>) -> Summary {
+    let messages: BTreeSet<&str> = members.iter().map(|one| one.message.as_str()).collect();
+    let lines: Vec<&str> = messages.into_iter().collect();
+    let summaries: BTreeSet<&str> = members.iter().map(|one| one.summary.as_str()).collect();
+    let summaries: Vec<&str> = summaries.into_iter().collect();
+    Summary {
+        reason: MULTIPLE.to_owned(),
+        message: format!(
+            "Multiple errors are preventing progress:\n* {}",
+            lines.join("\n* ")
+        ),
+        summary: summaries.join(", "),
+        effect: None,
+        operators: members
+            .iter()
+            .flat_map(|one| one.operators.clone())
+            .collect(),
+        members,
+    }
+}
+
+fn joined(names: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.join(", ")
+}
+
+/// What failures do to `Failing` and to the text of `Progressing`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FailureVerdict {
+    /// `Failing`, if anything is: reason and message.
+    pub failing: Option<(String, String)>,
+    /// `Failing` is unknown, because operators are slow: reason and message.
+    pub slow: Option<(String, String)>,
+    /// What is waited for, and its reason; else empty.
+    pub waiting: Option<(String, String)>,
+    /// What `Progressing` says of the failure.
+    pub summary: String,
+}
+
+/// Judges failures while a release is applied for the first time, or a new one.
+///
+/// `pending` says since when each operator is waited for. Source: `docs/reference/cvo.md`,
+/// "Waiting and failing".
+pub fn judge(
+    summary: Option<&Summary>,
+    pending: &BTreeMap<String, Timestamp>,
+    now: Timestamp,
+) -> FailureVerdict {
+    let Some(summary) = summary else {
+        return FailureVerdict::default();
+    };
+    let fails = |reason: &str, message: &str, text: &str| FailureVerdict {
+        failing: Some((reason.to_owned(), message.to_owned())),
+        summary: text.to_owned(),
+        ..FailureVerdict::default()
+    };
+    let age = |name: &String| {
+        let since = pending.get(name).copied();
+        // An operator without a clock counts as late, not as slow.
+        since.map(|since| now.duration_since(since))
+    };
+    match summary.effect {
+        Some(Effect::None) => wait(summary, age),
+        Some(Effect::FailAfterInterval) => {
+            let late: BTreeSet<String> = summary
+                .operators
+                .iter()
+                .filter(|name| age(name).is_none_or(|age| age > FAIL_AFTER))
+                .cloned()
+                .collect();
+            if late.is_empty() {
+                let names = joined(&summary.operators);
+                let text = format!("waiting up to 40 minutes on {names}");
+                return FailureVerdict {
+                    waiting: Some((summary.reason.clone(), text)),
+                    ..FailureVerdict::default()
+                };
+            }
+            let late = joined(&late);
+            let text = format!("wait has exceeded 40 minutes for these operators: {late}");
+            fails(&summary.reason, &summary.message, &text)
+        }
+        Some(Effect::Report) => fails(&summary.reason, &summary.message, &summary.message),
+        Some(Effect::Fail) => fails(&summary.reason, &summary.message, &summary.summary),
+        None => {
+            let hard: Vec<Summary> = summary
+                .members
+                .iter()
+                .filter(|member| member.effect != Some(Effect::None))
+                .cloned()
+                .collect();
+            match hard.as_slice() {
+                [] => wait(summary, age),
+                [one] => judge(Some(one), pending, now),
+                _ => {
+                    let hard = several(hard);
+                    fails(&hard.reason, &hard.message, &hard.summary)
+                }
+            }
+        }
+    }
+}
+
+fn wait(summary: &Summary, age: impl Fn(&String) -> Option<SignedDuration>) -> FailureVerdict {
+    let is_slow = |name: &&String| {
+        let limit = if *name == MACHINE_CONFIG {
+            MACHINE_CONFIG_SLOW_AFTER
+        } else {
+            SLOW_AFTER
+        };
+        age(name).is_some_and(|age| age > limit)
+    };
+    let slow: BTreeSet<String> = summary.operators.iter().filter(is_slow).cloned().collect();
+    if slow.is_empty() {
+        let text = if summary.operators.is_empty() {
+            format!("waiting: {}", summary.message)
+        } else {
+            format!("waiting on {}", joined(&summary.operators))
+        };
+        return FailureVerdict {
+            waiting: Some((summary.reason.clone(), text)),
+            ..FailureVerdict::default()
+        };
+    }
+    let (mut others, mut parts) = (slow, Vec::new());
+    let is_nodes = others.remove(MACHINE_CONFIG);
+    if !others.is_empty() {
+        parts.push(format!("{} over 30 minutes", joined(&others)));
+    }
+    if is_nodes {
+        parts.push(format!("{MACHINE_CONFIG} over 90 minutes"));
+    }
+    let text = format!(
+        "waiting on {} which is longer than expected",
+        parts.join(" and ")
+    );
+    FailureVerdict {
+        slow: Some((SLOW.to_owned(), text.clone())),
+        waiting: Some((SLOW.to_owned(), text)),
+        ..FailureVerdict::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

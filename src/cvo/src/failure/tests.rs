@@ -1,0 +1,237 @@
+use cluster::apply::{Error as ApplyError, FieldConflict};
+use http::Method;
+use kube::core::Status;
+
+use super::*;
+
+fn operator(name: &str, suffix: &str, effect: Effect) -> Failure {
+    Failure::operator(name, suffix, effect)
+}
+
+fn refused(code: u16, reason: &str) -> ApplyError {
+    ApplyError::Request {
+        object: "x".to_owned(),
+        source: wire::Error::Refused {
+            method: Method::PATCH,
+            path: "/x".to_owned(),
+            status: Box::new(Status {
+                code,
+                reason: reason.to_owned(),
+                ..Status::failure("no", reason)
+            }),
+            retry_after: None,
+        },
+    }
+}
+
+#[test]
+fn request_errors_are_read_by_what_they_mean() {
+    for (error, reason, summary) in [
+        (
+            refused(404, "NotFound"),
+            "UpdatePayloadResourceNotFound",
+            "some resources could not be updated",
+        ),
+        (
+            refused(409, "AlreadyExists"),
+            "UpdatePayloadResourceNotFound",
+            "some resources could not be updated",
+        ),
+        (
+            refused(409, "Conflict"),
+            "UpdatePayloadResourceConflict",
+            "some resources could not be updated",
+        ),
+        (
+            refused(422, "Invalid"),
+            "UpdatePayloadResourceInvalid",
+            "some cluster configuration is invalid",
+        ),
+        (
+            refused(403, "Forbidden"),
+            "UpdatePayloadResourceForbidden",
+            "the server is rejecting updates",
+        ),
+        (
+            refused(401, "Unauthorized"),
+            "UpdatePayloadClusterUnauthorized",
+            "could not authenticate to the server",
+        ),
+        (
+            refused(429, "TooManyRequests"),
+            "UpdatePayloadClusterOverloaded",
+            "the control plane is overloaded and is not accepting updates",
+        ),
+        (
+            refused(500, "InternalError"),
+            "UpdatePayloadClusterError",
+            "the control plane is reporting an internal error",
+        ),
+        (
+            refused(503, "ServiceUnavailable"),
+            "UpdatePayloadClusterDown",
+            "the control plane is down or not responding",
+        ),
+        (
+            refused(418, "Teapot"),
+            "UpdatePayloadFailed",
+            "the update could not be applied",
+        ),
+        (
+            ApplyError::Conflicts {
+                object: "x".to_owned(),
+                conflicts: vec![FieldConflict {
+                    field: ".a".to_owned(),
+                    owner: "b".to_owned(),
+                }],
+            },
+            "UpdatePayloadResourceConflict",
+            "some resources could not be updated",
+        ),
+        (
+            ApplyError::Discover {
+                object: "x".to_owned(),
+                source: discovery::Error::NotServed {
+                    api_version: "a/v1".to_owned(),
+                    kind: "B".to_owned(),
+                },
+            },
+            "UpdatePayloadResourceTypeMissing",
+            "a required extension is not available to update",
+        ),
+    ] {
+        let failure = Failure::request("configmap \"n/a\" (1 of 2)", &error);
+        assert_eq!(
+            (failure.reason.as_str(), failure.summary.as_str()),
+            (reason, summary)
+        );
+        assert!(
+            failure
+                .message
+                .starts_with("Could not update configmap \"n/a\" (1 of 2)")
+        );
+    }
+    let message = Failure::request("a", &refused(422, "Invalid")).message;
+    assert_eq!(
+        message,
+        "Could not update a: the object is invalid, possibly due to local cluster configuration (no)"
+    );
+}
+
+#[test]
+fn operators_with_one_reason_are_one_and_others_stay() {
+    assert_eq!(summarize(&[]), None);
+    let one = summarize(&[operator("b", "NotAvailable", Effect::Fail)]).unwrap();
+    assert_eq!(one.reason, "ClusterOperatorNotAvailable");
+    assert_eq!(one.message, "Cluster operator b is not available");
+    assert_eq!(one.summary, "the cluster operator b is not available");
+    let two = [
+        operator("b", "Degraded", Effect::Report),
+        operator("a", "Degraded", Effect::FailAfterInterval),
+    ];
+    let merged = summarize(&two).unwrap();
+    assert_eq!(merged.reason, "ClusterOperatorsDegraded");
+    assert_eq!(merged.message, "Cluster operators a, b are degraded");
+    assert_eq!(merged.effect, Some(Effect::FailAfterInterval));
+}
+
+#[test]
+fn several_errors_name_their_members() {
+    let failures = [
+        operator("b", "Updating", Effect::None),
+        Failure::request("secret \"n/s\" (1 of 9)", &refused(403, "Forbidden")),
+        operator("a", "NotAvailable", Effect::Fail),
+        operator("c", "NotAvailable", Effect::Fail),
+    ];
+    let all = summarize(&failures).unwrap();
+    assert_eq!((all.reason.as_str(), all.effect), ("MultipleErrors", None));
+    let lines: Vec<&str> = all.message.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "Multiple errors are preventing progress:",
+            "* Cluster operator b is updating versions",
+            "* Cluster operators a, c are not available",
+            "* Could not update secret \"n/s\" (1 of 9): the server has forbidden updates to this resource (no)",
+        ]
+    );
+    let verdict = judge(Some(&all), &BTreeMap::new(), Timestamp::UNIX_EPOCH);
+    let (reason, message) = verdict.failing.unwrap();
+    assert_eq!(reason, "MultipleErrors");
+    assert!(!message.contains("updating versions"), "{message}");
+    assert_eq!(
+        verdict.summary,
+        "some cluster operators are not available, the server is rejecting updates"
+    );
+}
+
+#[test]
+fn waiting_becomes_slow_and_degraded_becomes_failing() {
+    let now: Timestamp = "2025-01-01T12:00:00Z".parse().unwrap();
+    let before = |minutes| now - SignedDuration::from_mins(minutes);
+    let pending = BTreeMap::from([
+        ("a".to_owned(), before(31)),
+        ("b".to_owned(), before(29)),
+        ("machine-config".to_owned(), before(89)),
+        ("late".to_owned(), before(41)),
+    ]);
+    let text = |failures: &[Failure]| {
+        let verdict = judge(summarize(failures).as_ref(), &pending, now);
+        let failing = verdict.failing.map(|(_, message)| message);
+        (
+            failing,
+            verdict.slow.is_some(),
+            verdict.waiting.map(|(_, text)| text),
+            verdict.summary,
+        )
+    };
+    let updating = |name: &str| operator(name, "Updating", Effect::None);
+    let degraded = |name: &str| operator(name, "Degraded", Effect::FailAfterInterval);
+    let waiting = |text: &str| Some(text.to_owned());
+    assert_eq!(text(&[]), (None, false, None, String::new()));
+    assert_eq!(
+        text(&[updating("machine-config"), updating("b")]),
+        (
+            None,
+            false,
+            waiting("waiting on b, machine-config"),
+            String::new()
+        )
+    );
+    assert_eq!(
+        text(&[updating("a"), updating("b")]),
+        (
+            None,
+            true,
+            waiting("waiting on a over 30 minutes which is longer than expected"),
+            String::new()
+        )
+    );
+    assert_eq!(
+        text(&[degraded("a")]),
+        (
+            None,
+            false,
+            waiting("waiting up to 40 minutes on a"),
+            String::new()
+        )
+    );
+    // An operator without a clock counts as late.
+    for name in ["late", "unknown"] {
+        assert_eq!(
+            text(&[degraded("a"), degraded(name)]),
+            (
+                Some(format!("Cluster operators a, {name} are degraded")),
+                false,
+                None,
+                format!("wait has exceeded 40 minutes for these operators: {name}")
+            )
+        );
+    }
+    let (failing, slow, waiting, _) =
+        text(&[updating("b"), operator("c", "Updating", Effect::None)]);
+    assert_eq!(
+        (failing, slow, waiting.as_deref()),
+        (None, false, Some("waiting on b, c"))
+    );
+}

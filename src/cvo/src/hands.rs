@@ -1,0 +1,349 @@
+//! Requests of the version operator, and what it remembers of their answers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cluster::access::Access;
+use cluster::apply::{Applier, Error as ApplyError, Ownership};
+use cluster::discovery::ServedKind;
+use cluster::list::{self, ObjectHead};
+use cluster::wire::{self, ObjectEvent, RequestBody, escape};
+use futures::StreamExt as _;
+use http::Method;
+use release::inventory::Entry;
+use release::manifest::ObjectId;
+use release::version_hash::VersionHash;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+/// Field manager: OpenShift's version operator has the same, so that its fields become ours.
+const MANAGER: &str = "cluster-version-operator";
+
+/// How long a watch of one object lasts until it is opened again.
+const WATCH_SECS: u32 = 120;
+
+/// Between two watches of one object.
+const REOPEN: Duration = Duration::from_secs(1);
+
+/// Requests, and what was applied.
+#[derive(Debug)]
+pub struct Hands {
+    access: Arc<Access>,
+    applier: Applier,
+    known: Mutex<HashMap<ObjectId, Known>>,
+}
+
+/// An object as it was after the last apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    /// Of what was applied.
+    key: u64,
+    version: String,
+    generation: Option<i64>,
+    metadata: u64,
+    is_ready: bool,
+}
+
+/// Whether an object has to be applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// It is as it was after the last apply of the same.
+    Nothing,
+    /// The same, and its health has to be read.
+    Health,
+    /// It was not applied, or has changed.
+    Apply,
+}
+
+/// The objects of a kind, as they were at one time of a pass.
+#[derive(Debug)]
+pub struct Listing {
+    /// Its paths.
+    pub served: ServedKind,
+    heads: HashMap<(String, String), ObjectHead>,
+}
+
+impl Listing {
+    /// The object of a manifest.
+    pub fn head(&self, id: &ObjectId) -> Option<&ObjectHead> {
+        let namespace = if self.served.is_namespaced {
+            id.namespace.clone()
+        } else {
+            String::new()
+        };
+        self.heads.get(&(namespace, id.name.clone()))
+    }
+
+    /// Path of the object of a manifest.
+    pub fn path(&self, id: &ObjectId) -> String {
+        self.served.path(&id.namespace, &id.name)
+    }
+}
+
+/// A listing that is read when it is needed first.
+type Cell = Arc<OnceCell<Arc<Listing>>>;
+
+/// The listings of one pass: each kind is read once.
+#[derive(Debug, Default)]
+pub struct Listings(Mutex<HashMap<(String, String), Cell>>);
+
+impl Listings {
+    fn cell(&self, api_version: &str, kind: &str) -> Cell {
+        // Nothing panics while it is held.
+        let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (api_version.to_owned(), kind.to_owned());
+        Arc::clone(cells.entry(key).or_default())
+    }
+}
+
+impl Hands {
+    /// Acts as this identity.
+    pub fn new(access: Arc<Access>) -> Self {
+        Self {
+            applier: Applier::new(Arc::clone(&access), MANAGER),
+            access,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The objects of a manifest's kind.
+    ///
+    /// # Errors
+    /// The kind is not served, or its objects cannot be read.
+    pub async fn listing(
+        &self,
+        listings: &Listings,
+        entry: &Entry,
+    ) -> Result<Arc<Listing>, ApplyError> {
+        let cell = listings.cell(&entry.api_version, &entry.id.kind);
+        let read = || async {
+            let served = self
+                .applier
+                .find(&entry.api_version, &entry.id.kind)
+                .await?;
+            let heads = list::heads(&self.access, &served.all()).await;
+            let heads = heads.map_err(|source| request_error(&entry.id, source))?;
+            let by_name = |head: ObjectHead| ((head.namespace.clone(), head.name.clone()), head);
+            let heads = heads.into_iter().map(by_name).collect();
+            Ok(Arc::new(Listing { served, heads }))
+        };
+        cell.get_or_try_init(read).await.cloned()
+    }
+
+    /// Whether an object has to be applied. `key` stands for what is to be applied.
+    pub fn need(&self, id: &ObjectId, key: u64, head: Option<&ObjectHead>) -> Need {
+        let known = self.known();
+        let (Some(known), Some(head)) = (known.get(id), head) else {
+            return Need::Apply;
+        };
+        if known.key != key {
+            return Need::Apply;
+        }
+        if known.version == head.resource_version {
+            return if known.is_ready {
+                Need::Nothing
+            } else {
+                Need::Health
+            };
+        }
+        // Its status has changed, and nothing that is applied.
+        let is_counted = head.generation.is_some() && head.generation == known.generation;
+        if is_counted && known.metadata == metadata_hash(head) {
+            Need::Health
+        } else {
+            Need::Apply
+        }
+    }
+
+    /// Remembers an object that was applied, or read.
+    pub fn remember(&self, id: &ObjectId, key: u64, object: &Value, is_ready: bool) {
+        let head = object.get("metadata").cloned().unwrap_or_default();
+        // An answer without metadata is remembered as one that no list has.
+        let head: ObjectHead = serde_json::from_value(head).unwrap_or_default();
+        let known = Known {
+            key,
+            metadata: metadata_hash(&head),
+            version: head.resource_version,
+            generation: head.generation,
+            is_ready,
+        };
+        self.known().insert(id.clone(), known);
+    }
+
+    /// Applies an object: our fields are set, also those that others own.
+    ///
+    /// # Errors
+    /// What came of the request.
+    pub async fn apply(&self, path: &str, object: &Value) -> Result<Value, ApplyError> {
+        self.applier.apply_at(path, object, Ownership::Take).await
+    }
+
+    /// Changes an object by a merge patch.
+    ///
+    /// # Errors
+    /// What came of the request.
+    pub async fn merge(
+        &self,
+        id: &ObjectId,
+        path: &str,
+        change: &Value,
+    ) -> Result<Value, ApplyError> {
+        let path = format!("{path}?fieldManager={MANAGER}");
+        let body = RequestBody::MergePatch(change);
+        let answer = self.access.send(Method::PATCH, &path, body).await;
+        answer.map_err(|source| request_error(id, source))
+    }
+
+    /// Makes an object that may exist already. True if it was made.
+    ///
+    /// # Errors
+    /// What came of the request.
+    pub async fn create(
+        &self,
+        id: &ObjectId,
+        listing: &Listing,
+        object: &Value,
+    ) -> Result<bool, ApplyError> {
+        let path = listing.path(id);
+        let collection = path.rsplit_once('/').map_or(path.as_str(), |(all, _)| all);
+        let path = format!("{collection}?fieldManager={MANAGER}");
+        let body = RequestBody::Object(object);
+        match self.access.send::<Value>(Method::POST, &path, body).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(409) => Ok(false),
+            Err(source) => Err(request_error(id, source)),
+        }
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// What came of the request.
+    pub async fn read(&self, id: &ObjectId, path: &str) -> Result<Value, ApplyError> {
+        let answer = self.access.get(path).await;
+        answer.map_err(|source| request_error(id, source))
+    }
+
+    /// Requests the removal of an object.
+    ///
+    /// # Errors
+    /// What came of the request; that it does not exist is none.
+    pub async fn delete(&self, id: &ObjectId, path: &str) -> Result<(), ApplyError> {
+        let options = json!({ "propagationPolicy": "Background" });
+        let body = RequestBody::Object(&options);
+        match self.access.send::<Value>(Method::DELETE, path, body).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.code() == Some(404) => Ok(()),
+            Err(source) => Err(request_error(id, source)),
+        }
+    }
+
+    /// Reads one object of the cluster's settings; none where there is none, or its kind is not
+    /// served.
+    ///
+    /// # Errors
+    /// What came of the request.
+    pub async fn setting(&self, plural: &str) -> Result<Option<Value>, wire::Error> {
+        let path = format!("/apis/config.openshift.io/v1/{plural}/cluster");
+        match self.access.get(&path).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.code() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Calls `look` with an object each time that it changes, until that yields something. Never
+    /// ends by itself; the caller has a deadline.
+    pub async fn follow<T>(
+        &self,
+        listing: &Listing,
+        id: &ObjectId,
+        mut look: impl FnMut(&Value) -> Option<T>,
+    ) -> T {
+        let path = listing.path(id);
+        let collection = path.rsplit_once('/').map_or(path.as_str(), |(all, _)| all);
+        let selector = escape(&format!("metadata.name={}", id.name));
+        let path =
+            format!("{collection}?watch=true&timeoutSeconds={WATCH_SECS}&fieldSelector={selector}");
+        loop {
+            match self.access.watch::<Value>(&path).await {
+                Ok(events) => {
+                    let mut events = std::pin::pin!(events);
+                    while let Some(event) = events.next().await {
+                        if let Ok(ObjectEvent::Applied(object)) = event
+                            && let Some(found) = look(&object)
+                        {
+                            return found;
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(object = %id, error = %chassis::report::Chain(&error), "cannot watch an object");
+                }
+            }
+            tokio::time::sleep(REOPEN).await;
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<ObjectId, Known>> {
+        // Nothing panics while it is held; a poisoned lock still holds whole values.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn request_error(id: &ObjectId, source: wire::Error) -> ApplyError {
+    ApplyError::Request {
+        object: id.to_string(),
+        source,
+    }
+}
+
+/// Of what is applied of an object's metadata.
+fn metadata_hash(head: &ObjectHead) -> u64 {
+    let parts = [&head.labels, &head.annotations, &head.owner_references];
+    let hash = parts.iter().fold(VersionHash::default(), |hash, part| {
+        hash.with(part.to_string().as_bytes()).with(b"\n")
+    });
+    hash.as_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn object_is_applied_again_only_if_something_applied_has_changed() {
+        let (_script, client) = apimock::Script::start(vec![]);
+        let hands = Hands::new(Arc::new(Access::of_client(client)));
+        let id = ObjectId {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: "n".to_owned(),
+            name: "d".to_owned(),
+        };
+        let object = |version: &str, generation: i64, labels: Value| json!({ "metadata": { "name": "d", "resourceVersion": version, "generation": generation, "labels": labels } });
+        let head = |object: &Value| -> ObjectHead {
+            serde_json::from_value(object["metadata"].clone()).unwrap()
+        };
+        let applied = object("5", 2, json!({ "a": "b" }));
+        assert_eq!(hands.need(&id, 1, Some(&head(&applied))), Need::Apply);
+        hands.remember(&id, 1, &applied, true);
+        let need = |key, object: Value| hands.need(&id, key, Some(&head(&object)));
+        assert_eq!(need(1, applied.clone()), Need::Nothing);
+        assert_eq!(need(2, applied.clone()), Need::Apply);
+        assert_eq!(hands.need(&id, 1, None), Need::Apply);
+        assert_eq!(need(1, object("6", 2, json!({ "a": "b" }))), Need::Health);
+        assert_eq!(need(1, object("6", 3, json!({ "a": "b" }))), Need::Apply);
+        assert_eq!(need(1, object("6", 2, json!({ "a": "c" }))), Need::Apply);
+        hands.remember(&id, 1, &applied, false);
+        assert_eq!(need(1, applied), Need::Health);
+        // A kind that counts no generations.
+        let plain = json!({ "metadata": { "name": "d", "resourceVersion": "5" } });
+        hands.remember(&id, 1, &plain, true);
+        let mut changed = plain.clone();
+        changed["metadata"]["resourceVersion"] = json!("6");
+        assert_eq!(need(1, plain), Need::Nothing);
+        assert_eq!(need(1, changed), Need::Apply);
+    }
+}

@@ -1,0 +1,192 @@
+//! The files of a release in a directory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use api::config::Release;
+use release::inclusion::Cluster;
+use release::inventory::{self, Entry, Inventory, Loader, ManifestDirectory};
+use release::template::Values;
+use release::version_hash::VersionHash;
+use release::{METADATA_FILE, Metadata, REFERENCES_FILE, References, metadata, references};
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// Why a directory holds no release.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// Its path.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// The metadata is wrong.
+    #[error("file {METADATA_FILE}")]
+    Metadata(#[source] metadata::Error),
+    /// The images are wrong.
+    #[error("file {REFERENCES_FILE}")]
+    References(#[source] references::Error),
+    /// The two files name two versions.
+    #[error(
+        "version from {REFERENCES_FILE} ({references}) differs from {METADATA_FILE} ({metadata})"
+    )]
+    Version {
+        /// Of `image-references`.
+        references: String,
+        /// Of `release-metadata`.
+        metadata: String,
+    },
+    /// Manifests are wrong.
+    #[error("Error loading manifests from {directory}: {problems}")]
+    Manifests {
+        /// The directory.
+        directory: PathBuf,
+        /// All that is wrong.
+        problems: inventory::Problems,
+    },
+}
+
+/// A release in a directory, without the objects: these are read when their turn comes.
+#[derive(Debug)]
+pub struct ReleaseFiles {
+    root: PathBuf,
+    values: Values,
+    /// What it is called.
+    pub release: Release,
+    /// Its manifests, for the cluster that it was loaded for.
+    pub inventory: Inventory,
+}
+
+/// Version and architecture of the release in a directory, and its images.
+///
+/// # Errors
+/// [`Error`] but for [`Error::Manifests`].
+fn describe(root: &Path, image: &str) -> Result<(Release, References), Error> {
+    let directory = root.join(release::RELEASE_MANIFESTS);
+    let metadata =
+        Metadata::parse(&read(&directory.join(METADATA_FILE))?).map_err(Error::Metadata)?;
+    let references = read(&directory.join(REFERENCES_FILE))?;
+    let references = References::parse(&references).map_err(Error::References)?;
+    let version = metadata.version.to_string();
+    if references.name != version {
+        return Err(Error::Version {
+            references: references.name,
+            metadata: version,
+        });
+    }
+    let release = Release {
+        architecture: if metadata.is_multi() {
+            "Multi".to_owned()
+        } else {
+            String::new()
+        },
+        version,
+        image: image.to_owned(),
+        url: metadata.url().unwrap_or_default().to_owned(),
+        channels: metadata.channels().into_iter().map(str::to_owned).collect(),
+    };
+    Ok((release, references))
+}
+
+impl ReleaseFiles {
+    /// Loads the release `image` from a directory.
+    ///
+    /// Shape: `manifests` and `release-manifests` below `root`. The major version that manifests
+    /// may ask for is the release's own.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub fn load(root: &Path, image: &str, cluster: &Cluster) -> Result<Self, Error> {
+        let (release, references) = describe(root, image)?;
+        let images = references
+            .tags
+            .into_iter()
+            .map(|(name, tag)| (name, tag.from));
+        let values = Values {
+            release_image: image.to_owned(),
+            cluster_profile: cluster.profile.clone(),
+            images: images.collect(),
+        };
+        let version: Option<release::Version> = release.version.parse().ok();
+        let cluster = Cluster {
+            major: version.map(|version| version.minor().0),
+            ..cluster.clone()
+        };
+        let mut loader = Loader::new(&cluster, &values);
+        for directory in [ManifestDirectory::Own, ManifestDirectory::Release] {
+            let path = root.join(directory.name());
+            for file in files(&path)? {
+                if release::order::is_manifest_file(&file) {
+                    loader.add(directory, &file, &read(&path.join(&file))?);
+                }
+            }
+        }
+        let inventory = loader.finish().map_err(|problems| Error::Manifests {
+            directory: root.to_owned(),
+            problems,
+        })?;
+        Ok(Self {
+            root: root.to_owned(),
+            values,
+            release,
+            inventory,
+        })
+    }
+
+    /// Reads the object of a manifest.
+    ///
+    /// # Errors
+    /// A failure that names the file, if it is not as it was when the release was loaded.
+    pub fn object(&self, entry: &Entry) -> Result<Value, Failure> {
+        let path = self.root.join(entry.directory.name()).join(&entry.file);
+        let changed =
+            |why: &str| Failure::integrity(format!("{}: {}: {why}", entry.file, entry.id));
+        let bytes =
+            read(&path).map_err(|error| changed(&chassis::report::Chain(&error).to_string()))?;
+        let manifests = inventory::read_file(entry.directory, &entry.file, &bytes, &self.values);
+        let manifests = manifests.map_err(|error| changed(&error.to_string()))?;
+        let mut manifests = manifests.into_iter();
+        let manifest = manifests.find(|manifest| manifest.document == entry.document);
+        match manifest {
+            Some(manifest)
+                if VersionHash::default()
+                    .with(manifest.raw().as_bytes())
+                    .as_u64()
+                    == entry.content =>
+            {
+                Ok(manifest.object)
+            }
+            _ => Err(changed("the file has changed since the release was loaded")),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Names of the files of a directory, by their bytes.
+fn files(path: &Path) -> Result<Vec<String>, Error> {
+    let failed = |source| Error::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut names = Vec::new();
+    for file in std::fs::read_dir(path).map_err(failed)? {
+        let file = file.map_err(failed)?;
+        if file.file_type().map_err(failed)?.is_dir() {
+            continue;
+        }
+        // A name that is no text names no manifest.
+        names.extend(file.file_name().into_string());
+    }
+    names.sort_unstable();
+    Ok(names)
+}

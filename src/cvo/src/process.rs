@@ -1,0 +1,82 @@
+//! One process, from its start to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chassis::http::Server;
+use chassis::logs::Log;
+use chassis::metrics::Registry;
+use chassis::{admin, shutdown};
+use cluster::cache::Cache;
+use jiff::Timestamp;
+use operator::{Operator, Wake, WatchScope, client};
+use tokio::sync::watch;
+
+use crate::cli::VersionOperatorOptions;
+use crate::engine::{Engine, Shared};
+use crate::hands::Hands;
+use crate::reconcile::{VersionOperator, VersionWork};
+
+/// What the process calls itself in requests.
+const USER_AGENT: &str = concat!("cvo/", env!("CARGO_PKG_VERSION"));
+
+/// A pass ends within two intervals; one that takes longer is stuck.
+const STUCK_AFTER: Duration = Duration::from_mins(20);
+
+/// Runs until it is asked to stop, or the lease is lost.
+///
+/// # Errors
+/// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.
+pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<()> {
+    let shutdown = shutdown::on_signals().context("cannot handle signals")?;
+    let following = tokio::spawn(log.follow(shutdown.clone()));
+    let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
+    let server = Server::bind(options.metrics, admin::LIMITS).await?;
+    let (versions, operators) = (Cache::default(), Cache::default());
+    let (waker, changes) = watch::channel(());
+    let shared = Shared::default();
+    let engine = Engine::new(
+        Hands::new(Arc::clone(&access)),
+        operators.clone(),
+        changes,
+        shared.clone(),
+    );
+    let known = shared.clone();
+    let version_operator = VersionOperator::new(
+        Arc::clone(&access),
+        options.settings,
+        versions.clone(),
+        engine,
+        shared,
+        Timestamp::now,
+    );
+    let result = Operator::new("cvo", access)
+        .lease(options.candidacy)
+        .deadline(STUCK_AFTER)
+        .serve(server, Registry::default())
+        .watch(&versions, WatchScope::cluster(), |before, after| {
+            let generation = |object: Option<&api::config::ClusterVersion>| {
+                object.map(|object| object.metadata.generation)
+            };
+            if generation(before) == generation(after) {
+                Wake::Keys(vec![VersionWork::Status])
+            } else {
+                Wake::All
+            }
+        })
+        .watch(&operators, WatchScope::cluster(), move |_, _| {
+            waker.send_replace(());
+            if known.lock().shown().is_empty() {
+                Wake::Keys(vec![VersionWork::Status])
+            } else {
+                // A pass that has failed may go on now.
+                Wake::All
+            }
+        })
+        .run(version_operator, shutdown)
+        .await;
+    // After a lost lease there is no shutdown that would end it.
+    following.abort();
+    Ok(result?)
+}

@@ -1,0 +1,484 @@
+//! The version operator as a controller: one key applies the release, the other one writes the
+//! status.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::config::{ClusterVersion, ClusterVersionStatus, Release, cluster_version};
+use chassis::backoff::Backoff;
+use cluster::access::Access;
+use cluster::cache::Cache;
+use cluster::wire::RequestBody;
+use cluster::{path, wire};
+use http::Method;
+use jiff::Timestamp;
+use operator::{Next, Reconcile};
+use release::capability::Capabilities;
+use release::graph::Ordering;
+use release::inclusion::Cluster;
+use release::manifest::ObjectId;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::builder::ClusterProxy;
+use crate::engine::{Context, Engine, Shared};
+use crate::failure::Failure;
+use crate::payload::ReleaseFiles;
+use crate::progress::CHECKPOINT;
+use crate::report::Accepted;
+use crate::status;
+use crate::watches::ClusterVersions;
+
+/// How often the status is made anew while a release is applied. It is written if it differs.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How often it is written if nothing but the count of manifests differs.
+const COUNT: Duration = Duration::from_secs(15);
+
+/// What is reconciled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum VersionWork {
+    /// The release.
+    Release,
+    /// The status of the ClusterVersion.
+    Status,
+}
+
+impl fmt::Display for VersionWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Release => "release",
+            Self::Status => "status",
+        })
+    }
+}
+
+/// What a version operator is started with.
+#[derive(Debug, Clone)]
+pub struct VersionOperatorSettings {
+    /// Directory of the own release.
+    pub root: PathBuf,
+    /// Pull spec of the own release.
+    pub image: String,
+    /// Cluster profile.
+    pub profile: String,
+    /// Identity in exclusions.
+    pub exclude: String,
+    /// Capabilities that are always on.
+    pub always: BTreeSet<String>,
+    /// Base interval: the release is applied again that often.
+    pub interval: Duration,
+}
+
+/// The version operator.
+#[derive(Debug)]
+pub struct VersionOperator {
+    access: Arc<Access>,
+    settings: VersionOperatorSettings,
+    versions: Cache<ClusterVersions>,
+    engine: Engine,
+    shared: Shared,
+    now: fn() -> Timestamp,
+    loaded: Mutex<Option<Arc<(Cluster, ReleaseFiles)>>>,
+    pace: Mutex<Pace>,
+}
+
+/// How often the release was applied, and when the status was written.
+#[derive(Debug)]
+struct Pace {
+    attempt: u64,
+    failures: Backoff,
+    written: Option<Instant>,
+}
+
+impl VersionOperator {
+    /// Applies the release of `settings` by `engine`.
+    pub fn new(
+        access: Arc<Access>,
+        settings: VersionOperatorSettings,
+        versions: Cache<ClusterVersions>,
+        engine: Engine,
+        shared: Shared,
+        now: fn() -> Timestamp,
+    ) -> Self {
+        let interval = settings.interval;
+        Self {
+            access,
+            settings,
+            versions,
+            engine,
+            shared,
+            now,
+            loaded: Mutex::default(),
+            pace: Mutex::new(Pace {
+                attempt: 0,
+                failures: Backoff::new(interval / 16, interval),
+                written: None,
+            }),
+        }
+    }
+
+    fn object(&self) -> Option<Arc<ClusterVersion>> {
+        self.versions.get(cluster_version::NAME)
+    }
+
+    /// What of the cluster decides which manifests it gets; without capabilities and overrides,
+    /// which are read when a manifest's turn comes.
+    async fn cluster(&self, version: Option<&str>) -> Result<Cluster, wire::Error> {
+        let gates = self.engine.hands().setting("featuregates").await?;
+        let gates = gates.unwrap_or_default();
+        let text = |pointer| {
+            gates
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let of_version = gates
+            .pointer("/status/featureGates")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .find(|entry| entry.get("version").and_then(Value::as_str) == version);
+        let enabled = of_version.and_then(|entry| entry.get("enabled")?.as_array());
+        let names = enabled.into_iter().flatten();
+        let names = names.filter_map(|gate| Some(gate.get("name")?.as_str()?.to_owned()));
+        let gates = names.collect();
+        Ok(Cluster {
+            profile: self.settings.profile.clone(),
+            exclude: self.settings.exclude.clone(),
+            feature_set: text("/spec/featureSet").to_owned(),
+            capabilities: Some(Capabilities::all(&gates)),
+            gates,
+            ..Cluster::default()
+        })
+    }
+
+    /// The release for this cluster, loaded once.
+    fn payload(&self, cluster: &Cluster) -> Result<Arc<(Cluster, ReleaseFiles)>, Failure> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = loaded.as_ref().filter(|loaded| loaded.0 == *cluster) {
+            return Ok(Arc::clone(loaded));
+        }
+        let VersionOperatorSettings { root, image, .. } = &self.settings;
+        let payload = ReleaseFiles::load(root, image, cluster)
+            .map_err(|error| Failure::integrity(chassis::report::Chain(&error).to_string()))?;
+        for (file, passed) in &payload.inventory.passed_over {
+            tracing::debug!(file, "not applied: {passed:?}");
+        }
+        let payload = Arc::new((cluster.clone(), payload));
+        *loaded = Some(Arc::clone(&payload));
+        Ok(payload)
+    }
+
+    /// The own release: all that is known of it.
+    fn own(&self) -> Release {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.as_ref().map_or_else(
+            || Release {
+                image: self.settings.image.clone(),
+                ..Release::default()
+            },
+            |loaded| loaded.1.release.clone(),
+        )
+    }
+
+    async fn apply(&self) -> Result<Next, wire::Error> {
+        let Some(object) = self.object() else {
+            tracing::debug!("there is no ClusterVersion yet");
+            return Ok(Next::Settled);
+        };
+        let known = self.own().version;
+        let cluster = self.cluster(
+            Some(&known)
+                .filter(|known| !known.is_empty())
+                .map(String::as_str),
+        );
+        let cluster = cluster.await?;
+        let loaded = match self.payload(&cluster) {
+            Ok(loaded) => loaded,
+            Err(failure) => {
+                tracing::error!("{}", failure.message);
+                self.shared.lock().unreadable = Some(failure);
+                return Ok(Next::After(self.settings.interval));
+            }
+        };
+        let payload = &loaded.1;
+        if known.is_empty() {
+            // Gates are those of the version, which is known only now.
+            let cluster = self.cluster(Some(&payload.release.version)).await?;
+            if cluster != loaded.0 {
+                return Ok(Next::Retry);
+            }
+        }
+        let proxy = self.engine.hands().setting("proxies").await?;
+        let filter = self.filter(&object, &loaded.0);
+        let entries = &payload.inventory.entries;
+        let is_included = |entry: &&release::inventory::Entry| {
+            filter.exclusion(&entry.id, &entry.annotations).is_none()
+        };
+        let entries: Vec<_> = entries.iter().filter(is_included).collect();
+        let status = object.status.clone().unwrap_or_default();
+        let attempt = self.pace().attempt;
+        let ordering = status::ordering(&status, &payload.release, attempt);
+        let context = Context {
+            ordering,
+            owner: object.metadata.uid.clone().unwrap_or_default(),
+            proxy: proxy
+                .map(|proxy| ClusterProxy::read(&proxy))
+                .unwrap_or_default(),
+            now: self.now,
+        };
+        self.begin(&object, payload, &filter, entries.len(), attempt);
+        let interval = self.settings.interval;
+        let limit = if ordering == Ordering::Initializing {
+            interval
+        } else {
+            interval * 2
+        };
+        tracing::info!(?ordering, manifests = entries.len(), "applying the release");
+        let pass = tokio::time::timeout(limit, self.engine.run(payload, &entries, &context));
+        let ended = tokio::select! {
+            ended = pass => ended,
+            () = self.replaced(&object) => return Ok(Next::After(Duration::ZERO)),
+        };
+        let mut pace = self.pace();
+        match ended {
+            Ok(true) => {
+                pace.attempt = match ordering {
+                    Ordering::Reconciling { attempt } => attempt + 1,
+                    Ordering::Updating | Ordering::Initializing => 0,
+                };
+                pace.failures.reset();
+                tracing::info!("applied the release");
+                Ok(Next::After(interval))
+            }
+            Ok(false) => {
+                if let Ordering::Reconciling { attempt } = ordering {
+                    pace.attempt = attempt + 1;
+                }
+                Ok(Next::After(pace.failures.next_delay()))
+            }
+            // It still waits: what was applied long ago may have changed.
+            Err(_) => Ok(Next::After(Duration::ZERO)),
+        }
+    }
+
+    /// What of the cluster decides whether a manifest's turn comes.
+    fn filter(&self, object: &ClusterVersion, loaded: &Cluster) -> Cluster {
+        let asked = object.spec.capabilities.clone().unwrap_or_default();
+        let additional = asked.additional_enabled_capabilities.into_iter().collect();
+        let status = object.status.clone().unwrap_or_default();
+        let before = status
+            .capabilities
+            .enabled_capabilities
+            .into_iter()
+            .collect();
+        let overrides = object.spec.overrides.iter().filter(|one| one.unmanaged);
+        let overrides = overrides.map(|one| ObjectId {
+            group: one.group.clone(),
+            kind: one.kind.clone(),
+            namespace: one.namespace.clone(),
+            name: one.name.clone(),
+        });
+        let always = &self.settings.always;
+        let set = &asked.baseline_capability_set;
+        let capabilities = Capabilities::resolve(set, &additional, &before, always, &loaded.gates);
+        Cluster {
+            capabilities: Some(capabilities),
+            overrides: overrides.collect(),
+            ..loaded.clone()
+        }
+    }
+
+    fn begin(
+        &self,
+        object: &ClusterVersion,
+        payload: &ReleaseFiles,
+        filter: &Cluster,
+        total: usize,
+        attempt: u64,
+    ) {
+        let version_hash = payload.inventory.version_hash.to_string();
+        let mut report = self.shared.lock();
+        if report.checkpoint.version_hash.is_empty() {
+            // The process has started: go on from what the one before had done.
+            let annotations = object.metadata.annotations.as_ref();
+            let stored = annotations.and_then(|all| all.get(CHECKPOINT)?.parse().ok());
+            report.checkpoint = stored.unwrap_or_default();
+        }
+        if attempt == 0 && report.failures.is_empty() {
+            report.pending.clear();
+        }
+        let accepted = Accepted {
+            version_hash,
+            capabilities: filter.capabilities.clone().unwrap_or_default(),
+            generation: object.metadata.generation.unwrap_or_default(),
+        };
+        report.begin(accepted, total);
+    }
+
+    /// Ends when another spec is to be followed.
+    async fn replaced(&self, object: &ClusterVersion) {
+        loop {
+            tokio::time::sleep(TICK).await;
+            let now = self.object();
+            if now.is_none_or(|now| now.metadata.generation != object.metadata.generation) {
+                return;
+            }
+        }
+    }
+
+    async fn report(&self) -> Result<Next, wire::Error> {
+        let Some(object) = self.object() else {
+            return Ok(Next::Settled);
+        };
+        let report = self.shared.lock().clone();
+        let next = status::next(&object, &report, &self.own(), (self.now)());
+        let before = object.status.clone().unwrap_or_default();
+        // Nothing was read yet: there is nothing to say.
+        let is_silent = report.accepted.is_none() && report.unreadable.is_none();
+        if !is_silent && next != before {
+            let recently = self.pace().written.is_some_and(|at| at.elapsed() < COUNT);
+            if !(recently && differ_in_counts_only(&next, &before)) {
+                self.write(&object, &next).await?;
+                self.pace().written = Some(Instant::now());
+            }
+        }
+        self.checkpoint(&object, &report.checkpoint).await?;
+        Ok(Next::After(TICK))
+    }
+
+    /// Writes the status. A field that the definition on the server does not allow is left out, so
+    /// that the rest is written. Source: `docs/reference/cvo.md`, "What Slipway is to do better".
+    async fn write(
+        &self,
+        object: &ClusterVersion,
+        status: &ClusterVersionStatus,
+    ) -> Result<(), wire::Error> {
+        let path = format!(
+            "{}/status",
+            path::object::<ClusterVersion>(cluster_version::NAME)
+        );
+        let mut body = json!({
+            "apiVersion": "config.openshift.io/v1",
+            "kind": "ClusterVersion",
+            "metadata": {
+                "name": cluster_version::NAME,
+                "resourceVersion": object.metadata.resource_version,
+                "uid": object.metadata.uid,
+            },
+            "spec": object.spec,
+            "status": status,
+        });
+        loop {
+            let sent = self
+                .access
+                .send(Method::PUT, &path, RequestBody::Object(&body))
+                .await;
+            match sent {
+                Ok(written) => {
+                    self.versions
+                        .refresh(<ClusterVersions as operator::Watched>::parse(written));
+                    return Ok(());
+                }
+                Err(error) => {
+                    let refused = refused_fields(&error);
+                    let fields = body.get_mut("status").and_then(Value::as_object_mut);
+                    let before = fields.as_ref().map_or(0, |fields| fields.len());
+                    let after = fields.map_or(0, |fields| {
+                        fields.retain(|field, _| !refused.contains(field));
+                        fields.len()
+                    });
+                    if before == after {
+                        return Err(error);
+                    }
+                    tracing::warn!(?refused, error = %chassis::report::Chain(&error), "status is written without some fields");
+                }
+            }
+        }
+    }
+
+    /// Stores how far the release is, for the process after this one.
+    async fn checkpoint(
+        &self,
+        object: &ClusterVersion,
+        checkpoint: &crate::progress::Checkpoint,
+    ) -> Result<(), wire::Error> {
+        let annotations = object.metadata.annotations.as_ref();
+        let stored = annotations.and_then(|all| all.get(CHECKPOINT)?.parse().ok());
+        if checkpoint.version_hash.is_empty()
+            || !checkpoint.is_ahead_of(&stored.unwrap_or_default())
+        {
+            return Ok(());
+        }
+        let change =
+            json!({ "metadata": { "annotations": { CHECKPOINT: checkpoint.to_string() } } });
+        let path = path::object::<ClusterVersion>(cluster_version::NAME);
+        let written = self
+            .access
+            .send(Method::PATCH, &path, RequestBody::MergePatch(&change))
+            .await?;
+        self.versions
+            .refresh(<ClusterVersions as operator::Watched>::parse(written));
+        Ok(())
+    }
+
+    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
+        // Nothing panics while it is held; a poisoned lock still holds whole values.
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether nothing but the text of `Progressing` differs, as it does with each manifest.
+fn differ_in_counts_only(one: &ClusterVersionStatus, other: &ClusterVersionStatus) -> bool {
+    let without = |status: &ClusterVersionStatus| {
+        let mut status = status.clone();
+        for condition in &mut status.conditions {
+            if condition.r#type == api::config::ClusterConditionType::Progressing {
+                condition.message.clear();
+            }
+        }
+        status
+    };
+    without(one) == without(other)
+}
+
+/// Fields of the status that the API server does not accept, without those that each status has.
+fn refused_fields(error: &wire::Error) -> BTreeSet<String> {
+    const NEEDED: [&str; 5] = [
+        "desired",
+        "observedGeneration",
+        "versionHash",
+        "conditions",
+        "history",
+    ];
+    let wire::Error::Refused { status, .. } = error else {
+        return BTreeSet::new();
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .filter_map(|cause| cause.field.strip_prefix("status."))
+        .filter_map(|field| field.split(['.', '[']).next())
+        .filter(|field| !NEEDED.contains(field))
+        .map(str::to_owned)
+        .collect()
+}
+
+impl Reconcile for VersionOperator {
+    type Key = VersionWork;
+    type Error = wire::Error;
+
+    fn keys(&self) -> Vec<VersionWork> {
+        vec![VersionWork::Release, VersionWork::Status]
+    }
+
+    async fn reconcile(&self, key: &VersionWork) -> Result<Next, wire::Error> {
+        match key {
+            VersionWork::Release => self.apply().await,
+            VersionWork::Status => self.report().await,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What the engine has come to, for the status of the ClusterVersion.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use release::capability::Capabilities;
+
+use crate::failure::Failure;
+use crate::progress::Checkpoint;
+
+/// How far the release is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// The release that is applied; none before it was read.
+    pub accepted: Option<Accepted>,
+    /// Why the release's files cannot be read.
+    pub unreadable: Option<Failure>,
+    /// Whether all of it was applied once since the process started.
+    pub is_applied: bool,
+    /// What fails and what is waited for, by number of the manifest.
+    pub failures: BTreeMap<usize, Failure>,
+    /// What failed in the pass before, until this one gets further.
+    earlier: BTreeMap<usize, Failure>,
+    /// How many manifests the pass before had done.
+    earlier_done: usize,
+    /// How many manifests this pass has done.
+    done: usize,
+    /// What is said of them.
+    pub checkpoint: Checkpoint,
+    /// Since when each operator is waited for.
+    pub pending: BTreeMap<String, Timestamp>,
+    /// Objects whose removal was requested and is not verified.
+    pub deletions: BTreeSet<String>,
+}
+
+/// A release that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accepted {
+    /// Hash of its manifests.
+    pub version_hash: String,
+    /// Its capabilities.
+    pub capabilities: Capabilities,
+    /// Generation of the ClusterVersion that it is applied for.
+    pub generation: i64,
+}
+
+impl Report {
+    /// A pass begins: failures of the one before stay until it gets further.
+    pub fn begin(&mut self, accepted: Accepted, total: usize) {
+        self.checkpoint = self.checkpoint.advance(&accepted.version_hash, 0, total);
+        self.accepted = Some(accepted);
+        self.unreadable = None;
+        let failures = std::mem::take(&mut self.failures);
+        if !failures.is_empty() {
+            self.earlier = failures;
+            self.earlier_done = self.done;
+        }
+        self.done = 0;
+    }
+
+    /// A manifest is done.
+    pub fn done(&mut self, number: usize) {
+        self.failures.remove(&number);
+        self.done += 1;
+        if self.done > self.earlier_done {
+            self.earlier.clear();
+        }
+        let Checkpoint {
+            version_hash,
+            total,
+            ..
+        } = &self.checkpoint;
+        self.checkpoint = self.checkpoint.advance(version_hash, self.done, *total);
+    }
+
+    /// All manifests are done.
+    pub fn complete(&mut self, reported: BTreeMap<usize, Failure>) {
+        self.is_applied = true;
+        self.earlier.clear();
+        self.earlier_done = 0;
+        self.failures = reported;
+    }
+
+    /// What fails and what is waited for, in the order of the release.
+    pub fn shown(&self) -> Vec<Failure> {
+        let shown = if self.failures.is_empty() {
+            &self.earlier
+        } else {
+            &self.failures
+        };
+        self.unreadable
+            .iter()
+            .chain(shown.values())
+            .cloned()
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Effect;
+
+    #[test]
+    fn failure_stays_until_a_later_pass_gets_further() {
+        let accepted = Accepted {
+            version_hash: "h".to_owned(),
+            capabilities: Capabilities::default(),
+            generation: 1,
+        };
+        let failure = Failure::operator("a", "NotAvailable", Effect::Fail);
+        let mut report = Report::default();
+        report.begin(accepted.clone(), 3);
+        report.done(0);
+        report.failures.insert(1, failure.clone());
+        report.begin(accepted, 3);
+        assert_eq!(report.shown(), std::slice::from_ref(&failure));
+        report.done(0);
+        assert_eq!(report.shown(), [failure]);
+        assert_eq!(report.checkpoint.done, 1);
+        report.done(1);
+        assert_eq!(report.shown(), []);
+        report.done(2);
+        report.complete(BTreeMap::new());
+        assert!(report.is_applied && report.checkpoint.percent() == 100);
+    }
+}

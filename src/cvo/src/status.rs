@@ -1,0 +1,337 @@
+//! The status of a ClusterVersion, made from what the engine has come to: values in, values out.
+
+use api::ConditionStatus;
+use api::condition;
+use api::config::{
+    CapabilitiesStatus, ClusterCondition, ClusterConditionType, ClusterVersion,
+    ClusterVersionStatus, HistoryState, Release,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use release::graph::Ordering;
+
+use crate::failure::{self, FailureVerdict, Summary};
+use crate::history;
+use crate::report::Report;
+use crate::validation::{WantedRelease, validate};
+
+/// Conditions of earlier releases of OpenShift's version operator.
+const OBSOLETE: [&str; 1] = ["ImplicitlyEnabled"];
+
+/// Why no other release is applied: said in `ReleaseAccepted`, never passed over.
+const NO_RETRIEVAL: &str = "this version operator cannot retrieve other releases yet";
+
+/// Why no updates are offered: said in `RetrievedUpdates`.
+const NO_SERVICE: &str = "Unable to retrieve available updates: this version operator does not ask \
+                          the update service yet";
+
+const INVALID: &str = "InvalidClusterVersion";
+
+/// How the release is applied, by the history: the first one, another one, or the one that is
+/// there.
+pub fn ordering(status: &ClusterVersionStatus, own: &Release, attempt: u64) -> Ordering {
+    let is_completed = |state: &HistoryState| *state == HistoryState::Completed;
+    let mut entries = status.history.iter();
+    if !entries.any(|entry| is_completed(&entry.state)) {
+        return Ordering::Initializing;
+    }
+    match status.history.first() {
+        Some(head) if is_completed(&head.state) && head.image == own.image => {
+            Ordering::Reconciling { attempt }
+        }
+        _ => Ordering::Updating,
+    }
+}
+
+/// The status that a ClusterVersion is to have.
+///
+/// Source: `docs/reference/cvo.md`, "Conditions" and "Waiting and failing".
+pub fn next(
+    object: &ClusterVersion,
+    report: &Report,
+    own: &Release,
+    now: Timestamp,
+) -> ClusterVersionStatus {
+    let mut status = object.status.clone().unwrap_or_default();
+    let (faults, request) = validate(object, own);
+    status.desired = Release {
+        channels: own.channels.clone(),
+        ..own.clone()
+    };
+    history::merge(&mut status.history, own, report.is_applied, false, now);
+    if let Some(accepted) = &report.accepted {
+        status.observed_generation = accepted.generation;
+        status.version_hash.clone_from(&accepted.version_hash);
+        status.capabilities = CapabilitiesStatus {
+            enabled_capabilities: accepted.capabilities.enabled.iter().cloned().collect(),
+            known_capabilities: accepted.capabilities.known.iter().cloned().collect(),
+        };
+    }
+    let mut conditions = Conditions {
+        list: &mut status.conditions,
+        now,
+    };
+    for name in OBSOLETE {
+        conditions.remove(&ClusterConditionType::from(name.to_owned()));
+    }
+    accept(&mut conditions, report, own, &request);
+    conditions.invalid(&faults);
+    conditions.retrieved(&object.spec.channel);
+    if let Some(accepted) = &report.accepted {
+        let implied: Vec<&str> = accepted
+            .capabilities
+            .implied
+            .iter()
+            .map(String::as_str)
+            .collect();
+        conditions.implied(&implied);
+    }
+    let shown = failure::summarize(&report.shown());
+    let version = name_of(own);
+    if report.is_applied {
+        let text = format!("Done applying {version}");
+        conditions.set(
+            ClusterConditionType::Available,
+            ConditionStatus::True,
+            "",
+            &text,
+        );
+    } else if conditions.find(&ClusterConditionType::Available).is_none() {
+        conditions.set(
+            ClusterConditionType::Available,
+            ConditionStatus::False,
+            "",
+            "",
+        );
+    }
+    let is_invalid = !faults.is_empty();
+    let is_settled = status
+        .history
+        .first()
+        .is_some_and(|head| head.state == HistoryState::Completed && head.image == own.image);
+    let mut conditions = Conditions {
+        list: &mut status.conditions,
+        now,
+    };
+    if is_settled {
+        conditions.reconciling(&version, shown.as_ref(), is_invalid);
+    } else {
+        let verdict = failure::judge(shown.as_ref(), &report.pending, now);
+        conditions.updating(&version, report, &verdict, is_invalid);
+    }
+    status
+}
+
+/// Version of a release for people.
+fn name_of(release: &Release) -> String {
+    match (release.version.as_str(), release.image.as_str()) {
+        ("", "") => "<unknown>".to_owned(),
+        ("", image) => image.to_owned(),
+        (version, _) => version.to_owned(),
+    }
+}
+
+fn accept(
+    conditions: &mut Conditions<'_>,
+    report: &Report,
+    own: &Release,
+    request: &WantedRelease,
+) {
+    let named = |release: &Release| {
+        let Release { version, image, .. } = release;
+        format!("version={version:?} image={image:?}")
+    };
+    let r#type = ClusterConditionType::ReleaseAccepted;
+    if let Some(failure) = &report.unreadable {
+        let why = &failure.message;
+        let text = format!("Loading payload failed {} failure={why}", named(own));
+        conditions.set(r#type, ConditionStatus::False, "LoadPayload", &text);
+        return;
+    }
+    match request {
+        WantedRelease::Other(release) => {
+            let text = format!(
+                "Retrieving payload failed {} failure={NO_RETRIEVAL}",
+                named(release)
+            );
+            conditions.set(r#type, ConditionStatus::False, "RetrievePayload", &text);
+        }
+        WantedRelease::Own if report.accepted.is_some() => {
+            let architecture = if own.architecture.is_empty() {
+                architecture()
+            } else {
+                &own.architecture
+            };
+            let text = format!(
+                "Payload loaded {} architecture={architecture:?}",
+                named(own)
+            );
+            conditions.set(r#type, ConditionStatus::True, "PayloadLoaded", &text);
+        }
+        WantedRelease::Own => {}
+    }
+}
+
+/// Architecture of this program, as releases name it.
+const fn architecture() -> &'static str {
+    if cfg!(target_arch = "x86_64") {
+        "amd64"
+    } else if cfg!(target_arch = "aarch64") {
+        "arm64"
+    } else {
+        std::env::consts::ARCH
+    }
+}
+
+/// A list of conditions that is written at one time.
+struct Conditions<'a> {
+    list: &'a mut Vec<ClusterCondition>,
+    now: Timestamp,
+}
+
+impl Conditions<'_> {
+    fn find(&self, r#type: &ClusterConditionType) -> Option<&ClusterCondition> {
+        condition::find(self.list, r#type)
+    }
+
+    fn remove(&mut self, r#type: &ClusterConditionType) {
+        self.list.retain(|condition| condition.r#type != *r#type);
+    }
+
+    fn set(
+        &mut self,
+        r#type: ClusterConditionType,
+        status: ConditionStatus,
+        reason: &str,
+        message: &str,
+    ) {
+        let condition = ClusterCondition {
+            r#type,
+            status,
+            last_transition_time: Time(self.now),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        condition::set(self.list, condition);
+    }
+
+    fn invalid(&mut self, faults: &[String]) {
+        let text = match faults {
+            [] => return self.remove(&ClusterConditionType::Invalid),
+            [one] => format!("The cluster version is invalid: {one}"),
+            _ => format!(
+                "The cluster version is invalid:\n* {}\n",
+                faults.join("\n* ")
+            ),
+        };
+        self.set(
+            ClusterConditionType::Invalid,
+            ConditionStatus::True,
+            INVALID,
+            &text,
+        );
+    }
+
+    fn retrieved(&mut self, channel: &str) {
+        let (reason, message) = if channel.is_empty() {
+            ("NoChannel", "The update channel has not been configured.")
+        } else {
+            ("Unknown", NO_SERVICE)
+        };
+        let r#type = ClusterConditionType::RetrievedUpdates;
+        self.set(r#type, ConditionStatus::False, reason, message);
+    }
+
+    fn implied(&mut self, names: &[&str]) {
+        let r#type = ClusterConditionType::ImplicitlyEnabledCapabilities;
+        if names.is_empty() {
+            let text = "Capabilities match configured spec";
+            self.set(r#type, ConditionStatus::False, "AsExpected", text);
+        } else {
+            let names = names.join(", ");
+            let text = format!("The following capabilities could not be disabled: {names}");
+            self.set(
+                r#type,
+                ConditionStatus::True,
+                "CapabilitiesImplicitlyEnabled",
+                &text,
+            );
+        }
+    }
+
+    /// The release is there: each failure counts at once.
+    fn reconciling(&mut self, version: &str, shown: Option<&Summary>, is_invalid: bool) {
+        let (failing, progressing) = (
+            ClusterConditionType::Failing,
+            ClusterConditionType::Progressing,
+        );
+        let Some(shown) = shown else {
+            self.set(failing, ConditionStatus::False, "", "");
+            let (reason, text) = if is_invalid {
+                let text = format!("Stopped at {version}: the cluster version is invalid");
+                (INVALID, text)
+            } else {
+                ("", format!("Cluster version is {version}"))
+            };
+            self.set(progressing, ConditionStatus::False, reason, &text);
+            return;
+        };
+        self.set(
+            failing,
+            ConditionStatus::True,
+            &shown.reason,
+            &shown.message,
+        );
+        let text = format!("Error while reconciling {version}: {}", shown.summary);
+        self.set(progressing, ConditionStatus::False, &shown.reason, &text);
+    }
+
+    /// The release is on its way.
+    fn updating(
+        &mut self,
+        version: &str,
+        report: &Report,
+        verdict: &FailureVerdict,
+        is_invalid: bool,
+    ) {
+        let progressing = ClusterConditionType::Progressing;
+        let set_failing = |conditions: &mut Self, status, reason: &str, message: &str| {
+            conditions.set(ClusterConditionType::Failing, status, reason, message);
+        };
+        if let Some((reason, message)) = &verdict.failing {
+            set_failing(self, ConditionStatus::True, reason, message);
+            let text = format!("Unable to apply {version}: {}", verdict.summary);
+            self.set(progressing, ConditionStatus::True, reason, &text);
+            return;
+        }
+        match &verdict.slow {
+            Some((reason, text)) => set_failing(self, ConditionStatus::Unknown, reason, text),
+            None => set_failing(self, ConditionStatus::False, "", ""),
+        }
+        if is_invalid {
+            let text = format!("Reconciling {version}: the cluster version is invalid");
+            self.set(progressing, ConditionStatus::True, INVALID, &text);
+            return;
+        }
+        let checkpoint = &report.checkpoint;
+        let mut text = format!("Working towards {version}");
+        if checkpoint.done > 0 {
+            text = format!(
+                "{text}: {} of {} done ({}% complete)",
+                checkpoint.done,
+                checkpoint.total,
+                checkpoint.percent()
+            );
+        }
+        let mut why = "";
+        if let Some((reason, waiting)) = &verdict.waiting {
+            let separator = if checkpoint.done > 0 { "," } else { ":" };
+            text = format!("{text}{separator} {waiting}");
+            why = reason;
+        }
+        self.set(progressing, ConditionStatus::True, why, &text);
+    }
+}
+
+#[cfg(test)]
+mod tests;

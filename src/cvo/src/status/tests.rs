@@ -1,0 +1,281 @@
+#![expect(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+use release::capability::Capabilities;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::failure::{Effect, Failure};
+use crate::report::Accepted;
+
+fn own() -> Release {
+    Release {
+        version: "4.2.0".to_owned(),
+        image: "q/r@sha256:2".to_owned(),
+        ..Release::default()
+    }
+}
+
+fn accepted() -> Accepted {
+    Accepted {
+        version_hash: "h".to_owned(),
+        capabilities: Capabilities {
+            known: ["Build", "Console"].map(str::to_owned).into(),
+            enabled: ["Console"].map(str::to_owned).into(),
+            implied: ["Console"].map(str::to_owned).into(),
+        },
+        generation: 7,
+    }
+}
+
+fn at(minutes: i64) -> Timestamp {
+    let start: Timestamp = "2025-01-01T00:00:00Z".parse().unwrap();
+    start + SignedDuration::from_mins(minutes)
+}
+
+fn report(total: usize, done: usize) -> Report {
+    let mut report = Report::default();
+    report.begin(accepted(), total);
+    (0..done).for_each(|number| report.done(number));
+    report
+}
+
+struct Cluster(ClusterVersion);
+
+impl Cluster {
+    fn new(spec: Value, history: Value) -> Self {
+        let object = json!({ "metadata": { "name": "version" }, "spec": spec, "status": { "history": history } });
+        Self(serde_json::from_value(object).unwrap())
+    }
+
+    fn updated() -> Self {
+        Self::new(
+            json!({}),
+            json!([entry("Completed", "4.2.0", "q/r@sha256:2")]),
+        )
+    }
+
+    fn updating() -> Self {
+        Self::new(
+            json!({}),
+            json!([
+                entry("Partial", "4.2.0", "q/r@sha256:2"),
+                entry("Completed", "4.1.0", "q/r@sha256:1")
+            ]),
+        )
+    }
+
+    /// Takes a report over; the conditions as `type=status reason message`.
+    fn take(&mut self, report: &Report, minutes: i64) -> Vec<String> {
+        let status = next(&self.0, report, &own(), at(minutes));
+        let said = |condition: &ClusterCondition| {
+            let ClusterCondition {
+                r#type,
+                status,
+                reason,
+                message,
+                ..
+            } = condition;
+            format!("{type}={status} {reason}: {message}")
+        };
+        let all = status.conditions.iter().map(said).collect();
+        self.0.status = Some(status);
+        all
+    }
+
+    fn said(&mut self, report: &Report, r#type: &str) -> String {
+        let all = self.take(report, 1);
+        let prefix = format!("{type}=");
+        let found = all.iter().find_map(|said| said.strip_prefix(&prefix));
+        found.unwrap_or_default().to_owned()
+    }
+
+    fn head(&self) -> String {
+        let head = &self.0.status.as_ref().unwrap().history[0];
+        format!("{} {}", head.version, head.state)
+    }
+}
+
+fn entry(state: &str, version: &str, image: &str) -> Value {
+    json!({
+        "state": state, "version": version, "image": image, "verified": false,
+        "startedTime": "2024-01-01T00:00:00Z", "completionTime": null
+    })
+}
+
+#[test]
+fn first_release_is_worked_towards_and_completed() {
+    let mut cluster = Cluster::new(json!({ "channel": "" }), json!([]));
+    let said = cluster.take(&report(3, 0), 0);
+    assert_eq!(
+        said,
+        [
+            "ReleaseAccepted=True PayloadLoaded: Payload loaded version=\"4.2.0\" image=\"q/r@sha256:2\" architecture=\"amd64\"",
+            "RetrievedUpdates=False NoChannel: The update channel has not been configured.",
+            "ImplicitlyEnabledCapabilities=True CapabilitiesImplicitlyEnabled: The following capabilities could not be disabled: Console",
+            "Available=False : ",
+            "Failing=False : ",
+            "Progressing=True : Working towards 4.2.0",
+        ]
+        .map(|line| line.replace("amd64", architecture()))
+    );
+    assert_eq!(cluster.head(), "4.2.0 Partial");
+    assert_eq!(
+        cluster.said(&report(3, 1), "Progressing"),
+        "True : Working towards 4.2.0: 1 of 3 done (33% complete)"
+    );
+    let mut done = report(3, 3);
+    done.complete(BTreeMap::new());
+    let said = cluster.take(&done, 5);
+    assert!(said.contains(&"Available=True : Done applying 4.2.0".to_owned()));
+    assert!(said.contains(&"Progressing=False : Cluster version is 4.2.0".to_owned()));
+    assert_eq!(cluster.head(), "4.2.0 Completed");
+    let status = cluster.0.status.clone().unwrap();
+    assert_eq!(
+        (status.observed_generation, status.version_hash.as_str()),
+        (7, "h")
+    );
+    // A second time nothing changes, also not the times.
+    cluster.take(&done, 9);
+    assert_eq!(cluster.0.status.unwrap(), status);
+}
+
+#[test]
+fn what_is_waited_for_and_what_fails_is_said() {
+    let mut report = report(4, 2);
+    report
+        .failures
+        .insert(2, Failure::operator("dns", "Updating", Effect::None));
+    report.pending.insert("dns".to_owned(), at(0));
+    let mut cluster = Cluster::updating();
+    assert_eq!(
+        cluster.said(&report, "Progressing"),
+        "True ClusterOperatorUpdating: Working towards 4.2.0: 2 of 4 done (50% complete), waiting on dns"
+    );
+    assert_eq!(cluster.said(&report, "Failing"), "False : ");
+    let slow = cluster.take(&report, 31);
+    assert!(slow.contains(
+        &"Failing=Unknown SlowClusterOperator: waiting on dns over 30 minutes which is longer than expected".to_owned()
+    ));
+    report
+        .failures
+        .insert(3, Failure::operator("etcd", "NotAvailable", Effect::Fail));
+    assert_eq!(
+        cluster.said(&report, "Failing"),
+        "True ClusterOperatorNotAvailable: Cluster operator etcd is not available"
+    );
+    assert_eq!(
+        cluster.said(&report, "Progressing"),
+        "True ClusterOperatorNotAvailable: Unable to apply 4.2.0: the cluster operator etcd is not available"
+    );
+}
+
+#[test]
+fn failure_of_a_release_that_is_there_keeps_it_available() {
+    let mut cluster = Cluster::updated();
+    let mut done = report(1, 1);
+    done.complete(BTreeMap::new());
+    cluster.take(&done, 0);
+    done.begin(accepted(), 1);
+    done.failures.insert(
+        0,
+        Failure::operator("dns", "Degraded", Effect::FailAfterInterval),
+    );
+    let said = cluster.take(&done, 1);
+    for expected in [
+        "Available=True : Done applying 4.2.0",
+        "Failing=True ClusterOperatorDegraded: Cluster operator dns is degraded",
+        "Progressing=False ClusterOperatorDegraded: Error while reconciling 4.2.0: the cluster operator dns is degraded",
+    ] {
+        assert!(said.contains(&expected.to_owned()), "{said:#?}");
+    }
+    assert_eq!(cluster.head(), "4.2.0 Completed");
+}
+
+#[test]
+fn unreadable_release_names_its_file() {
+    let mut report = Report::default();
+    let text = "Error loading manifests from /: 0000_50_a.yaml: line 3";
+    report.unreadable = Some(Failure::integrity(text.to_owned()));
+    let mut cluster = Cluster::updating();
+    assert_eq!(
+        cluster.said(&report, "ReleaseAccepted"),
+        "False LoadPayload: Loading payload failed version=\"4.2.0\" image=\"q/r@sha256:2\" \
+         failure=Error loading manifests from /: 0000_50_a.yaml: line 3"
+    );
+    assert_eq!(
+        cluster.said(&report, "Failing"),
+        "True UpdatePayloadIntegrity: Error loading manifests from /: 0000_50_a.yaml: line 3"
+    );
+    assert_eq!(
+        cluster.said(&report, "Progressing"),
+        "True UpdatePayloadIntegrity: Unable to apply 4.2.0: the contents of the update are invalid"
+    );
+}
+
+#[test]
+fn another_release_is_refused_by_name_and_withdrawn() {
+    let mut cluster = Cluster::updated();
+    let mut report = report(1, 1);
+    report.complete(BTreeMap::new());
+    cluster.0.spec = serde_json::from_value(
+        json!({ "channel": "stable", "desiredUpdate": { "version": "4.3.0", "image": "q/r@sha256:3" } }),
+    )
+    .unwrap();
+    assert_eq!(
+        cluster.said(&report, "ReleaseAccepted"),
+        format!(
+            "False RetrievePayload: Retrieving payload failed version=\"4.3.0\" image=\"q/r@sha256:3\" failure={NO_RETRIEVAL}"
+        )
+    );
+    assert_eq!(
+        cluster.said(&report, "RetrievedUpdates"),
+        format!("False Unknown: {NO_SERVICE}")
+    );
+    assert_eq!(
+        cluster.said(&report, "Progressing"),
+        "False : Cluster version is 4.2.0"
+    );
+    assert_eq!(cluster.0.status.as_ref().unwrap().desired.version, "4.2.0");
+    cluster.0.spec.desired_update = None;
+    assert!(
+        cluster
+            .said(&report, "ReleaseAccepted")
+            .starts_with("True PayloadLoaded")
+    );
+}
+
+#[test]
+fn invalid_settings_do_not_stop_the_release() {
+    let mut cluster = Cluster::updated();
+    let mut report = report(1, 1);
+    report.complete(BTreeMap::new());
+    cluster.0.spec = serde_json::from_value(json!({ "clusterID": "x", "upstream": "y" })).unwrap();
+    assert!(cluster.said(&report, "Invalid").starts_with(
+        "True InvalidClusterVersion: The cluster version is invalid:\n* spec.upstream"
+    ));
+    assert_eq!(
+        cluster.said(&report, "Progressing"),
+        "False InvalidClusterVersion: Stopped at 4.2.0: the cluster version is invalid"
+    );
+    cluster.0.spec = serde_json::from_value(json!({})).unwrap();
+    assert_eq!(cluster.said(&report, "Invalid"), "");
+}
+
+#[test]
+fn state_follows_from_the_history() {
+    let of = |cluster: Cluster| ordering(&cluster.0.status.unwrap(), &own(), 4);
+    assert_eq!(
+        of(Cluster::new(json!({}), json!([]))),
+        Ordering::Initializing
+    );
+    assert_eq!(of(Cluster::updating()), Ordering::Updating);
+    assert_eq!(of(Cluster::updated()), Ordering::Reconciling { attempt: 4 });
+    let other = Cluster::new(
+        json!({}),
+        json!([entry("Completed", "4.1.0", "q/r@sha256:1")]),
+    );
+    assert_eq!(of(other), Ordering::Updating);
+}

@@ -1,0 +1,520 @@
+//! The version operator against a real API server: a release of three components is applied run
+//! level by run level, reported on ClusterVersion, resumed after a kill, and kept without writes.
+//!
+//! - `payload`: the release
+#![expect(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    reason = "helpers of tests, and their own files"
+)]
+
+mod payload;
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use api::config::{ClusterOperator, ClusterVersion};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use lab::audit::{self, Event, Verb};
+use lab::control_plane::{ControlPlane, Options, Parts, Process};
+use lab::{PATIENCE, wait};
+use serde_json::json;
+use testbed::{Programs, logs};
+
+use crate::payload::{COMPONENTS, IMAGE, INCLUDED, Payload, VERSION};
+
+struct Cluster {
+    control_plane: ControlPlane,
+    versions: Api<ClusterVersion>,
+    operators: Api<ClusterOperator>,
+    maps: Api<ConfigMap>,
+    dir: std::path::PathBuf,
+    payload: Payload,
+    /// Starts of the version operator.
+    starts: usize,
+    interval_secs: u64,
+}
+
+impl Cluster {
+    /// A cluster that has another release, and its operator's log below `dir`.
+    async fn start(name: &str, interval_secs: u64) -> Result<Self> {
+        let dir = logs::folder("version-operator", name);
+        logs::empty(&dir)?;
+        let dir = dir.canonicalize()?;
+        let options = Options {
+            parts: Parts::Api,
+            ..Options::default()
+        };
+        let start = move || ControlPlane::start(&options);
+        let control_plane = tokio::task::spawn_blocking(start).await??;
+        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/cvo/crds");
+        let crds = crds.to_str().context("a path of text")?;
+        control_plane.kubectl(&["apply", "--server-side", "-f", crds])?;
+        control_plane.kubectl(&["wait", "--for=condition=Established", "-f", crds])?;
+        let client = control_plane.client().await?;
+        let this = Self {
+            control_plane,
+            versions: Api::all(client.clone()),
+            operators: Api::all(client.clone()),
+            maps: Api::default_namespaced(client),
+            payload: Payload::make(dir.join("payload"))?,
+            dir,
+            starts: 0,
+            interval_secs,
+        };
+        let spec = json!({ "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11" });
+        let object = json!({ "metadata": { "name": "version" }, "spec": spec });
+        let object = serde_json::from_value(object)?;
+        this.versions
+            .create(&PostParams::default(), &object)
+            .await?;
+        let status = json!({ "status": {
+            "desired": { "version": "4.1.0", "image": "registry.example/release@sha256:1" },
+            "history": [{
+                "state": "Completed", "startedTime": "2025-01-01T00:00:00Z", "verified": false,
+                "completionTime": "2025-01-01T01:00:00Z", "version": "4.1.0", "image": "registry.example/release@sha256:1"
+            }],
+            "observedGeneration": 1, "versionHash": "", "availableUpdates": []
+        } });
+        let params = PatchParams::default();
+        this.versions
+            .patch_status("version", &params, &Patch::Merge(status))
+            .await?;
+        for (name, value) in [("removed", "old"), ("once", "administrator's")] {
+            let map = json!({ "metadata": { "name": name }, "data": { "a": value } });
+            let map = serde_json::from_value(map)?;
+            this.maps.create(&PostParams::default(), &map).await?;
+        }
+        Ok(this)
+    }
+
+    fn run(&mut self) -> Result<Process> {
+        self.starts += 1;
+        let arguments = [
+            "start".to_owned(),
+            format!(
+                "--kubeconfig={}",
+                self.control_plane.admin_kubeconfig().display()
+            ),
+            format!("--release-image={IMAGE}"),
+            format!("--payload={}", self.payload.path().display()),
+            "--leader-elect=false".to_owned(),
+            format!("--interval-secs={}", self.interval_secs),
+            "--metrics-url=127.0.0.1:0".to_owned(),
+            "--v=4".to_owned(),
+        ];
+        let program = Programs::built()?.path("cvo")?;
+        Process::start(
+            &format!("cvo-{}", self.starts),
+            &program,
+            arguments,
+            &self.dir,
+        )
+    }
+
+    /// How often the version operator that was started last said that all was applied.
+    fn passes(&self) -> Result<usize> {
+        let log = std::fs::read_to_string(self.dir.join(format!("cvo-{}.log", self.starts)))?;
+        Ok(log.matches("applied the release").count())
+    }
+
+    async fn until_passes(&self, count: usize) -> Result<()> {
+        wait::until("passes", PATIENCE, async || {
+            let passes = self.passes()?;
+            Ok(if passes >= count {
+                Ok(())
+            } else {
+                Err(passes.to_string())
+            })
+        })
+        .await
+    }
+
+    /// Waits until a condition says something; its message.
+    async fn until_said(&self, r#type: &str, words: &str) -> Result<String> {
+        wait::until(&format!("{type}: {words}"), PATIENCE, async || {
+            let object = self.versions.get("version").await?;
+            let all = object.status.unwrap_or_default().conditions;
+            let said: Vec<String> = all
+                .iter()
+                .map(|one| {
+                    format!(
+                        "{}={} {}: {}",
+                        one.r#type, one.status, one.reason, one.message
+                    )
+                })
+                .collect();
+            let prefix = format!("{type}=");
+            let mut found = said.iter().filter_map(|said| said.strip_prefix(&prefix));
+            Ok(match found.find(|said| said.contains(words)) {
+                Some(said) => Ok(said.to_owned()),
+                None => Err(said.join("\n")),
+            })
+        })
+        .await
+    }
+
+    /// Reports as an operator does.
+    async fn report(&self, operator: &str, version: &str) -> Result<()> {
+        let condition = |r#type: &str, status: &str| json!({ "type": r#type, "status": status, "lastTransitionTime": "2025-01-01T00:00:00Z" });
+        let status = json!({ "status": {
+            "conditions": [condition("Available", "True"), condition("Progressing", "True"), condition("Degraded", "False")],
+            "versions": [{ "name": "operator", "version": version }]
+        } });
+        let params = PatchParams::default();
+        self.operators
+            .patch_status(operator, &params, &Patch::Merge(status))
+            .await?;
+        Ok(())
+    }
+
+    fn events(&self) -> Result<Vec<Event>> {
+        audit::load(&self.control_plane.audit_log())
+    }
+}
+
+/// Whether the version operator asked for a change.
+fn is_write(event: &Event) -> bool {
+    event.user_agent.starts_with("cvo/")
+        && !matches!(event.verb, Verb::Get | Verb::List | Verb::Watch)
+}
+
+/// Percentage that `Progressing` says.
+fn percent(message: &str) -> Result<usize> {
+    let text = message
+        .split('(')
+        .nth(1)
+        .and_then(|rest| rest.split('%').next());
+    Ok(text
+        .with_context(|| format!("no percentage in {message}"))?
+        .parse()?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Result<()> {
+    let mut cluster = Cluster::start("levels", 4).await?;
+    let mut process = cluster.run()?;
+    for (number, (_, component)) in COMPONENTS.into_iter().enumerate() {
+        let named = format!("the cluster operator {component} is not available");
+        cluster.until_said("Progressing", &named).await?;
+        if number == 1 {
+            // Killed in the middle: the next one goes on, and says no less than this one.
+            let before = cluster.report_old_and_read(component).await?;
+            drop(process);
+            process = cluster.run()?;
+            cluster.report(component, "4.1.0").await?;
+            let again = cluster
+                .until_said("Progressing", &format!("waiting on {component}"))
+                .await?;
+            assert!(percent(&again)? >= before, "{again} after {before} %");
+        } else {
+            cluster.report_old_and_read(component).await?;
+        }
+        // Nothing of a later run level is there.
+        for (_, later) in COMPONENTS.iter().skip(number + 1) {
+            assert!(
+                cluster.maps.get_opt(later).await?.is_none(),
+                "{later} before {component}"
+            );
+            assert!(
+                cluster.operators.get_opt(later).await?.is_none(),
+                "{later} before {component}"
+            );
+        }
+        cluster.report(component, VERSION).await?;
+    }
+    cluster
+        .until_said("Progressing", "Cluster version is 4.2.0")
+        .await?;
+    cluster
+        .until_said("Available", "Done applying 4.2.0")
+        .await?;
+    cluster.until_said("Failing", "False").await?;
+    cluster.until_said("RetrievedUpdates", "NoChannel").await?;
+    let status = cluster
+        .versions
+        .get("version")
+        .await?
+        .status
+        .unwrap_or_default();
+    let history: Vec<String> = status
+        .history
+        .iter()
+        .map(|entry| {
+            format!(
+                "{} {} {}",
+                entry.version,
+                entry.state,
+                entry.completion_time.is_some()
+            )
+        })
+        .collect();
+    assert_eq!(history, ["4.2.0 Completed true", "4.1.0 Completed true"]);
+    assert_eq!(status.observed_generation, 1);
+    assert!(!status.version_hash.is_empty());
+
+    in_order(&cluster).context("the order of writes")?;
+    percentage_never_falls(&cluster)?;
+    applied_as_asked(&cluster).await?;
+    idle_pass_writes_nothing(&cluster).await?;
+
+    put_back_and_said(&cluster).await?;
+    drop(process);
+    Ok(())
+}
+
+impl Cluster {
+    /// Reports the old version, and waits until that is waited for. The percentage then.
+    async fn report_old_and_read(&self, component: &str) -> Result<usize> {
+        self.report(component, "4.1.0").await?;
+        let said = self
+            .until_said("Progressing", &format!("waiting on {component}"))
+            .await?;
+        assert!(said.contains(&format!(" of {INCLUDED} done")), "{said}");
+        self.until_said("Failing", "False").await?;
+        percent(&said)
+    }
+}
+
+/// Each component's first write comes after the report by which the run level before it ended.
+fn in_order(cluster: &Cluster) -> Result<()> {
+    let events = cluster.events()?;
+    let mut level_done = None;
+    for (_, component) in COMPONENTS {
+        let is_of = |event: &&Event| {
+            let name = event.object.as_ref().map(|object| object.name.as_str());
+            name == Some(component)
+        };
+        let first = events
+            .iter()
+            .filter(is_of)
+            .find(|event| is_write(event) && event.succeeded());
+        let first = first.with_context(|| format!("no write of {component}"))?;
+        if let Some(done) = level_done {
+            assert!(
+                first.received > done,
+                "{component}: {} before {done}",
+                first.received
+            );
+        }
+        let says_version = |event: &&Event| {
+            let version = event
+                .request
+                .as_ref()
+                .and_then(|body| body.pointer("/status/versions/0/version"));
+            !is_write(event) && version == Some(&json!(VERSION))
+        };
+        let reported = events.iter().filter(is_of).find(says_version);
+        level_done = Some(
+            reported
+                .with_context(|| format!("no report of {component}"))?
+                .received,
+        );
+    }
+    Ok(())
+}
+
+/// Of all that was ever said, over a restart too.
+fn percentage_never_falls(cluster: &Cluster) -> Result<()> {
+    let events = cluster.events()?;
+    let mut said = Vec::new();
+    for event in events
+        .iter()
+        .filter(|event| is_write(event) && event.succeeded())
+    {
+        let body = event
+            .request
+            .as_ref()
+            .filter(|_| event.concerns("config.openshift.io", "clusterversions"));
+        let conditions = body.and_then(|body| body.pointer("/status/conditions")?.as_array());
+        for message in conditions
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one["message"].as_str())
+        {
+            if message.contains("% complete)") {
+                said.push(percent(message)?);
+            }
+        }
+    }
+    assert!(said.is_sorted() && said.len() > 3, "{said:?}");
+    Ok(())
+}
+
+async fn applied_as_asked(cluster: &Cluster) -> Result<()> {
+    let own = cluster.maps.get("own").await?;
+    assert_eq!(own.data.clone().unwrap_or_default()["image"], IMAGE);
+    let owner = own.owner_references().first().context("no owner")?.clone();
+    assert_eq!(
+        (owner.kind.as_str(), owner.name.as_str()),
+        ("ClusterVersion", "version")
+    );
+    // Created only: an administrator's stays. Not for this cluster: never made. Deleted: gone.
+    let once = cluster.maps.get("once").await?.data.unwrap_or_default();
+    assert_eq!(once["a"], "administrator's");
+    assert!(cluster.maps.get_opt("other").await?.is_none());
+    assert!(cluster.maps.get_opt("removed").await?.is_none());
+    let operator = cluster.operators.get("alpha").await?;
+    let related = operator.status.unwrap_or_default().related_objects;
+    assert_eq!(related[0].resource, "namespaces");
+    Ok(())
+}
+
+/// Two passes over a cluster in its state: no write, and at most one list of a kind in each.
+async fn idle_pass_writes_nothing(cluster: &Cluster) -> Result<()> {
+    // The first pass of this process has to read what it applied before.
+    let settled = cluster.passes()? + 2;
+    cluster.until_passes(settled).await?;
+    let before = cluster.events()?.len();
+    cluster.until_passes(settled + 2).await?;
+    let events = cluster.events()?;
+    let since: Vec<&Event> = events
+        .iter()
+        .skip(before)
+        .filter(|event| event.user_agent.starts_with("cvo/"))
+        .collect();
+    let writes: Vec<&&Event> = since.iter().filter(|event| is_write(event)).collect();
+    assert!(writes.is_empty(), "{writes:#?}");
+    let lists = since
+        .iter()
+        .filter(|event| event.verb == Verb::List && event.concerns("", "configmaps"));
+    let lists = lists.count();
+    assert!(
+        (1..=3).contains(&lists),
+        "{lists} lists of ConfigMaps in two passes"
+    );
+    Ok(())
+}
+
+/// What becomes of changes by others, of an operator that fails, and of another release.
+async fn put_back_and_said(cluster: &Cluster) -> Result<()> {
+    // What others change is put back.
+    let change = json!({ "data": { "level": "changed" } });
+    cluster
+        .maps
+        .patch("beta", &PatchParams::default(), &Patch::Merge(change))
+        .await?;
+    wait::until("the level", PATIENCE, async || {
+        let data = cluster.maps.get("beta").await?.data.unwrap_or_default();
+        Ok(if data["level"] == "20" {
+            Ok(())
+        } else {
+            Err(format!("{data:?}"))
+        })
+    })
+    .await?;
+
+    // An operator that fails is said, and the release stays.
+    let degraded = json!({ "status": { "conditions": [] } });
+    let params = PatchParams::default();
+    cluster
+        .operators
+        .patch_status("gamma", &params, &Patch::Merge(degraded))
+        .await?;
+    let said = cluster
+        .until_said("Progressing", "Error while reconciling 4.2.0")
+        .await?;
+    assert!(
+        said.ends_with("the cluster operator gamma is not available"),
+        "{said}"
+    );
+    cluster.until_said("Available", "True").await?;
+    cluster.report("gamma", VERSION).await?;
+    cluster
+        .until_said("Progressing", "Cluster version is 4.2.0")
+        .await?;
+
+    // Another release is refused by name, and this one goes on.
+    let desired = json!({ "spec": { "desiredUpdate": { "image": "registry.example/release@sha256:3", "version": "4.3.0" } } });
+    cluster
+        .versions
+        .patch("version", &params, &Patch::Merge(desired))
+        .await?;
+    let said = cluster
+        .until_said("ReleaseAccepted", "RetrievePayload")
+        .await?;
+    assert!(
+        said.contains("version=\"4.3.0\"") && said.contains("cannot retrieve"),
+        "{said}"
+    );
+    cluster
+        .until_said("Progressing", "Cluster version is 4.2.0")
+        .await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {
+    // A pass lasts long enough for a manifest to be tried three times more.
+    let mut cluster = Cluster::start("bad", 15).await?;
+    let file = "0000_10_alpha_03_bad.yaml";
+    let map = |name: &str| {
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": name, "namespace": "default",
+        "annotations": { "include.release.openshift.io/self-managed-high-availability": "true" }
+    } })
+    };
+    for (text, expected) in [
+        ("a: b: c".to_owned(), "line 1"),
+        (
+            map("gamma").to_string(),
+            "duplicate resource: ConfigMap default/gamma",
+        ),
+    ] {
+        cluster.payload.write_text(file, &text)?;
+        let process = cluster.run()?;
+        let said = cluster.until_said("ReleaseAccepted", expected).await?;
+        assert!(
+            said.starts_with("False LoadPayload: Loading payload failed"),
+            "{said}"
+        );
+        assert!(
+            said.contains("0000_10_alpha_03_bad.yaml") || said.contains("0000_50_gamma_05"),
+            "{said}"
+        );
+        cluster
+            .until_said("Failing", "UpdatePayloadIntegrity")
+            .await?;
+        let said = cluster.until_said("Progressing", "Unable to apply").await?;
+        assert!(
+            said.contains("the contents of the update are invalid"),
+            "{said}"
+        );
+        drop(process);
+    }
+    // None of it was applied.
+    assert!(cluster.maps.get_opt("alpha").await?.is_none());
+
+    // One that only the API server rejects stops its component, and is said with its file.
+    cluster.payload.write(file, &Payload::rejected())?;
+    let process = cluster.run()?;
+    let said = cluster
+        .until_said("Failing", "UpdatePayloadResourceInvalid")
+        .await?;
+    assert!(said.contains(file) && said.contains("Not_A_Name"), "{said}");
+    cluster
+        .until_said("Progressing", "some cluster configuration is invalid")
+        .await?;
+    assert!(cluster.maps.get_opt("beta").await?.is_none());
+    drop(process);
+
+    // Without it the release goes on.
+    cluster.payload.remove(file)?;
+    let process = cluster.run()?;
+    cluster
+        .until_said("Progressing", "the cluster operator alpha is not available")
+        .await?;
+    cluster
+        .until_said("ReleaseAccepted", "True PayloadLoaded")
+        .await?;
+    drop(process);
+    cluster
+        .maps
+        .delete("alpha", &DeleteParams::default())
+        .await?;
+    Ok(())
+}
