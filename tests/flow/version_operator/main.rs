@@ -201,15 +201,19 @@ async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Re
         let named = format!("the cluster operator {component} is not available");
         cluster.until_said("Progressing", &named).await?;
         if number == 1 {
-            // Killed in the middle: the next one goes on, and says no less than this one.
+            // Killed in the middle. The next one is held up earlier than this one was, and says no
+            // less than it.
             let before = cluster.report_old_and_read(component).await?;
             drop(process);
+            cluster.report("alpha", "4.1.0").await?;
             process = cluster.run()?;
-            cluster.report(component, "4.1.0").await?;
             let again = cluster
-                .until_said("Progressing", &format!("waiting on {component}"))
+                .until_said("Progressing", "waiting on alpha")
                 .await?;
             assert!(percent(&again)? >= before, "{again} after {before} %");
+            cluster.report("alpha", VERSION).await?;
+            let waiting = format!("waiting on {component}");
+            cluster.until_said("Progressing", &waiting).await?;
         } else {
             cluster.report_old_and_read(component).await?;
         }
