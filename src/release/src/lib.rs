@@ -21,6 +21,7 @@
 //! - [`payload`]: the files of a release image, read
 //! - [`assembly`]: the files of a release image, made
 //! - [`claim`]: what a signature of an image says
+//! - [`update_graph`]: which releases there are, and which updates lead from one to another
 //! - [`verification`]: whose signatures a cluster asks for
 
 pub mod assembly;
@@ -41,6 +42,7 @@ pub mod references;
 pub mod selection;
 pub mod substitution;
 pub mod template;
+pub mod update_graph;
 pub mod verification;
 pub mod version;
 pub mod version_hash;
