@@ -78,6 +78,22 @@ impl Image {
         location: &ImageLocation,
         platform: &Platform,
     ) -> Result<Self, Error> {
+        Self::open_of(stores, location, Some(platform)).await
+    }
+
+    /// The same; of a list the first image, whatever it is for.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
+    pub async fn open_first(stores: &Stores, location: &ImageLocation) -> Result<Self, Error> {
+        Self::open_of(stores, location, None).await
+    }
+
+    async fn open_of(
+        stores: &Stores,
+        location: &ImageLocation,
+        platform: Option<&Platform>,
+    ) -> Result<Self, Error> {
         let mut bytes = stores.manifest(location).await?;
         let mut list = None;
         if form(location, &bytes)?.manifests.is_some() {
@@ -91,12 +107,13 @@ impl Image {
                 Some((platform, descriptor))
             });
             let known: Vec<(Platform, &Descriptor)> = known.collect();
-            let found = known.iter().find(|(of, _)| of == platform);
+            let is_wanted = |of: &Platform| platform.is_none_or(|platform| of == platform);
+            let found = known.iter().find(|(of, _)| is_wanted(of));
             let (_, descriptor) = found.ok_or_else(|| {
                 let known: Vec<String> = known.iter().map(|(of, _)| of.to_string()).collect();
                 Error::Platform {
                     image: location.to_string(),
-                    platform: platform.to_string(),
+                    platform: platform.map_or_else(|| "any".to_owned(), Platform::to_string),
                     known: known.join(", "),
                 }
             })?;

@@ -47,6 +47,23 @@ impl<'a> Layout<'a> {
             .map_err(|source| self.file("read", self.path(&digest), source))
     }
 
+    /// Digests of all manifests that the index names.
+    pub(crate) fn digests(&self) -> Result<Vec<ImageDigest>, Error> {
+        let index = self.index()?.ok_or_else(|| Error::Missing {
+            image: self.image.clone(),
+        })?;
+        let digests = index.manifests().iter().map(|descriptor| {
+            let digest = descriptor.digest().to_string();
+            digest
+                .parse()
+                .map_err(|error| self.layout(&format!("{error}")))
+        });
+        let mut digests = digests.collect::<Result<Vec<ImageDigest>, Error>>()?;
+        let mut known = std::collections::BTreeSet::new();
+        digests.retain(|digest| known.insert(digest.clone()));
+        Ok(digests)
+    }
+
     fn find(&self, name: Option<&str>) -> Result<ImageDigest, Error> {
         let index = self.index()?.ok_or_else(|| Error::Missing {
             image: self.image.clone(),

@@ -1,12 +1,12 @@
 //! Images in registries, over the OCI distribution protocol.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use http::HeaderValue;
-use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
 use oci_client::errors::{DigestError, OciDistributionError};
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
@@ -31,12 +31,19 @@ const MANIFESTS: [&str; 4] = [
 /// headers is 60 s.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Tags that are asked for at once. Registries may send fewer.
+const TAGS: usize = 1000;
+
 /// Clients by registry and credentials: the library keeps one set of credentials a registry, and
 /// namespaces have their own.
 pub(crate) struct Registries {
     credentials: Credentials,
     /// Whether plain HTTP and unknown certificates are taken.
     is_insecure: bool,
+    /// Certificate authorities beside those of the system, as PEM.
+    authorities: Vec<Vec<u8>>,
+    /// How long a connection may take, and how long a registry may be silent.
+    patience: Duration,
     clients: Mutex<HashMap<(String, Option<String>), Client>>,
 }
 
@@ -48,8 +55,18 @@ impl Registries {
         Self {
             credentials,
             is_insecure,
+            authorities: Vec::new(),
+            patience: PATIENCE,
             clients: Mutex::default(),
         }
+    }
+
+    pub(crate) fn trust(&mut self, authority: Vec<u8>) {
+        self.authorities.push(authority);
+    }
+
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     async fn client(&self, reference: &Reference) -> Result<(Client, RegistryAuth), Error> {
@@ -82,8 +99,16 @@ impl Registries {
         let config = |protocol| ClientConfig {
             protocol,
             accept_invalid_certificates: self.is_insecure,
-            connect_timeout: Some(PATIENCE),
-            read_timeout: Some(PATIENCE),
+            connect_timeout: Some(self.patience),
+            read_timeout: Some(self.patience),
+            extra_root_certificates: self
+                .authorities
+                .iter()
+                .map(|authority| Certificate {
+                    encoding: CertificateEncoding::Pem,
+                    data: authority.clone(),
+                })
+                .collect(),
             ..ClientConfig::default()
         };
         let client = Client::try_from(config(ClientProtocol::Https))?;
@@ -96,6 +121,43 @@ impl Registries {
             }
             _ => Ok(client),
         }
+    }
+
+    /// All tags of the reference's repository, page by page.
+    pub(crate) async fn tags(&self, reference: &Reference) -> Result<Vec<String>, Error> {
+        let repository = format!("{}/{}", reference.registry(), reference.repository());
+        let failed = |source| Error::of_registry(repository.clone(), source);
+        let (client, auth) = self.client(reference).await?;
+        let mut tags: Vec<String> = Vec::new();
+        let mut known = HashSet::new();
+        loop {
+            let last = tags.last().map(String::as_str);
+            let page = client.list_tags(reference, &auth, Some(TAGS), last).await;
+            let page = page.map_err(failed)?.tags;
+            let (before, count) = (tags.len(), page.len());
+            tags.extend(page.into_iter().filter(|tag| known.insert(tag.clone())));
+            if tags.len() == before {
+                if count >= TAGS {
+                    let text = "the registry repeats the first page of its tags".to_owned();
+                    return Err(failed(OciDistributionError::GenericError(Some(text))));
+                }
+                return Ok(tags);
+            }
+        }
+    }
+
+    /// The digest of what the reference names now.
+    pub(crate) async fn digest(&self, reference: &Reference) -> Result<ImageDigest, Error> {
+        let failed = |source| Error::of_registry(reference.to_string(), source);
+        let (client, auth) = self.client(reference).await?;
+        let digest = client
+            .fetch_manifest_digest(reference, &auth)
+            .await
+            .map_err(failed)?;
+        digest.parse().map_err(|_| Error::Form {
+            image: reference.to_string(),
+            form: format!("digest {digest}"),
+        })
     }
 
     /// A manifest or list, held against the digest that the reference names.
@@ -214,6 +276,7 @@ impl std::fmt::Debug for Registries {
         f.debug_struct("Registries")
             .field("credentials", &self.credentials)
             .field("is_insecure", &self.is_insecure)
+            .field("authorities", &self.authorities.len())
             .finish_non_exhaustive()
     }
 }

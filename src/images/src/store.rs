@@ -1,7 +1,9 @@
 //! Registries and layout directories, by one set of verbs.
 
 use std::io;
+use std::time::Duration;
 
+use oci_client::Reference;
 use oci_spec::image::{Descriptor, MediaType};
 use release::ImageDigest;
 
@@ -25,6 +27,65 @@ impl Stores {
     pub fn new(credentials: Credentials, is_insecure: bool) -> Self {
         Self {
             registries: Registries::new(credentials, is_insecure),
+        }
+    }
+
+    /// Takes registries whose certificate this authority has signed, too.
+    ///
+    /// Shape: `authority` is PEM.
+    #[must_use]
+    pub fn trusting(mut self, authority: Vec<u8>) -> Self {
+        self.registries.trust(authority);
+        self
+    }
+
+    /// Waits so long for a connection, and for a registry that is silent.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.registries.set_patience(patience);
+        self
+    }
+
+    /// All images of the location's repository, by tag, or of its directory, by digest.
+    ///
+    /// # Errors
+    /// [`Error`]: the registry does not list them, or the directory is no layout.
+    pub async fn images(&self, location: &ImageLocation) -> Result<Vec<ImageLocation>, Error> {
+        match location {
+            ImageLocation::Registry(reference) => {
+                let tags = self.registries.tags(reference).await?;
+                let locations = tags.into_iter().map(|tag| {
+                    let (registry, repository) = (reference.registry(), reference.repository());
+                    ImageLocation::Registry(Reference::with_tag(
+                        registry.to_owned(),
+                        repository.to_owned(),
+                        tag,
+                    ))
+                });
+                Ok(locations.collect())
+            }
+            ImageLocation::Layout { directory, .. } => {
+                let digests = Layout::new(directory, location.to_string()).digests()?;
+                Ok(digests
+                    .iter()
+                    .map(|digest| location.with_digest(digest))
+                    .collect())
+            }
+        }
+    }
+
+    /// The digest of what the location names now, without reading it from a registry.
+    ///
+    /// # Errors
+    /// [`Error`]: it is not there.
+    pub async fn digest(&self, location: &ImageLocation) -> Result<ImageDigest, Error> {
+        match location {
+            ImageLocation::Registry(reference) => self.registries.digest(reference).await,
+            ImageLocation::Layout {
+                digest: Some(digest),
+                ..
+            } => Ok(digest.clone()),
+            ImageLocation::Layout { .. } => Ok(ImageDigest::of(&self.manifest(location).await?)),
         }
     }
 
