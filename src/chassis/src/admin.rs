@@ -58,8 +58,8 @@ fn answer<P: Probes + ?Sized>(
 ) -> Response<Full<Bytes>> {
     let verdict = match path {
         "/metrics" => None,
-        "/healthz" => Some(probes.healthy()),
-        "/readyz" => Some(probes.ready()),
+        "/healthz" | "/livez" | "/liveness" => Some(probes.healthy()),
+        "/readyz" | "/readiness" => Some(probes.ready()),
         _ => return text(StatusCode::NOT_FOUND, "not found\n"),
     };
     if method != Method::GET && method != Method::HEAD {

@@ -192,7 +192,8 @@ impl Built {
         self.manifest.digest()
     }
 
-    pub(crate) fn manifest(&self) -> &Blob {
+    /// Its manifest.
+    pub fn manifest(&self) -> &Blob {
         &self.manifest
     }
 
@@ -200,7 +201,8 @@ impl Built {
         &self.media_type
     }
 
-    pub(crate) fn blobs(&self) -> &[Blob] {
+    /// Its layers and its configuration.
+    pub fn blobs(&self) -> &[Blob] {
         &self.blobs
     }
 }

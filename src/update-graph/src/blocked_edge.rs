@@ -1,0 +1,243 @@
+//! `blocked-edges/*.yaml`: updates that are taken out of the graph, or that a risk is attached to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use regex::{Regex, RegexBuilder};
+use release::Version;
+use release::update_graph::{RiskRule, UpdateRisk};
+use serde_json::Value;
+
+use crate::channel_file::first_line;
+use crate::graph_data::yaml;
+use crate::problem::{SourceProblem, chain};
+
+/// Bytes that a compiled expression may take. The real ones are short.
+const REGEX_BYTES: usize = 1 << 20;
+
+/// Keys of a file that blocks silently; with these alone it has no risk.
+const SILENT: [&str; 2] = ["from", "to"];
+
+/// One file.
+#[derive(Clone, Debug)]
+pub struct BlockedEdge {
+    /// The file, below the repository.
+    pub file: String,
+    /// The release that must not be reached: of all architectures, or of the one that its build
+    /// metadata names.
+    pub to: Version,
+    /// From which releases: searched in the version with its architecture.
+    pub from: Arc<Regex>,
+    /// The risk, if the update is not blocked silently.
+    pub risk: Option<UpdateRisk>,
+    /// The first release without the risk.
+    pub fixed_in: Option<String>,
+}
+
+/// Compiled expressions by text: a thousand files share a hundred of them.
+#[derive(Debug, Default)]
+pub(crate) struct Expressions(BTreeMap<String, Arc<Regex>>);
+
+impl Expressions {
+    fn compile(&mut self, text: &str) -> Result<Arc<Regex>, regex::Error> {
+        if let Some(known) = self.0.get(text) {
+            return Ok(Arc::clone(known));
+        }
+        let compiled = RegexBuilder::new(text).size_limit(REGEX_BYTES).build()?;
+        let compiled = Arc::new(compiled);
+        self.0.insert(text.to_owned(), Arc::clone(&compiled));
+        Ok(compiled)
+    }
+}
+
+impl BlockedEdge {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What makes the file useless. What only breaks a rule of curators is listed instead.
+    pub(crate) fn parse(
+        file: &str,
+        bytes: &[u8],
+        expressions: &mut Expressions,
+        problems: &mut Vec<SourceProblem>,
+    ) -> Result<Self, SourceProblem> {
+        let wire: BTreeMap<String, Value> = yaml(file, bytes)?;
+        let failed = |field: &str, reason: String| {
+            SourceProblem::new(file, field, format!("{reason}; the file is left out"))
+        };
+        let text = |field: &str| {
+            let value = wire
+                .get(field)
+                .ok_or_else(|| failed(field, "it is missing".to_owned()))?;
+            let text = value.as_str();
+            text.ok_or_else(|| failed(field, format!("{value} is no text")))
+        };
+        let to: Version = text("to")?
+            .parse()
+            .map_err(|error| failed("to", chain(&error)))?;
+        let from = expressions
+            .compile(text("from")?)
+            .map_err(|error| failed("from", first_line(&error)))?;
+        let is_silent = wire.keys().all(|key| SILENT.contains(&key.as_str()));
+        let risk = if is_silent {
+            None
+        } else {
+            let rules = wire.get("matchingRules").and_then(Value::as_array);
+            let rules = rules.ok_or_else(|| failed("matchingRules", "it is no list".to_owned()))?;
+            let rules = rules.iter().enumerate().map(|(index, rule)| {
+                rule_of(rule).map_err(|reason| failed(&format!("matchingRules[{index}]"), reason))
+            });
+            let risk = UpdateRisk {
+                url: text("url")?.to_owned(),
+                name: text("name")?.to_owned(),
+                message: text("message")?.to_owned(),
+                rules: rules.collect::<Result<_, _>>()?,
+            };
+            Some(risk)
+        };
+        let edge = Self {
+            file: file.to_owned(),
+            to,
+            from,
+            risk,
+            fixed_in: wire
+                .get("fixedIn")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+        };
+        problems.extend(edge.broken_rules());
+        Ok(edge)
+    }
+
+    /// Rules of curators that the file breaks. It counts all the same: leaving it out would allow
+    /// the update.
+    fn broken_rules(&self) -> Vec<SourceProblem> {
+        let mut broken = Vec::new();
+        let mut add = |field: &str, reason: String| {
+            broken.push(SourceProblem::new(self.file.as_str(), field, reason));
+        };
+        let name = self.file.rsplit('/').next().unwrap_or_default();
+        if !name.starts_with(&self.to.to_string()) {
+            add(
+                "to",
+                format!("the file's name does not begin with {}", self.to),
+            );
+        }
+        let Some(risk) = &self.risk else {
+            return broken;
+        };
+        if !risk.url.starts_with("https://") {
+            add(
+                "url",
+                format!("{:?} does not begin with https://", risk.url),
+            );
+        }
+        if !is_risk_name(&risk.name) {
+            let reason = format!("{:?} does not match ^[A-Z][A-Za-z0-9_]*$", risk.name);
+            add("name", reason);
+        }
+        if risk.message.trim().is_empty() {
+            add("message", "it is empty".to_owned());
+        }
+        let count = |is: fn(&RiskRule) -> bool| risk.rules.iter().filter(|rule| is(rule)).count();
+        let always = count(|rule| matches!(rule, RiskRule::Always));
+        let queries = count(|rule| matches!(rule, RiskRule::PromQl(_)));
+        if risk.rules.is_empty() {
+            add(
+                "matchingRules",
+                "it is empty: clients drop the update".to_owned(),
+            );
+        }
+        if always > 1 || queries > 1 {
+            add("matchingRules", "a type is there twice".to_owned());
+        }
+        broken
+    }
+
+    /// Whether the file is about this release, which has its architecture.
+    pub fn is_about(&self, version: &Version) -> bool {
+        self.to == *version || self.to == version.without_architecture()
+    }
+}
+
+fn rule_of(rule: &Value) -> Result<RiskRule, String> {
+    let promql = rule.get("promql");
+    match rule.get("type").and_then(Value::as_str) {
+        Some("Always") if promql.is_none() => Ok(RiskRule::Always),
+        Some("Always") => Err("promql is set for type Always".to_owned()),
+        Some("PromQL") => {
+            let query = promql.and_then(|promql| promql.get("promql"));
+            let query = query
+                .and_then(Value::as_str)
+                .filter(|query| !query.is_empty());
+            let query = query.ok_or("promql.promql is empty")?;
+            Ok(RiskRule::PromQl(query.to_owned()))
+        }
+        Some(other) => Err(format!("type {other:?} is neither Always nor PromQL")),
+        None => Err("type is missing".to_owned()),
+    }
+}
+
+fn is_risk_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text
+            .chars()
+            .all(|one| one.is_ascii_alphanumeric() || one == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (Result<BlockedEdge, SourceProblem>, Vec<String>) {
+        let mut problems = Vec::new();
+        let file = "blocked-edges/4.1.0-A.yaml";
+        let edge = BlockedEdge::parse(
+            file,
+            text.as_bytes(),
+            &mut Expressions::default(),
+            &mut problems,
+        );
+        (
+            edge,
+            problems.into_iter().map(|problem| problem.field).collect(),
+        )
+    }
+
+    #[test]
+    fn the_keys_tell_a_silent_block_from_a_risk() {
+        assert!(parse("to: 4.1.0\nfrom: .*\n").0.unwrap().risk.is_none());
+        let risk = "to: 4.1.0\nfrom: .*\nurl: https://a\nname: A\nmessage: m\nmatchingRules: [{type: Always}]\n";
+        assert!(parse(risk).0.unwrap().risk.is_some());
+        assert_eq!(
+            parse("to: 4.1.0\nfrom: .*\nname: A\n").0.unwrap_err().field,
+            "matchingRules"
+        );
+    }
+
+    #[test]
+    fn an_unusable_file_names_its_field() {
+        for (text, field) in [
+            ("to: four\nfrom: .*\n", "to"),
+            ("from: .*\n", "to"),
+            ("to: 4.1.0\nfrom: '('\n", "from"),
+            ("to: 4.1.0\nfrom: '(?=a)'\n", "from"),
+            ("to: 4.1.0\nfrom: [a]\n", "from"),
+            ("- a\n", ""),
+            (
+                "to: 4.1.0\nfrom: a\nurl: u\nname: A\nmessage: m\nmatchingRules: [{type: X}]\n",
+                "matchingRules[0]",
+            ),
+        ] {
+            assert_eq!(parse(text).0.unwrap_err().field, field, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_broken_rule_of_curators_is_listed_and_the_block_counts() {
+        let text = "to: 4.1.1\nfrom: .*\nurl: http://a\nname: a b\nmessage: m\nmatchingRules: [{type: Always}, {type: Always}]\n";
+        let (edge, problems) = parse(text);
+        assert!(edge.unwrap().risk.is_some());
+        assert_eq!(problems, ["to", "url", "name", "matchingRules"]);
+    }
+}

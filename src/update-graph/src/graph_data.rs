@@ -1,0 +1,327 @@
+//! The graph data that curators keep: channels, blocked edges and raw metadata.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use release::Version;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::blocked_edge::{BlockedEdge, Expressions};
+use crate::channel_file::ChannelFile;
+use crate::problem::{SourceProblem, chain};
+
+/// File with the version of the layout.
+pub const VERSION_FILE: &str = "version";
+
+/// Folder of channels.
+pub const CHANNELS: &str = "channels/";
+
+/// Folder of blocked edges.
+pub const BLOCKED_EDGES: &str = "blocked-edges/";
+
+/// File of raw metadata.
+pub const RAW_METADATA: &str = "raw/metadata.json";
+
+/// The only major version of the layout.
+const MAJOR: u64 = 1;
+
+/// Files of a repository, by path below it.
+pub type SourceFiles = BTreeMap<String, Vec<u8>>;
+
+/// What a repository of graph data says.
+#[derive(Clone, Debug, Default)]
+pub struct GraphData {
+    /// Channels by name.
+    pub channels: BTreeMap<String, ChannelFile>,
+    /// Blocked edges, by file.
+    pub blocked: Vec<BlockedEdge>,
+    /// Metadata by version: appended to releases of all architectures.
+    pub raw: BTreeMap<Version, BTreeMap<String, String>>,
+}
+
+/// The repository cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file that each repository has is missing.
+    #[error("there is no file {0}")]
+    Missing(&'static str),
+    /// The layout is of a version that is not known.
+    #[error("file {VERSION_FILE}: {0:?} is no version {MAJOR}.x.y")]
+    Layout(String),
+    /// It has no channel.
+    #[error("no file of {CHANNELS} is a channel")]
+    NoChannel,
+}
+
+impl GraphData {
+    /// Whether a path is one of those that are read; others need not be handed over.
+    pub fn wants(path: &str) -> bool {
+        path == VERSION_FILE || path == RAW_METADATA || folder_of(path).is_some()
+    }
+
+    /// Reads a repository. What cannot be read of it is left out and listed.
+    ///
+    /// Shape: files of `channels/` and `blocked-edges/` count if their extension is `yaml` (or
+    /// `yaaml`, …); `yml` is not read, as upstream does not read it.
+    ///
+    /// # Errors
+    /// [`Error`]: nothing of it can be used.
+    pub fn parse(files: &SourceFiles) -> Result<(Self, Vec<SourceProblem>), Error> {
+        let version = files
+            .get(VERSION_FILE)
+            .ok_or(Error::Missing(VERSION_FILE))?;
+        let version = String::from_utf8_lossy(version).trim().to_owned();
+        match version.parse::<Version>() {
+            Ok(parsed) if parsed.minor().0 == MAJOR => {}
+            _ => return Err(Error::Layout(version)),
+        }
+        let mut data = Self::default();
+        let mut problems = Vec::new();
+        let mut expressions = Expressions::default();
+        for (path, bytes) in files {
+            match folder_of(path) {
+                Some(CHANNELS) => match ChannelFile::parse(path, bytes, &mut problems) {
+                    Ok(channel) => data.add_channel(channel, &mut problems),
+                    Err(problem) => problems.push(problem),
+                },
+                Some(_) => match BlockedEdge::parse(path, bytes, &mut expressions, &mut problems) {
+                    Ok(edge) => data.blocked.push(edge),
+                    Err(problem) => problems.push(problem),
+                },
+                None => problems.extend(unread(path)),
+            }
+        }
+        if data.channels.is_empty() {
+            return Err(Error::NoChannel);
+        }
+        if let Some(bytes) = files.get(RAW_METADATA) {
+            data.raw = raw(bytes, &mut problems);
+        }
+        problems.extend(data.differing_risks());
+        Ok((data, problems))
+    }
+
+    fn add_channel(&mut self, channel: ChannelFile, problems: &mut Vec<SourceProblem>) {
+        if let Some(known) = self.channels.get_mut(&channel.name) {
+            let reason = format!(
+                "{} is that of {}, too; both count",
+                channel.name, known.file
+            );
+            problems.push(SourceProblem::new(channel.file, "name", reason));
+            known.versions.extend(channel.versions);
+        } else {
+            self.channels.insert(channel.name.clone(), channel);
+        }
+    }
+
+    /// Files that share a name of a risk and differ in what it says.
+    fn differing_risks(&self) -> Vec<SourceProblem> {
+        let mut first: BTreeMap<&str, &BlockedEdge> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for edge in &self.blocked {
+            let Some(risk) = &edge.risk else { continue };
+            let known = first.entry(&risk.name).or_insert(edge);
+            let Some(other) = &known.risk else { continue };
+            for (field, differs) in [
+                ("url", other.url != risk.url),
+                ("message", other.message != risk.message),
+                ("matchingRules", other.rules != risk.rules),
+            ] {
+                if differs {
+                    let reason = format!("it differs from that of {}", known.file);
+                    problems.push(SourceProblem::new(edge.file.as_str(), field, reason));
+                }
+            }
+        }
+        problems
+    }
+
+    /// Names that no release has, in channels and blocked edges: one problem for each channel, and
+    /// one for all blocked edges.
+    pub fn unknown_releases(&self, known: &BTreeSet<Version>) -> Vec<SourceProblem> {
+        let is_known = |version: &Version| known.contains(&version.without_architecture());
+        let mut problems = Vec::new();
+        for channel in self.channels.values() {
+            let unknown = channel.versions.iter().filter(|version| !is_known(version));
+            let unknown: Vec<String> = unknown.map(Version::to_string).collect();
+            if !unknown.is_empty() {
+                let reason = format!("there is no release {}", some(&unknown));
+                problems.push(SourceProblem::new(
+                    channel.file.as_str(),
+                    "versions",
+                    reason,
+                ));
+            }
+        }
+        let unknown = self.blocked.iter().filter(|edge| {
+            let legacy = edge.to.without_architecture();
+            !known.contains(&legacy)
+        });
+        let unknown: BTreeSet<&str> = unknown.map(|edge| edge.file.as_str()).collect();
+        if !unknown.is_empty() {
+            let files: Vec<String> = unknown.into_iter().map(str::to_owned).collect();
+            let reason = format!("there is no such release; without effect: {}", some(&files));
+            problems.push(SourceProblem::new(BLOCKED_EDGES, "to", reason));
+        }
+        problems
+    }
+}
+
+/// The first of a list, and how many more there are.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
+    }
+}
+
+/// The folder whose files count that a path is in, if its extension is read.
+fn folder_of(path: &str) -> Option<&'static str> {
+    [CHANNELS, BLOCKED_EDGES].into_iter().find(|folder| {
+        let name = path.strip_prefix(folder).filter(|name| !name.contains('/'));
+        let extension = name
+            .and_then(|name| name.rsplit_once('.'))
+            .map(|(_, extension)| extension);
+        extension.is_some_and(|extension| {
+            let middle = extension
+                .strip_prefix('y')
+                .and_then(|rest| rest.strip_suffix("ml"));
+            middle
+                .is_some_and(|middle| !middle.is_empty() && middle.bytes().all(|byte| byte == b'a'))
+        })
+    })
+}
+
+/// A file that looks as if it should be read, and is not.
+fn unread(path: &str) -> Option<SourceProblem> {
+    let folder = [CHANNELS, BLOCKED_EDGES]
+        .into_iter()
+        .find(|folder| path.starts_with(folder))?;
+    let reason = format!("files of {folder} end in .yaml; the file is left out");
+    (!path.rsplit('/').next()?.starts_with('.')).then(|| SourceProblem::new(path, "", reason))
+}
+
+fn raw(
+    bytes: &[u8],
+    problems: &mut Vec<SourceProblem>,
+) -> BTreeMap<Version, BTreeMap<String, String>> {
+    let mut problem = |field: String, reason: String| {
+        problems.push(SourceProblem::new(RAW_METADATA, field, reason));
+    };
+    let wire: BTreeMap<String, BTreeMap<String, Value>> = match serde_json::from_slice(bytes) {
+        Ok(wire) => wire,
+        Err(error) => {
+            problem(String::new(), format!("{error}; the file is left out"));
+            return BTreeMap::new();
+        }
+    };
+    let mut raw: BTreeMap<Version, BTreeMap<String, String>> = BTreeMap::new();
+    for (text, values) in wire {
+        let version: Version = match text.parse() {
+            Ok(version) => version,
+            Err(error) => {
+                problem(text, chain(&error));
+                continue;
+            }
+        };
+        for (key, value) in values {
+            match value {
+                Value::String(value) => {
+                    raw.entry(version.clone()).or_default().insert(key, value);
+                }
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => {
+                    problem(format!("{text}.{key}"), "it is no text".to_owned());
+                }
+            }
+        }
+    }
+    raw
+}
+
+/// Reads a YAML file.
+pub(crate) fn yaml<T: DeserializeOwned>(file: &str, bytes: &[u8]) -> Result<T, SourceProblem> {
+    let failed = |reason: String| {
+        let reason = reason.lines().next().unwrap_or_default().to_owned();
+        SourceProblem::new(file, "", format!("{reason}; the file is left out"))
+    };
+    let text = std::str::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(pairs: &[(&str, &str)]) -> SourceFiles {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()))
+            .collect()
+    }
+
+    const CHANNEL: (&str, &str) = ("channels/a.yaml", "name: a\nversions: [1.0.0]\n");
+
+    #[test]
+    fn the_version_of_the_layout_decides() {
+        for (version, expected) in [
+            ("1.1.0\n", true),
+            ("1.9.0", true),
+            ("2.0.0", false),
+            ("one", false),
+        ] {
+            let parsed = GraphData::parse(&files(&[("version", version), CHANNEL]));
+            assert_eq!(parsed.is_ok(), expected, "{version}");
+        }
+        let error = GraphData::parse(&files(&[CHANNEL])).unwrap_err();
+        assert_eq!(error.to_string(), "there is no file version");
+        let error = GraphData::parse(&files(&[("version", "1.0.0")])).unwrap_err();
+        assert_eq!(error.to_string(), "no file of channels/ is a channel");
+    }
+
+    #[test]
+    fn what_does_not_parse_is_listed_and_the_rest_is_used() {
+        let (data, problems) = GraphData::parse(&files(&[
+            ("version", "1.1.0"),
+            CHANNEL,
+            ("channels/b.yml", "name: b\n"),
+            ("channels/c.yaml", ": ["),
+            ("channels/c/d.yaml", "name: d\n"),
+            ("blocked-edges/1.0.0.yaml", "to: 1.0.0\nfrom: (\n"),
+            (
+                "raw/metadata.json",
+                "{\"x\":{},\"1.0.0\":{\"a\":1,\"b\":\"c\"}}",
+            ),
+            ("README.md", "read me"),
+        ]))
+        .unwrap();
+        assert_eq!(data.channels.keys().collect::<Vec<_>>(), ["a"]);
+        let named: Vec<(&str, &str)> = problems
+            .iter()
+            .map(|problem| (problem.object.as_str(), problem.field.as_str()))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                ("blocked-edges/1.0.0.yaml", "from"),
+                ("channels/b.yml", ""),
+                ("channels/c.yaml", ""),
+                ("channels/c/d.yaml", ""),
+                ("raw/metadata.json", "1.0.0.a"),
+                ("raw/metadata.json", "x"),
+            ]
+        );
+        assert_eq!(data.raw.values().next().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,56 @@
+//! What of a source was left out, and why.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// A part of a source that cannot be used as it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SourceProblem {
+    /// The file, image or release, such as `blocked-edges/4.14.1-Risk.yaml`.
+    pub object: String,
+    /// Path of the field; empty for the whole.
+    pub field: String,
+    /// What is wrong, and what became of it.
+    pub reason: String,
+}
+
+impl SourceProblem {
+    /// A problem of this object and field.
+    pub fn new(
+        object: impl Into<String>,
+        field: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self {
+            object: object.into(),
+            field: field.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for SourceProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.object)?;
+        if !self.field.is_empty() {
+            write!(f, "field {}: ", self.field)?;
+        }
+        f.write_str(&self.reason)
+    }
+}
+
+/// An error with its causes, on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        next = cause.source();
+    }
+    text
+}

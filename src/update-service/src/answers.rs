@@ -1,0 +1,230 @@
+//! Every answer, made once when a scrape ends, and kept compressed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use images::Tree;
+use images::tree::EntryContent;
+use jiff::Timestamp;
+use release::ImageDigest;
+use release::update_graph::UpdateGraph;
+use serde_json::json;
+use update_graph::annotated::SilencedEdge;
+use update_graph::graph_data::SourceFiles;
+use update_graph::{AnnotatedGraph, GraphData, ScrapedRelease, SourceProblem, scraped};
+
+/// Bytes of answers that are kept unpacked, beside the packed ones: those that were asked for
+/// first. The largest real answer has 400 kB.
+const UNPACKED_BYTES: usize = 4 << 20;
+
+/// Mode of a file in the archive of graph data.
+const FILE_MODE: u32 = 0o644;
+
+/// One body, packed.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Packed by gzip.
+    pub gzip: Bytes,
+    /// Digits of the SHA-256 of what is packed: equal bodies have equal ones.
+    pub tag: String,
+    /// Bytes of what is packed.
+    pub length: usize,
+    /// Updates of the channel that are blocked silently.
+    pub silenced: Vec<SilencedEdge>,
+}
+
+/// All answers of one scrape. They do not change; the next scrape makes new ones.
+#[derive(Debug)]
+pub struct Answers {
+    graphs: BTreeMap<String, BTreeMap<String, Answer>>,
+    empty: Answer,
+    /// What of the sources was left out, as JSON.
+    pub problems: Answer,
+    /// How many that are.
+    pub problem_count: usize,
+    /// The graph data, as a tar.
+    pub data: Bytes,
+    /// Names of all channels.
+    pub channels: Vec<String>,
+    /// Releases that were read, and those that are in a channel.
+    pub releases: (usize, usize),
+    /// When the scrape ended.
+    pub made: Timestamp,
+    unpacked: Mutex<(usize, BTreeMap<String, Bytes>)>,
+}
+
+impl Answers {
+    /// Makes the answers.
+    ///
+    /// # Errors
+    /// Memory or a temporary file.
+    pub fn new(
+        releases: &[ScrapedRelease],
+        data: &GraphData,
+        files: &SourceFiles,
+        mut problems: Vec<SourceProblem>,
+        made: Timestamp,
+    ) -> std::io::Result<Self> {
+        let (graphs, found) = scraped::graphs(releases);
+        problems.extend(found);
+        let known: BTreeSet<_> = releases
+            .iter()
+            .map(|release| release.metadata.version.clone())
+            .collect();
+        problems.extend(data.unknown_releases(&known));
+        let mut answers: BTreeMap<String, BTreeMap<String, Answer>> = BTreeMap::new();
+        let mut channels: BTreeSet<String> = data.channels.keys().cloned().collect();
+        let mut in_channels = BTreeSet::new();
+        for (architecture, graph) in graphs {
+            let annotated = AnnotatedGraph::new(graph, data, &mut problems);
+            let own = answers.entry(architecture.clone()).or_default();
+            for channel in annotated.channel_names() {
+                channels.insert(channel.to_owned());
+                let (graph, silenced) = annotated.channel(channel);
+                let named = graph.nodes.keys();
+                in_channels.extend(named.map(|version| (architecture.clone(), version.clone())));
+                own.insert(channel.to_owned(), Answer::new(&graph.print(), silenced)?);
+            }
+        }
+        problems.sort();
+        problems.dedup();
+        for problem in &problems {
+            tracing::debug!(%problem, "left out");
+        }
+        let count = problems.len();
+        let listed = json!({ "problems": problems }).to_string();
+        Ok(Self {
+            graphs: answers,
+            empty: Answer::new(&UpdateGraph::default().print(), Vec::new())?,
+            problems: Answer::new(listed.as_bytes(), Vec::new())?,
+            problem_count: count,
+            data: archive(files)?,
+            channels: channels.into_iter().collect(),
+            releases: (releases.len(), in_channels.len()),
+            made,
+            unpacked: Mutex::default(),
+        })
+    }
+
+    /// The graph of a channel and architecture; the empty one where there is none.
+    pub fn graph(&self, channel: &str, architecture: &str) -> &Answer {
+        let channels = self.graphs.get(architecture);
+        channels
+            .and_then(|channels| channels.get(channel))
+            .unwrap_or(&self.empty)
+    }
+
+    /// An answer, unpacked. Those that were asked for first are kept.
+    ///
+    /// # Errors
+    /// Never for what this program has packed.
+    pub fn unpacked(&self, answer: &Answer) -> std::io::Result<Bytes> {
+        let known = || self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bytes) = known().1.get(&answer.tag) {
+            return Ok(bytes.clone());
+        }
+        let bytes = Bytes::from(answer.unpack()?);
+        let mut kept = known();
+        if kept.0 + bytes.len() <= UNPACKED_BYTES && !kept.1.contains_key(&answer.tag) {
+            kept.0 += bytes.len();
+            kept.1.insert(answer.tag.clone(), bytes.clone());
+        }
+        Ok(bytes)
+    }
+}
+
+impl Answer {
+    fn new(bytes: &[u8], silenced: Vec<SilencedEdge>) -> std::io::Result<Self> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes)?;
+        let mut packed = encoder.finish()?;
+        packed.shrink_to_fit();
+        Ok(Self {
+            gzip: packed.into(),
+            tag: ImageDigest::of(bytes).hex().chars().take(32).collect(),
+            length: bytes.len(),
+            silenced,
+        })
+    }
+
+    /// What is packed.
+    ///
+    /// # Errors
+    /// Never for what this program has packed.
+    pub fn unpack(&self) -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(self.length);
+        GzDecoder::new(self.gzip.as_ref()).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// The graph data as a tar, packed by gzip: the same bytes for the same files.
+fn archive(files: &SourceFiles) -> std::io::Result<Bytes> {
+    let mut tree = Tree::new();
+    for (path, bytes) in files {
+        let content = EntryContent::Bytes(bytes.clone());
+        tree.put(path, FILE_MODE, content)
+            .map_err(std::io::Error::other)?;
+    }
+    let layer = tree.layer(Timestamp::UNIX_EPOCH)?;
+    Ok(layer.blob().bytes()?.into())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use release::Metadata;
+
+    use super::*;
+
+    /// Answers for channel `fast-1` with 1.0.0 and 1.0.1 of `amd64`.
+    pub(crate) fn answers() -> Answers {
+        let release = |version: &str, previous: &[&str]| {
+            let mut metadata = Metadata::new(version.parse().unwrap());
+            metadata.previous = previous.iter().map(|text| text.parse().unwrap()).collect();
+            let digest = ImageDigest::of(version.as_bytes());
+            ScrapedRelease {
+                architecture: "amd64".to_owned(),
+                payload: format!("registry.example/releases@{digest}"),
+                digest,
+                metadata,
+            }
+        };
+        let files: SourceFiles = [
+            ("version", "1.1.0"),
+            (
+                "channels/fast-1.yaml",
+                "name: fast-1\nversions: [1.0.0, 1.0.1, 1.0.2]\n",
+            ),
+        ]
+        .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))
+        .into();
+        let (data, problems) = GraphData::parse(&files).unwrap();
+        let releases = [release("1.0.0", &[]), release("1.0.1", &["1.0.0"])];
+        Answers::new(&releases, &data, &files, problems, Timestamp::UNIX_EPOCH).unwrap()
+    }
+
+    #[test]
+    fn an_answer_unpacks_to_what_was_packed_and_unknown_channels_are_empty() {
+        let answers = answers();
+        let graph = answers.graph("fast-1", "amd64");
+        let bytes = answers.unpacked(graph).unwrap();
+        assert_eq!(bytes.len(), graph.length);
+        assert_eq!(UpdateGraph::parse(&bytes).unwrap().edges.len(), 1);
+        assert_eq!(answers.unpacked(graph).unwrap(), bytes);
+        for (channel, architecture) in [("fast-2", "amd64"), ("fast-1", "arm64")] {
+            let bytes = answers
+                .unpacked(answers.graph(channel, architecture))
+                .unwrap();
+            assert_eq!(UpdateGraph::parse(&bytes).unwrap(), UpdateGraph::default());
+        }
+        let problems = answers.problems.unpack().unwrap();
+        let problems = String::from_utf8(problems).unwrap();
+        assert!(problems.contains("there is no release 1.0.2"), "{problems}");
+        assert_eq!((answers.releases, answers.problem_count), ((2, 2), 1));
+    }
+}

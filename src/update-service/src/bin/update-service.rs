@@ -1,0 +1,65 @@
+//! The update service: answers which releases a cluster may be updated to.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use chassis::logs::Log;
+use clap::{Parser, Subcommand};
+use update_service::cli::UpdateServiceArgs;
+use update_service::process;
+use update_service::settings::ServiceSettings;
+
+/// Answers which releases a cluster may be updated to.
+///
+/// Exit codes: 0 done, 1 failed, 2 usage.
+#[derive(Debug, Parser)]
+#[command(name = "update-service", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs until SIGTERM or SIGINT
+    Start(UpdateServiceArgs),
+    /// Prints the version
+    Version,
+}
+
+fn main() -> ExitCode {
+    chassis::report::abort_on_panic();
+    let Err(error) = run(Cli::parse()) else {
+        return ExitCode::SUCCESS;
+    };
+    #[expect(clippy::print_stderr, reason = "the process's last word")]
+    {
+        eprintln!("update-service: {}", chassis::report::Chain(error.as_ref()));
+    }
+    ExitCode::FAILURE
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Version => {
+            #[expect(clippy::print_stdout, reason = "what was asked for")]
+            {
+                println!("{}", env!("CARGO_PKG_VERSION"));
+            }
+            Ok(())
+        }
+        Command::Start(arguments) => {
+            let log = Log::init(arguments.log.to_settings()).context("cannot log")?;
+            let path = arguments.config.display();
+            let text = std::fs::read_to_string(&arguments.config)
+                .with_context(|| format!("cannot read {path}"))?;
+            let settings = ServiceSettings::parse(&text).with_context(|| format!("file {path}"))?;
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(process::WORKERS)
+                .enable_all()
+                .build()
+                .context("cannot start the runtime")?
+                .block_on(process::start(settings, log))
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Graph data, from a directory, a tar or an image.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use flate2::read::GzDecoder;
+use images::image::Platform;
+use images::{Image, Stores, content};
+use release::ImageDigest;
+use update_graph::GraphData;
+use update_graph::graph_data::{BLOCKED_EDGES, CHANNELS, SourceFiles, VERSION_FILE};
+
+use crate::settings::DataPlace;
+
+/// Largest file that is read. The largest real one has 20 kB.
+const FILE_MAX_BYTES: u64 = 1 << 20;
+
+/// Most bytes of all files together.
+const ALL_MAX_BYTES: usize = 64 << 20;
+
+/// First bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// The source of graph data.
+#[derive(Debug)]
+pub struct DataSource {
+    place: DataPlace,
+    stores: Stores,
+    /// Of an image: what was read, and its digest.
+    read: Option<(ImageDigest, SourceFiles)>,
+}
+
+impl DataSource {
+    /// A source that has read nothing.
+    pub fn new(place: DataPlace, stores: Stores) -> Self {
+        Self {
+            place,
+            stores,
+            read: None,
+        }
+    }
+
+    /// Reads the files; of an image only if its digest is new.
+    ///
+    /// # Errors
+    /// The place cannot be read, or holds too much.
+    pub async fn files(&mut self) -> anyhow::Result<SourceFiles> {
+        match &self.place {
+            DataPlace::Directory(path) => {
+                let path = path.clone();
+                tokio::task::spawn_blocking(move || directory(&path)).await?
+            }
+            DataPlace::Archive(path) => {
+                let path = path.clone();
+                tokio::task::spawn_blocking(move || archive(&path)).await?
+            }
+            DataPlace::Image { image, path } => {
+                let digest = self.stores.digest(image).await?;
+                if let Some((known, files)) = &self.read
+                    && *known == digest
+                {
+                    return Ok(files.clone());
+                }
+                let platform = Platform::of_this_machine();
+                let by_digest = image.with_digest(&digest);
+                let opened = Image::open(&self.stores, &by_digest, &platform).await?;
+                let target = tempfile::tempdir().context("cannot make a directory")?;
+                content::unpack(&self.stores, &opened, path, target.path()).await?;
+                let files = tokio::task::spawn_blocking(move || directory(target.path())).await??;
+                self.read = Some((digest, files.clone()));
+                Ok(files)
+            }
+        }
+    }
+}
+
+/// Reads a directory: its files, and those of the folders that count.
+///
+/// # Errors
+/// It cannot be read, or holds too much.
+pub fn directory(path: &Path) -> anyhow::Result<SourceFiles> {
+    let mut files = SourceFiles::new();
+    let mut all = 0;
+    for folder in ["", CHANNELS, BLOCKED_EDGES, "raw/"] {
+        let place = path.join(folder);
+        let failed = || format!("cannot read {}", place.display());
+        let entries = match std::fs::read_dir(&place) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !folder.is_empty() => {
+                continue;
+            }
+            Err(error) => return Err(error).with_context(failed),
+        };
+        for entry in entries {
+            let entry = entry.with_context(failed)?;
+            let Some(name) = entry
+                .file_name()
+                .to_str()
+                .map(|name| format!("{folder}{name}"))
+            else {
+                continue;
+            };
+            let file = entry.path();
+            let failed = || format!("cannot read {}", file.display());
+            if is_of_interest(&name) && file.metadata().with_context(failed)?.is_file() {
+                let mut open = File::open(&file).with_context(failed)?;
+                add(&mut files, &mut all, name, &mut open).with_context(failed)?;
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Reads a tar, packed by gzip or not. The repository may be in one folder of it, as in the
+/// archives that hosts of repositories make.
+fn archive(path: &Path) -> anyhow::Result<SourceFiles> {
+    let failed = || format!("cannot read {}", path.display());
+    let mut head = [0; 2];
+    let count = File::open(path)
+        .and_then(|mut file| file.read(&mut head))
+        .with_context(failed)?;
+    let file = File::open(path).with_context(failed)?;
+    let reader: Box<dyn Read> = if count == head.len() && head == GZIP {
+        Box::new(GzDecoder::new(file))
+    } else {
+        Box::new(file)
+    };
+    let mut all = 0;
+    let mut files = SourceFiles::new();
+    let mut archive = tar::Archive::new(reader);
+    for entry in archive.entries().with_context(failed)? {
+        let mut entry = entry.with_context(failed)?;
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let name = entry.path().with_context(failed)?;
+        let name = name.to_string_lossy().trim_start_matches("./").to_owned();
+        let is_wanted = name
+            .split_once('/')
+            .is_some_and(|(_, rest)| is_of_interest(rest))
+            || is_of_interest(&name);
+        if is_wanted {
+            add(&mut files, &mut all, name, &mut entry).with_context(failed)?;
+        }
+    }
+    let mut folders = files
+        .keys()
+        .filter_map(|name| name.strip_suffix(VERSION_FILE));
+    let folder = folders
+        .find(|folder| folder.is_empty() || folder.matches('/').count() == 1)
+        .unwrap_or_default()
+        .to_owned();
+    let below = files.into_iter().filter_map(|(name, bytes)| {
+        let name = name.strip_prefix(&folder)?.to_owned();
+        is_of_interest(&name).then_some((name, bytes))
+    });
+    Ok(below.collect())
+}
+
+/// Whether a file is read, or listed as one that is not.
+fn is_of_interest(name: &str) -> bool {
+    GraphData::wants(name) || name.starts_with(CHANNELS) || name.starts_with(BLOCKED_EDGES)
+}
+
+fn add(
+    files: &mut SourceFiles,
+    all: &mut usize,
+    name: String,
+    reader: &mut dyn Read,
+) -> anyhow::Result<()> {
+    let mut bytes = Vec::new();
+    reader.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_MAX_BYTES {
+        bail!("file {name} is larger than {FILE_MAX_BYTES} bytes");
+    }
+    *all += bytes.len();
+    if *all > ALL_MAX_BYTES {
+        bail!("all files together are larger than {ALL_MAX_BYTES} bytes");
+    }
+    files.insert(name, bytes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tar(names: &[&str]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for name in names {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(1);
+            header.set_mode(0o644);
+            builder
+                .append_data(&mut header, name, b"x".as_slice())
+                .unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    #[test]
+    fn an_archive_may_have_its_files_in_a_folder_and_others_beside_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.tar");
+        for names in [
+            ["version", "channels/a.yaml", "README.md"],
+            ["./version", "./channels/a.yaml", "./docs/b.yaml"],
+            ["top/version", "top/channels/a.yaml", "top/hack/version"],
+        ] {
+            use std::io::Write as _;
+            File::create(&path)
+                .unwrap()
+                .write_all(&tar(&names))
+                .unwrap();
+            let files = archive(&path).unwrap();
+            assert_eq!(
+                files.keys().collect::<Vec<_>>(),
+                ["channels/a.yaml", "version"],
+                "{names:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let error = directory(Path::new("/nonexistent")).unwrap_err();
+        assert_eq!(error.to_string(), "cannot read /nonexistent/");
+    }
+}

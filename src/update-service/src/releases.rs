@@ -1,0 +1,313 @@
+//! Releases, read from a registry or a directory. What was read once is not read again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use chassis::report::Chain;
+use futures::{StreamExt as _, stream};
+use images::content::{self, Layers};
+use images::{Credentials, Image, ImageLocation, Stores};
+use release::{ImageDigest, METADATA_FILE, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS};
+use update_graph::{ScrapedRelease, SourceProblem};
+
+use crate::settings::{RegistryAccess, ReleaseSettings};
+
+/// Largest file of manifests that is passed over on the way to the metadata.
+const FILE_MAX_BYTES: u64 = 16 << 20;
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Tags with these ends are signatures and other attachments.
+const ATTACHMENTS: [&str; 3] = [".sig", ".att", ".sbom"];
+
+/// What an image is.
+#[derive(Clone, Debug)]
+enum Found {
+    Release(Box<ScrapedRelease>),
+    /// No release: it has no label of one.
+    Other,
+    /// One architecture's part of a release for several, which has an image of its own.
+    Part,
+    /// It says that it is a release, and cannot be read.
+    Bad {
+        field: String,
+        reason: String,
+    },
+}
+
+/// The source of releases.
+#[derive(Debug)]
+pub struct ReleaseSource {
+    settings: ReleaseSettings,
+    stores: Stores,
+    /// By digest: an image does not change.
+    found: Mutex<BTreeMap<ImageDigest, Found>>,
+    /// What each place of an image was last.
+    last: Mutex<BTreeMap<String, ImageDigest>>,
+}
+
+/// What a scrape found.
+#[derive(Debug, Default)]
+pub struct ScrapedReleases {
+    /// Releases, in the order of their places.
+    pub releases: Vec<ScrapedRelease>,
+    /// What is none.
+    pub problems: Vec<SourceProblem>,
+}
+
+/// Access to registries.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn stores(settings: &RegistryAccess) -> anyhow::Result<Stores> {
+    let read = |path: &Path| {
+        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let credentials = match &settings.credentials {
+        Some(path) => {
+            Credentials::parse(&read(path)?).with_context(|| format!("file {}", path.display()))?
+        }
+        None => Credentials::default(),
+    };
+    let mut stores =
+        Stores::new(credentials, settings.is_insecure).with_patience(settings.patience);
+    if let Some(path) = &settings.authority {
+        stores = stores.trusting(read(path)?);
+    }
+    Ok(stores)
+}
+
+impl ReleaseSource {
+    /// A source that has read nothing.
+    ///
+    /// # Errors
+    /// Credentials or authority cannot be read.
+    pub fn new(settings: ReleaseSettings) -> anyhow::Result<Self> {
+        Ok(Self {
+            stores: stores(&settings.registries)?,
+            settings,
+            found: Mutex::default(),
+            last: Mutex::default(),
+        })
+    }
+
+    /// Reads what is new. An image that cannot be read now counts as what it was last.
+    ///
+    /// # Errors
+    /// No place lists its images.
+    pub async fn scrape(&self) -> anyhow::Result<ScrapedReleases> {
+        let (images, mut problems) = self.images().await?;
+        let wanted = images.into_iter().filter(|image| {
+            let name = image.to_string();
+            ATTACHMENTS.iter().all(|end| !name.ends_with(end))
+        });
+        let read = stream::iter(wanted.map(|image| async move {
+            let name = image.to_string();
+            let digest = self.read(&image).await;
+            (name, digest)
+        }));
+        let mut read: Vec<(String, anyhow::Result<ImageDigest>)> = read
+            .buffer_unordered(self.settings.concurrency)
+            .collect()
+            .await;
+        read.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut scraped = ScrapedReleases::default();
+        let mut others = BTreeSet::new();
+        let mut known = lock(&self.last);
+        let names: BTreeSet<&String> = read.iter().map(|(name, _)| name).collect();
+        known.retain(|name, _| names.contains(name));
+        let found = lock(&self.found);
+        let mut counted = BTreeSet::new();
+        for (name, digest) in read {
+            let digest = match digest {
+                Ok(digest) => {
+                    known.insert(name.clone(), digest.clone());
+                    digest
+                }
+                Err(error) => {
+                    let before = known.get(&name).cloned();
+                    let what = if before.is_some() {
+                        "what it was before counts"
+                    } else {
+                        "it is left out"
+                    };
+                    let reason = format!("{}; {what}", Chain(error.as_ref()));
+                    problems.push(SourceProblem::new(name.as_str(), "", reason));
+                    let Some(before) = before else { continue };
+                    before
+                }
+            };
+            match found.get(&digest) {
+                Some(Found::Release(release)) => {
+                    if counted.insert(digest) {
+                        scraped.releases.push(release.as_ref().clone());
+                    }
+                }
+                Some(Found::Bad { field, reason }) => {
+                    problems.push(SourceProblem::new(name, field.as_str(), reason.as_str()));
+                }
+                Some(Found::Other) => {
+                    others.insert(name);
+                }
+                Some(Found::Part) | None => {}
+            }
+        }
+        problems.extend(no_releases(&others));
+        scraped.problems = problems;
+        Ok(scraped)
+    }
+
+    /// All images, of the first place that lists them.
+    async fn images(&self) -> anyhow::Result<(Vec<ImageLocation>, Vec<SourceProblem>)> {
+        let mut problems = Vec::new();
+        let mut last = None;
+        for place in &self.settings.places {
+            match self
+                .tried(async || Ok(self.stores.images(place).await?))
+                .await
+            {
+                Ok(images) => return Ok((images, problems)),
+                Err(error) => {
+                    let reason = format!("{}; the next place is asked", Chain(error.as_ref()));
+                    problems.push(SourceProblem::new(place.to_string(), "", reason));
+                    last = Some(error);
+                }
+            }
+        }
+        let error = last.unwrap_or_else(|| anyhow!("there is no place"));
+        Err(error.context("no place lists its images"))
+    }
+
+    /// Reads an image, unless its digest is known.
+    async fn read(&self, image: &ImageLocation) -> anyhow::Result<ImageDigest> {
+        let digest = self
+            .tried(async || Ok(self.stores.digest(image).await?))
+            .await?;
+        if lock(&self.found).contains_key(&digest) {
+            return Ok(digest);
+        }
+        let by_digest = image.with_digest(&digest);
+        let found = self
+            .tried(async || self.look(&by_digest, &digest).await)
+            .await?;
+        lock(&self.found).insert(digest.clone(), found);
+        Ok(digest)
+    }
+
+    async fn look(&self, image: &ImageLocation, digest: &ImageDigest) -> anyhow::Result<Found> {
+        let opened = match Image::open_first(&self.stores, image).await {
+            Ok(opened) => opened,
+            Err(error) => return bad_or_failed("manifest", error),
+        };
+        if opened
+            .labels()
+            .get(RELEASE_LABEL)
+            .is_none_or(String::is_empty)
+        {
+            return Ok(Found::Other);
+        }
+        let layers = Layers::Uppermost;
+        let files = content::directory(
+            &self.stores,
+            &opened,
+            RELEASE_MANIFESTS,
+            layers,
+            FILE_MAX_BYTES,
+        )
+        .await;
+        let files = match files {
+            Ok(files) => files,
+            Err(error) => return bad_or_failed(RELEASE_MANIFESTS, error),
+        };
+        let file = format!("{RELEASE_MANIFESTS}/{METADATA_FILE}");
+        let Some(bytes) = files.get(METADATA_FILE) else {
+            let reason = "there is no such file".to_owned();
+            return Ok(Found::Bad {
+                field: file,
+                reason,
+            });
+        };
+        let metadata = match Metadata::parse(bytes) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                let reason = Chain(&error).to_string();
+                return Ok(Found::Bad {
+                    field: file,
+                    reason,
+                });
+            }
+        };
+        let architecture = match opened.list() {
+            Some(list) if list.platforms.len() > 1 => "multi".to_owned(),
+            _ if metadata.is_multi() => return Ok(Found::Part),
+            _ => opened.platform().architecture,
+        };
+        Ok(Found::Release(Box::new(ScrapedRelease {
+            architecture,
+            payload: format!("{}@{digest}", self.settings.repository),
+            digest: digest.clone(),
+            metadata,
+        })))
+    }
+
+    /// Tries until it succeeds, or as often as the settings say.
+    async fn tried<T>(&self, work: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let mut attempt = 1;
+        loop {
+            match work().await {
+                Err(error) if attempt < self.settings.registries.attempts && is_worth(&error) => {
+                    tracing::debug!(error = %Chain(error.as_ref()), attempt, "asking again");
+                    tokio::time::sleep(PAUSE).await;
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Whether asking again may help: not where an image or a repository is not there.
+fn is_worth(error: &anyhow::Error) -> bool {
+    !matches!(
+        error.downcast_ref::<images::Error>(),
+        Some(images::Error::Missing { .. } | images::Error::File { .. })
+    )
+}
+
+/// A wrong image stays wrong; a registry that failed is asked again.
+fn bad_or_failed(field: &str, error: images::Error) -> anyhow::Result<Found> {
+    use images::Error;
+    let is_of_the_image = matches!(
+        error,
+        Error::Document { .. }
+            | Error::Form { .. }
+            | Error::Platform { .. }
+            | Error::TooLarge { .. }
+            | Error::NotRegular { .. }
+    );
+    if is_of_the_image {
+        return Ok(Found::Bad {
+            field: field.to_owned(),
+            reason: Chain(&error).to_string(),
+        });
+    }
+    Err(error.into())
+}
+
+/// One problem for all images that are no releases: a mirror has many.
+fn no_releases(names: &BTreeSet<String>) -> Option<SourceProblem> {
+    let first = names.first()?;
+    let reason = format!(
+        "{} images have no label {RELEASE_LABEL} and are left out",
+        names.len()
+    );
+    Some(SourceProblem::new(first.as_str(), "config.Labels", reason))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,282 @@
+//! What is answered. Requests cost no graph work; pages for people do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL,
+    CONTENT_ENCODING, CONTENT_TYPE, ETAG, LAST_MODIFIED, RETRY_AFTER, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use release::ImageDigest;
+use release::update_graph::UpdateGraph;
+use update_graph::drawing::layout::DrawingRequest;
+use update_graph::drawing::page::ChannelPage;
+use update_graph::drawing::{Drawing, dot, svg};
+
+use crate::answers::{Answer, Answers};
+use crate::metrics::ServiceMetrics;
+use crate::openapi::openapi;
+use crate::request::{self, GraphForm, JSON, ServiceError};
+use crate::scrape::InService;
+
+/// Seconds after which a client asks again where there is no graph yet.
+const RETRY: &str = "30";
+
+/// Seconds that an answer may be kept: clients ask every two minutes at most.
+const MAX_AGE: &str = "max-age=60";
+
+/// Header of the graph's age, in seconds.
+const AGE: HeaderName = HeaderName::from_static("x-graph-age-seconds");
+
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// What answers requests.
+#[derive(Debug)]
+pub struct Responder {
+    /// What is in service.
+    pub service: Arc<InService>,
+    /// What is counted.
+    pub metrics: Arc<ServiceMetrics>,
+    /// In front of all paths.
+    pub prefix: String,
+    /// Parameters that a request for a graph must have.
+    pub mandatory: Vec<String>,
+    /// Directory of signatures.
+    pub signatures: Option<PathBuf>,
+}
+
+type Answered = Result<Response<Full<Bytes>>, ServiceError>;
+
+impl Responder {
+    /// Answers a request.
+    pub async fn respond<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        let answered = match *request.method() {
+            Method::GET | Method::HEAD => self.route(request).await,
+            Method::OPTIONS => Ok(preflight()),
+            _ => Err(ServiceError::Method),
+        };
+        let mut response = answered.unwrap_or_else(|error| self.refuse(&error));
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        response
+    }
+
+    async fn route<B>(&self, request: &Request<B>) -> Answered {
+        let path = request.uri().path();
+        let unknown = || ServiceError::DoesNotExist(path.to_owned());
+        let below = path
+            .strip_prefix(self.prefix.as_str())
+            .ok_or_else(unknown)?;
+        match below {
+            "/graph" | "/v1/graph" => {
+                self.metrics.count_request("/graph");
+                let began = Instant::now();
+                let answered = self.graph(request);
+                self.metrics.observe(began.elapsed().as_secs_f64());
+                answered
+            }
+            "/openapi" | "/v1/openapi" => {
+                self.metrics.count_request("/openapi");
+                Ok(response(JSON, openapi(&self.prefix).to_string()))
+            }
+            "/graph-data" => {
+                self.metrics.count_request("/graph-data");
+                let data = self.answers()?.data.clone();
+                Ok(response("application/gzip", data))
+            }
+            // Also at its public place where the prefix is another.
+            "/problems" | "/api/upgrades_info/problems" => {
+                self.metrics.count_request("/problems");
+                let answers = self.answers()?;
+                self.kept(request.headers(), &answers, &answers.problems, JSON)
+            }
+            _ => match below.strip_prefix("/signatures/") {
+                Some(rest) => {
+                    self.metrics.count_request("/signatures");
+                    self.signature(rest).await
+                }
+                None => Err(unknown()),
+            },
+        }
+    }
+
+    fn answers(&self) -> Result<Arc<Answers>, ServiceError> {
+        self.service.answers().ok_or_else(|| {
+            let error = self.service.error();
+            let why = error.unwrap_or_else(|| "the first scrape is under way".to_owned());
+            ServiceError::NotBuilt(why)
+        })
+    }
+
+    fn graph<B>(&self, request: &Request<B>) -> Answered {
+        let form = request::form(request.headers())?;
+        let parameters = request::parameters(request.uri().query());
+        let (channel, architecture) = request::channel(&parameters, &self.mandatory)?;
+        let answers = self.answers()?;
+        let answer = answers.graph(channel, architecture);
+        if matches!(form, GraphForm::Vendor | GraphForm::Json) {
+            return self.kept(request.headers(), &answers, answer, form.content_type());
+        }
+        let version = |name: &str| {
+            let text = parameters.get(name).filter(|text| !text.is_empty());
+            text.map(|text| {
+                let version = text.parse();
+                version.map_err(|error: release::version::Error| {
+                    ServiceError::InvalidParams(format!("{name}: {error}"))
+                })
+            })
+            .transpose()
+        };
+        let wanted = DrawingRequest {
+            from: version("from")?,
+            to: version("to")?,
+            all: parameters.get("all").is_some_and(|value| value == "true"),
+        };
+        let internal = |error: &dyn std::fmt::Display| ServiceError::Internal(error.to_string());
+        let bytes = answers.unpacked(answer).map_err(|error| internal(&error))?;
+        let graph = UpdateGraph::parse(&bytes).map_err(|error| internal(&error))?;
+        let drawing = || Drawing::new(&graph, &answer.silenced, &wanted);
+        let text = match form {
+            GraphForm::Svg => svg::svg(&drawing()),
+            GraphForm::Dot => dot::dot(&drawing()),
+            GraphForm::Page | GraphForm::Vendor | GraphForm::Json => ChannelPage {
+                channel,
+                architecture,
+                channels: &answers.channels,
+                graph: &graph,
+                silenced: &answer.silenced,
+                request: &wanted,
+            }
+            .html(),
+        };
+        let mut response = response(form.content_type(), text);
+        let headers = response.headers_mut();
+        headers.insert(VARY, HeaderValue::from_static("accept"));
+        self.date(headers, &answers);
+        Ok(response)
+    }
+
+    /// An answer that was made before, in the encoding that the client takes; nothing if it has
+    /// it.
+    fn kept(
+        &self,
+        asked: &HeaderMap,
+        answers: &Answers,
+        answer: &Answer,
+        content_type: &'static str,
+    ) -> Answered {
+        let is_packed = request::takes_gzip(asked);
+        let tag = if is_packed {
+            format!("\"{}-gzip\"", answer.tag)
+        } else {
+            format!("\"{}\"", answer.tag)
+        };
+        let mut made = if request::has(asked, &tag) {
+            let mut response = Response::new(Full::default());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        } else if is_packed {
+            let mut response = response(content_type, answer.gzip.clone());
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response
+        } else {
+            let bytes = answers.unpacked(answer);
+            response(
+                content_type,
+                bytes.map_err(|error| ServiceError::Internal(error.to_string()))?,
+            )
+        };
+        let headers = made.headers_mut();
+        if let Ok(tag) = HeaderValue::try_from(tag) {
+            headers.insert(ETAG, tag);
+        }
+        headers.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(MAX_AGE));
+        self.date(headers, answers);
+        Ok(made)
+    }
+
+    fn date(&self, headers: &mut HeaderMap, answers: &Answers) {
+        let made = answers
+            .made
+            .strftime("%a, %d %b %Y %H:%M:%S GMT")
+            .to_string();
+        if let Ok(made) = HeaderValue::try_from(made) {
+            headers.insert(LAST_MODIFIED, made);
+        }
+        headers.insert(AGE, HeaderValue::from(self.service.age(answers)));
+    }
+
+    /// `<algorithm>=<digits>/signature-<n>`.
+    async fn signature(&self, rest: &str) -> Answered {
+        let missing = || ServiceError::DoesNotExist(format!("/signatures/{rest}"));
+        let invalid = |why: String| ServiceError::InvalidParams(why);
+        let (image, name) = rest.split_once('/').ok_or_else(missing)?;
+        let (algorithm, digits) = image
+            .split_once('=')
+            .ok_or_else(|| invalid(format!("{image:?} is no digest")))?;
+        if !["sha256", "sha"].contains(&algorithm) {
+            return Err(invalid(format!("algo not supported: {algorithm}")));
+        }
+        let digest: ImageDigest = format!("sha256:{digits}")
+            .parse()
+            .map_err(|error: release::digest::Error| invalid(error.to_string()))?;
+        let number = name
+            .strip_prefix("signature-")
+            .and_then(|number| number.parse::<usize>().ok());
+        let number = number.filter(|number| *number > 0).ok_or_else(missing)?;
+        let store = self.signatures.clone().ok_or_else(missing)?;
+        let read = tokio::task::spawn_blocking(move || signatures::store::read(&store, &digest));
+        let internal = |error: &dyn std::fmt::Display| ServiceError::Internal(error.to_string());
+        let signatures = read.await.map_err(|error| internal(&error))?;
+        let signatures = signatures.map_err(|error| internal(&error))?;
+        let signature = signatures.into_iter().nth(number - 1).ok_or_else(missing)?;
+        Ok(response("application/octet-stream", signature))
+    }
+
+    fn refuse(&self, error: &ServiceError) -> Response<Full<Bytes>> {
+        let status = error.status();
+        self.metrics.count_error(status.as_u16(), error.kind());
+        let mut response = response(JSON, error.body());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        match error {
+            ServiceError::NotBuilt(_) => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY));
+            }
+            ServiceError::Method => {
+                headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+            }
+            ServiceError::MissingParams(_)
+            | ServiceError::InvalidParams(_)
+            | ServiceError::InvalidContentType
+            | ServiceError::DoesNotExist(_)
+            | ServiceError::Internal(_) => {}
+        }
+        response
+    }
+}
+
+/// The answer to a browser that asks whether it may ask.
+fn preflight() -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static(METHODS),
+    );
+    response
+}
+
+fn response(content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
