@@ -11,6 +11,8 @@ use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
 
 use crate::reconcile::VersionOperatorSettings;
+use crate::retrieval::{RetrievalMethod, RetrievalSettings};
+use crate::retrieval_job::RetrievalJob;
 
 /// Name of the lease; upstream's, so that the two never lead at once.
 const LEASE: &str = "version";
@@ -53,6 +55,28 @@ pub struct VersionOperatorArgs {
     /// Seconds after which the release is applied again; drawn from 120 to 240 unless set
     #[arg(long, value_name = "SECONDS")]
     interval_secs: Option<u64>,
+    /// How the image of another release is retrieved
+    #[arg(long, value_enum, default_value_t = RetrievalKind::Job)]
+    retrieval: RetrievalKind,
+    /// Directory of retrieved releases
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        default_value = "/etc/cvo/updatepayloads"
+    )]
+    payloads: PathBuf,
+    /// Seconds that verification and retrieval of a release may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 240)]
+    retrieval_secs: u64,
+    /// With --retrieval=pull: credentials for registries, as podman and docker keep them
+    #[arg(long, value_name = "FILE")]
+    registry_config: Option<PathBuf>,
+    /// With --retrieval=pull: take registries without TLS or with an unknown certificate
+    #[arg(long)]
+    insecure_registries: bool,
+    /// With --retrieval=job: the node of this program
+    #[arg(long, env = "NODE_NAME", default_value = "")]
+    node_name: String,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -60,6 +84,15 @@ pub struct VersionOperatorArgs {
     /// The log is set up before the rest is validated.
     #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// How the image of another release is retrieved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum RetrievalKind {
+    /// By the container runtime of this node, for a Job
+    Job,
+    /// By this program, from the registry
+    Pull,
 }
 
 /// What `cvo start` runs with.
@@ -94,6 +127,22 @@ impl VersionOperatorArgs {
             self.interval_secs != Some(0),
             "--interval-secs must be above 0"
         );
+        ensure!(self.retrieval_secs > 0, "--retrieval-secs must be above 0");
+        let retrieval = RetrievalSettings {
+            directory: self.payloads,
+            limit: Duration::from_secs(self.retrieval_secs),
+            method: match self.retrieval {
+                RetrievalKind::Job => RetrievalMethod::Job(RetrievalJob {
+                    namespace: self.namespace.clone(),
+                    node: self.node_name,
+                    deadline_secs: self.retrieval_secs.div_ceil(2),
+                }),
+                RetrievalKind::Pull => RetrievalMethod::Pull {
+                    credentials: self.registry_config,
+                    is_insecure: self.insecure_registries,
+                },
+            },
+        };
         let candidacy = self.leader.candidacy(&self.namespace, LEASE, identity)?;
         let (least, most) = INTERVAL;
         let spread = most.as_secs() - least.as_secs();
@@ -113,6 +162,7 @@ impl VersionOperatorArgs {
                     .filter(|name| !name.is_empty())
                     .collect::<BTreeSet<_>>(),
                 interval: self.interval_secs.map_or(drawn, Duration::from_secs),
+                retrieval,
             },
         })
     }

@@ -12,12 +12,16 @@ const NEWEST: usize = 5;
 
 /// Takes over that `release` is applied, and with `is_completed` that all of it was.
 ///
+/// Shape: `accepted_risks` is none for a release that this process did not accept itself, and then
+/// those of the process before stay.
+///
 /// Source: `docs/reference/cvo.md`, "ClusterVersion".
 pub fn merge(
     history: &mut Vec<HistoryEntry>,
     release: &Release,
     is_completed: bool,
     is_verified: bool,
+    accepted_risks: Option<&str>,
     now: Timestamp,
 ) {
     if release.image.is_empty() {
@@ -54,6 +58,9 @@ pub fn merge(
             head.image.clone_from(&release.image);
         }
         head.verified |= is_verified;
+        if let Some(risks) = accepted_risks {
+            risks.clone_into(&mut head.accepted_risks);
+        }
         if is_completed {
             head.state = HistoryState::Completed;
             head.completion_time.get_or_insert(Time(now));
@@ -152,14 +159,15 @@ mod tests {
     #[test]
     fn release_is_begun_completed_and_replaced() {
         let mut history = Vec::new();
-        merge(&mut history, &release("1"), false, false, at(1));
+        merge(&mut history, &release("1"), false, false, None, at(1));
         assert_eq!(states(&history), ["1 Partial 1-None"]);
-        merge(&mut history, &release("1"), true, true, at(2));
-        merge(&mut history, &release("1"), true, false, at(3));
+        merge(&mut history, &release("1"), true, true, Some("risk"), at(2));
+        merge(&mut history, &release("1"), true, false, None, at(3));
         assert_eq!(states(&history), ["1 Completed 1-Some(2)"]);
         assert!(history[0].verified);
-        merge(&mut history, &release("2"), false, false, at(4));
-        merge(&mut history, &release("3"), false, false, at(5));
+        assert_eq!(history[0].accepted_risks, "risk");
+        merge(&mut history, &release("2"), false, false, None, at(4));
+        merge(&mut history, &release("3"), false, false, None, at(5));
         assert_eq!(
             states(&history),
             [
@@ -168,7 +176,7 @@ mod tests {
                 "1 Completed 1-Some(2)"
             ]
         );
-        merge(&mut history, &Release::default(), false, false, at(6));
+        merge(&mut history, &Release::default(), false, false, None, at(6));
         assert!(history.is_empty());
     }
 
@@ -179,14 +187,14 @@ mod tests {
             version: String::new(),
             ..release("1")
         };
-        merge(&mut history, &unversioned, false, false, at(1));
-        merge(&mut history, &release("1"), false, false, at(2));
+        merge(&mut history, &unversioned, false, false, None, at(1));
+        merge(&mut history, &release("1"), false, false, None, at(2));
         assert_eq!(states(&history), ["1 Partial 1-None"]);
         let other = Release {
             image: "q/other".to_owned(),
             ..release("1")
         };
-        merge(&mut history, &other, false, false, at(3));
+        merge(&mut history, &other, false, false, None, at(3));
         assert_eq!(history.len(), 2);
     }
 
@@ -226,7 +234,7 @@ mod tests {
         assert_eq!(weights, [30, 20, 30, 0]);
         let release = release("4.2.1");
         history.truncate(100);
-        merge(&mut history, &release, false, false, at(9));
+        merge(&mut history, &release, false, false, None, at(9));
         assert_eq!(history.len(), 100);
         assert_eq!(history[0].version, "4.2.1");
     }

@@ -1,6 +1,7 @@
 //! The version operator: applies the release that it belongs to and reports on ClusterVersion.
 //!
-//! Decisions are values in, values out; requests are in `hands`, `reconcile` and `payload`.
+//! Decisions are values in, values out; requests are in `hands`, `reconcile`, `payload`, `fetch`,
+//! `verifier`, `retrieval` and `retrieval_job`.
 //!
 //! - [`cli`], [`process`], [`version`]: the command line, one process, its build
 //! - [`payload`]: the files of a release in a directory
@@ -10,20 +11,29 @@
 //! - [`failure`]: why a release is not applied, one cause or several
 //! - [`progress`], [`report`]: how much is applied, and what the engine has come to
 //! - [`validation`], [`history`], [`status`]: what ClusterVersion asks for, and its status
+//! - [`verifier`], [`fetch`]: whether another release is signed; requests to servers outside
+//! - [`retrieval`], [`retrieval_job`]: how another release comes to this program's disk
+//! - [`precondition`], [`upgradeable`]: what speaks against another release
 //! - [`watches`], [`reconcile`]: the controller
 
 pub mod builder;
 pub mod cli;
 pub mod engine;
 pub mod failure;
+pub mod fetch;
 pub mod hands;
 pub mod history;
 pub mod payload;
+pub mod precondition;
 pub mod process;
 pub mod progress;
 pub mod reconcile;
 pub mod report;
+pub mod retrieval;
+pub mod retrieval_job;
 pub mod status;
+pub mod upgradeable;
 pub mod validation;
+pub mod verifier;
 pub mod version;
 pub mod watches;

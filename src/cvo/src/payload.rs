@@ -7,8 +7,11 @@ use api::config::Release;
 use release::inclusion::Cluster;
 use release::inventory::{self, Entry, Inventory, Loader, ManifestDirectory};
 use release::template::Values;
+use release::verification::{self, SignatureTrust};
 use release::version_hash::VersionHash;
-use release::{METADATA_FILE, Metadata, REFERENCES_FILE, References, metadata, references};
+use release::{
+    METADATA_FILE, Manifest, Metadata, REFERENCES_FILE, References, metadata, references,
+};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -50,10 +53,14 @@ pub enum Error {
     },
 }
 
+/// Kind of objects that ask for signatures of another form.
+const SIGSTORE_POLICY: &str = "ClusterImagePolicy";
+
 /// A release in a directory, without the objects: these are read when their turn comes.
 #[derive(Debug)]
 pub struct ReleaseFiles {
-    root: PathBuf,
+    /// The directory.
+    pub root: PathBuf,
     values: Values,
     /// What it is called.
     pub release: Release,
@@ -142,6 +149,54 @@ impl ReleaseFiles {
     /// # Errors
     /// A failure that names the file, if it is not as it was when the release was loaded.
     pub fn object(&self, entry: &Entry) -> Result<Value, Failure> {
+        Ok(self.manifest(entry)?.object)
+    }
+
+    /// Whose signatures of other releases count.
+    ///
+    /// # Errors
+    /// Why none can be verified, in one sentence.
+    pub fn trust(&self) -> Result<SignatureTrust, String> {
+        let entries = &self.inventory.entries;
+        let is_one = |entry: &&Entry| {
+            (entry.id.group.as_str(), entry.id.kind.as_str()) == ("", "ConfigMap")
+                && entry.annotations.contains_key(verification::ANNOTATION)
+        };
+        let Some(entry) = entries.iter().find(is_one) else {
+            let policies = entries
+                .iter()
+                .filter(|entry| entry.id.kind == SIGSTORE_POLICY);
+            let policies: Vec<String> = policies
+                .map(|entry| {
+                    format!(
+                        "; {} of {} asks for sigstore signatures, which this version operator \
+                         does not verify",
+                        entry.id, entry.file
+                    )
+                })
+                .collect();
+            return Err(format!(
+                "verification is not possible: the running release has no ConfigMap with \
+                 annotation {}{}",
+                verification::ANNOTATION,
+                policies.concat()
+            ));
+        };
+        let manifest = self.manifest(entry).map_err(|failure| failure.message)?;
+        match SignatureTrust::of(&[manifest]) {
+            Some(Ok(trust)) => Ok(trust),
+            Some(Err(error)) => Err(format!(
+                "{}: {}: {}",
+                entry.file,
+                entry.id,
+                chassis::report::Chain(&error)
+            )),
+            None => Err(format!("{}: {} says nothing", entry.file, entry.id)),
+        }
+    }
+
+    /// Reads a manifest.
+    fn manifest(&self, entry: &Entry) -> Result<Manifest, Failure> {
         let path = self.root.join(entry.directory.name()).join(&entry.file);
         let changed =
             |why: &str| Failure::integrity(format!("{}: {}: {why}", entry.file, entry.id));
@@ -158,7 +213,7 @@ impl ReleaseFiles {
                     .as_u64()
                     == entry.content =>
             {
-                Ok(manifest.object)
+                Ok(manifest)
             }
             _ => Err(changed("the file has changed since the release was loaded")),
         }

@@ -16,7 +16,9 @@ use tokio::sync::watch;
 use crate::cli::VersionOperatorOptions;
 use crate::engine::{Engine, Shared};
 use crate::hands::Hands;
-use crate::reconcile::{VersionOperator, VersionWork};
+use crate::reconcile::{VersionCaches, VersionOperator, VersionWork};
+use crate::upgradeable::{ACKS, GATES};
+use crate::watches::AdminMap;
 
 /// What the process calls itself in requests.
 const USER_AGENT: &str = concat!("cvo/", env!("CARGO_PKG_VERSION"));
@@ -29,11 +31,15 @@ const STUCK_AFTER: Duration = Duration::from_mins(20);
 /// # Errors
 /// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.
 pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<()> {
+    // Another part of the program may have installed one: it is the same, as there is no other
+    // (deny.toml).
+    drop(rustls::crypto::ring::default_provider().install_default());
     let shutdown = shutdown::on_signals().context("cannot handle signals")?;
     let following = tokio::spawn(log.follow(shutdown.clone()));
     let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
     let (versions, operators) = (Cache::default(), Cache::default());
+    let (gates, acks) = (Cache::default(), Cache::default());
     let (waker, changes) = watch::channel(());
     let shared = Shared::default();
     let engine = Engine::new(
@@ -43,15 +49,25 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         shared.clone(),
     );
     let known = shared.clone();
+    let operator = Operator::new("cvo", Arc::clone(&access));
+    let caches = VersionCaches {
+        versions: versions.clone(),
+        operators: operators.clone(),
+        gates: gates.clone(),
+        acks: acks.clone(),
+    };
     let version_operator = VersionOperator::new(
-        Arc::clone(&access),
+        access,
         options.settings,
-        versions.clone(),
+        caches,
         engine,
         shared,
+        operator.waker(),
         Timestamp::now,
     );
-    let result = Operator::new("cvo", access)
+    let admin_map = |(namespace, name): (&str, &str)| WatchScope::namespace(namespace).named(name);
+    let status = |_: Option<&AdminMap>, _: Option<&AdminMap>| Wake::Keys(vec![VersionWork::Status]);
+    let result = operator
         .lease(options.candidacy)
         .deadline(STUCK_AFTER)
         .serve(server, Registry::default())
@@ -71,9 +87,11 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
                 Wake::Keys(vec![VersionWork::Status])
             } else {
                 // A pass that has failed may go on now.
-                Wake::All
+                Wake::Keys(vec![VersionWork::Release, VersionWork::Status])
             }
         })
+        .watch(&gates, admin_map(GATES), status)
+        .watch(&acks, admin_map(ACKS), status)
         .run(version_operator, shutdown)
         .await;
     // After a lost lease there is no shutdown that would end it.

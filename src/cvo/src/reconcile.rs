@@ -1,10 +1,15 @@
-//! The version operator as a controller: one key applies the release, the other one writes the
-//! status.
+//! The version operator as a controller: one key accepts the release that is asked for, one applies
+//! it, and one writes the status.
+//!
+//! - `acceptance`: another release on its way to the one that is applied
+
+mod acceptance;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use api::config::{ClusterVersion, ClusterVersionStatus, Release, cluster_version};
@@ -15,7 +20,7 @@ use cluster::wire::RequestBody;
 use cluster::{path, wire};
 use http::Method;
 use jiff::Timestamp;
-use operator::{Next, Reconcile};
+use operator::{Next, Reconcile, Waker};
 use release::capability::Capabilities;
 use release::graph::Ordering;
 use release::inclusion::Cluster;
@@ -29,8 +34,11 @@ use crate::failure::Failure;
 use crate::payload::ReleaseFiles;
 use crate::progress::CHECKPOINT;
 use crate::report::Accepted;
-use crate::status;
-use crate::watches::ClusterVersions;
+use crate::retrieval::RetrievalSettings;
+use crate::status::{self, VersionFacts};
+use crate::upgradeable::{ACKS, GATES, UpgradeInputs};
+use crate::validation::{WantedRelease, validate};
+use crate::watches::{AdminMaps, ClusterOperators, ClusterVersions};
 
 /// How often the status is made anew while a release is applied. It is written if it differs.
 const TICK: Duration = Duration::from_secs(1);
@@ -41,6 +49,8 @@ const COUNT: Duration = Duration::from_secs(15);
 /// What is reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VersionWork {
+    /// The release that is asked for.
+    Request,
     /// The release.
     Release,
     /// The status of the ClusterVersion.
@@ -50,6 +60,7 @@ pub enum VersionWork {
 impl fmt::Display for VersionWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Request => "request",
             Self::Release => "release",
             Self::Status => "status",
         })
@@ -71,6 +82,52 @@ pub struct VersionOperatorSettings {
     pub always: BTreeSet<String>,
     /// Base interval: the release is applied again that often.
     pub interval: Duration,
+    /// How other releases are retrieved.
+    pub retrieval: RetrievalSettings,
+}
+
+/// The release that is applied, on disk.
+#[derive(Debug)]
+struct Target {
+    root: PathBuf,
+    image: String,
+    /// Whether it is the own one.
+    is_local: bool,
+    /// Capabilities that the update to it has turned on.
+    implied: BTreeSet<String>,
+}
+
+impl Target {
+    /// The own release.
+    fn local(settings: &VersionOperatorSettings) -> Self {
+        Self {
+            root: settings.root.clone(),
+            image: settings.image.clone(),
+            is_local: true,
+            implied: BTreeSet::new(),
+        }
+    }
+}
+
+/// The release that is applied, read.
+#[derive(Debug)]
+struct Loaded {
+    target: Arc<Target>,
+    cluster: Cluster,
+    files: ReleaseFiles,
+}
+
+/// What the version operator reads of others.
+#[derive(Debug)]
+pub struct VersionCaches {
+    /// The ClusterVersion.
+    pub versions: Cache<ClusterVersions>,
+    /// ClusterOperators.
+    pub operators: Cache<ClusterOperators>,
+    /// The ConfigMap in which a release asks administrators for something.
+    pub gates: Cache<AdminMaps>,
+    /// The ConfigMap in which they answer.
+    pub acks: Cache<AdminMaps>,
 }
 
 /// The version operator.
@@ -78,12 +135,19 @@ pub struct VersionOperatorSettings {
 pub struct VersionOperator {
     access: Arc<Access>,
     settings: VersionOperatorSettings,
-    versions: Cache<ClusterVersions>,
+    caches: VersionCaches,
     engine: Engine,
     shared: Shared,
+    waker: Waker<VersionWork>,
     now: fn() -> Timestamp,
-    loaded: Mutex<Option<Arc<(Cluster, ReleaseFiles)>>>,
+    target: Mutex<Arc<Target>>,
+    loaded: Mutex<Option<Arc<Loaded>>>,
+    /// The own release, once it was read.
+    own: OnceLock<Release>,
+    /// Whether the release that is asked for was tried since the start.
+    has_tried: AtomicBool,
     pace: Mutex<Pace>,
+    request_pace: Mutex<Backoff>,
 }
 
 /// How often the release was applied, and when the status was written.
@@ -99,20 +163,26 @@ impl VersionOperator {
     pub fn new(
         access: Arc<Access>,
         settings: VersionOperatorSettings,
-        versions: Cache<ClusterVersions>,
+        caches: VersionCaches,
         engine: Engine,
         shared: Shared,
+        waker: Waker<VersionWork>,
         now: fn() -> Timestamp,
     ) -> Self {
         let interval = settings.interval;
         Self {
             access,
+            target: Mutex::new(Arc::new(Target::local(&settings))),
             settings,
-            versions,
+            caches,
             engine,
             shared,
+            waker,
             now,
             loaded: Mutex::default(),
+            own: OnceLock::new(),
+            has_tried: AtomicBool::new(false),
+            request_pace: Mutex::new(Backoff::new(interval / 16, interval)),
             pace: Mutex::new(Pace {
                 attempt: 0,
                 failures: Backoff::new(interval / 16, interval),
@@ -122,7 +192,7 @@ impl VersionOperator {
     }
 
     fn object(&self) -> Option<Arc<ClusterVersion>> {
-        self.versions.get(cluster_version::NAME)
+        self.caches.versions.get(cluster_version::NAME)
     }
 
     /// What of the cluster decides which manifests it gets; without capabilities and overrides,
@@ -157,32 +227,63 @@ impl VersionOperator {
     }
 
     /// The release for this cluster, loaded once.
-    fn payload(&self, cluster: &Cluster) -> Result<Arc<(Cluster, ReleaseFiles)>, Failure> {
+    fn payload(&self, cluster: &Cluster) -> Result<Arc<Loaded>, Failure> {
+        let target = Arc::clone(&self.target());
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = loaded.as_ref().filter(|loaded| loaded.0 == *cluster) {
+        let is_it = |loaded: &&Arc<Loaded>| {
+            loaded.cluster == *cluster && Arc::ptr_eq(&loaded.target, &target)
+        };
+        if let Some(loaded) = loaded.as_ref().filter(is_it) {
             return Ok(Arc::clone(loaded));
         }
-        let VersionOperatorSettings { root, image, .. } = &self.settings;
-        let payload = ReleaseFiles::load(root, image, cluster)
+        let asked = Cluster {
+            // A manifest of a capability that this program does not know is not left out of
+            // another release.
+            capabilities: cluster.capabilities.clone().filter(|_| target.is_local),
+            ..cluster.clone()
+        };
+        let payload = ReleaseFiles::load(&target.root, &target.image, &asked)
             .map_err(|error| Failure::integrity(chassis::report::Chain(&error).to_string()))?;
+        if target.is_local {
+            self.own.get_or_init(|| payload.release.clone());
+        }
         for (file, passed) in &payload.inventory.passed_over {
             tracing::debug!(file, "not applied: {passed:?}");
         }
-        let payload = Arc::new((cluster.clone(), payload));
+        let payload = Arc::new(Loaded {
+            target,
+            cluster: cluster.clone(),
+            files: payload,
+        });
         *loaded = Some(Arc::clone(&payload));
+        self.waker.wake(vec![VersionWork::Request]);
         Ok(payload)
+    }
+
+    /// The release that is applied, if it was read.
+    fn loaded(&self) -> Option<Arc<Loaded>> {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.clone()
     }
 
     /// The own release: all that is known of it.
     fn own(&self) -> Release {
-        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        loaded.as_ref().map_or_else(
-            || Release {
-                image: self.settings.image.clone(),
-                ..Release::default()
-            },
-            |loaded| loaded.1.release.clone(),
-        )
+        self.own.get().cloned().unwrap_or_else(|| Release {
+            image: self.settings.image.clone(),
+            ..Release::default()
+        })
+    }
+
+    /// Whether another release is asked for whose application had begun before this process: the
+    /// own one must not be applied in between.
+    fn must_wait(&self, object: &ClusterVersion) -> bool {
+        let WantedRelease::Other(wanted) = validate(object, &self.own()).1 else {
+            return false;
+        };
+        let status = object.status.as_ref();
+        let head = status.and_then(|status| status.history.first());
+        let has_begun = head.is_some_and(|head| head.image == wanted.image);
+        has_begun && !self.has_tried.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     async fn apply(&self) -> Result<Next, wire::Error> {
@@ -190,7 +291,14 @@ impl VersionOperator {
             tracing::debug!("there is no ClusterVersion yet");
             return Ok(Next::Settled);
         };
-        let known = self.own().version;
+        let known = {
+            let report = self.shared.lock();
+            let target = report.target.as_ref();
+            target.map_or_else(
+                || self.own().version,
+                |target| target.release.version.clone(),
+            )
+        };
         let cluster = self.cluster(
             Some(&known)
                 .filter(|known| !known.is_empty())
@@ -205,16 +313,20 @@ impl VersionOperator {
                 return Ok(Next::After(self.settings.interval));
             }
         };
-        let payload = &loaded.1;
+        let payload = &loaded.files;
         if known.is_empty() {
             // Gates are those of the version, which is known only now.
             let cluster = self.cluster(Some(&payload.release.version)).await?;
-            if cluster != loaded.0 {
+            if cluster != loaded.cluster {
                 return Ok(Next::Retry);
             }
         }
+        if self.must_wait(&object) {
+            tracing::info!("waiting for the release whose application had begun");
+            return Ok(Next::Settled);
+        }
         let proxy = self.engine.hands().setting("proxies").await?;
-        let filter = self.filter(&object, &loaded.0);
+        let filter = self.filter(&object, &loaded);
         let entries = &payload.inventory.entries;
         let is_included = |entry: &&release::inventory::Entry| {
             filter.exclusion(&entry.id, &entry.annotations).is_none()
@@ -243,6 +355,7 @@ impl VersionOperator {
         let ended = tokio::select! {
             ended = pass => ended,
             () = self.replaced(&object) => return Ok(Next::After(Duration::ZERO)),
+            () = self.retargeted(&loaded) => return Ok(Next::After(Duration::ZERO)),
         };
         let mut pace = self.pace();
         match ended {
@@ -267,14 +380,13 @@ impl VersionOperator {
     }
 
     /// What of the cluster decides whether a manifest's turn comes.
-    fn filter(&self, object: &ClusterVersion, loaded: &Cluster) -> Cluster {
+    fn filter(&self, object: &ClusterVersion, loaded: &Loaded) -> Cluster {
         let asked = object.spec.capabilities.clone().unwrap_or_default();
         let additional = asked.additional_enabled_capabilities.into_iter().collect();
         let status = object.status.clone().unwrap_or_default();
-        let before = status
-            .capabilities
-            .enabled_capabilities
-            .into_iter()
+        let before = status.capabilities.enabled_capabilities.into_iter();
+        let before = before
+            .chain(loaded.target.implied.iter().cloned())
             .collect();
         let overrides = object.spec.overrides.iter().filter(|one| one.unmanaged);
         let overrides = overrides.map(|one| ObjectId {
@@ -285,11 +397,12 @@ impl VersionOperator {
         });
         let always = &self.settings.always;
         let set = &asked.baseline_capability_set;
-        let capabilities = Capabilities::resolve(set, &additional, &before, always, &loaded.gates);
+        let capabilities =
+            Capabilities::resolve(set, &additional, &before, always, &loaded.cluster.gates);
         Cluster {
             capabilities: Some(capabilities),
             overrides: overrides.collect(),
-            ..loaded.clone()
+            ..loaded.cluster.clone()
         }
     }
 
@@ -331,12 +444,38 @@ impl VersionOperator {
         }
     }
 
+    /// Ends when another release is to be applied.
+    async fn retargeted(&self, loaded: &Loaded) {
+        while Arc::ptr_eq(&loaded.target, &self.target()) {
+            tokio::time::sleep(TICK).await;
+        }
+    }
+
+    /// What speaks against updates to another minor release.
+    fn upgrade(&self) -> UpgradeInputs {
+        let operators = self.caches.operators.table();
+        let operators = operators.values();
+        let operators = operators.map(|one| (one.name().to_owned(), one.status.clone()));
+        let (_, gates) = GATES;
+        let (_, acks) = ACKS;
+        UpgradeInputs {
+            operators: operators.collect(),
+            gates: self.caches.gates.get(gates).map(|map| map.data.clone()),
+            acks: self.caches.acks.get(acks).map(|map| map.data.clone()),
+        }
+    }
+
     async fn report(&self) -> Result<Next, wire::Error> {
         let Some(object) = self.object() else {
             return Ok(Next::Settled);
         };
         let report = self.shared.lock().clone();
-        let next = status::next(&object, &report, &self.own(), (self.now)());
+        let facts = VersionFacts {
+            report: &report,
+            own: &self.own(),
+            upgrade: &self.upgrade(),
+        };
+        let next = status::next(&object, &facts, (self.now)());
         let before = object.status.clone().unwrap_or_default();
         // Nothing was read yet: there is nothing to say.
         let is_silent = report.accepted.is_none() && report.unreadable.is_none();
@@ -380,7 +519,8 @@ impl VersionOperator {
                 .await;
             match sent {
                 Ok(written) => {
-                    self.versions
+                    self.caches
+                        .versions
                         .refresh(<ClusterVersions as operator::Watched>::parse(written));
                     return Ok(());
                 }
@@ -421,9 +561,19 @@ impl VersionOperator {
             .access
             .send(Method::PATCH, &path, RequestBody::MergePatch(&change))
             .await?;
-        self.versions
+        self.caches
+            .versions
             .refresh(<ClusterVersions as operator::Watched>::parse(written));
         Ok(())
+    }
+
+    fn target(&self) -> std::sync::MutexGuard<'_, Arc<Target>> {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn request_pace(&self) -> std::sync::MutexGuard<'_, Backoff> {
+        let pace = self.request_pace.lock();
+        pace.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
@@ -472,11 +622,16 @@ impl Reconcile for VersionOperator {
     type Error = wire::Error;
 
     fn keys(&self) -> Vec<VersionWork> {
-        vec![VersionWork::Release, VersionWork::Status]
+        vec![
+            VersionWork::Request,
+            VersionWork::Release,
+            VersionWork::Status,
+        ]
     }
 
     async fn reconcile(&self, key: &VersionWork) -> Result<Next, wire::Error> {
         match key {
+            VersionWork::Request => self.accept().await,
             VersionWork::Release => self.apply().await,
             VersionWork::Status => self.report().await,
         }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::ConditionStatus;
+use api::config::Release;
 use jiff::Timestamp;
 use release::capability::Capabilities;
 
@@ -13,6 +15,10 @@ use crate::progress::Checkpoint;
 pub struct Report {
     /// The release that is applied; none before it was read.
     pub accepted: Option<Accepted>,
+    /// The release that is applied where it is not the own one.
+    pub target: Option<TargetRelease>,
+    /// How far the release that is asked for has come.
+    pub step: Option<AcceptanceStep>,
     /// Why the release's files cannot be read.
     pub unreadable: Option<Failure>,
     /// Whether all of it was applied once since the process started.
@@ -33,6 +39,30 @@ pub struct Report {
     pub deletions: BTreeSet<String>,
 }
 
+/// A release that was accepted in place of the own one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TargetRelease {
+    /// What it is called.
+    pub release: Release,
+    /// Whether its signature was verified.
+    pub is_verified: bool,
+    /// What spoke against it.
+    pub accepted_risks: String,
+}
+
+/// A step on the way to another release, as `ReleaseAccepted` has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptanceStep {
+    /// Pull spec of the release.
+    pub image: String,
+    /// The step's name.
+    pub reason: &'static str,
+    /// False if it failed, unknown while it is under way.
+    pub status: ConditionStatus,
+    /// What is done, or why it failed.
+    pub message: String,
+}
+
 /// A release that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
@@ -45,6 +75,16 @@ pub struct Accepted {
 }
 
 impl Report {
+    /// Another release is applied from now on; none: the own one.
+    pub fn retarget(&mut self, target: Option<TargetRelease>) {
+        *self = Self {
+            target,
+            checkpoint: self.checkpoint.clone(),
+            deletions: std::mem::take(&mut self.deletions),
+            ..Self::default()
+        };
+    }
+
     /// A pass begins: failures of the one before stay until it gets further.
     pub fn begin(&mut self, accepted: Accepted, total: usize) {
         self.checkpoint = self.checkpoint.advance(&accepted.version_hash, 0, total);

@@ -13,13 +13,11 @@ use release::graph::Ordering;
 use crate::failure::{self, FailureVerdict, Summary};
 use crate::history;
 use crate::report::Report;
+use crate::upgradeable::{self, UpgradeInputs};
 use crate::validation::{WantedRelease, validate};
 
 /// Conditions of earlier releases of OpenShift's version operator.
 const OBSOLETE: [&str; 1] = ["ImplicitlyEnabled"];
-
-/// Why no other release is applied: said in `ReleaseAccepted`, never passed over.
-const NO_RETRIEVAL: &str = "this version operator cannot retrieve other releases yet";
 
 /// Why no updates are offered: said in `RetrievedUpdates`.
 const NO_SERVICE: &str = "Unable to retrieve available updates: this version operator does not ask \
@@ -43,22 +41,42 @@ pub fn ordering(status: &ClusterVersionStatus, own: &Release, attempt: u64) -> O
     }
 }
 
+/// What a status is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct VersionFacts<'a> {
+    /// What the engine has come to.
+    pub report: &'a Report,
+    /// The release that this program belongs to.
+    pub own: &'a Release,
+    /// What speaks against updates to another minor release.
+    pub upgrade: &'a UpgradeInputs,
+}
+
 /// The status that a ClusterVersion is to have.
 ///
 /// Source: `docs/reference/cvo.md`, "Conditions" and "Waiting and failing".
 pub fn next(
     object: &ClusterVersion,
-    report: &Report,
-    own: &Release,
+    facts: &VersionFacts<'_>,
     now: Timestamp,
 ) -> ClusterVersionStatus {
+    let VersionFacts { report, own, .. } = *facts;
     let mut status = object.status.clone().unwrap_or_default();
     let (faults, request) = validate(object, own);
+    let target = report.target.as_ref();
+    let own = target.map_or(own, |target| &target.release);
     status.desired = Release {
         channels: own.channels.clone(),
         ..own.clone()
     };
-    history::merge(&mut status.history, own, report.is_applied, false, now);
+    history::merge(
+        &mut status.history,
+        own,
+        report.is_applied,
+        target.is_some_and(|target| target.is_verified),
+        target.map(|target| target.accepted_risks.as_str()),
+        now,
+    );
     if let Some(accepted) = &report.accepted {
         status.observed_generation = accepted.generation;
         status.version_hash.clone_from(&accepted.version_hash);
@@ -119,6 +137,20 @@ pub fn next(
         let verdict = failure::judge(shown.as_ref(), &report.pending, now);
         conditions.updating(&version, report, &verdict, is_invalid);
     }
+    let risks = upgradeable::risks(
+        facts.upgrade,
+        &object.spec,
+        &own.version,
+        !is_settled,
+        &report.deletions,
+    );
+    match upgradeable::condition(&risks) {
+        None => conditions.remove(&ClusterConditionType::Upgradeable),
+        Some((reason, message)) => {
+            let r#type = ClusterConditionType::Upgradeable;
+            conditions.set(r#type, ConditionStatus::False, &reason, &message);
+        }
+    }
     status
 }
 
@@ -149,14 +181,14 @@ fn accept(
         return;
     }
     match request {
-        WantedRelease::Other(release) => {
-            let text = format!(
-                "Retrieving payload failed {} failure={NO_RETRIEVAL}",
-                named(release)
-            );
-            conditions.set(r#type, ConditionStatus::False, "RetrievePayload", &text);
+        WantedRelease::Other(release) if release.image != own.image => {
+            // None: it was not begun, and what was said of another one stays.
+            let step = report.step.as_ref();
+            if let Some(step) = step.filter(|step| step.image == release.image) {
+                conditions.set(r#type, step.status, step.reason, &step.message);
+            }
         }
-        WantedRelease::Own if report.accepted.is_some() => {
+        _ if report.accepted.is_some() => {
             let architecture = if own.architecture.is_empty() {
                 architecture()
             } else {
@@ -168,7 +200,7 @@ fn accept(
             );
             conditions.set(r#type, ConditionStatus::True, "PayloadLoaded", &text);
         }
-        WantedRelease::Own => {}
+        WantedRelease::Own | WantedRelease::Other(_) => {}
     }
 }
 

@@ -87,7 +87,17 @@ fn select(
             Err("there are multiple possible payloads for this version, specify the exact image")
         }
         (None, _) if update.version == own.version => Ok(own.clone()),
-        (None, _) => Err("when image is empty the update must be an available update"),
+        // A version that the cluster had has the image that it had.
+        (None, _) => status
+            .into_iter()
+            .flat_map(|status| &status.history)
+            .find(|entry| entry.version == update.version && !entry.image.is_empty())
+            .map(|entry| Release {
+                version: entry.version.clone(),
+                image: entry.image.clone(),
+                ..Release::default()
+            })
+            .ok_or("when image is empty the update must be an available update"),
     }
 }
 

@@ -1,7 +1,10 @@
-//! What is watched: the ClusterVersion and the ClusterOperators.
+//! What is watched: the ClusterVersion, the ClusterOperators, and what administrators are asked.
+
+use std::collections::BTreeMap;
 
 use api::config::{ClusterOperator, ClusterOperatorStatus, ClusterVersion};
 use cluster::cache::CachedKind;
+use k8s_openapi::api::core::v1::ConfigMap;
 use operator::Watched;
 
 /// Objects of the kind ClusterVersion; one counts.
@@ -51,6 +54,13 @@ pub struct OperatorView {
     pub status: ClusterOperatorStatus,
 }
 
+impl OperatorView {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl CachedKind for ClusterOperators {
     type Entry = OperatorView;
 
@@ -79,6 +89,47 @@ impl Watched for ClusterOperators {
             name: object.metadata.name.unwrap_or_default(),
             version: object.metadata.resource_version.unwrap_or_default(),
             status,
+        }
+    }
+}
+
+/// `ConfigMap`s by which administrators are asked, and answer.
+#[derive(Debug)]
+pub enum AdminMaps {}
+
+/// What is kept of such a ConfigMap.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdminMap {
+    name: String,
+    version: String,
+    /// Its data.
+    pub data: BTreeMap<String, String>,
+}
+
+impl CachedKind for AdminMaps {
+    type Entry = AdminMap;
+
+    fn name(entry: &AdminMap) -> &str {
+        &entry.name
+    }
+
+    fn version(entry: &AdminMap) -> &str {
+        &entry.version
+    }
+
+    fn has_same_content(one: &AdminMap, other: &AdminMap) -> bool {
+        one.data == other.data
+    }
+}
+
+impl Watched for AdminMaps {
+    type Object = ConfigMap;
+
+    fn parse(object: ConfigMap) -> AdminMap {
+        AdminMap {
+            name: object.metadata.name.unwrap_or_default(),
+            version: object.metadata.resource_version.unwrap_or_default(),
+            data: object.data.unwrap_or_default(),
         }
     }
 }

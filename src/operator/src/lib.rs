@@ -43,6 +43,6 @@ mod queue;
 pub mod reconcile;
 pub mod watch;
 
-pub use process::{Error, Operator};
+pub use process::{Error, Operator, Waker};
 pub use reconcile::{Key, Next, Reconcile};
 pub use watch::{Wake, WatchScope, Watched};

@@ -72,6 +72,18 @@ struct Watch {
     follow: BoxFuture<'static, ()>,
 }
 
+/// Wakes keys of a controller.
+#[derive(Debug, Clone)]
+pub struct Waker<K>(UnboundedSender<Wake<K>>);
+
+impl<K> Waker<K> {
+    /// Wakes these keys.
+    pub fn wake(&self, keys: Vec<K>) {
+        // The loop has ended: no reader is left.
+        drop(self.0.send(Wake::Keys(keys)));
+    }
+}
+
 impl<K> fmt::Debug for Operator<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operator")
@@ -136,6 +148,12 @@ impl<K: Key> Operator<K> {
             follow: Box::pin(follow(self.access.to_client(), scope, cache.clone())),
         });
         self
+    }
+
+    /// Wakes keys from outside of the watches: for what one key does that another one goes on
+    /// from.
+    pub fn waker(&self) -> Waker<K> {
+        Waker(self.wakes.0.clone())
     }
 
     /// The longest time between two reconciles of a key; 10 minutes unless set.

@@ -442,10 +442,10 @@ async fn put_back_and_said(cluster: &Cluster) -> Result<()> {
         .patch("version", &params, &Patch::Merge(desired))
         .await?;
     let said = cluster
-        .until_said("ReleaseAccepted", "RetrievePayload")
+        .until_said("ReleaseAccepted", "False RetrievePayload")
         .await?;
     assert!(
-        said.contains("version=\"4.3.0\"") && said.contains("cannot retrieve"),
+        said.contains("version=\"4.3.0\"") && said.contains("verification is not possible"),
         "{said}"
     );
     cluster

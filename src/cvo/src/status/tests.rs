@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::failure::{Effect, Failure};
-use crate::report::Accepted;
+use crate::report::{AcceptanceStep, Accepted, TargetRelease};
 
 fn own() -> Release {
     Release {
@@ -69,7 +69,17 @@ impl Cluster {
 
     /// Takes a report over; the conditions as `type=status reason message`.
     fn take(&mut self, report: &Report, minutes: i64) -> Vec<String> {
-        let status = next(&self.0, report, &own(), at(minutes));
+        let none = UpgradeInputs {
+            gates: Some(BTreeMap::new()),
+            acks: Some(BTreeMap::new()),
+            ..UpgradeInputs::default()
+        };
+        let facts = VersionFacts {
+            report,
+            own: &own(),
+            upgrade: &none,
+        };
+        let status = next(&self.0, &facts, at(minutes));
         let said = |condition: &ClusterCondition| {
             let ClusterCondition {
                 r#type,
@@ -118,6 +128,7 @@ fn first_release_is_worked_towards_and_completed() {
             "Available=False : ",
             "Failing=False : ",
             "Progressing=True : Working towards 4.2.0",
+            "Upgradeable=False ClusterVersionUpdating: An update is already in progress and the details are in the Progressing condition.",
         ]
         .map(|line| line.replace("amd64", architecture()))
     );
@@ -224,11 +235,25 @@ fn another_release_is_refused_by_name_and_withdrawn() {
         json!({ "channel": "stable", "desiredUpdate": { "version": "4.3.0", "image": "q/r@sha256:3" } }),
     )
     .unwrap();
+    // Of a request that was not tried nothing is said.
+    assert_eq!(cluster.said(&report, "ReleaseAccepted"), "");
+    let step = |image: &str, status, message: &str| {
+        Some(AcceptanceStep {
+            image: image.to_owned(),
+            reason: "RetrievePayload",
+            status,
+            message: message.to_owned(),
+        })
+    };
+    report.step = step("q/r@sha256:3", ConditionStatus::False, "not signed");
     assert_eq!(
         cluster.said(&report, "ReleaseAccepted"),
-        format!(
-            "False RetrievePayload: Retrieving payload failed version=\"4.3.0\" image=\"q/r@sha256:3\" failure={NO_RETRIEVAL}"
-        )
+        "False RetrievePayload: not signed"
+    );
+    report.step = step("q/r@sha256:9", ConditionStatus::Unknown, "another one");
+    assert_eq!(
+        cluster.said(&report, "ReleaseAccepted"),
+        "False RetrievePayload: not signed"
     );
     assert_eq!(
         cluster.said(&report, "RetrievedUpdates"),
@@ -278,4 +303,38 @@ fn state_follows_from_the_history() {
         json!([entry("Completed", "4.1.0", "q/r@sha256:1")]),
     );
     assert_eq!(of(other), Ordering::Updating);
+}
+
+#[test]
+fn accepted_release_is_the_one_that_is_reported() {
+    let mut cluster = Cluster::updated();
+    let mut report = report(1, 1);
+    report.retarget(Some(TargetRelease {
+        release: Release {
+            version: "4.3.0".to_owned(),
+            image: "q/r@sha256:3".to_owned(),
+            ..Release::default()
+        },
+        is_verified: true,
+        accepted_risks: "a risk".to_owned(),
+    }));
+    let next = Accepted {
+        version_hash: "next".to_owned(),
+        ..accepted()
+    };
+    report.begin(next, 4);
+    assert_eq!(
+        cluster.said(&report, "Progressing"),
+        "True : Working towards 4.3.0"
+    );
+    let status = cluster.0.status.as_ref().unwrap();
+    assert_eq!(status.desired.version, "4.3.0");
+    let head = &status.history[0];
+    assert!(head.verified && head.accepted_risks == "a risk");
+    assert_eq!(cluster.head(), "4.3.0 Partial");
+    let upgradeable = cluster.said(&report, "Upgradeable");
+    assert!(
+        upgradeable.starts_with("False ClusterVersionUpdating: An update is already"),
+        "{upgradeable}"
+    );
 }

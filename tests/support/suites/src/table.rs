@@ -181,6 +181,14 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "update-cluster",
+        executable: ("tests", "update-cluster"),
+        threads: 3,
+        programs: &["cvo"],
+        own: &["tests/flow/update_cluster"],
+        ..SUITE
+    },
+    Suite {
         name: "two-controllers",
         executable: ("tests", "two-controllers"),
         programs: &["mcc"],

@@ -1,0 +1,261 @@
+//! What speaks against a release that is asked for: values in, values out.
+
+use api::ConditionStatus;
+use api::config::{
+    ClusterConditionType, ClusterVersion, ClusterVersionStatus, HistoryState, RecommendationType,
+    Release,
+};
+use release::Version;
+
+/// What one check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Name of the check.
+    pub check: &'static str,
+    /// Why, for programs.
+    pub reason: String,
+    /// Why, for people.
+    pub message: String,
+    /// Whether the release is not applied unless it is forced.
+    pub is_blocking: bool,
+}
+
+const ROLLBACK: &str = "ClusterVersionRollback";
+const GIANT_HOP: &str = "ClusterVersionGiantHop";
+const UPGRADEABLE: &str = "ClusterVersionUpgradeable";
+const RECOMMENDED: &str = "ClusterVersionRecommendedUpdate";
+
+/// All that speaks against `target`, by the spec and status of the ClusterVersion.
+///
+/// Source: `docs/reference/cvo.md`, "Preconditions".
+pub fn check(object: &ClusterVersion, target: &Release) -> Vec<Finding> {
+    let status = object.status.clone().unwrap_or_default();
+    let wanted = match target.version.parse::<Version>() {
+        Ok(version) => version,
+        Err(error) => {
+            let message = chassis::report::Chain(&error).to_string();
+            return vec![blocking(ROLLBACK, "InvalidDesiredVersion", message)];
+        }
+    };
+    let mut findings = Vec::new();
+    match status.desired.version.parse::<Version>() {
+        Ok(current) => {
+            findings.extend(rollback(&status, target, &wanted, &current));
+            findings.extend(giant_hop(&wanted, &current));
+            findings.extend(upgradeable(object, &status, &wanted, &current));
+        }
+        Err(error) => {
+            let message = chassis::report::Chain(&error).to_string();
+            findings.push(warning(ROLLBACK, "InvalidCurrentVersion", message));
+        }
+    }
+    findings.extend(recommended(object, &status, target));
+    findings
+}
+
+/// All findings in one text; none where there is none. `is_forced` says that blocking ones were
+/// overridden.
+pub fn summary(findings: &[Finding], is_forced: bool) -> Option<String> {
+    let one = |finding: &Finding| {
+        let Finding {
+            check,
+            reason,
+            message,
+            ..
+        } = finding;
+        format!("Precondition {check:?} failed because of {reason:?}: {message}")
+    };
+    let text = match findings {
+        [] => return None,
+        [finding] => one(finding),
+        _ => {
+            let all: Vec<String> = findings.iter().map(one).collect();
+            format!(
+                "Multiple precondition checks failed:\n* {}",
+                all.join("\n* ")
+            )
+        }
+    };
+    let blocks = findings.iter().any(|finding| finding.is_blocking);
+    Some(if is_forced && blocks {
+        format!("Forced through blocking failures: {text}")
+    } else {
+        text
+    })
+}
+
+fn blocking(check: &'static str, reason: &str, message: String) -> Finding {
+    Finding {
+        check,
+        reason: reason.to_owned(),
+        message,
+        is_blocking: true,
+    }
+}
+
+fn warning(check: &'static str, reason: &str, message: String) -> Finding {
+    Finding {
+        is_blocking: false,
+        ..blocking(check, reason, message)
+    }
+}
+
+fn rollback(
+    status: &ClusterVersionStatus,
+    target: &Release,
+    wanted: &Version,
+    current: &Version,
+) -> Option<Finding> {
+    if wanted >= current {
+        return None;
+    }
+    let desired = &status.desired;
+    let previous = status
+        .history
+        .iter()
+        .find(|entry| entry.version != desired.version || entry.image != desired.image)
+        .filter(|entry| entry.version.parse::<Version>().is_ok());
+    let message = match previous {
+        None => format!(
+            "{wanted} is less than the current target {current}, and the cluster has no previous \
+             Semantic Version"
+        ),
+        Some(entry) if entry.version != target.version || entry.image != target.image => format!(
+            "{wanted} is less than the current target {current}, and the only supported rollback \
+             is to the cluster's previous version {} ({})",
+            entry.version, entry.image
+        ),
+        Some(_) if wanted.minor() == current.minor() => return None,
+        Some(_) => format!(
+            "{wanted} is less than the current target {current} and matches the cluster's \
+             previous version, but rollbacks that change major or minor versions are not \
+             recommended"
+        ),
+    };
+    Some(blocking(ROLLBACK, "LowDesiredVersion", message))
+}
+
+fn giant_hop(wanted: &Version, current: &Version) -> Option<Finding> {
+    let ((major, minor), (to_major, to_minor)) = (current.minor(), wanted.minor());
+    if to_major > major {
+        let is_next = (major, to_major, to_minor) == (4, 5, 0);
+        let message = format!(
+            "{wanted} has a larger major version than the current target {current}, and only \
+             updates within the current major version are supported"
+        );
+        return (!is_next).then(|| blocking(GIANT_HOP, "MajorVersionUpdate", message));
+    }
+    (to_major == major && to_minor > minor + 1).then(|| {
+        let message = format!(
+            "{wanted} is more than one minor version beyond the current target {current}, and \
+             only updates to the next minor version are supported"
+        );
+        blocking(GIANT_HOP, "MultipleMinorVersionsUpdate", message)
+    })
+}
+
+fn upgradeable(
+    object: &ClusterVersion,
+    status: &ClusterVersionStatus,
+    wanted: &Version,
+    current: &Version,
+) -> Option<Finding> {
+    let condition = status.condition(&ClusterConditionType::Upgradeable)?;
+    if condition.status != ConditionStatus::False {
+        return None;
+    }
+    if wanted > current && wanted.minor() != current.minor() {
+        let reason = &condition.reason;
+        return Some(blocking(UPGRADEABLE, reason, condition.message.clone()));
+    }
+    if object.spec.overrides.iter().any(|one| one.unmanaged) {
+        let message = format!(
+            "Retarget from {current} to {wanted} is not blocked by ClusterVersionOverridesSet. {}",
+            condition.message
+        );
+        let reason = "ClusterVersionOverridesSet";
+        return Some(warning(UPGRADEABLE, reason, message));
+    }
+    // An update over a minor release is under way, and this one goes beside it.
+    let completed = status
+        .history
+        .iter()
+        .find(|entry| entry.state == HistoryState::Completed)?;
+    let is_head = status.history.first() == Some(completed);
+    let from: Version = completed.version.parse().ok()?;
+    let (of, to) = (from.minor(), current.minor());
+    if is_head || of == to {
+        return None;
+    }
+    let step = if of.0 == to.0 { "Minor" } else { "Major" };
+    let message = format!(
+        "Retarget to {wanted} while a {} version update from {from} to {current} is in progress",
+        step.to_lowercase()
+    );
+    let reason = format!("{step}VersionClusterUpdateInProgress");
+    Some(warning(UPGRADEABLE, &reason, message))
+}
+
+fn recommended(
+    object: &ClusterVersion,
+    status: &ClusterVersionStatus,
+    target: &Release,
+) -> Option<Finding> {
+    let current = &status.desired.version;
+    let wanted = &target.version;
+    let mut available = status.available_updates.iter().flatten();
+    if available.any(|release| is_same(release, target)) {
+        return None;
+    }
+    let mut conditional = status.conditional_updates.iter();
+    if let Some(update) = conditional.find(|update| is_same(&update.release, target)) {
+        let condition = api::condition::find(&update.conditions, &RecommendationType::Recommended);
+        let Some(condition) = condition else {
+            let message = format!("Update from {current} to {wanted} has no condition Recommended");
+            return Some(warning(RECOMMENDED, "UnknownConditionType", message));
+        };
+        let (reason, text) = (&condition.reason, &condition.message);
+        let message = match condition.status {
+            ConditionStatus::True => return None,
+            ConditionStatus::False => {
+                format!("Update from {current} to {wanted} is not recommended:\n\n{text}")
+            }
+            ConditionStatus::Unknown => format!(
+                "Update from {current} to {wanted} is Recommended=Unknown: {reason}: {text}"
+            ),
+        };
+        return Some(warning(RECOMMENDED, reason, message));
+    }
+    if object.spec.channel.is_empty() {
+        let message = format!(
+            "Configured channel is unset, so the recommended status of updating from {current} \
+             to {wanted} is unknown."
+        );
+        return Some(warning(RECOMMENDED, "NoChannel", message));
+    }
+    let retrieved = status.condition(&ClusterConditionType::RetrievedUpdates);
+    let message = if retrieved.is_some_and(|one| one.status == ConditionStatus::True) {
+        format!(
+            "RetrievedUpdates=True, so the update from {current} to {wanted} is probably neither \
+             recommended nor supported."
+        )
+    } else {
+        let said = retrieved.map_or_else(String::new, |one| {
+            format!("RetrievedUpdates={} ({}), so the ", one.status, one.reason)
+        });
+        format!("{said}recommended status of updating from {current} to {wanted} is unknown.")
+    };
+    Some(warning(RECOMMENDED, "UnknownUpdate", message))
+}
+
+/// Whether both are one release: by digest, because mirrors have other repositories.
+fn is_same(one: &Release, other: &Release) -> bool {
+    let digest = |image: &str| image.rsplit_once('@').map(|(_, digest)| digest.to_owned());
+    match (digest(&one.image), digest(&other.image)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one.image == other.image,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn release(version: &str) -> Release {
+    Release {
+        version: version.to_owned(),
+        image: format!("q/r@sha256:{version}"),
+        ..Release::default()
+    }
+}
+
+fn entry(state: &str, version: &str) -> Value {
+    json!({
+        "state": state, "version": version, "image": format!("q/r@sha256:{version}"),
+        "verified": true, "startedTime": "2025-01-01T00:00:00Z", "completionTime": null
+    })
+}
+
+/// A cluster of these versions, newest first, whose target is available.
+fn cluster(versions: &[&str], target: &str, upgradeable: bool) -> ClusterVersion {
+    let history: Vec<Value> = versions.iter().map(|one| entry("Completed", one)).collect();
+    let conditions = if upgradeable {
+        json!([])
+    } else {
+        json!([{ "type": "Upgradeable", "status": "False", "reason": "AdminAck",
+                 "message": "Acknowledge first.", "lastTransitionTime": "2025-01-01T00:00:00Z" }])
+    };
+    let status = json!({
+        "desired": { "version": versions[0], "image": format!("q/r@sha256:{}", versions[0]) },
+        "history": history, "conditions": conditions,
+        "availableUpdates": [{ "version": target, "image": format!("mirror/r@sha256:{target}") }],
+    });
+    let object = json!({ "metadata": {}, "spec": { "channel": "stable" }, "status": status });
+    serde_json::from_value(object).unwrap()
+}
+
+#[test]
+fn versions_block_by_their_distance() {
+    for (versions, target, is_upgradeable, expected) in [
+        (&["4.2.0", "4.1.0"][..], "4.2.1", true, None),
+        (&["4.2.0"], "4.3.0", true, None),
+        (
+            &["4.2.0"],
+            "4.3.0",
+            false,
+            Some("AdminAck: Acknowledge first."),
+        ),
+        (&["4.2.0"], "4.2.1", false, None),
+        (
+            &["4.2.0"],
+            "4.4.0",
+            true,
+            Some("MultipleMinorVersionsUpdate: 4.4.0 is more than one"),
+        ),
+        (&["4.2.0"], "5.0.0", true, None),
+        (
+            &["4.2.0"],
+            "5.1.0",
+            true,
+            Some("MajorVersionUpdate: 5.1.0 has a larger major"),
+        ),
+        (&["5.2.0"], "6.0.0", true, Some("MajorVersionUpdate")),
+        (&["4.2.1", "4.2.0"], "4.2.0", true, None),
+        (
+            &["4.2.0", "4.1.9"],
+            "4.1.9",
+            true,
+            Some("LowDesiredVersion: 4.1.9 is less than the current target 4.2.0 and matches"),
+        ),
+        (
+            &["4.2.1", "4.2.0"],
+            "4.1.9",
+            true,
+            Some(
+                "LowDesiredVersion: 4.1.9 is less than the current target 4.2.1, and the only supported rollback is to the cluster's previous version 4.2.0 (q/r@sha256:4.2.0)",
+            ),
+        ),
+        (
+            &["4.2.1"],
+            "4.2.0",
+            true,
+            Some(
+                "LowDesiredVersion: 4.2.0 is less than the current target 4.2.1, and the cluster has no previous Semantic Version",
+            ),
+        ),
+        (
+            &["4.2.0"],
+            "four",
+            true,
+            Some("InvalidDesiredVersion: \"four\" is no semantic version"),
+        ),
+    ] {
+        let findings = check(&cluster(versions, target, is_upgradeable), &release(target));
+        let said: Vec<String> = findings
+            .iter()
+            .filter(|one| one.is_blocking)
+            .map(|one| format!("{}: {}", one.reason, one.message))
+            .collect();
+        match expected {
+            None => assert!(said.is_empty(), "{target}: {said:?}"),
+            Some(expected) => assert!(
+                said.len() == 1 && said[0].starts_with(expected),
+                "{target}: {said:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn advice_against_an_update_is_a_warning() {
+    let object = cluster(&["4.2.0"], "4.2.1", true);
+    assert_eq!(check(&object, &release("4.2.1")), []);
+    let one = |object: &ClusterVersion| {
+        let found = check(object, &release("4.2.2"));
+        assert!(found.len() == 1 && !found[0].is_blocking, "{found:?}");
+        format!("{}: {}", found[0].reason, found[0].message)
+    };
+    assert_eq!(
+        one(&object),
+        "UnknownUpdate: recommended status of updating from 4.2.0 to 4.2.2 is unknown."
+    );
+    let mut without = object.clone();
+    without.spec.channel.clear();
+    assert!(one(&without).starts_with("NoChannel: Configured channel is unset, so the rec"));
+    let risky = |status: &str| {
+        let mut object = object.clone();
+        let update = json!([{
+            "release": { "version": "4.2.2", "image": "q/r@sha256:4.2.2" },
+            "risks": [],
+            "conditions": [{ "type": "Recommended", "status": status, "reason": "Slow",
+                "message": "It is slow.", "lastTransitionTime": "2025-01-01T00:00:00Z" }],
+        }]);
+        object.status.as_mut().unwrap().conditional_updates =
+            serde_json::from_value(update).unwrap();
+        object
+    };
+    assert_eq!(
+        one(&risky("False")),
+        "Slow: Update from 4.2.0 to 4.2.2 is not recommended:\n\nIt is slow."
+    );
+    assert!(one(&risky("Unknown")).contains("Recommended=Unknown: Slow: It is slow."));
+    assert_eq!(check(&risky("True"), &release("4.2.2")), []);
+}
+
+#[test]
+fn overrides_and_a_minor_update_under_way_are_warnings() {
+    let mut object = cluster(&["4.2.0"], "4.2.1", false);
+    object.spec.overrides = serde_json::from_value(json!([{
+        "kind": "ConfigMap", "group": "", "namespace": "n", "name": "m", "unmanaged": true
+    }]))
+    .unwrap();
+    let found = check(&object, &release("4.2.1"));
+    assert_eq!(found[0].reason, "ClusterVersionOverridesSet");
+    assert!(!found[0].is_blocking);
+    let mut object = cluster(&["4.2.0", "4.1.0"], "4.2.1", false);
+    object.status.as_mut().unwrap().history[0].state = HistoryState::Partial;
+    let found = check(&object, &release("4.2.1"));
+    assert_eq!(
+        found[0].message,
+        "Retarget to 4.2.1 while a minor version update from 4.1.0 to 4.2.0 is in progress"
+    );
+}
+
+#[test]
+fn several_findings_are_one_text() {
+    let finding = |is_blocking| Finding {
+        check: "Check",
+        reason: "Why".to_owned(),
+        message: "text".to_owned(),
+        is_blocking,
+    };
+    assert_eq!(summary(&[], true), None);
+    let one = "Precondition \"Check\" failed because of \"Why\": text";
+    assert_eq!(summary(&[finding(false)], true).as_deref(), Some(one));
+    let forced = format!("Forced through blocking failures: {one}");
+    assert_eq!(summary(&[finding(true)], true), Some(forced));
+    let both = format!("Multiple precondition checks failed:\n* {one}\n* {one}");
+    assert_eq!(summary(&[finding(true), finding(false)], false), Some(both));
+}

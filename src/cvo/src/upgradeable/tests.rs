@@ -1,0 +1,145 @@
+use serde_json::json;
+
+use super::*;
+
+fn operator(version: &str, status: &str) -> ClusterOperatorStatus {
+    serde_json::from_value(json!({
+        "conditions": [{ "type": "Upgradeable", "status": status, "message": "Not now.",
+                         "lastTransitionTime": "2025-01-01T00:00:00Z" }],
+        "versions": [{ "name": "operator", "version": version }],
+    }))
+    .unwrap()
+}
+
+fn inputs(gates: &[(&str, &str)], acks: &[(&str, &str)]) -> UpgradeInputs {
+    let map = |pairs: &[(&str, &str)]| {
+        let pairs = pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Some(pairs.collect())
+    };
+    UpgradeInputs {
+        operators: BTreeMap::new(),
+        gates: map(gates),
+        acks: map(acks),
+    }
+}
+
+fn said(inputs: &UpgradeInputs) -> Vec<String> {
+    let spec = ClusterVersionSpec::default();
+    let found = risks(inputs, &spec, "4.16.3", false, &BTreeSet::new());
+    found
+        .iter()
+        .map(|risk| format!("{}: {}", risk.name, risk.message))
+        .collect()
+}
+
+#[test]
+fn gate_holds_until_it_is_acknowledged() {
+    let gates = [
+        ("ack-4.16-apis", "Read https://e first."),
+        ("ack-4.15-old", "Old."),
+        ("ack-4.16-empty", ""),
+        ("nonsense", "x"),
+    ];
+    assert_eq!(
+        said(&inputs(&gates, &[("ack-4.15-old", "true")])),
+        [
+            "AdminAck-ack-4.16-apis: Read https://e first.",
+            "AdminAck-ack-4.16-empty: admin-gates configmap gate ack-4.16-empty must contain a non-empty value.",
+            "AdminAck-nonsense: admin-gates configmap gate \"nonsense\" is invalid: it does not begin with ack-<major>.<minor>-",
+        ]
+    );
+    let acks = [("ack-4.16-apis", "true"), ("ack-4.16-empty", "yes")];
+    assert_eq!(said(&inputs(&gates[..2], &acks)), Vec::<String>::new());
+    for gate in [
+        "ack-4.16--x",
+        "ack-3.1-x",
+        "ack-4.-x",
+        "ack-4.1x-y",
+        "ack-4.16-",
+    ] {
+        assert_eq!(release_of(gate), None, "{gate}");
+    }
+    let none = UpgradeInputs {
+        gates: None,
+        ..inputs(&[], &[])
+    };
+    assert!(
+        said(&none)[0].starts_with("AdminAckUnknown: Failed to retrieve ConfigMap admin-gates")
+    );
+    let none = UpgradeInputs {
+        acks: None,
+        ..inputs(&[], &[])
+    };
+    assert!(said(&none)[0].contains("admin-acks from namespace openshift-config:"));
+}
+
+/// Requirement 10 of the known weaknesses: opinions are tied to the operator's version.
+#[test]
+fn opinion_of_an_operator_counts_for_its_own_release() {
+    let mut inputs = inputs(&[], &[]);
+    let operators = [
+        ("b", operator("4.16.1", "False")),
+        ("a", operator("4.16.3", "False")),
+        ("old", operator("4.15.9", "False")),
+        ("fine", operator("4.16.3", "True")),
+        ("unknown", operator("4.16.3", "Unknown")),
+    ];
+    inputs.operators = operators
+        .map(|(name, status)| (name.to_owned(), status))
+        .into();
+    assert_eq!(
+        said(&inputs),
+        [
+            "ClusterOperatorUpgradeable-a: Not now.",
+            "ClusterOperatorUpgradeable-b: Not now."
+        ]
+    );
+}
+
+#[test]
+fn own_reasons_come_first() {
+    let spec = serde_json::from_value(json!({ "overrides": [{
+        "kind": "ConfigMap", "group": "", "namespace": "n", "name": "m", "unmanaged": true
+    }] }));
+    let deletions = ["b", "a"].map(str::to_owned).into();
+    let found = risks(
+        &inputs(&[], &[]),
+        &spec.unwrap(),
+        "4.16.3",
+        true,
+        &deletions,
+    );
+    let names: Vec<&str> = found.iter().map(|risk| risk.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "ClusterVersionUpdating",
+            "ClusterVersionOverrides",
+            "ResourceDeletionInProgress"
+        ]
+    );
+    assert!(found[2].message.ends_with("resources=a,b"));
+}
+
+#[test]
+fn condition_has_the_only_risk_or_all() {
+    let risk = |name: &str| UpgradeRisk {
+        name: name.to_owned(),
+        message: format!("{name}."),
+    };
+    assert_eq!(condition(&[]), None);
+    let pair = |reason: &str, message: &str| Some((reason.to_owned(), message.to_owned()));
+    assert_eq!(condition(&[risk("Own")]), pair("Own", "Own."));
+    assert_eq!(
+        condition(&[risk("AdminAck-x")]),
+        pair("RiskNameNotCompatibleWithReasonProperty", "AdminAck-x.")
+    );
+    let (reason, message) = condition(&[risk("A"), risk("B")]).unwrap();
+    assert_eq!(reason, "MultipleReasons");
+    assert!(
+        message.ends_with("multiple reasons:\n* A.\n* B."),
+        "{message}"
+    );
+}

@@ -1,0 +1,288 @@
+//! Whether a release is signed by those whom the running release trusts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use chassis::report::Chain;
+use cluster::access::Access;
+use cluster::wire::RequestBody;
+use futures::future::join_all;
+use http::{Method, StatusCode};
+use jiff::Timestamp;
+use release::ImageDigest;
+use release::verification::SignatureTrust;
+use serde_json::{Map, Value, json};
+use signatures::{Keyring, store, verify};
+
+use crate::builder::ClusterProxy;
+use crate::fetch::HttpFetcher;
+
+/// Namespace of the `ConfigMap`s with signatures.
+const NAMESPACE: &str = "openshift-config-managed";
+
+/// Their label.
+const LABEL: &str = "release.openshift.io/verification-signatures";
+
+/// The one of them that keeps what was read from stores.
+const CACHE: &str = "signatures-managed";
+
+/// The highest number of a signature that is asked for.
+const LAST: u32 = 9;
+
+/// Largest signature that is read.
+const MAX_BYTES: usize = 50 << 10;
+
+/// How long one request to a store may take.
+const REQUEST: Duration = Duration::from_secs(30);
+
+/// Where signatures are looked for, and by whom.
+#[derive(Debug)]
+pub struct Verifier<'a> {
+    /// The API server.
+    pub access: &'a Access,
+    /// The cluster's proxy.
+    pub proxy: &'a ClusterProxy,
+    /// The cluster's authorities, as PEM.
+    pub bundle: Option<&'a str>,
+    /// Keys and stores of the running release.
+    pub trust: &'a SignatureTrust,
+    /// The time, by which keys and signatures may have expired.
+    pub now: Timestamp,
+}
+
+/// A store, and the name of a ConfigMap with its authorities.
+struct Place {
+    address: String,
+    authority: Option<String>,
+}
+
+impl Verifier<'_> {
+    /// Verifies an image that is named by digest.
+    ///
+    /// # Errors
+    /// Why it is not verified, in one sentence that names each store that was asked.
+    pub async fn verify(&self, image: &str) -> Result<(), String> {
+        let digest = digest_of(image)?;
+        let keyrings = self.trust.keyrings.iter();
+        let keyrings = keyrings.map(|(name, bytes)| {
+            let ring = Keyring::parse(name, bytes);
+            ring.map_err(|error| format!("verifier-public-key-{name}: {}", Chain(&error)))
+        });
+        let keyrings = keyrings.collect::<Result<Vec<_>, _>>()?;
+        let mut notes = Vec::new();
+        let mut found = match self.of_cluster(&digest).await {
+            Ok(found) => found,
+            Err(why) => {
+                notes.push(format!("ConfigMaps of {NAMESPACE}: {why}"));
+                Vec::new()
+            }
+        };
+        let count = found.len();
+        let outcome = verify(&digest, None, &keyrings, &found, self.now);
+        let Err(_) = outcome else {
+            return Ok(());
+        };
+        notes.push(format!("ConfigMaps of {NAMESPACE}: {count} signatures"));
+        let places = self.places().await?;
+        let asked = join_all(places.iter().map(|place| self.ask(place, &digest))).await;
+        for (place, (signatures, note)) in places.iter().zip(asked) {
+            let said = note.unwrap_or_else(|| format!("{} signatures", signatures.len()));
+            notes.push(format!("store {}: {said}", place.address));
+            found.extend(signatures);
+        }
+        match verify(&digest, None, &keyrings, &found, self.now) {
+            Ok(_) => {
+                if let Err(error) = self.keep(&digest, found.get(count..).unwrap_or(&[])).await {
+                    tracing::warn!(error, "cannot keep signatures in ConfigMap {CACHE}");
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let mut text = error.to_string();
+                for part in error.reasons.iter().chain(&notes) {
+                    text = format!("{text}; {part}");
+                }
+                Err(text)
+            }
+        }
+    }
+
+    /// Stores of the ClusterVersion; else those of the running release.
+    ///
+    /// The field is read from the object as it is served, because not every definition has it.
+    async fn places(&self) -> Result<Vec<Place>, String> {
+        let path = "/apis/config.openshift.io/v1/clusterversions/version";
+        let object: Value = self
+            .access
+            .get(path)
+            .await
+            .map_err(|error| Chain(&error).to_string())?;
+        let Some(stores) = object.pointer("/spec/signatureStores") else {
+            let stores = self.trust.stores.values();
+            let places = stores.map(|address| Place {
+                address: address.clone(),
+                authority: None,
+            });
+            return Ok(places.collect());
+        };
+        let stores = stores.as_array().into_iter().flatten();
+        let places = stores.filter_map(|store| {
+            let text = |pointer| store.pointer(pointer).and_then(Value::as_str);
+            Some(Place {
+                address: text("/url")?.trim_end_matches('/').to_owned(),
+                authority: text("/ca/name")
+                    .filter(|name| !name.is_empty())
+                    .map(str::to_owned),
+            })
+        });
+        let places: Vec<Place> = places.collect();
+        if places.is_empty() {
+            return Err("spec.signatureStores is empty, and no store is asked".to_owned());
+        }
+        Ok(places)
+    }
+
+    /// Signatures of a store, and why there are no more.
+    async fn ask(&self, place: &Place, digest: &ImageDigest) -> (Vec<Vec<u8>>, Option<String>) {
+        if let Some(directory) = place.address.strip_prefix("file://") {
+            return match store::read(Path::new(directory), digest) {
+                Ok(signatures) => (signatures, None),
+                Err(error) => (Vec::new(), Some(Chain(&error).to_string())),
+            };
+        }
+        let fetcher = match self.fetcher(place.authority.as_deref()).await {
+            Ok(fetcher) => fetcher,
+            Err(why) => return (Vec::new(), Some(why)),
+        };
+        let (mut signatures, mut faults) = (Vec::new(), Vec::new());
+        for number in 1..=LAST {
+            let hex = digest.hex();
+            let url = format!("{}/sha256={hex}/signature-{number}", place.address);
+            match fetcher.get(&url, &[], MAX_BYTES, REQUEST).await {
+                Ok(answer) if answer.status == StatusCode::NOT_FOUND => break,
+                Ok(answer) if answer.status.is_success() => signatures.push(answer.body),
+                Ok(answer) => faults.push(format!("signature-{number}: {}", answer.status)),
+                Err(error) => {
+                    faults.push(Chain(&error).to_string());
+                    // The others of a server that is out of reach are, too.
+                    break;
+                }
+            }
+        }
+        let note = (!faults.is_empty())
+            .then(|| format!("{} signatures; {}", signatures.len(), faults.join("; ")));
+        (signatures, note)
+    }
+
+    async fn fetcher(&self, authority: Option<&str>) -> Result<HttpFetcher, String> {
+        let own = match authority {
+            None => None,
+            Some(name) => Some(self.authority(name).await?),
+        };
+        let bundle = own.as_deref().or(self.bundle);
+        HttpFetcher::new(self.proxy, bundle).map_err(|error| Chain(&error).to_string())
+    }
+
+    async fn authority(&self, name: &str) -> Result<String, String> {
+        let path = format!("/api/v1/namespaces/openshift-config/configmaps/{name}");
+        let object: Value = self
+            .access
+            .get(&path)
+            .await
+            .map_err(|error| Chain(&error).to_string())?;
+        let bundle = object.pointer("/data/ca-bundle.crt");
+        let bundle = bundle.and_then(Value::as_str).map(str::to_owned);
+        bundle.ok_or_else(|| format!("ConfigMap openshift-config/{name} has no key ca-bundle.crt"))
+    }
+
+    /// Signatures in `ConfigMap`s.
+    async fn of_cluster(&self, digest: &ImageDigest) -> Result<Vec<Vec<u8>>, String> {
+        let label = cluster::wire::escape(LABEL);
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps?labelSelector={label}");
+        let list: Value = self
+            .access
+            .get(&path)
+            .await
+            .map_err(|error| Chain(&error).to_string())?;
+        let prefix = format!("sha256-{}", digest.hex());
+        let maps = list.pointer("/items").and_then(Value::as_array);
+        let entries = maps
+            .into_iter()
+            .flatten()
+            .filter_map(|map| map.get("binaryData")?.as_object())
+            .flatten()
+            .filter(|(key, _)| key.starts_with(&prefix));
+        let mut signatures = Vec::new();
+        for (key, value) in entries {
+            let bytes = BASE64_STANDARD.decode(value.as_str().unwrap_or_default());
+            match bytes {
+                Ok(bytes) if bytes.len() <= MAX_BYTES => signatures.push(bytes),
+                Ok(_) => tracing::warn!(key, "a signature is larger than {MAX_BYTES} bytes"),
+                Err(error) => tracing::warn!(key, %error, "a signature is not Base64"),
+            }
+        }
+        Ok(signatures)
+    }
+
+    /// Keeps what was read from stores, so that the next process needs none.
+    async fn keep(&self, digest: &ImageDigest, signatures: &[Vec<u8>]) -> Result<(), String> {
+        if signatures.is_empty() {
+            return Ok(());
+        }
+        let named = signatures.iter().enumerate().map(|(index, bytes)| {
+            let key = format!("sha256-{}-{index}", digest.hex());
+            (key, Value::from(BASE64_STANDARD.encode(bytes)))
+        });
+        let data: Map<String, Value> = named.collect();
+        let all = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
+        let change = json!({ "metadata": { "labels": { LABEL: "" } }, "binaryData": data });
+        let path = format!("{all}/{CACHE}");
+        let body = RequestBody::MergePatch(&change);
+        let changed = self.access.send::<Value>(Method::PATCH, &path, body).await;
+        let made = match changed {
+            Err(error) if error.code() == Some(404) => {
+                let object = json!({
+                    "apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": { "name": CACHE, "labels": { LABEL: "" } },
+                    "binaryData": data,
+                });
+                let body = RequestBody::Object(&object);
+                self.access.send::<Value>(Method::POST, &all, body).await
+            }
+            changed => changed,
+        };
+        made.map(drop).map_err(|error| Chain(&error).to_string())
+    }
+}
+
+/// The digest that an image is named by.
+fn digest_of(image: &str) -> Result<ImageDigest, String> {
+    let Some((_, digest)) = image.rsplit_once('@') else {
+        return Err(
+            "release images that are not accessed via digest cannot be verified".to_owned(),
+        );
+    };
+    digest.parse().map_err(|error| Chain(&error).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn image_is_verified_by_its_digest() {
+        let digest = ImageDigest::of(b"x");
+        assert_eq!(digest_of(&format!("q/r:1@{digest}")), Ok(digest));
+        assert_eq!(
+            digest_of("q/r:1").unwrap_err(),
+            "release images that are not accessed via digest cannot be verified"
+        );
+        assert!(
+            digest_of("q/r@sha256:1")
+                .unwrap_err()
+                .contains("is no digest")
+        );
+    }
+}

@@ -1,0 +1,318 @@
+//! A cluster is updated to another release of the lab's registry: it is verified by signatures,
+//! pulled by digest, checked, and applied; what is bad ends in a condition, and the running release
+//! goes on being reconciled.
+//!
+//! - `release`: releases, keys, and the server of signatures
+//! - `env`: the cluster
+#![expect(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "helpers of tests, and their own files"
+)]
+
+mod env;
+mod release;
+
+use anyhow::Result;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::env::{Cluster, IMAGE, VERSION};
+use crate::release::Key;
+
+/// A release, its files changed, and how it is refused.
+struct Bad {
+    name: &'static str,
+    version: &'static str,
+    change: fn(&mut release::ReleaseTree),
+    expected: &'static [&'static str],
+}
+
+const BAD: [Bad; 5] = [
+    Bad {
+        name: "unparsable",
+        version: "4.2.1",
+        change: |files| {
+            let file = "release-manifests/0000_50_alpha_06_bad.yaml";
+            files.insert(file.to_owned(), "a: b: c".to_owned());
+        },
+        expected: &[
+            "False LoadPayload: Loading payload failed",
+            "0000_50_alpha_06_bad.yaml",
+            "line 1",
+        ],
+    },
+    Bad {
+        name: "duplicate",
+        version: "4.2.1",
+        change: |files| {
+            let twice = files["release-manifests/0000_50_alpha_05_config.json"].clone();
+            files.insert(
+                "release-manifests/0000_60_alpha_05_again.json".to_owned(),
+                twice,
+            );
+        },
+        expected: &[
+            "False LoadPayload",
+            "0000_60_alpha_05_again.json",
+            "duplicate resource",
+        ],
+    },
+    Bad {
+        name: "incomplete",
+        version: "4.2.1",
+        change: |files| {
+            files.remove("release-manifests/image-references");
+        },
+        expected: &[
+            "False RetrievePayload",
+            "Unable to download and prepare",
+            "is no release image",
+        ],
+    },
+    Bad {
+        name: "mismatch",
+        version: "4.2.2",
+        change: |_| {},
+        expected: &[
+            "False VerifyPayloadVersion",
+            "4.2.1 does not match the expected upstream version 4.2.2",
+        ],
+    },
+    Bad {
+        name: "downgrade",
+        version: "",
+        change: |files| {
+            for text in files.values_mut() {
+                *text = text.replace("4.2.1", "4.1.9");
+            }
+        },
+        expected: &[
+            "False PreconditionChecks",
+            "LowDesiredVersion",
+            "4.1.9 is less than the current target 4.2.0",
+        ],
+    },
+];
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs root, docker-registry and the control-plane binary"]
+async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
+    let mut cluster = Cluster::start("signed").await?;
+    cluster.arguments = vec![
+        "--retrieval=pull".to_owned(),
+        "--insecure-registries".to_owned(),
+    ];
+    let process = cluster.settle().await?;
+    let files = cluster.release("4.3.0")?;
+    let (image, digest) = cluster.push("next", &files).await?;
+
+    // Not signed, then signed by a stranger, then about another image: each is said.
+    let request = json!({ "version": "4.3.0", "image": image });
+    cluster.ask(request.clone()).await?;
+    let refused = "False RetrievePayload: Retrieving payload failed version=\"4.3.0\"";
+    let said = cluster
+        .until_said("ReleaseAccepted", "The update cannot be verified")
+        .await?;
+    assert!(
+        said.starts_with(refused) && said.contains("there is no signature"),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!("store {}: 0 signatures", cluster.server.address)),
+        "{said}"
+    );
+    cluster.server.put(&digest, Key::make()?.sign(&digest)?);
+    cluster
+        .until_said("ReleaseAccepted", "no key of keyring test signed it")
+        .await?;
+    let other = ::release::ImageDigest::of(b"other");
+    cluster.server.put(&digest, cluster.key.sign(&other)?);
+    cluster.until_said("ReleaseAccepted", "it is about").await?;
+    cluster
+        .until_said("Progressing", "Cluster version is 4.2.0")
+        .await?;
+    cluster.until_reconciled(VERSION).await?;
+
+    // Signed: an administrator has not acknowledged what the next minor release needs.
+    cluster.server.put(&digest, cluster.key.sign(&digest)?);
+    let said = cluster
+        .until_said("ReleaseAccepted", "PreconditionChecks")
+        .await?;
+    assert!(
+        said.contains("Read https://example.com/apis first."),
+        "{said}"
+    );
+    cluster.until_said("Upgradeable", "False").await?;
+    cluster.until_reconciled(VERSION).await?;
+    let ack = r#"{"data":{"ack-4.2-apis":"true"}}"#;
+    let namespace = "--namespace=openshift-config";
+    let patch = [
+        "patch",
+        "configmap",
+        "admin-acks",
+        namespace,
+        "--type=merge",
+        "-p",
+        ack,
+    ];
+    cluster.control_plane.kubectl(&patch)?;
+
+    // The version operator's own Deployment comes first; the next one's process goes on.
+    cluster.roll_out(&image).await?;
+    let said = cluster
+        .until_said("Progressing", "Working towards 4.3.0")
+        .await?;
+    assert!(said.starts_with("True"), "{said}");
+    drop(process);
+    let root = std::fs::read_dir(cluster.payloads())?
+        .next()
+        .unwrap()?
+        .path();
+    let process = cluster.run(&image, &root)?;
+    cluster
+        .until_said("Progressing", "waiting on alpha")
+        .await?;
+    cluster.report("4.3.0").await?;
+    cluster
+        .until_said("Progressing", "Cluster version is 4.3.0")
+        .await?;
+    let status = cluster.status().await?;
+    let history: Vec<String> = status
+        .history
+        .iter()
+        .map(|one| {
+            format!(
+                "{} {} {} {}",
+                one.version, one.state, one.verified, one.image
+            )
+        })
+        .collect();
+    let expected = [
+        format!("4.3.0 Completed true {image}"),
+        format!("{VERSION} Completed false {IMAGE}"),
+    ];
+    assert_eq!(history, expected);
+    assert_eq!(status.desired.url, "https://example.com/4.3.0");
+    // What spoke against it, and did not block, stays over the restart.
+    let risks = &status.history[0].accepted_risks;
+    assert!(risks.contains("ClusterVersionRecommendedUpdate"), "{risks}");
+    drop(process);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs root, docker-registry and the control-plane binary"]
+async fn bad_release_is_refused_and_the_running_one_stays() -> Result<()> {
+    let mut cluster = Cluster::start("bad").await?;
+    cluster.arguments = vec![
+        "--retrieval=pull".to_owned(),
+        "--insecure-registries".to_owned(),
+    ];
+    let process = cluster.settle().await?;
+    for bad in BAD {
+        let mut files = cluster.release("4.2.1")?;
+        (bad.change)(&mut files);
+        let image = cluster.push_signed(bad.name, &files).await?;
+        cluster
+            .ask(json!({ "version": bad.version, "image": image }))
+            .await?;
+        let last = bad.expected[bad.expected.len() - 1];
+        let said = cluster.until_said("ReleaseAccepted", last).await?;
+        for expected in bad.expected {
+            assert!(said.contains(expected), "{}: {said}", bad.name);
+        }
+        cluster.until_reconciled(VERSION).await?;
+    }
+    // Signed, and not in the registry.
+    let missing = ::release::ImageDigest::of(b"missing");
+    cluster.server.put(&missing, cluster.key.sign(&missing)?);
+    let (place, _) = cluster.push("place", &cluster.release("4.2.1")?).await?;
+    let place = place.split('@').next().unwrap().to_owned();
+    cluster
+        .ask(json!({ "image": format!("{place}@{missing}") }))
+        .await?;
+    cluster
+        .until_said("ReleaseAccepted", "is not there")
+        .await?;
+    // By tag.
+    cluster
+        .ask(json!({ "image": format!("{place}:latest") }))
+        .await?;
+    cluster
+        .until_said(
+            "ReleaseAccepted",
+            "not accessed via digest cannot be verified",
+        )
+        .await?;
+    // A version that is not available.
+    cluster.ask(json!({ "version": "4.9.0" })).await?;
+    cluster
+        .until_said("Invalid", "the update must be an available update")
+        .await?;
+    cluster.until_reconciled(VERSION).await?;
+    cluster.ask(Value::Null).await?;
+    cluster
+        .until_said("ReleaseAccepted", "True PayloadLoaded")
+        .await?;
+    let versions: Vec<String> = cluster
+        .status()
+        .await?
+        .history
+        .into_iter()
+        .map(|one| one.version)
+        .collect();
+    assert_eq!(versions, [VERSION]);
+    drop(process);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs root, docker-registry and the control-plane binary"]
+async fn forced_release_is_applied_and_its_risks_are_recorded() -> Result<()> {
+    let mut cluster = Cluster::start("forced").await?;
+    let process = cluster.settle().await?;
+    // Retrieved by the Job; the test is the kubelet.
+    let files = cluster.release("4.2.1")?;
+    let (image, _) = cluster.push("next", &files).await?;
+    cluster
+        .ask(json!({ "version": "4.2.1", "image": image, "force": true }))
+        .await?;
+    let (name, root) = cluster.job().await?;
+    assert!(name.starts_with("version-4.2.1-"), "{name}");
+    cluster
+        .until_said("ReleaseAccepted", "Unknown RetrievePayload")
+        .await?;
+    release::write(&files, &root)?;
+    cluster.complete(&name).await?;
+    cluster.roll_out(&image).await?;
+    cluster
+        .until_said("Progressing", "waiting on alpha")
+        .await?;
+    cluster.report("4.2.1").await?;
+    cluster
+        .until_said("Progressing", "Cluster version is 4.2.1")
+        .await?;
+    let head = cluster.status().await?.history[0].clone();
+    assert!(!head.verified);
+    assert!(
+        head.accepted_risks
+            .starts_with("Target release version=\"4.2.1\"")
+            && head
+                .accepted_risks
+                .contains("cannot be verified, but continuing anyway"),
+        "{}",
+        head.accepted_risks
+    );
+    // Withdrawn: the release that this process belongs to is applied again.
+    let none = json!({ "spec": { "desiredUpdate": null } });
+    let params = PatchParams::default();
+    cluster
+        .versions
+        .patch("version", &params, &Patch::Merge(none))
+        .await?;
+    cluster.until_said("Progressing", "4.2.0").await?;
+    drop(process);
+    Ok(())
+}

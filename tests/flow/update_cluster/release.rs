@@ -1,0 +1,217 @@
+//! Releases in the lab's registry, their signatures, and the server of these.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context as _, Result};
+use images::draft::Built;
+use images::image::Platform;
+use images::tree::EntryContent;
+use images::{Credentials, Draft, ImageLocation, Stores, Tree};
+use jiff::Timestamp;
+use pgp::composed::{ArmorOptions, KeyType, SecretKeyParamsBuilder};
+use rand::rngs::OsRng;
+use release::ImageDigest;
+use release::claim::Claim;
+use release::verification::{FILE, SignatureTrust};
+use serde_json::{Value, json};
+use signatures::Signer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+/// The only component beside the version operator.
+pub(crate) const COMPONENT: &str = "alpha";
+
+/// Namespace and name of the version operator's own Deployment.
+pub(crate) const OWN: (&str, &str) = ("openshift-cluster-version", "cluster-version-operator");
+
+/// Files of a release, by path in its image.
+pub(crate) type ReleaseTree = BTreeMap<String, String>;
+
+/// A key.
+pub(crate) struct Key {
+    signer: Signer,
+    public: Vec<u8>,
+}
+
+impl Key {
+    pub(crate) fn make() -> Result<Self> {
+        let mut key = SecretKeyParamsBuilder::default();
+        key.key_type(KeyType::Ed25519Legacy)
+            .can_certify(true)
+            .can_sign(true)
+            .primary_user_id("releases of a test".to_owned());
+        let key = key.build()?.generate(OsRng)?;
+        let secret = key.to_armored_bytes(ArmorOptions::default())?;
+        Ok(Self {
+            signer: Signer::parse(&secret, "")?,
+            public: key
+                .to_public_key()
+                .to_armored_bytes(ArmorOptions::default())?,
+        })
+    }
+
+    /// A signature that says this digest.
+    pub(crate) fn sign(&self, digest: &ImageDigest) -> Result<Vec<u8>> {
+        let claim = Claim {
+            digest: digest.clone(),
+            reference: "registry.example/release:1".to_owned(),
+            creator: None,
+            timestamp_secs: None,
+        };
+        Ok(self.signer.sign(&claim, Timestamp::now())?)
+    }
+}
+
+fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": api_version, "kind": kind,
+        "metadata": {
+            "name": name,
+            "annotations": { "include.release.openshift.io/self-managed-high-availability": "true" }
+        }
+    });
+    if !namespace.is_empty() {
+        object["metadata"]["namespace"] = json!(namespace);
+    }
+    for (key, value) in rest.as_object().into_iter().flatten() {
+        object[key] = value.clone();
+    }
+    object
+}
+
+/// A release whose keys are that of `key`, and whose signatures `store` has.
+pub(crate) fn release(version: &str, key: &Key, store: &str) -> Result<ReleaseTree> {
+    let mut files = ReleaseTree::new();
+    let mut put = |path: &str, value: &Value| files.insert(path.to_owned(), value.to_string());
+    let metadata = json!({
+        "kind": "cincinnati-metadata-v0", "version": version,
+        "metadata": { "url": format!("https://example.com/{version}") }
+    });
+    put("release-manifests/release-metadata", &metadata);
+    let references = json!({
+        "kind": "ImageStream", "apiVersion": "image.openshift.io/v1",
+        "metadata": { "name": version }, "spec": { "tags": [] }
+    });
+    put("release-manifests/image-references", &references);
+    let labels = json!({ "k8s-app": "cvo" });
+    let container = json!({ "name": "cvo", "image": "{{.ReleaseImage}}" });
+    let spec = json!({ "spec": {
+        "replicas": 1, "selector": { "matchLabels": labels }, "strategy": { "type": "Recreate" },
+        "template": { "metadata": { "labels": labels }, "spec": { "containers": [container] } }
+    } });
+    let own = object("apps/v1", "Deployment", OWN.0, OWN.1, &spec);
+    put(
+        "manifests/0000_00_cluster-version-operator_03_deployment.json",
+        &own,
+    );
+    let data = json!({ "data": { "version": version } });
+    let map = object("v1", "ConfigMap", "default", COMPONENT, &data);
+    put("release-manifests/0000_50_alpha_05_config.json", &map);
+    let status = json!({ "spec": {}, "status": {
+        "versions": [{ "name": "operator", "version": version }]
+    } });
+    let operator = object(
+        "config.openshift.io/v1",
+        "ClusterOperator",
+        "",
+        COMPONENT,
+        &status,
+    );
+    put(
+        "release-manifests/0000_50_alpha_90_operator.json",
+        &operator,
+    );
+    let trust = SignatureTrust {
+        keyrings: [("test".to_owned(), key.public.clone())].into(),
+        stores: [("lab".to_owned(), store.to_owned())].into(),
+    };
+    let keys = String::from_utf8(trust.print()?)?;
+    files.insert(format!("release-manifests/{FILE}"), keys);
+    Ok(files)
+}
+
+/// Writes a release to a directory, as its image has it.
+pub(crate) fn write(files: &ReleaseTree, directory: &Path) -> Result<()> {
+    for (path, text) in files {
+        let path = directory.join(path);
+        std::fs::create_dir_all(path.parent().context("a path with a directory")?)?;
+        std::fs::write(path, text)?;
+    }
+    Ok(())
+}
+
+/// Puts a release into a registry; its digest.
+pub(crate) async fn push(files: &ReleaseTree, place: &str) -> Result<ImageDigest> {
+    let mut tree = Tree::new();
+    for (path, text) in files {
+        tree.put(path, 0o644, EntryContent::Bytes(text.clone().into_bytes()))?;
+    }
+    let mut base = Tree::new();
+    base.put(
+        "usr/bin/cvo",
+        0o755,
+        EntryContent::Bytes(b"a program".to_vec()),
+    )?;
+    let time = Timestamp::UNIX_EPOCH;
+    let mut draft = Draft::new(Platform::of_this_machine(), time);
+    draft.push(base.layer(time)?, "base");
+    draft.push(tree.layer(time)?, "release");
+    let image: Built = draft.build()?;
+    let location: ImageLocation = place.parse()?;
+    Stores::new(Credentials::default(), true)
+        .put(&image, &location)
+        .await?;
+    Ok(image.digest().clone())
+}
+
+/// A server of signatures, over HTTP.
+#[derive(Clone)]
+pub(crate) struct SignatureServer {
+    pub(crate) address: String,
+    files: Arc<Mutex<HashMap<String, Vec<u8>>>>,
+}
+
+impl SignatureServer {
+    pub(crate) async fn start() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let this = Self {
+            address: format!("http://{}/signatures", listener.local_addr()?),
+            files: Arc::default(),
+        };
+        let files = Arc::clone(&this.files);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let files = Arc::clone(&files);
+                tokio::spawn(async move {
+                    let mut request = vec![0; 4096];
+                    let count = stream.read(&mut request).await.unwrap_or_default();
+                    let request = String::from_utf8_lossy(&request[..count]).into_owned();
+                    let path = request.split(' ').nth(1).unwrap_or_default();
+                    let body = files.lock().unwrap().get(path).cloned();
+                    let status = if body.is_some() {
+                        "200 OK"
+                    } else {
+                        "404 Not Found"
+                    };
+                    let body = body.unwrap_or_default();
+                    let head = format!(
+                        "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                        body.len()
+                    );
+                    let mut answer = head.into_bytes();
+                    answer.extend(body);
+                    drop(stream.write_all(&answer).await);
+                });
+            }
+        });
+        Ok(this)
+    }
+
+    /// Serves a signature of an image.
+    pub(crate) fn put(&self, digest: &ImageDigest, signature: Vec<u8>) {
+        let path = format!("/signatures/sha256={}/signature-1", digest.hex());
+        self.files.lock().unwrap().insert(path, signature);
+    }
+}
