@@ -8,13 +8,14 @@ use jiff::Timestamp;
 use release::Version;
 
 use crate::access::AccessArgs;
+use crate::upgrade::arguments::UpgradeArgs;
 
 /// Name under which kubectl finds this program as `kubectl slipway`.
 pub const PLUGIN: &str = "kubectl-slipway";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Makes, signs and reads release images.
+/// Makes, signs and reads release images, and updates clusters.
 ///
 /// An image is registry/repository[:tag][@digest], or oci:directory[:name] for one in an OCI layout
 /// directory.
@@ -43,6 +44,49 @@ pub enum CommandGroup {
         #[command(subcommand)]
         verb: ImageVerb,
     },
+    /// Graph data of an update service
+    GraphData {
+        /// What to do.
+        #[command(subcommand)]
+        verb: GraphDataVerb,
+    },
+    /// Where a cluster is, which updates there are, and the request for one
+    Upgrade(Box<UpgradeArgs>),
+}
+
+/// What is done with graph data.
+#[derive(Debug, Subcommand)]
+pub enum GraphDataVerb {
+    /// List what is wrong in a directory, and what differs from another one
+    Check(GraphCheckArgs),
+    /// Add a release to a channel, from the channel that feeds it
+    Promote(GraphPromoteArgs),
+}
+
+/// `slipway graph-data check`.
+#[derive(Debug, Args)]
+pub struct GraphCheckArgs {
+    /// Directory with version, channels and blocked-edges
+    pub directory: PathBuf,
+    /// Directory as it was before: what was added and removed is printed
+    #[arg(long, value_name = "DIRECTORY")]
+    pub against: Option<PathBuf>,
+}
+
+/// `slipway graph-data promote`.
+#[derive(Debug, Args)]
+pub struct GraphPromoteArgs {
+    /// Directory with version, channels and blocked-edges
+    pub directory: PathBuf,
+    /// Release
+    #[arg(long, value_name = "VERSION")]
+    pub version: Version,
+    /// Channel that it is added to
+    #[arg(long, value_name = "CHANNEL")]
+    pub channel: String,
+    /// Print what would change, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// What is done with releases.

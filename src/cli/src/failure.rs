@@ -4,6 +4,20 @@ use std::fmt;
 
 use chassis::report::Chain;
 
+/// How a command that did not fail ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All is well: exit code 0.
+    Done,
+    /// A person should read what was printed: exit code 5.
+    NeedsAttention,
+}
+
+/// Options or arguments that contradict each other: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
 /// Several errors, each reported on a line of its own.
 #[derive(Debug)]
 pub struct Several(Vec<anyhow::Error>);

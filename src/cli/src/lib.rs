@@ -5,6 +5,8 @@
 //! - [`failure`]: the lines that report errors
 //! - `release_new`, `release_sign`, `release_verify`, `release_info`, `release_extract`,
 //!   `image_extract`: one verb each
+//! - `graph_data`: graph data, checked and promoted
+//! - [`upgrade`]: where a cluster is, which updates there are, and the request for one
 //! - `payload`: a release image, read
 //! - `inputs`: the images that a release is made of
 //! - `view`: what is printed, from values
@@ -13,6 +15,7 @@
 pub mod access;
 pub mod cli;
 pub mod failure;
+mod graph_data;
 mod image_extract;
 mod inputs;
 mod output;
@@ -22,15 +25,17 @@ mod release_info;
 mod release_new;
 mod release_sign;
 mod release_verify;
+pub mod upgrade;
 mod view;
 
-use cli::{CommandGroup, ImageVerb, ReleaseVerb, SlipwayArgs};
+use cli::{CommandGroup, GraphDataVerb, ImageVerb, ReleaseVerb, SlipwayArgs};
+use failure::Ending;
 
 /// Carries out a command.
 ///
 /// # Errors
 /// Any failure; [`failure::lines`] has its lines.
-pub async fn run(cli: SlipwayArgs) -> anyhow::Result<()> {
+pub async fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {
     match cli.command {
         CommandGroup::Release { verb } => match verb {
             ReleaseVerb::New(arguments) => release_new::run(*arguments).await,
@@ -42,5 +47,11 @@ pub async fn run(cli: SlipwayArgs) -> anyhow::Result<()> {
         CommandGroup::Image { verb } => match verb {
             ImageVerb::Extract(arguments) => image_extract::run(arguments).await,
         },
-    }
+        CommandGroup::GraphData { verb } => match verb {
+            GraphDataVerb::Check(arguments) => return graph_data::check(&arguments),
+            GraphDataVerb::Promote(arguments) => graph_data::promote(&arguments),
+        },
+        CommandGroup::Upgrade(arguments) => return upgrade::run(*arguments).await,
+    }?;
+    Ok(Ending::Done)
 }

@@ -1,4 +1,4 @@
-//! `slipway`: release images. As `kubectl-slipway` it is `kubectl slipway`.
+//! `slipway`: release images and updates. As `kubectl-slipway` it is `kubectl slipway`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -6,6 +6,13 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use slipway::cli::{PLUGIN, SlipwayArgs};
+use slipway::failure::{Ending, Usage};
+
+/// Exit code where options contradict each other; clap has the same for its own errors.
+const USAGE: u8 = 2;
+
+/// Exit code where a person should look.
+const NEEDS_ATTENTION: u8 = 5;
 
 fn main() -> ExitCode {
     let name = std::env::args_os().next().unwrap_or_default();
@@ -17,17 +24,22 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    let Err(error) = run(cli) else {
-        return ExitCode::SUCCESS;
+    let error = match run(cli) {
+        Ok(Ending::Done) => return ExitCode::SUCCESS,
+        Ok(Ending::NeedsAttention) => return ExitCode::from(NEEDS_ATTENTION),
+        Err(error) => error,
     };
     #[expect(clippy::print_stderr, reason = "the process's last word")]
     for line in slipway::failure::lines(&error) {
         eprintln!("error: {line}");
     }
+    if error.is::<Usage>() {
+        return ExitCode::from(USAGE);
+    }
     ExitCode::FAILURE
 }
 
-fn run(cli: SlipwayArgs) -> anyhow::Result<()> {
+fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

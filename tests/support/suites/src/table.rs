@@ -48,7 +48,7 @@ impl Part {
 }
 
 /// A program under test, as `make binaries` leaves it.
-pub(crate) const PROGRAMS: [&str; 5] = ["mcd", "mcd-os", "mcc", "cvo", "slipway"];
+pub(crate) const PROGRAMS: [&str; 6] = ["mcd", "mcd-os", "mcc", "cvo", "update-service", "slipway"];
 
 /// Of [`PROGRAMS`], those that work on nodes and pools.
 const NODE_PROGRAMS: [&str; 3] = ["mcd", "mcd-os", "mcc"];

@@ -1,0 +1,143 @@
+//! Verbs and options of `slipway upgrade`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use release::Version;
+
+use super::request::UpgradeWish;
+use super::status::StatusDetails;
+
+/// `slipway upgrade`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
+pub struct UpgradeArgs {
+    /// What else is done.
+    #[command(subcommand)]
+    pub verb: Option<UpgradeVerb>,
+    /// Update to this version
+    #[arg(long, value_name = "VERSION")]
+    pub to: Option<String>,
+    /// Update to this release image
+    #[arg(long, value_name = "IMAGE")]
+    pub to_image: Option<String>,
+    /// Update to the newest release
+    #[arg(long)]
+    pub to_latest: bool,
+    /// Change to the same release for several architectures
+    #[arg(long)]
+    pub to_multi_arch: bool,
+    /// Take the request for an update back
+    #[arg(long)]
+    pub clear: bool,
+    /// Waive the cluster's own checks of signature and preconditions
+    #[arg(long)]
+    pub force: bool,
+    /// Take an image that is not one of the updates
+    #[arg(long)]
+    pub allow_explicit_upgrade: bool,
+    /// Go on although the cluster is failing or is being updated
+    #[arg(long)]
+    pub allow_upgrade_with_warnings: bool,
+    /// Take a conditional update that is not recommended
+    #[arg(long)]
+    pub allow_not_recommended: bool,
+    /// Show conditional updates that are not recommended, too
+    #[arg(long)]
+    pub include_not_recommended: bool,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// How the cluster is reached, and how is printed.
+#[derive(Debug, Clone, Args)]
+pub struct ClusterArgs {
+    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Form
+    #[arg(long, short = 'o', value_name = "FORM", global = true)]
+    pub output: Option<UpgradeForm>,
+}
+
+/// Forms for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UpgradeForm {
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// What is done about updates.
+#[derive(Debug, Subcommand)]
+pub enum UpgradeVerb {
+    /// How far an update is
+    Status {
+        /// Which details are shown
+        #[arg(long, value_name = "DETAILS", value_enum, default_value_t = StatusDetails::None)]
+        details: StatusDetails,
+        /// File with alerts, as Prometheus answers them [default: the cluster's]
+        #[arg(long, value_name = "FILE")]
+        alerts: Option<PathBuf>,
+    },
+    /// Which updates there are, and what speaks against them
+    Recommend {
+        /// One update
+        #[arg(long, value_name = "VERSION")]
+        version: Option<Version>,
+        /// All updates, not only the newest
+        #[arg(long)]
+        show_outdated_releases: bool,
+        /// Issues that are accepted
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        accept: Vec<String>,
+        /// Print errors only
+        #[arg(long)]
+        quiet: bool,
+        /// File with alerts, as Prometheus answers them [default: the cluster's]
+        #[arg(long, value_name = "FILE")]
+        alerts: Option<PathBuf>,
+    },
+    /// Change the channel; without a name, clear it
+    Channel {
+        /// The channel
+        channel: Option<String>,
+        /// Take a channel that does not hold the present release
+        #[arg(long)]
+        allow_explicit_channel: bool,
+    },
+    /// Accept risks of conditional updates; NAME- takes one back
+    Accept {
+        /// Names of risks
+        #[arg(value_name = "NAME", value_delimiter = ',')]
+        risks: Vec<String>,
+        /// Accept these only
+        #[arg(long)]
+        replace: bool,
+        /// Accept none
+        #[arg(long)]
+        clear: bool,
+    },
+    /// Return to the patch release before
+    Rollback,
+}
+
+impl UpgradeArgs {
+    /// What is asked for.
+    pub(crate) fn wish(&self) -> UpgradeWish {
+        UpgradeWish {
+            to: self.to.clone(),
+            to_image: self.to_image.clone(),
+            to_latest: self.to_latest,
+            to_multi_arch: self.to_multi_arch,
+            clear: self.clear,
+            force: self.force,
+            allow_explicit_upgrade: self.allow_explicit_upgrade,
+            allow_upgrade_with_warnings: self.allow_upgrade_with_warnings,
+            allow_not_recommended: self.allow_not_recommended,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Pieces of text that several views have.
+
+use std::cmp::Ordering;
+
+use release::Version;
+
+use super::object::ObjectCondition;
+
+/// A condition with its reason and message. Lines of the message after the first are indented.
+pub(crate) fn block(head: &str, condition: &ObjectCondition<'_>) -> String {
+    let (reason, message) = (condition.reason, condition.message);
+    format!(
+        "{head}={}:\n\n  Reason: {reason}\n  Message: {}\n\n",
+        condition.status,
+        message.replace('\n', "\n  ")
+    )
+}
+
+/// Rows under a head, after `indent` blanks: all cells but the last are as wide as the widest of
+/// their column, and at least `least`, and `gap` more.
+pub(crate) fn columns(indent: usize, gap: usize, least: usize, rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
+            .max(least)
+    };
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        text.extend(std::iter::repeat_n(' ', indent));
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            text.push_str(cell);
+            if column + 1 < count {
+                let blanks = width + gap - cell.chars().count();
+                text.extend(std::iter::repeat_n(' ', blanks));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Newest first; what is no version comes last.
+pub(crate) fn newest_first(one: &str, other: &str) -> Ordering {
+    match (one.parse::<Version>(), other.parse::<Version>()) {
+        (Ok(one), Ok(other)) => other.cmp(&one),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => one.cmp(other),
+    }
+}
+
+/// Seconds as a duration of Go without its last parts that are zero: `1h`, `1h0m17s`, `now`.
+pub(crate) fn duration(seconds: i64) -> String {
+    let (sign, rest) = if seconds < 0 {
+        ("-", -seconds)
+    } else {
+        ("", seconds)
+    };
+    let (hours, minutes, seconds) = (rest / 3600, rest / 60 % 60, rest % 60);
+    match (hours, minutes, seconds) {
+        (0, 0, 0) => "now".to_owned(),
+        (0, 0, seconds) => format!("{sign}{seconds}s"),
+        (0, minutes, 0) => format!("{sign}{minutes}m"),
+        (0, minutes, seconds) => format!("{sign}{minutes}m{seconds}s"),
+        (hours, 0, 0) => format!("{sign}{hours}h"),
+        (hours, minutes, 0) => format!("{sign}{hours}h{minutes}m"),
+        (hours, minutes, seconds) => format!("{sign}{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_newest_first_and_other_texts_last() {
+        let mut texts = ["4.1.0-rc.2", "x", "4.1.0-ec.3", "4.1.0", "4.1.0-rc.10", "a"];
+        texts.sort_by(|one, other| newest_first(one, other));
+        assert_eq!(
+            texts,
+            ["4.1.0", "4.1.0-rc.10", "4.1.0-rc.2", "4.1.0-ec.3", "a", "x"]
+        );
+    }
+
+    #[test]
+    fn durations_drop_their_last_zeros() {
+        for (seconds, expected) in [
+            (0, "now"),
+            (7, "7s"),
+            (2160, "36m"),
+            (3600, "1h"),
+            (3617, "1h0m17s"),
+            (89, "1m29s"),
+            (-90, "-1m30s"),
+        ] {
+            assert_eq!(duration(seconds), expected);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `slipway upgrade status`: how far an update is.
+//!
+//! - `control_plane`: the operators
+//! - `duration`: how long it takes
+//! - `nodes`: nodes and pools
+//! - `health`: what is in its way
+
+pub(crate) mod control_plane;
+pub(crate) mod duration;
+pub(crate) mod health;
+pub(crate) mod nodes;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use self::control_plane::{ControlPlaneView, operator_table};
+use self::health::{HealthInsight, health_details, health_table, insights};
+use self::nodes::{PoolView, node_table, pool_table};
+use super::object::ClusterObject;
+use super::version::VersionView;
+
+/// Which details are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StatusDetails {
+    /// None
+    None,
+    /// All
+    All,
+    /// All nodes
+    Nodes,
+    /// What each finding means
+    Health,
+    /// Operators that are being updated
+    Operators,
+}
+
+impl StatusDetails {
+    fn includes(self, wanted: Self) -> bool {
+        self == wanted || self == Self::All
+    }
+}
+
+/// What is read of a cluster.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterSnapshot {
+    pub(crate) version: ClusterObject,
+    pub(crate) operators: Vec<ClusterObject>,
+    pub(crate) pools: Vec<ClusterObject>,
+    pub(crate) nodes: Vec<ClusterObject>,
+    /// MachineConfigs, of which the metadata suffices.
+    pub(crate) configs: Vec<ClusterObject>,
+    /// Image of the machine-config operator's Deployment; none if it is not known.
+    pub(crate) machine_config_image: Option<String>,
+    /// Alerts as Prometheus answers them; none if they could not be read.
+    pub(crate) alerts: Option<Value>,
+}
+
+/// The whole status.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UpgradeStatus {
+    pub(crate) is_updating: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control_plane: Option<ControlPlaneView>,
+    pools: Vec<PoolView>,
+    health: Vec<HealthInsight>,
+}
+
+impl UpgradeStatus {
+    /// Reads the snapshot.
+    ///
+    /// # Errors
+    /// What of it is missing.
+    pub(crate) fn new(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Self, String> {
+        let version = VersionView(&cluster.version);
+        let progressing = version.condition("Progressing").ok_or(
+            "ClusterVersion version: status.conditions: there is no condition Progressing",
+        )?;
+        let pools = nodes::pools(cluster)?;
+        let is_rolled = |pool: &PoolView| {
+            pool.is_control_plane || pool.total == 0 || pool.updated == pool.total
+        };
+        let is_updating = progressing.is_true() || !pools.iter().all(is_rolled);
+        if !is_updating {
+            return Ok(Self {
+                is_updating,
+                control_plane: None,
+                pools,
+                health: Vec::new(),
+            });
+        }
+        let control_plane = ControlPlaneView::new(cluster, now)?;
+        Ok(Self {
+            is_updating,
+            health: insights(cluster, &control_plane, &pools, now),
+            control_plane: Some(control_plane),
+            pools,
+        })
+    }
+
+    /// Whether a person should read it.
+    pub(crate) fn needs_attention(&self) -> bool {
+        self.health
+            .iter()
+            .any(|insight| insight.level >= health::InsightLevel::Warning)
+    }
+
+    /// The status as text.
+    pub(crate) fn text(&self, details: StatusDetails) -> String {
+        let Some(control_plane) = &self.control_plane else {
+            return "The cluster is not updating.\n".to_owned();
+        };
+        let mut text = control_plane.text();
+        if details.includes(StatusDetails::Operators) {
+            text.push_str(&operator_table(control_plane));
+        }
+        let all_nodes = details.includes(StatusDetails::Nodes);
+        for pool in self.pools.iter().filter(|pool| pool.is_control_plane) {
+            if pool.total > 0 && pool.updated == pool.total {
+                let target = &control_plane.target;
+                text.extend([format!(
+                    "\nAll control plane nodes successfully updated to {target}\n"
+                )]);
+            } else if pool.total > 0 {
+                text.push_str(&node_table("Control Plane Nodes", pool, all_nodes));
+            }
+        }
+        let workers: Vec<&PoolView> = self
+            .pools
+            .iter()
+            .filter(|pool| !pool.is_control_plane)
+            .collect();
+        if workers.iter().any(|pool| pool.total > 0) {
+            text.push_str("\n= Worker Upgrade =\n");
+            text.push_str(&pool_table(&workers));
+            for pool in workers.iter().filter(|pool| pool.total > 0) {
+                let title = format!("Worker Pool Nodes: {}", pool.name);
+                text.push_str(&node_table(&title, pool, all_nodes));
+            }
+        }
+        text.push_str("\n= Update Health =\n");
+        if details.includes(StatusDetails::Health) {
+            text.push_str(&health_details(&self.health));
+        } else {
+            text.push_str(&health_table(&self.health));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;

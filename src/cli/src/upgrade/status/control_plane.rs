@@ -1,0 +1,377 @@
+//! The operators of a cluster under an update.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::ClusterSnapshot;
+use super::duration::{HistoryEstimate, estimate, rounded};
+use crate::upgrade::blocks::{columns, duration};
+use crate::upgrade::object::{ClusterObject, ObjectCondition, text, time};
+use crate::upgrade::version::VersionView;
+
+/// The operator that is updated last, with the nodes.
+const MACHINE_CONFIG: &str = "machine-config";
+
+/// An update that is so much over its estimate has stalled. Seconds.
+const STALLED: f64 = -600.0;
+
+/// What is left below this is not said exactly. Seconds.
+const SOON: f64 = 600.0;
+
+/// Longest reason of a table.
+const REASON_WIDTH: usize = 20;
+
+/// The control plane's state.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ControlPlaneView {
+    pub(crate) assessment: &'static str,
+    /// Version that is updated to.
+    pub(crate) target: String,
+    /// What follows the version: where the update comes from.
+    origin: String,
+    /// Operators that are being updated.
+    pub(crate) updating: Vec<UpdatingOperator>,
+    updated: usize,
+    waiting: usize,
+    total: usize,
+    unavailable: usize,
+    degraded: usize,
+    /// Since the start.
+    pub(crate) elapsed: String,
+    /// What is left, in words; none once it is done.
+    remaining: Option<String>,
+    /// Seconds that are left by upstream's formula, while it says something.
+    remaining_seconds: Option<i64>,
+    /// What this cluster's own updates took, if there were enough.
+    history: Option<HistoryEstimate>,
+    /// When it was completed.
+    completed: Option<Timestamp>,
+}
+
+/// An operator that is being updated.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct UpdatingOperator {
+    name: String,
+    since: String,
+    reason: String,
+    message: String,
+}
+
+/// How far an operator is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OperatorProgress {
+    Updated,
+    Updating,
+    Waiting,
+}
+
+impl ControlPlaneView {
+    pub(crate) fn new(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Self, String> {
+        let version = VersionView(&cluster.version);
+        let history = cluster.version.list("/status/history");
+        let current = history
+            .first()
+            .ok_or("ClusterVersion version: status.history is empty")?;
+        let target = text(current, "/version").to_owned();
+        let started = time(current, "/startedTime")
+            .ok_or("ClusterVersion version: status.history[0].startedTime is missing")?;
+        let completed = (text(current, "/state") == "Completed")
+            .then(|| time(current, "/completionTime"))
+            .flatten();
+        let counted: Vec<&ClusterObject> = cluster
+            .operators
+            .iter()
+            .filter(|operator| is_of_release(operator))
+            .collect();
+        let image = cluster.machine_config_image.as_deref();
+        let progress = |operator: &ClusterObject| progress(operator, &target, image);
+        let count = |wanted: OperatorProgress| {
+            counted
+                .iter()
+                .filter(|operator| progress(operator) == wanted)
+                .count()
+        };
+        let updating: Vec<UpdatingOperator> = counted
+            .iter()
+            .filter(|operator| progress(operator) == OperatorProgress::Updating)
+            .map(|operator| UpdatingOperator::of(operator, now))
+            .collect();
+        let is_available = |operator: &&&ClusterObject| {
+            operator
+                .condition("Available")
+                .is_some_and(|condition| condition.is_true())
+        };
+        let is_degraded = |operator: &&&ClusterObject| {
+            operator
+                .condition("Degraded")
+                .is_some_and(|condition| condition.is_true())
+        };
+        let available = counted.iter().filter(is_available).count();
+        let updated = count(OperatorProgress::Updated);
+        let total = counted.len();
+        let ended = completed.unwrap_or(now);
+        let elapsed = seconds(started, ended);
+        let mut this = Self {
+            assessment: "Progressing",
+            origin: origin(history, version),
+            updating,
+            updated,
+            waiting: count(OperatorProgress::Waiting),
+            total,
+            unavailable: total - available,
+            degraded: counted
+                .iter()
+                .filter(is_available)
+                .filter(is_degraded)
+                .count(),
+            elapsed: duration(rounded(elapsed)),
+            remaining: None,
+            remaining_seconds: None,
+            history: HistoryEstimate::of(took(history)),
+            completed,
+            target,
+        };
+        if completed.is_some() {
+            this.assessment = "Completed";
+            return Ok(this);
+        }
+        let share = if total == 0 {
+            0.0
+        } else {
+            ratio(updated, total)
+        };
+        let progressed = progressed(&counted, started, now);
+        let (whole, left) = estimate(baseline(history), progressed, elapsed, share);
+        this.judge(whole, left);
+        if cluster.version.text("/status/desired/architecture") == "Multi"
+            && text(current, "/version")
+                == history.get(1).map_or("", |entry| text(entry, "/version"))
+        {
+            this.remaining = Some("N/A for Multi-Architecture Migration".to_owned());
+            this.remaining_seconds = None;
+        }
+        Ok(this)
+    }
+
+    fn judge(&mut self, whole: f64, left: f64) {
+        if left < STALLED {
+            self.assessment = "Stalled";
+            let whole = duration(rounded(whole));
+            self.remaining = Some(format!("N/A; estimate duration was {whole}"));
+            return;
+        }
+        self.remaining_seconds = Some(rounded(left));
+        self.remaining = Some(if left < SOON {
+            "<10m".to_owned()
+        } else {
+            duration(rounded(left))
+        });
+        if left < 0.0 {
+            self.assessment = "Progressing - Slow";
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = "= Control Plane =\n".to_owned();
+        if let Some(completed) = self.completed {
+            text.extend([format!(
+                "Update to {} successfully completed at {completed:.0} (duration: {})\n",
+                self.target, self.elapsed
+            )]);
+        } else {
+            let percent = 100.0 * ratio(self.updated, self.total.max(1));
+            let names: Vec<&str> = self
+                .updating
+                .iter()
+                .map(|operator| operator.name.as_str())
+                .collect();
+            let mut rows = vec![
+                ("Assessment:", self.assessment.to_owned()),
+                ("Target Version:", format!("{}{}", self.target, self.origin)),
+            ];
+            if !names.is_empty() {
+                rows.push(("Updating:", names.join(", ")));
+            }
+            rows.push((
+                "Completion:",
+                format!(
+                    "{percent:.0}% ({} operators updated, {} updating, {} waiting)",
+                    self.updated,
+                    names.len(),
+                    self.waiting
+                ),
+            ));
+            let remaining = self.remaining.as_deref().unwrap_or("N/A");
+            let lasts = format!("{} (Est. Time Remaining: {remaining})", self.elapsed);
+            rows.push(("Duration:", lasts));
+            let width = "Operator Health:".len();
+            for (name, value) in rows {
+                text.extend([format!("{name:width$} {value}\n")]);
+            }
+        }
+        text.extend([format!("Operator Health: {}\n", self.health())]);
+        text
+    }
+
+    fn health(&self) -> String {
+        let healthy = self.total - self.unavailable - self.degraded;
+        let mut parts = vec![format!("{healthy} Healthy")];
+        if self.unavailable > 0 {
+            parts.push(format!("{} Unavailable", self.unavailable));
+        }
+        if self.degraded > 0 {
+            parts.push(format!("{} Available but degraded", self.degraded));
+        }
+        parts.join(", ")
+    }
+}
+
+impl UpdatingOperator {
+    fn of(operator: &ClusterObject, now: Timestamp) -> Self {
+        let condition = operator.condition("Progressing");
+        let since = condition.as_ref().and_then(|condition| condition.since);
+        let or_dash = |text: &str| {
+            if text.is_empty() {
+                "-".to_owned()
+            } else {
+                text.to_owned()
+            }
+        };
+        let (reason, message) =
+            condition.map_or(("", ""), |condition| (condition.reason, condition.message));
+        Self {
+            name: operator.name().to_owned(),
+            since: since.map_or_else(
+                || "-".to_owned(),
+                |since| duration(whole(seconds(since, now))),
+            ),
+            reason: or_dash(&reason.chars().take(REASON_WIDTH).collect::<String>()),
+            message: or_dash(message.lines().next().unwrap_or_default()),
+        }
+    }
+}
+
+/// Operators that are being updated, under their title.
+pub(crate) fn operator_table(view: &ControlPlaneView) -> String {
+    if view.updating.is_empty() {
+        return String::new();
+    }
+    let head = ["NAME", "SINCE", "REASON", "MESSAGE"]
+        .map(str::to_owned)
+        .to_vec();
+    let mut rows = vec![head];
+    rows.extend(view.updating.iter().map(|operator| {
+        vec![
+            operator.name.clone(),
+            operator.since.clone(),
+            operator.reason.clone(),
+            operator.message.clone(),
+        ]
+    }));
+    format!("\nUpdating Cluster Operators\n{}", columns(0, 3, 0, &rows))
+}
+
+/// Operators that come with a release say for which clusters they are.
+pub(crate) fn is_of_release(operator: &ClusterObject) -> bool {
+    operator.annotations().keys().any(|key| {
+        key.starts_with("include.release.openshift.io/")
+            || key.starts_with("exclude.release.openshift.io/")
+    })
+}
+
+fn progress(operator: &ClusterObject, target: &str, image: Option<&str>) -> OperatorProgress {
+    let reported = |name: &str| {
+        let versions = operator.list("/status/versions").iter();
+        let mut found = versions.filter(|version| text(version, "/name") == name);
+        found.next().map(|version| text(version, "/version"))
+    };
+    let mut is_updated = reported("operator") == Some(target);
+    if operator.name() == MACHINE_CONFIG
+        && let (Some(image), Some(reported)) = (image, reported("operator-image"))
+    {
+        is_updated &= image == reported;
+    }
+    if is_updated {
+        OperatorProgress::Updated
+    } else if operator
+        .condition("Progressing")
+        .is_some_and(|condition| condition.is_true())
+    {
+        OperatorProgress::Updating
+    } else {
+        OperatorProgress::Waiting
+    }
+}
+
+/// Where an update comes from.
+fn origin(history: &[serde_json::Value], version: VersionView<'_>) -> String {
+    let Some(previous) = history.get(1) else {
+        return " (a new install)".to_owned();
+    };
+    let from = text(previous, "/version");
+    if version.0.text("/status/desired/architecture") == "Multi"
+        && from == version.desired_version()
+    {
+        return " to Multi-Architecture".to_owned();
+    }
+    if text(previous, "/state") == "Partial" {
+        return format!(" (from incomplete {from})");
+    }
+    format!(" (from {from})")
+}
+
+/// What the updates before took, in seconds; the installation is none.
+fn took(history: &[serde_json::Value]) -> Vec<i64> {
+    let before = history
+        .get(1..history.len().saturating_sub(1))
+        .unwrap_or_default();
+    let complete = before
+        .iter()
+        .filter(|entry| text(entry, "/state") == "Completed");
+    complete
+        .filter_map(|entry| {
+            let took = seconds(
+                time(entry, "/startedTime")?,
+                time(entry, "/completionTime")?,
+            );
+            Some(whole(took))
+        })
+        .collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds of an update")]
+fn baseline(history: &[serde_json::Value]) -> Option<f64> {
+    took(history).first().map(|seconds| *seconds as f64)
+}
+
+/// Seconds from the start to when an operator that is moving last began to.
+fn progressed(operators: &[&ClusterObject], started: Timestamp, now: Timestamp) -> f64 {
+    let moving = operators
+        .iter()
+        .filter_map(|operator| operator.condition("Progressing"));
+    let moved = moving
+        .filter(ObjectCondition::is_true)
+        .filter_map(|condition| condition.since);
+    let moved = moved.max().filter(|moved| *moved > started).unwrap_or(now);
+    seconds(started, moved)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number of operators")]
+fn ratio(part: usize, all: usize) -> f64 {
+    part as f64 / all as f64
+}
+
+/// Seconds from one time to another.
+pub(crate) fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    (to - from).total(jiff::Unit::Second).unwrap_or_default()
+}
+
+/// Whole seconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an update takes less than years"
+)]
+pub(crate) fn whole(seconds: f64) -> i64 {
+    seconds.trunc() as i64
+}

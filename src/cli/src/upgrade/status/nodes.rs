@@ -1,0 +1,383 @@
+//! Nodes and pools under an update.
+
+use std::collections::BTreeMap;
+
+use api::machineconfiguration::annotation;
+use pool::selector::Selector;
+use serde::Serialize;
+
+use super::ClusterSnapshot;
+use crate::upgrade::blocks::columns;
+use crate::upgrade::object::{ClusterObject, text};
+
+/// Rows of a table of nodes after which only bad ones follow.
+const ROWS: usize = 10;
+
+/// The pool of the control plane.
+const MASTER: &str = "master";
+
+/// The pool of all other nodes.
+const WORKER: &str = "worker";
+
+/// What is thought of a node; worst first, as tables have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) enum NodeAssessment {
+    Degraded,
+    Unavailable,
+    Progressing,
+    Excluded,
+    Outdated,
+    Completed,
+}
+
+/// How far a node is; the order is that of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) enum NodePhase {
+    Draining,
+    Updating,
+    Rebooting,
+    Paused,
+    Pending,
+    Updated,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct NodeUpgradeView {
+    pub(crate) name: String,
+    pub(crate) assessment: NodeAssessment,
+    pub(crate) phase: NodePhase,
+    version: String,
+    estimate: &'static str,
+    pub(crate) message: String,
+}
+
+/// A pool and its nodes.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PoolView {
+    pub(crate) name: String,
+    pub(crate) is_control_plane: bool,
+    pub(crate) is_paused: bool,
+    pub(crate) total: usize,
+    pub(crate) updated: usize,
+    pub(crate) nodes: Vec<NodeUpgradeView>,
+}
+
+/// The pools with their nodes, the control plane's first.
+pub(crate) fn pools(cluster: &ClusterSnapshot) -> Result<Vec<PoolView>, String> {
+    let target = cluster.version.list("/status/history").first();
+    let target = target.map_or("", |entry| text(entry, "/version"));
+    let versions: BTreeMap<&str, &str> = cluster
+        .configs
+        .iter()
+        .map(|config| {
+            (
+                config.name(),
+                config.annotation(annotation::RELEASE_IMAGE_VERSION),
+            )
+        })
+        .collect();
+    let mut selectors = Vec::new();
+    for pool in &cluster.pools {
+        let selector = pool
+            .0
+            .pointer("/spec/nodeSelector")
+            .cloned()
+            .unwrap_or_default();
+        let failed = |why: &str| {
+            format!(
+                "MachineConfigPool {}: spec.nodeSelector: {why}",
+                pool.name()
+            )
+        };
+        let selector: Option<_> =
+            serde_json::from_value(selector).map_err(|error| failed(&error.to_string()))?;
+        let selector = Selector::parse("spec.nodeSelector", selector.as_ref())
+            .map_err(|error| failed(&error.why))?;
+        selectors.push((pool.name(), selector));
+    }
+    // A node is in the control plane's pool, else in a custom one, else with the workers.
+    let rank = |name: &str| match name {
+        MASTER => 0,
+        WORKER => 2,
+        _ => 1,
+    };
+    selectors.sort_by_key(|(name, _)| rank(name));
+    let pool_of = |node: &ClusterObject| {
+        let labels = node.labels();
+        selectors
+            .iter()
+            .find(|(_, selector)| selector.matches(&labels))
+            .map(|(name, _)| *name)
+    };
+    let mut pools: Vec<PoolView> = cluster
+        .pools
+        .iter()
+        .map(|pool| {
+            let members = cluster
+                .nodes
+                .iter()
+                .filter(|node| pool_of(node) == Some(pool.name()));
+            let mut nodes: Vec<NodeUpgradeView> = members
+                .map(|node| NodeUpgradeView::of(node, pool, target, &versions))
+                .collect();
+            nodes.sort_by(|one, other| {
+                (one.assessment, one.phase, &one.name).cmp(&(
+                    other.assessment,
+                    other.phase,
+                    &other.name,
+                ))
+            });
+            PoolView {
+                name: pool.name().to_owned(),
+                is_control_plane: pool.name() == MASTER,
+                is_paused: is_paused(pool),
+                total: nodes.len(),
+                updated: nodes
+                    .iter()
+                    .filter(|node| node.phase == NodePhase::Updated)
+                    .count(),
+                nodes,
+            }
+        })
+        .collect();
+    pools.sort_by(|one, other| {
+        let key = |pool: &PoolView| {
+            (
+                u8::from(!pool.is_control_plane),
+                u8::from(pool.name != WORKER),
+            )
+        };
+        key(one)
+            .cmp(&key(other))
+            .then_with(|| one.name.cmp(&other.name))
+    });
+    Ok(pools)
+}
+
+fn is_paused(pool: &ClusterObject) -> bool {
+    pool.0
+        .pointer("/spec/paused")
+        .and_then(serde_json::Value::as_bool)
+        .unwrap_or_default()
+}
+
+impl NodeUpgradeView {
+    fn of(
+        node: &ClusterObject,
+        pool: &ClusterObject,
+        target: &str,
+        versions: &BTreeMap<&str, &str>,
+    ) -> Self {
+        let version = |config: &str| {
+            versions
+                .get(config)
+                .copied()
+                .filter(|text| !text.is_empty())
+        };
+        let current = node.annotation(annotation::CURRENT_CONFIG);
+        let desired = node.annotation(annotation::DESIRED_CONFIG);
+        let wanted = pool.text("/spec/configuration/name");
+        let is_updated = version(current) == Some(target);
+        let is_updating = !is_updated
+            && version(desired) == Some(target)
+            && current != desired
+            && desired == wanted;
+        let phase = phase(node, is_updated, is_updating, is_paused(pool));
+        let (mut assessment, mut estimate) = match phase {
+            NodePhase::Draining => (NodeAssessment::Progressing, "+10m"),
+            NodePhase::Updating | NodePhase::Rebooting => (NodeAssessment::Progressing, "+5m"),
+            NodePhase::Paused => (NodeAssessment::Excluded, "-"),
+            NodePhase::Pending => (NodeAssessment::Outdated, "?"),
+            NodePhase::Updated => (NodeAssessment::Completed, "-"),
+        };
+        let mut message = String::new();
+        let state = node.annotation(annotation::STATE);
+        if ["Degraded", "Unreconcilable"].contains(&state) {
+            assessment = NodeAssessment::Degraded;
+            message = node
+                .annotation(annotation::REASON)
+                .replace(node.name(), "<node>");
+        } else if !is_updating {
+            let why = unavailable(node);
+            if !why.is_empty() {
+                assessment = NodeAssessment::Unavailable;
+                message = why.join(" | ");
+            }
+        }
+        if assessment <= NodeAssessment::Unavailable {
+            estimate = "?";
+        }
+        Self {
+            name: node.name().to_owned(),
+            assessment,
+            phase,
+            version: version(current).unwrap_or("?").to_owned(),
+            estimate,
+            message,
+        }
+    }
+}
+
+fn phase(node: &ClusterObject, is_updated: bool, is_updating: bool, is_paused: bool) -> NodePhase {
+    if is_updated {
+        return NodePhase::Updated;
+    }
+    if !is_updating {
+        return if is_paused {
+            NodePhase::Paused
+        } else {
+            NodePhase::Pending
+        };
+    }
+    let drain = node.annotation(annotation::DESIRED_DRAIN);
+    let is_draining =
+        drain.starts_with("drain-") && drain != node.annotation(annotation::LAST_APPLIED_DRAIN);
+    let state = node.annotation(annotation::STATE);
+    if is_draining || state == "Done" {
+        NodePhase::Draining
+    } else if state == annotation::REBOOTING
+        || node.annotation(annotation::POST_CONFIG_ACTION) == annotation::REBOOTING
+    {
+        NodePhase::Rebooting
+    } else {
+        NodePhase::Updating
+    }
+}
+
+/// Why a node is not available.
+fn unavailable(node: &ClusterObject) -> Vec<&'static str> {
+    let is = |kind: &str| {
+        node.condition(kind)
+            .is_some_and(|condition| condition.is_true())
+    };
+    let is_unschedulable = node
+        .0
+        .pointer("/spec/unschedulable")
+        .and_then(serde_json::Value::as_bool);
+    let state = node.annotation(annotation::STATE);
+    [
+        (!is("Ready"), "Not ready"),
+        (is("DiskPressure"), "Disk pressure"),
+        (is("NetworkUnavailable"), "Network unavailable"),
+        (
+            is_unschedulable == Some(true),
+            "Node is marked unschedulable",
+        ),
+        (
+            state == "Working",
+            "Machine Config Daemon is processing the node",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(is_so, why)| is_so.then_some(why))
+    .collect()
+}
+
+/// A pool's nodes, under their title.
+pub(crate) fn node_table(title: &str, pool: &PoolView, all: bool) -> String {
+    let head = ["NAME", "ASSESSMENT", "PHASE", "VERSION", "EST", "MESSAGE"].map(str::to_owned);
+    let mut rows = vec![head.to_vec()];
+    let is_bad = |node: &NodeUpgradeView| node.assessment <= NodeAssessment::Unavailable;
+    let (mut shown, mut omitted) = (0, Vec::new());
+    for node in &pool.nodes {
+        if !all && shown >= ROWS && !is_bad(node) {
+            omitted.push(node);
+            continue;
+        }
+        shown += 1;
+        rows.push(vec![
+            node.name.clone(),
+            format!("{:?}", node.assessment),
+            format!("{:?}", node.phase),
+            node.version.clone(),
+            node.estimate.to_owned(),
+            node.message.lines().next().unwrap_or_default().to_owned(),
+        ]);
+    }
+    let mut text = format!("\n{title}\n{}", columns(0, 3, 0, &rows));
+    if !omitted.is_empty() {
+        let count =
+            |is: &dyn Fn(&NodeUpgradeView) -> bool| omitted.iter().filter(|node| is(node)).count();
+        let of = |wanted: NodeAssessment| count(&|node| node.assessment == wanted);
+        text.extend([format!(
+            "...\nOmitted additional {} Total, {} Completed, {} Available, {} Progressing, {} Outdated, {} Draining, {} Excluded, and 0 Degraded nodes.\nPass along --details=nodes to see all information.\n",
+            omitted.len(),
+            of(NodeAssessment::Completed),
+            omitted.len(),
+            of(NodeAssessment::Progressing),
+            of(NodeAssessment::Outdated),
+            count(&|node| node.phase == NodePhase::Draining),
+            of(NodeAssessment::Excluded),
+        )]);
+    }
+    text
+}
+
+/// Pools, one a line.
+pub(crate) fn pool_table(pools: &[&PoolView]) -> String {
+    let head = ["WORKER POOL", "ASSESSMENT", "COMPLETION", "STATUS"].map(str::to_owned);
+    let mut rows = vec![head.to_vec()];
+    for pool in pools {
+        if pool.total == 0 {
+            let cells = [pool.name.as_str(), "Empty", "", "0 Total"];
+            rows.push(cells.map(str::to_owned).to_vec());
+            continue;
+        }
+        let of = |wanted: NodeAssessment| {
+            pool.nodes
+                .iter()
+                .filter(|node| node.assessment == wanted)
+                .count()
+        };
+        let draining = pool
+            .nodes
+            .iter()
+            .filter(|node| node.phase == NodePhase::Draining)
+            .count();
+        let (degraded, excluded) = (of(NodeAssessment::Degraded), of(NodeAssessment::Excluded));
+        let available = pool.total - of(NodeAssessment::Unavailable) - degraded - progressing(pool);
+        let mut status = format!(
+            "{available} Available, {} Progressing, {draining} Draining",
+            of(NodeAssessment::Progressing)
+        );
+        for (count, word) in [(excluded, "Excluded"), (degraded, "Degraded")] {
+            if count > 0 {
+                status.extend([format!(", {count} {word}")]);
+            }
+        }
+        let percent = 100 * pool.updated / pool.total;
+        rows.push(vec![
+            pool.name.clone(),
+            assessment(pool).to_owned(),
+            format!("{percent}% ({}/{})", pool.updated, pool.total),
+            status,
+        ]);
+    }
+    format!("\n{}", columns(0, 3, 0, &rows))
+}
+
+/// Nodes that are out of service for their update.
+fn progressing(pool: &PoolView) -> usize {
+    pool.nodes
+        .iter()
+        .filter(|node| node.assessment == NodeAssessment::Progressing)
+        .count()
+}
+
+fn assessment(pool: &PoolView) -> &'static str {
+    let all = |phase: NodePhase| pool.nodes.iter().all(|node| node.phase == phase);
+    let any = |wanted: NodeAssessment| pool.nodes.iter().any(|node| node.assessment == wanted);
+    if all(NodePhase::Updated) {
+        "Completed"
+    } else if any(NodeAssessment::Degraded) {
+        "Degraded"
+    } else if all(NodePhase::Pending) {
+        "Pending"
+    } else if any(NodeAssessment::Excluded) {
+        "Excluded"
+    } else {
+        "Progressing"
+    }
+}
