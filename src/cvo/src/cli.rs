@@ -10,7 +10,7 @@ use chassis::cli::{AdminArgs, LogArgs};
 use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
 
-use crate::reconcile::VersionOperatorSettings;
+use crate::reconcile::{AdviceSettings, VersionOperatorSettings};
 use crate::retrieval::{RetrievalMethod, RetrievalSettings};
 use crate::retrieval_job::RetrievalJob;
 
@@ -55,6 +55,18 @@ pub struct VersionOperatorArgs {
     /// Seconds after which the release is applied again; drawn from 120 to 240 unless set
     #[arg(long, value_name = "SECONDS")]
     interval_secs: Option<u64>,
+    /// Update service, in place of the ClusterVersion's
+    #[arg(long, value_name = "URL")]
+    update_service: Option<String>,
+    /// Prometheus or Thanos that evaluates risks [default: the Service thanos-querier]
+    #[arg(long, value_name = "URL")]
+    promql_url: Option<String>,
+    /// Authority of that server, as PEM
+    #[arg(long, value_name = "FILE")]
+    promql_ca_file: Option<PathBuf>,
+    /// Token that is sent to it
+    #[arg(long, value_name = "FILE")]
+    promql_token_file: Option<PathBuf>,
     /// How the image of another release is retrieved
     #[arg(long, value_enum, default_value_t = RetrievalKind::Job)]
     retrieval: RetrievalKind,
@@ -163,6 +175,14 @@ impl VersionOperatorArgs {
                     .collect::<BTreeSet<_>>(),
                 interval: self.interval_secs.map_or(drawn, Duration::from_secs),
                 retrieval,
+                advice: AdviceSettings {
+                    service: self.update_service,
+                    metrics: self
+                        .promql_url
+                        .map(|url| url.trim_end_matches('/').to_owned()),
+                    metrics_ca: self.promql_ca_file,
+                    metrics_token: self.promql_token_file,
+                },
             },
         })
     }

@@ -1,5 +1,6 @@
 //! Requests to servers outside of the cluster, by its proxy and with its authorities.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, NoProxy, Proxy};
@@ -66,6 +67,22 @@ impl HttpFetcher {
     /// # Errors
     /// [`Error::Setting`], [`Error::Client`].
     pub fn new(proxy: &ClusterProxy, bundle: Option<&str>) -> Result<Self, Error> {
+        Self::make(proxy, bundle, None)
+    }
+
+    /// Goes without a proxy, and finds one host at this address.
+    ///
+    /// # Errors
+    /// As of [`Self::new`].
+    pub fn at(host: (&str, SocketAddr), bundle: Option<&str>) -> Result<Self, Error> {
+        Self::make(&ClusterProxy::default(), bundle, Some(host))
+    }
+
+    fn make(
+        proxy: &ClusterProxy,
+        bundle: Option<&str>,
+        host: Option<(&str, SocketAddr)>,
+    ) -> Result<Self, Error> {
         let none = NoProxy::from_string(&proxy.none);
         let mut client = Client::builder()
             .no_proxy()
@@ -86,6 +103,9 @@ impl HttpFetcher {
             let certificates = Certificate::from_pem_bundle(bundle.as_bytes());
             let what = "the certificates of key ca-bundle.crt";
             client = client.tls_certs_only(certificates.map_err(setting(what))?);
+        }
+        if let Some((name, address)) = host {
+            client = client.resolve(name, address);
         }
         client.build().map(Self).map_err(Error::Client)
     }

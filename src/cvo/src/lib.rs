@@ -14,8 +14,10 @@
 //! - [`verifier`], [`fetch`]: whether another release is signed; requests to servers outside
 //! - [`retrieval`], [`retrieval_job`]: how another release comes to this program's disk
 //! - [`precondition`], [`upgradeable`]: what speaks against another release
+//! - [`advice`], [`risk`]: which updates the service advises, and which risks apply
 //! - [`watches`], [`reconcile`]: the controller
 
+pub mod advice;
 pub mod builder;
 pub mod cli;
 pub mod engine;
@@ -31,6 +33,7 @@ pub mod reconcile;
 pub mod report;
 pub mod retrieval;
 pub mod retrieval_job;
+pub mod risk;
 pub mod status;
 pub mod upgradeable;
 pub mod validation;

@@ -1,9 +1,11 @@
-//! The version operator as a controller: one key accepts the release that is asked for, one applies
-//! it, and one writes the status.
+//! The version operator as a controller: keys accept the release that is asked for, apply it, ask
+//! for updates, evaluate their risks, and write the status.
 //!
 //! - `acceptance`: another release on its way to the one that is applied
+//! - `advising`: the update service and the cluster's metrics
 
 mod acceptance;
+mod advising;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,6 +30,7 @@ use release::manifest::ObjectId;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use self::advising::Advised;
 use crate::builder::ClusterProxy;
 use crate::engine::{Context, Engine, Shared};
 use crate::failure::Failure;
@@ -53,6 +56,10 @@ pub enum VersionWork {
     Request,
     /// The release.
     Release,
+    /// Updates that are offered.
+    Advice,
+    /// Their risks.
+    Risks,
     /// The status of the ClusterVersion.
     Status,
 }
@@ -62,6 +69,8 @@ impl fmt::Display for VersionWork {
         f.write_str(match self {
             Self::Request => "request",
             Self::Release => "release",
+            Self::Advice => "advice",
+            Self::Risks => "risks",
             Self::Status => "status",
         })
     }
@@ -84,6 +93,21 @@ pub struct VersionOperatorSettings {
     pub interval: Duration,
     /// How other releases are retrieved.
     pub retrieval: RetrievalSettings,
+    /// Who is asked about updates.
+    pub advice: AdviceSettings,
+}
+
+/// Who is asked about updates and their risks.
+#[derive(Debug, Clone, Default)]
+pub struct AdviceSettings {
+    /// The update service in place of the ClusterVersion's.
+    pub service: Option<String>,
+    /// The cluster's metrics; none: those of the Service `thanos-querier`.
+    pub metrics: Option<String>,
+    /// Their authority.
+    pub metrics_ca: Option<PathBuf>,
+    /// File of the token that is sent to them.
+    pub metrics_token: Option<PathBuf>,
 }
 
 /// The release that is applied, on disk.
@@ -148,6 +172,7 @@ pub struct VersionOperator {
     has_tried: AtomicBool,
     pace: Mutex<Pace>,
     request_pace: Mutex<Backoff>,
+    advised: Mutex<Advised>,
 }
 
 /// How often the release was applied, and when the status was written.
@@ -182,6 +207,7 @@ impl VersionOperator {
             loaded: Mutex::default(),
             own: OnceLock::new(),
             has_tried: AtomicBool::new(false),
+            advised: Mutex::default(),
             request_pace: Mutex::new(Backoff::new(interval / 16, interval)),
             pace: Mutex::new(Pace {
                 attempt: 0,
@@ -256,7 +282,8 @@ impl VersionOperator {
             files: payload,
         });
         *loaded = Some(Arc::clone(&payload));
-        self.waker.wake(vec![VersionWork::Request]);
+        self.waker
+            .wake(vec![VersionWork::Request, VersionWork::Advice]);
         Ok(payload)
     }
 
@@ -470,10 +497,13 @@ impl VersionOperator {
             return Ok(Next::Settled);
         };
         let report = self.shared.lock().clone();
+        let advised = self.advised().clone();
         let facts = VersionFacts {
             report: &report,
             own: &self.own(),
             upgrade: &self.upgrade(),
+            advice: advised.advice.as_ref(),
+            queries: &advised.queries,
         };
         let next = status::next(&object, &facts, (self.now)());
         let before = object.status.clone().unwrap_or_default();
@@ -625,6 +655,8 @@ impl Reconcile for VersionOperator {
         vec![
             VersionWork::Request,
             VersionWork::Release,
+            VersionWork::Advice,
+            VersionWork::Risks,
             VersionWork::Status,
         ]
     }
@@ -633,6 +665,8 @@ impl Reconcile for VersionOperator {
         match key {
             VersionWork::Request => self.accept().await,
             VersionWork::Release => self.apply().await,
+            VersionWork::Advice => self.advise().await,
+            VersionWork::Risks => self.evaluate().await,
             VersionWork::Status => self.report().await,
         }
     }

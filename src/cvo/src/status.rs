@@ -10,18 +10,16 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use release::graph::Ordering;
 
+use crate::advice::Advice;
 use crate::failure::{self, FailureVerdict, Summary};
 use crate::history;
 use crate::report::Report;
+use crate::risk::{self, QueryCache};
 use crate::upgradeable::{self, UpgradeInputs};
 use crate::validation::{WantedRelease, validate};
 
 /// Conditions of earlier releases of OpenShift's version operator.
 const OBSOLETE: [&str; 1] = ["ImplicitlyEnabled"];
-
-/// Why no updates are offered: said in `RetrievedUpdates`.
-const NO_SERVICE: &str = "Unable to retrieve available updates: this version operator does not ask \
-                          the update service yet";
 
 const INVALID: &str = "InvalidClusterVersion";
 
@@ -50,6 +48,10 @@ pub struct VersionFacts<'a> {
     pub own: &'a Release,
     /// What speaks against updates to another minor release.
     pub upgrade: &'a UpgradeInputs,
+    /// What the update service advises; none before it was asked.
+    pub advice: Option<&'a Advice>,
+    /// What is known of risks.
+    pub queries: &'a QueryCache,
 }
 
 /// The status that a ClusterVersion is to have.
@@ -94,7 +96,7 @@ pub fn next(
     }
     accept(&mut conditions, report, own, &request);
     conditions.invalid(&faults);
-    conditions.retrieved(&object.spec.channel);
+    conditions.retrieved(facts.advice);
     if let Some(accepted) = &report.accepted {
         let implied: Vec<&str> = accepted
             .capabilities
@@ -137,6 +139,11 @@ pub fn next(
         let verdict = failure::judge(shown.as_ref(), &report.pending, now);
         conditions.updating(&version, report, &verdict, is_invalid);
     }
+    offer(&mut status, facts, now);
+    let mut conditions = Conditions {
+        list: &mut status.conditions,
+        now,
+    };
     let risks = upgradeable::risks(
         facts.upgrade,
         &object.spec,
@@ -152,6 +159,38 @@ pub fn next(
         }
     }
     status
+}
+
+/// Puts in which updates are offered. What the process before received stays until this one was
+/// answered, or another question is asked.
+fn offer(status: &mut ClusterVersionStatus, facts: &VersionFacts<'_>, now: Timestamp) {
+    let Some(advice) = facts.advice else {
+        return;
+    };
+    if let Some((_, offers)) = &advice.found {
+        let before = &status.conditional_updates;
+        let (available, conditional) = risk::updates(offers, facts.queries, before, now);
+        status.available_updates = Some(available);
+        status.conditional_updates = conditional;
+        let desired = &mut status.desired;
+        let digest = |image: &str| image.rsplit_once('@').map(|(_, digest)| digest.to_owned());
+        let node = digest(&offers.current.payload);
+        if node.is_some() && node == digest(&desired.image) {
+            let known = risk::release_of(&desired.version, &offers.current);
+            if !known.url.is_empty() {
+                desired.url = known.url;
+            }
+            if !known.channels.is_empty() {
+                desired.channels = known.channels;
+            }
+            if desired.architecture.is_empty() {
+                desired.architecture = known.architecture;
+            }
+        }
+    } else if !advice.keeps_status {
+        status.available_updates = None;
+        status.conditional_updates = Vec::new();
+    }
 }
 
 /// Version of a release for people.
@@ -205,7 +244,7 @@ fn accept(
 }
 
 /// Architecture of this program, as releases name it.
-const fn architecture() -> &'static str {
+pub(crate) const fn architecture() -> &'static str {
     if cfg!(target_arch = "x86_64") {
         "amd64"
     } else if cfg!(target_arch = "aarch64") {
@@ -264,14 +303,18 @@ impl Conditions<'_> {
         );
     }
 
-    fn retrieved(&mut self, channel: &str) {
-        let (reason, message) = if channel.is_empty() {
-            ("NoChannel", "The update channel has not been configured.")
-        } else {
-            ("Unknown", NO_SERVICE)
-        };
+    fn retrieved(&mut self, advice: Option<&Advice>) {
         let r#type = ClusterConditionType::RetrievedUpdates;
-        self.set(r#type, ConditionStatus::False, reason, message);
+        match advice.map(|advice| advice.said(self.now)) {
+            Some(None) => self.set(r#type, ConditionStatus::True, "", ""),
+            Some(Some((reason, message))) => {
+                self.set(r#type, ConditionStatus::False, reason, &message);
+            }
+            None if self.find(&r#type).is_none() => {
+                self.set(r#type, ConditionStatus::False, "", "");
+            }
+            None => {}
+        }
     }
 
     fn implied(&mut self, names: &[&str]) {

@@ -102,11 +102,17 @@ fn select(
 }
 
 fn is_url_or_empty(text: &str) -> bool {
-    let is_url = |uri: Uri| uri.scheme().is_some() && uri.host().is_some();
-    text.is_empty() || text.parse().is_ok_and(is_url)
+    text.is_empty() || is_url(text)
 }
 
-fn check_uuid(text: &str) -> Result<(), &'static str> {
+/// Whether a text is an address with scheme and host.
+pub(crate) fn is_url(text: &str) -> bool {
+    let is_url = |uri: Uri| uri.scheme().is_some() && uri.host().is_some();
+    text.parse().is_ok_and(is_url)
+}
+
+/// Whether a text is a UUID of a cluster, or empty; else why not.
+pub(crate) fn check_uuid(text: &str) -> Result<(), &'static str> {
     const VARIANT: &str = "must be an RFC4122-variant UUID";
     if text.is_empty() {
         return Ok(());

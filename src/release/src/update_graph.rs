@@ -1,10 +1,15 @@
 //! The update graph: which releases there are, and from which one to which other one a cluster may
 //! be updated, always or unless a risk applies to it.
+//!
+//! - `offers`: what a graph offers to a cluster
+
+mod offers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use self::offers::{Offer, Offers};
 use crate::version::{self, Version};
 
 /// The version of the form that is read and printed.

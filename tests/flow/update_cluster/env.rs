@@ -320,4 +320,29 @@ impl Cluster {
             .await?;
         Ok(())
     }
+
+    /// Waits until these updates are offered: versions, and conditional ones with their advice.
+    pub(crate) async fn until_offered(&self, available: &str, conditional: &str) -> Result<()> {
+        wait::until(conditional, PATIENCE, async || {
+            let status = self.status().await?;
+            let found = status.available_updates.unwrap_or_default();
+            let found: Vec<String> = found.into_iter().map(|one| one.version).collect();
+            let risky = status.conditional_updates.iter().map(|one| {
+                let advice = &one.conditions[0];
+                format!(
+                    "{} {} {}",
+                    one.release.version, advice.status, advice.reason
+                )
+            });
+            let (found, risky) = (found.join(", "), risky.collect::<Vec<_>>().join(", "));
+            Ok(
+                if (found.as_str(), risky.as_str()) == (available, conditional) {
+                    Ok(())
+                } else {
+                    Err(format!("{found}; {risky}"))
+                },
+            )
+        })
+        .await
+    }
 }

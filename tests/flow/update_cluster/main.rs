@@ -316,3 +316,88 @@ async fn forced_release_is_applied_and_its_risks_are_recorded() -> Result<()> {
     drop(process);
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs root, docker-registry and the control-plane binary"]
+async fn updates_are_offered_with_their_risks_and_stay_while_the_service_is_away() -> Result<()> {
+    let mut cluster = Cluster::start("advice").await?;
+    let server = cluster.server.clone();
+    cluster.arguments = vec![
+        "--retrieval=pull".to_owned(),
+        "--insecure-registries".to_owned(),
+        format!("--promql-url={}", server.at("")),
+    ];
+    let image = cluster
+        .push_signed("next", &cluster.release("4.2.1")?)
+        .await?;
+    let node = |version: &str, image: &str| json!({ "version": version, "payload": image });
+    let risk = |name: &str, rules: Value| {
+        json!({ "url": "https://example.com", "name": name, "message": "It breaks.",
+                "matchingRules": rules })
+    };
+    let promql = json!([{ "type": "PromQL", "promql": { "promql": "up" } }]);
+    let edge = |to: &str, risk: Value| json!({ "edges": [{ "from": VERSION, "to": to }], "risks": [risk] });
+    let graph = json!({
+        "nodes": [node(VERSION, IMAGE), node("4.2.1", &image), node("4.2.2", "q/r@sha256:2"),
+                  node("4.2.3", "q/r@sha256:3")],
+        "edges": [[0, 1]],
+        "conditionalEdges": [
+            edge("4.2.2", risk("Everywhere", json!([{ "type": "Always" }]))),
+            edge("4.2.3", risk("Here", promql)),
+        ],
+    });
+    let sample = |value: &str| {
+        let result = json!([{ "metric": {}, "value": [1, value] }]);
+        json!({ "status": "success", "data": { "resultType": "vector", "result": result } })
+    };
+    server.serve("/graph", Some(&graph));
+    let process = cluster.settle().await?;
+    cluster
+        .until_said("RetrievedUpdates", "False NoChannel")
+        .await?;
+    let spec = json!({ "spec": { "channel": "stable-4.2", "upstream": server.at("/graph") } });
+    let params = PatchParams::default();
+    cluster
+        .versions
+        .patch("version", &params, &Patch::Merge(spec))
+        .await?;
+    cluster.until_said("RetrievedUpdates", "True").await?;
+    cluster
+        .until_offered(
+            "4.2.1",
+            "4.2.3 Unknown EvaluationFailed, 4.2.2 False Everywhere",
+        )
+        .await?;
+
+    // The service goes away: its advice stays, with its age.
+    server.serve("/graph", None);
+    let said = cluster
+        .until_said("RetrievedUpdates", "ResponseFailed")
+        .await?;
+    assert!(
+        said.contains("404") && said.contains("which is less than 1 h old"),
+        "{said}"
+    );
+    cluster
+        .until_offered(
+            "4.2.1",
+            "4.2.3 Unknown EvaluationFailed, 4.2.2 False Everywhere",
+        )
+        .await?;
+    // So it does over a restart.
+    drop(process);
+    server.serve("/api/v1/query", Some(&sample("0")));
+    let payload = cluster.payload();
+    let process = cluster.run(IMAGE, &payload)?;
+    cluster.until_said("RetrievedUpdates", "False ResponseFailed: Unable to retrieve available updates: unexpected HTTP status: 404 Not Found").await?;
+    assert_eq!(cluster.status().await?.conditional_updates.len(), 2);
+    server.serve("/graph", Some(&graph));
+    let without = "4.2.3 True NotExposedToRisks, 4.2.2 False Everywhere";
+    cluster.until_offered("4.2.3, 4.2.1", without).await?;
+
+    // A version that is offered needs no image.
+    cluster.ask(json!({ "version": "4.2.1" })).await?;
+    cluster.roll_out(&image).await?;
+    drop(process);
+    Ok(())
+}

@@ -189,6 +189,7 @@ impl SignatureServer {
                     let count = stream.read(&mut request).await.unwrap_or_default();
                     let request = String::from_utf8_lossy(&request[..count]).into_owned();
                     let path = request.split(' ').nth(1).unwrap_or_default();
+                    let path = path.split('?').next().unwrap_or_default();
                     let body = files.lock().unwrap().get(path).cloned();
                     let status = if body.is_some() {
                         "200 OK"
@@ -207,6 +208,20 @@ impl SignatureServer {
             }
         });
         Ok(this)
+    }
+
+    /// Serves a document at a path; none: not any more.
+    pub(crate) fn serve(&self, path: &str, body: Option<&serde_json::Value>) {
+        let mut files = self.files.lock().unwrap();
+        match body {
+            Some(body) => drop(files.insert(path.to_owned(), body.to_string().into_bytes())),
+            None => drop(files.remove(path)),
+        }
+    }
+
+    /// Address of a path.
+    pub(crate) fn at(&self, path: &str) -> String {
+        self.address.replace("/signatures", path)
     }
 
     /// Serves a signature of an image.

@@ -7,6 +7,7 @@ use release::capability::Capabilities;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::advice::{NoAdvice, Question};
 use crate::failure::{Effect, Failure};
 use crate::report::{AcceptanceStep, Accepted, TargetRelease};
 
@@ -74,10 +75,16 @@ impl Cluster {
             acks: Some(BTreeMap::new()),
             ..UpgradeInputs::default()
         };
+        let asked = Question::of(&self.0, &own(), None, "amd64");
+        let away = || Err(NoAdvice::of_answer("RemoteFailed", "refused"));
+        let asked = asked.as_ref().map_err(Clone::clone);
+        let advice = Advice::learn(None, asked, away, at(minutes));
         let facts = VersionFacts {
             report,
             own: &own(),
             upgrade: &none,
+            advice: Some(&advice),
+            queries: &QueryCache::default(),
         };
         let status = next(&self.0, &facts, at(minutes));
         let said = |condition: &ClusterCondition| {
@@ -257,7 +264,7 @@ fn another_release_is_refused_by_name_and_withdrawn() {
     );
     assert_eq!(
         cluster.said(&report, "RetrievedUpdates"),
-        format!("False Unknown: {NO_SERVICE}")
+        "False RemoteFailed: Unable to retrieve available updates: refused"
     );
     assert_eq!(
         cluster.said(&report, "Progressing"),

@@ -1,0 +1,166 @@
+#![expect(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn object(spec: Value) -> ClusterVersion {
+    serde_json::from_value(json!({ "metadata": {}, "spec": spec })).unwrap()
+}
+
+fn spec() -> Value {
+    json!({ "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11", "channel": "stable-4.2",
+            "upstream": "https://e/graph?a=b#c" })
+}
+
+fn current(version: &str) -> Release {
+    Release {
+        version: version.to_owned(),
+        ..Release::default()
+    }
+}
+
+fn question() -> Question {
+    Question::of(&object(spec()), &current("4.2.0"), None, "amd64").unwrap()
+}
+
+fn at(minutes: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
+}
+
+fn graph() -> Vec<u8> {
+    let nodes = json!([{ "version": "4.2.0", "payload": "q/r@sha256:0" },
+                       { "version": "4.2.1", "payload": "q/r@sha256:1" }]);
+    json!({ "nodes": nodes, "edges": [[0, 1]] })
+        .to_string()
+        .into_bytes()
+}
+
+#[test]
+fn question_keeps_the_query_of_the_service() {
+    assert_eq!(
+        question().url(),
+        "https://e/graph?a=b&arch=amd64&channel=stable-4.2&id=4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11&version=4.2.0"
+    );
+    let asked = Question::of(
+        &object(spec()),
+        &current("4.2.0"),
+        Some("http://s/g"),
+        "amd64",
+    );
+    assert!(asked.unwrap().url().starts_with("http://s/g?arch=amd64&"));
+    let mut without = spec();
+    without["upstream"] = json!("");
+    let asked = Question::of(&object(without), &current("4.2.0"), None, "amd64");
+    assert_eq!(asked.unwrap().service, DEFAULT_SERVICE);
+}
+
+#[test]
+fn what_is_missing_for_a_question_is_said() {
+    for (field, value, version, expected) in [
+        ("upstream", "nonsense", "4.2.0", "InvalidURI"),
+        ("clusterID", "4f1d", "4.2.0", "InvalidID"),
+        ("channel", "x", "", "NoCurrentVersion"),
+        ("channel", "", "4.2.0", "NoChannel"),
+        ("channel", "x", "four", "InvalidCurrentVersion"),
+    ] {
+        let mut spec = spec();
+        spec[field] = json!(value);
+        let asked = Question::of(&object(spec), &current(version), None, "amd64");
+        assert_eq!(asked.unwrap_err().reason, expected);
+    }
+}
+
+#[test]
+fn answer_is_read_or_refused_with_the_reason() {
+    let read = |status, body: &[u8]| question().read(status, body);
+    assert_eq!(read(StatusCode::OK, &graph()).unwrap().offers.len(), 1);
+    for (status, body, reason, message) in [
+        (
+            StatusCode::NOT_FOUND,
+            &b""[..],
+            "ResponseFailed",
+            "unexpected HTTP status: 404 Not Found",
+        ),
+        (StatusCode::OK, b"{", "ResponseInvalid", "field "),
+        (
+            StatusCode::OK,
+            b"{}",
+            "VersionNotFound",
+            "currently reconciling cluster version 4.2.0 not found in the \"stable-4.2\" channel",
+        ),
+    ] {
+        let refused = read(status, body).unwrap_err();
+        assert_eq!(refused.reason, reason);
+        let text = refused.message.strip_prefix(PREFIX).unwrap();
+        assert!(text.starts_with(message), "{text}");
+    }
+}
+
+#[test]
+fn change_to_multi_offers_the_same_version_only() {
+    let mut wanted = spec();
+    wanted["desiredUpdate"] = json!({ "architecture": "Multi", "version": "4.2.0" });
+    let asked = Question::of(&object(wanted), &current("4.2.0"), None, "amd64").unwrap();
+    assert_eq!(asked.architecture, "multi");
+    let offers = asked.read(StatusCode::OK, &graph()).unwrap().offers;
+    assert_eq!(offers.len(), 1);
+    assert_eq!(offers[0].version.to_string(), "4.2.0");
+}
+
+/// Requirement 15 of the known weaknesses: an outage of the service erases nothing for a day, and
+/// the age of the advice is said.
+#[test]
+fn advice_stays_while_the_service_is_away() {
+    let asked = question();
+    let offers = asked.read(StatusCode::OK, &graph());
+    let first = Advice::learn(None, Ok(&asked), || offers, at(0));
+    assert_eq!(first.said(at(0)), None);
+    let away = || Err(NoAdvice::of_answer("RemoteFailed", "refused"));
+    let later = Advice::learn(Some(&first), Ok(&asked), away, at(150));
+    assert_eq!(later.found, first.found);
+    let (reason, message) = later.said(at(150)).unwrap();
+    assert_eq!(reason, "RemoteFailed");
+    assert_eq!(
+        message,
+        "Unable to retrieve available updates: refused; the advice of 1970-01-01T00:00:00Z stays, which is 2 h old"
+    );
+    // After a day, or for another question, it goes.
+    let old = Advice::learn(Some(&later), Ok(&asked), away, at(24 * 60));
+    assert_eq!(old.found, None);
+    let early = Advice::learn(None, Ok(&asked), away, at(0));
+    assert!(early.keeps_status && !first.keeps_status && !later.keeps_status);
+    assert!(Advice::learn(Some(&early), Ok(&asked), away, at(1)).keeps_status);
+    let other = Question {
+        channel: "fast".to_owned(),
+        ..question()
+    };
+    assert!(!Advice::learn(Some(&early), Ok(&other), away, at(1)).keeps_status);
+    let other = Advice::learn(Some(&later), Ok(&other), away, at(151));
+    assert_eq!(other.found, None);
+    let gone = || Err(NoAdvice::of_answer("VersionNotFound", "x"));
+    assert_eq!(
+        Advice::learn(Some(&first), Ok(&asked), gone, at(1)).found,
+        None
+    );
+}
+
+#[test]
+fn service_is_asked_once_an_interval_and_when_the_question_changes() {
+    let asked = question();
+    let advice = Advice::learn(
+        None,
+        Ok(&asked),
+        || Err(NoAdvice::of_answer("RemoteFailed", "x")),
+        at(0),
+    );
+    let interval = SignedDuration::from_mins(3);
+    assert!(!advice.is_due(&asked, interval, at(2)));
+    assert!(advice.is_due(&asked, interval, at(3)));
+    let other = Question {
+        channel: "fast".to_owned(),
+        ..asked
+    };
+    assert!(advice.is_due(&other, interval, at(1)));
+}

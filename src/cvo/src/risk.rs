@@ -1,0 +1,311 @@
+//! Which risks apply to the cluster, and which updates are recommended by that: values in, values
+//! out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::condition::{self, Condition};
+use api::config::{
+    ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl, RecommendationType, Release,
+};
+use api::{ConditionStatus, config};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use release::update_graph::{Offer, Offers, RiskRule, UpdateNode, UpdateRisk};
+use serde_json::Value;
+
+use crate::upgradeable::is_reason;
+
+/// Between two queries, and between two of the same one.
+const PAUSE: SignedDuration = SignedDuration::from_secs(1);
+const REPEAT: SignedDuration = SignedDuration::from_hours(1);
+
+/// Between two of the same one, if the first had no answer.
+const RETRY: SignedDuration = SignedDuration::from_mins(1);
+
+/// An answer that is not asked for any more is forgotten after this time.
+const KEPT: SignedDuration = SignedDuration::from_hours(24);
+
+/// Limits of the definition.
+const MAX_UPDATES: usize = 500;
+
+const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
+const ARCHITECTURE: &str = "release.openshift.io/architecture";
+
+/// Whether a risk applies to the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exposure {
+    /// It does.
+    Exposed,
+    /// It does not.
+    Clear,
+    /// It is not known, and why.
+    Unknown(String),
+}
+
+/// Answers of the cluster's metrics, by query.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryCache {
+    answers: BTreeMap<String, (Timestamp, Result<bool, String>)>,
+    last: Option<Timestamp>,
+}
+
+/// What is asked next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueryTurn {
+    /// This query, now.
+    Ask(String),
+    /// Something, after this time.
+    Wait(SignedDuration),
+    /// Nothing: no query is wanted.
+    Nothing,
+}
+
+impl QueryCache {
+    /// Which of the wanted queries is asked next: one that has no answer first, in the order given,
+    /// and then the one with the oldest answer.
+    ///
+    /// Source: `docs/reference/cvo.md`, "Risks".
+    pub fn turn(&self, wanted: &[String], now: Timestamp) -> QueryTurn {
+        let due = |query: &String| match self.answers.get(query) {
+            None => Timestamp::UNIX_EPOCH,
+            Some((at, Ok(_))) => *at + REPEAT,
+            Some((at, Err(_))) => *at + RETRY,
+        };
+        let Some(query) = wanted.iter().min_by_key(|query| due(query)) else {
+            return QueryTurn::Nothing;
+        };
+        let pause = self.last.map_or(Timestamp::UNIX_EPOCH, |last| last + PAUSE);
+        let at = due(query).max(pause);
+        if at <= now {
+            QueryTurn::Ask(query.clone())
+        } else {
+            QueryTurn::Wait(at.duration_since(now))
+        }
+    }
+
+    /// Takes an answer over, and forgets old ones.
+    pub fn store(&mut self, query: &str, answer: Result<bool, String>, now: Timestamp) {
+        self.last = Some(now);
+        self.answers.insert(query.to_owned(), (now, answer));
+        self.answers
+            .retain(|_, (at, _)| now.duration_since(*at) < KEPT);
+    }
+
+    /// Whether a risk applies: the first rule that can be evaluated decides.
+    pub fn exposure(&self, risk: &UpdateRisk) -> Exposure {
+        let mut faults = Vec::new();
+        for rule in &risk.rules {
+            match rule {
+                RiskRule::Always => return Exposure::Exposed,
+                RiskRule::PromQl(query) => match self.answers.get(query) {
+                    Some((_, Ok(true))) => return Exposure::Exposed,
+                    Some((_, Ok(false))) => return Exposure::Clear,
+                    Some((_, Err(why))) => faults.push(why.clone()),
+                    // A later rule must not decide before this one was asked.
+                    None => return Exposure::Unknown("evaluation is throttled".to_owned()),
+                },
+                RiskRule::Unknown { why, .. } => faults.push(why.clone()),
+            }
+        }
+        Exposure::Unknown(faults.join("; "))
+    }
+}
+
+/// Queries that decide about offers: those of the newest release first, then by name of the risk.
+pub fn queries(offers: &Offers) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let mut queries = Vec::new();
+    for offer in &offers.offers {
+        let mut risks: Vec<&UpdateRisk> = offer.risks.iter().collect();
+        risks.sort_by(|one, other| one.name.cmp(&other.name));
+        for rule in risks.iter().flat_map(|risk| &risk.rules) {
+            if let RiskRule::PromQl(query) = rule
+                && seen.insert(query)
+            {
+                queries.push(query.clone());
+            }
+        }
+    }
+    queries
+}
+
+/// Reads what the cluster's metrics answered: one sample, 1 or 0.
+///
+/// # Errors
+/// Why it is no answer.
+pub fn read_sample(body: &[u8]) -> Result<bool, String> {
+    let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let text = |pointer| answer.pointer(pointer).and_then(Value::as_str);
+    if text("/status") != Some("success") {
+        let why = text("/error").unwrap_or("no reason");
+        return Err(format!("the query failed: {why}"));
+    }
+    if text("/data/resultType") != Some("vector") {
+        let kind = text("/data/resultType").unwrap_or_default();
+        return Err(format!(
+            "invalid PromQL result type is {kind:?}, not vector"
+        ));
+    }
+    let samples = answer.pointer("/data/result").and_then(Value::as_array);
+    match samples.map(Vec::as_slice) {
+        Some([sample]) => {
+            let value = sample.pointer("/value/1").and_then(Value::as_str);
+            match value.map(|value| (value, value.parse::<f64>())) {
+                Some((_, Ok(1.0))) => Ok(true),
+                Some((_, Ok(0.0))) => Ok(false),
+                value => Err(format!(
+                    "invalid PromQL result (must be 0 or 1): {}",
+                    value.map_or("none", |(value, _)| value)
+                )),
+            }
+        }
+        samples => {
+            let count = samples.map_or(0, <[Value]>::len);
+            Err(format!(
+                "invalid PromQL result length must be one, but is {count}"
+            ))
+        }
+    }
+}
+
+/// The lists of the status: releases that are recommended, and those with risks. Newest first.
+pub fn updates(
+    offers: &Offers,
+    cache: &QueryCache,
+    before: &[ConditionalUpdate],
+    now: Timestamp,
+) -> (Vec<Release>, Vec<ConditionalUpdate>) {
+    let (mut available, mut conditional) = (Vec::new(), Vec::new());
+    for offer in offers.offers.iter().take(MAX_UPDATES) {
+        let release = release_of(&offer.version.to_string(), &offer.node);
+        if offer.risks.is_empty() {
+            available.push(release);
+            continue;
+        }
+        let mut recommended = recommend(offer, cache, now);
+        let known = before
+            .iter()
+            .find(|update| update.release.image == release.image)
+            .and_then(|update| condition::find(&update.conditions, &recommended.r#type));
+        if let Some(known) = known.filter(|known| known.status == recommended.status) {
+            recommended.last_transition_time = known.last_transition_time.clone();
+        }
+        if recommended.status == ConditionStatus::True {
+            available.push(release.clone());
+        }
+        conditional.push(ConditionalUpdate {
+            release,
+            risks: offer.risks.iter().map(risk_of).collect(),
+            conditions: vec![recommended],
+        });
+    }
+    (available, conditional)
+}
+
+/// A release as the status has it.
+pub fn release_of(version: &str, node: &UpdateNode) -> Release {
+    let text = |key: &str| node.metadata.get(key).map_or("", String::as_str);
+    let channels = text(CHANNELS).split(',').map(str::trim);
+    let channels: BTreeSet<&str> = channels.filter(|channel| !channel.is_empty()).collect();
+    Release {
+        architecture: match text(ARCHITECTURE) {
+            "multi" => "Multi".to_owned(),
+            _ => String::new(),
+        },
+        version: version.to_owned(),
+        image: node.payload.clone(),
+        url: text("url").to_owned(),
+        channels: channels.into_iter().map(str::to_owned).collect(),
+    }
+}
+
+fn risk_of(risk: &UpdateRisk) -> ConditionalUpdateRisk {
+    let rule = |rule: &RiskRule| match rule {
+        RiskRule::Always => Some(("Always", None)),
+        RiskRule::PromQl(query) => Some(("PromQL", Some(query.clone()))),
+        RiskRule::Unknown { .. } => None,
+    };
+    let rules = risk.rules.iter().filter_map(rule);
+    ConditionalUpdateRisk {
+        url: risk.url.clone(),
+        name: risk.name.clone(),
+        message: risk.message.clone(),
+        matching_rules: rules
+            .map(|(r#type, promql)| MatchingRule {
+                r#type: r#type.to_owned(),
+                promql: promql.map(|promql| PromQl { promql }),
+            })
+            .collect(),
+    }
+}
+
+/// Whether an update is recommended.
+fn recommend(
+    offer: &Offer,
+    cache: &QueryCache,
+    now: Timestamp,
+) -> Condition<config::RecommendationType> {
+    let mut reasons = Vec::new();
+    let mut texts = Vec::new();
+    let mut status = ConditionStatus::True;
+    for risk in &offer.risks {
+        let UpdateRisk {
+            url, name, message, ..
+        } = risk;
+        match cache.exposure(risk) {
+            Exposure::Clear => {}
+            Exposure::Exposed => {
+                status = ConditionStatus::False;
+                let reason = if is_reason(name) {
+                    name
+                } else {
+                    "ExposedToRisks"
+                };
+                reasons.push(reason.to_owned());
+                texts.push(format!("{message} {url}"));
+            }
+            Exposure::Unknown(why) => {
+                if status == ConditionStatus::True {
+                    status = ConditionStatus::Unknown;
+                }
+                reasons.push("EvaluationFailed".to_owned());
+                texts.push(format!(
+                    "Could not evaluate exposure to update risk {name} ({why})\n  {name} \
+                     description: {message}\n  {name} URL: {url}"
+                ));
+            }
+        }
+    }
+    if status == ConditionStatus::False {
+        // What is known weighs more than what is not.
+        let has_strong = reasons.iter().any(|reason| reason != "EvaluationFailed");
+        let weak_only = reasons
+            .iter()
+            .all(|reason| ["EvaluationFailed", "ExposedToRisks"].contains(&reason.as_str()));
+        if has_strong && weak_only {
+            reasons.retain(|reason| reason == "ExposedToRisks");
+        }
+    }
+    let distinct: BTreeSet<&String> = reasons.iter().collect();
+    let (reason, message) = match (distinct.len(), distinct.first()) {
+        (1, Some(reason)) => ((*reason).clone(), texts.join("\n\n")),
+        (0, _) | (_, None) => (
+            "NotExposedToRisks".to_owned(),
+            "The update is recommended, because none of the conditional update risks apply to \
+             this cluster."
+                .to_owned(),
+        ),
+        _ => ("MultipleReasons".to_owned(), texts.join("\n\n")),
+    };
+    Condition {
+        r#type: RecommendationType::Recommended,
+        status,
+        last_transition_time: Time(now),
+        reason,
+        message,
+        observed_generation: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

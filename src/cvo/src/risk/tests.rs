@@ -1,0 +1,201 @@
+use serde_json::json;
+
+use super::*;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + seconds).unwrap()
+}
+
+fn risk(name: &str, rules: Vec<RiskRule>) -> UpdateRisk {
+    UpdateRisk {
+        url: format!("https://e/{name}"),
+        name: name.to_owned(),
+        message: format!("{name} breaks."),
+        rules,
+    }
+}
+
+fn promql(query: &str) -> RiskRule {
+    RiskRule::PromQl(query.to_owned())
+}
+
+fn offers(risks: Vec<UpdateRisk>) -> Offers {
+    let node = UpdateNode {
+        payload: "q/r@sha256:1".to_owned(),
+        metadata: [
+            ("url", "https://e"),
+            (CHANNELS, "b,,a"),
+            (ARCHITECTURE, "multi"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into(),
+    };
+    Offers {
+        current: UpdateNode::default(),
+        offers: vec![Offer {
+            version: "4.2.1".parse().unwrap(),
+            node,
+            risks,
+        }],
+        dropped: Vec::new(),
+    }
+}
+
+fn recommended(cache: &QueryCache, risks: Vec<UpdateRisk>) -> (String, usize) {
+    let (available, conditional) = updates(&offers(risks), cache, &[], at(0));
+    let one = &conditional[0].conditions[0];
+    (
+        format!("{} {}: {}", one.status, one.reason, one.message),
+        available.len(),
+    )
+}
+
+#[test]
+fn recommendation_follows_from_the_exposures() {
+    let mut cache = QueryCache::default();
+    cache.store("yes", Ok(true), at(0));
+    cache.store("no", Ok(false), at(0));
+    cache.store("bad", Err("no route".to_owned()), at(0));
+    let (yes, no, bad) = (promql("yes"), promql("no"), promql("bad"));
+    let one = |risks: Vec<UpdateRisk>| recommended(&cache, risks);
+    let (said, available) = one(vec![risk("A", vec![no.clone()])]);
+    assert!(
+        said.starts_with("True NotExposedToRisks: ") && available == 1,
+        "{said}"
+    );
+    assert_eq!(
+        one(vec![risk("A", vec![yes.clone()])]),
+        ("False A: A breaks. https://e/A".to_owned(), 0)
+    );
+    let said = one(vec![
+        risk("A", vec![RiskRule::Always]),
+        risk("B", vec![yes.clone()]),
+    ])
+    .0;
+    assert_eq!(
+        said,
+        "False MultipleReasons: A breaks. https://e/A\n\nB breaks. https://e/B"
+    );
+    let said = one(vec![
+        risk("A-b", vec![yes.clone()]),
+        risk("C", vec![bad.clone()]),
+    ])
+    .0;
+    assert!(
+        said.starts_with("False ExposedToRisks: A-b breaks."),
+        "{said}"
+    );
+    let said = one(vec![
+        risk("A", vec![bad.clone()]),
+        risk("B", vec![no.clone()]),
+    ])
+    .0;
+    assert_eq!(
+        said,
+        "Unknown EvaluationFailed: Could not evaluate exposure to update risk A (no route)\n  A description: A breaks.\n  A URL: https://e/A"
+    );
+    // The first rule that can be evaluated decides; one that was not asked yet is waited for.
+    assert_eq!(
+        cache.exposure(&risk("A", vec![bad, yes, no])),
+        Exposure::Exposed
+    );
+    let waiting = cache.exposure(&risk("A", vec![promql("new"), RiskRule::Always]));
+    assert_eq!(
+        waiting,
+        Exposure::Unknown("evaluation is throttled".to_owned())
+    );
+}
+
+#[test]
+fn releases_are_listed_with_what_the_graph_says() {
+    let (available, conditional) = updates(&offers(Vec::new()), &QueryCache::default(), &[], at(0));
+    assert!(conditional.is_empty());
+    let release = &available[0];
+    assert_eq!(release.channels, ["a", "b"]);
+    assert_eq!(
+        (release.url.as_str(), release.architecture.as_str()),
+        ("https://e", "Multi")
+    );
+}
+
+#[test]
+fn transition_time_stays_with_the_status() {
+    let cache = QueryCache::default();
+    let risky = offers(vec![risk("A", vec![promql("q")])]);
+    let (_, before) = updates(&risky, &cache, &[], at(0));
+    let time = |updates: &[ConditionalUpdate]| updates[0].conditions[0].last_transition_time.0;
+    let (_, same) = updates(&risky, &cache, &before, at(9));
+    assert_eq!(time(&same), at(0));
+    let mut cache = cache;
+    cache.store("q", Ok(true), at(10));
+    let (_, changed) = updates(&risky, &cache, &before, at(10));
+    assert_eq!(time(&changed), at(10));
+}
+
+/// Requirement 14 of the known weaknesses: queries wait for each other only a second.
+#[test]
+fn queries_take_turns() {
+    let mut cache = QueryCache::default();
+    let wanted = ["a", "b"].map(str::to_owned);
+    assert_eq!(cache.turn(&[], at(0)), QueryTurn::Nothing);
+    assert_eq!(cache.turn(&wanted, at(0)), QueryTurn::Ask("a".to_owned()));
+    cache.store("a", Ok(true), at(0));
+    assert_eq!(cache.turn(&wanted, at(0)), QueryTurn::Wait(PAUSE));
+    assert_eq!(cache.turn(&wanted, at(1)), QueryTurn::Ask("b".to_owned()));
+    cache.store("b", Err("x".to_owned()), at(1));
+    assert_eq!(
+        cache.turn(&wanted, at(2)),
+        QueryTurn::Wait(SignedDuration::from_secs(59))
+    );
+    assert_eq!(cache.turn(&wanted, at(61)), QueryTurn::Ask("b".to_owned()));
+    cache.store("b", Ok(false), at(3599));
+    assert_eq!(
+        cache.turn(&wanted, at(3600)),
+        QueryTurn::Ask("a".to_owned())
+    );
+    // What is not asked for any more is forgotten after a day.
+    cache.store("c", Ok(true), at(24 * 3600 + 1));
+    assert!(!cache.answers.contains_key("a") && cache.answers.contains_key("b"));
+}
+
+#[test]
+fn queries_of_the_newest_release_come_first() {
+    let mut all = offers(vec![
+        risk("Z", vec![promql("z")]),
+        risk("B", vec![promql("b"), promql("z")]),
+    ]);
+    let older = offers(vec![risk("A", vec![promql("a"), promql("b")])]).offers;
+    all.offers.extend(older);
+    assert_eq!(queries(&all), ["b", "z", "a"]);
+}
+
+#[test]
+fn answer_is_one_sample_of_one_or_zero() {
+    let vector = |values: &[&str]| {
+        let samples = values
+            .iter()
+            .map(|value| json!({ "metric": {}, "value": [1, value] }));
+        let samples: Vec<Value> = samples.collect();
+        json!({ "status": "success", "data": { "resultType": "vector", "result": samples } })
+    };
+    let read = |answer: Value| read_sample(answer.to_string().as_bytes());
+    assert_eq!(read(vector(&["1"])), Ok(true));
+    assert_eq!(read(vector(&["0"])), Ok(false));
+    for (answer, expected) in [
+        (vector(&["2"]), "must be 0 or 1): 2"),
+        (vector(&["1", "1"]), "must be one, but is 2"),
+        (vector(&[]), "must be one, but is 0"),
+        (
+            json!({ "status": "error", "error": "parse error" }),
+            "the query failed: parse error",
+        ),
+        (
+            json!({ "status": "success", "data": { "resultType": "scalar" } }),
+            "\"scalar\", not vector",
+        ),
+    ] {
+        let why = read(answer).unwrap_err();
+        assert!(why.contains(expected), "{why}");
+    }
+    assert!(read_sample(b"<html>").is_err());
+}
