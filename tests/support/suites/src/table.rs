@@ -189,6 +189,15 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "update-service",
+        executable: ("tests", "update-service"),
+        threads: 3,
+        programs: &["update-service"],
+        own: &["tests/flow/update_service"],
+        limit_mins: 5,
+        ..SUITE
+    },
+    Suite {
         name: "two-controllers",
         executable: ("tests", "two-controllers"),
         programs: &["mcc"],
