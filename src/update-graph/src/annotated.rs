@@ -151,8 +151,12 @@ impl AnnotatedGraph {
 }
 
 impl Work<'_> {
+    /// A release whose image is not there gets no metadata: it stands only for a name in an edge.
     fn append_raw(&mut self, data: &GraphData) {
         for (version, node) in self.versions.iter().zip(&mut self.nodes) {
+            if node.payload.is_empty() {
+                continue;
+            }
             for (key, value) in data
                 .raw
                 .get(&version.without_architecture())
@@ -168,7 +172,7 @@ impl Work<'_> {
         }
     }
 
-    /// Writes the channels of each release into its metadata.
+    /// Writes the channels of each release into its metadata. A release without an image is in none.
     fn channels(&mut self, data: &GraphData) -> Vec<BTreeSet<String>> {
         let mut all = Vec::with_capacity(self.nodes.len());
         for (version, node) in self.versions.iter().zip(&mut self.nodes) {
@@ -178,7 +182,7 @@ impl Work<'_> {
             let holding = data
                 .channels
                 .values()
-                .filter(|channel| channel.holds(version));
+                .filter(|channel| !node.payload.is_empty() && channel.holds(version));
             names.extend(holding.map(|channel| channel.name.clone()));
             if !names.is_empty() {
                 let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
