@@ -5,6 +5,7 @@
 //! - [`node_status`]: the one reading of a Node's annotations
 //! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`: the
 //!   objects (feature `crds`)
+//! - [`unhandled`]: kinds that no program here handles, as far as that is read (feature `crds`)
 
 pub mod annotation;
 #[cfg(feature = "crds")]
@@ -19,6 +20,8 @@ pub mod machine_config_pool;
 pub mod node_state;
 pub mod node_status;
 pub mod phase_name;
+#[cfg(feature = "crds")]
+pub mod unhandled;
 
 #[cfg(feature = "crds")]
 pub use controller_config::{ControllerConfig, ControllerConfigSpec, ControllerConfigStatus};

@@ -54,6 +54,11 @@ pub enum Announcement {
         /// The configuration.
         config: String,
     },
+    /// Something has no effect, because nothing handles it.
+    Unsupported {
+        /// Message of the condition.
+        message: String,
+    },
     /// The pool cannot be rolled.
     RolloutDegraded {
         /// Reason of the condition.
@@ -70,9 +75,10 @@ impl Announcement {
             | Self::ImageOverridden { .. }
             | Self::Targeted { .. }
             | Self::Completed { .. } => Severity::Normal,
-            Self::Warned { .. } | Self::SelectingAll { .. } | Self::RolloutDegraded { .. } => {
-                Severity::Warning
-            }
+            Self::Warned { .. }
+            | Self::SelectingAll { .. }
+            | Self::Unsupported { .. }
+            | Self::RolloutDegraded { .. } => Severity::Warning,
         }
     }
 
@@ -85,6 +91,7 @@ impl Announcement {
             Self::SelectingAll { .. } => "SelectingAll",
             Self::Targeted { .. } => "SetDesiredConfig",
             Self::Completed { .. } => "Completed",
+            Self::Unsupported { .. } => "Unsupported",
             Self::RolloutDegraded { reason, .. } => reason,
         }
     }
@@ -116,7 +123,9 @@ impl Announcement {
             Self::Completed { config } => {
                 format!("Pool {pool} has completed update to MachineConfig {config}")
             }
-            Self::RolloutDegraded { message, .. } => message.clone(),
+            Self::Unsupported { message } | Self::RolloutDegraded { message, .. } => {
+                message.clone()
+            }
         }
     }
 }
@@ -142,9 +151,10 @@ pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, a
     recorder.say(&subject, announcement.severity(), reason, &message, at);
 }
 
-/// What a new status is worth saying: that the pool is updated, and that it cannot be rolled. Each
-/// once, when it becomes so.
+/// What a new status is worth saying: that the pool is updated, that it cannot be rolled, and that
+/// something has no effect. Each once, when it becomes so.
 pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<Announcement> {
+    use PoolConditionType::{RolloutDegraded, Unsupported};
     let mut said = Vec::new();
     let Some(status) = &after.status else {
         return said;
@@ -156,18 +166,20 @@ pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<A
             config: config.to_owned(),
         });
     }
-    let degraded = |pool: &MachineConfigPool| {
-        let condition = pool
-            .status
-            .as_ref()?
-            .condition(&PoolConditionType::RolloutDegraded)?;
+    let holds = |pool: &MachineConfigPool, r#type| {
+        let condition = pool.status.as_ref()?.condition(&r#type)?;
         (condition.status == ConditionStatus::True)
             .then(|| (condition.reason.to_string(), condition.message.clone()))
     };
-    if let Some((reason, message)) = degraded(after)
-        && degraded(before).is_none_or(|(known, _)| known != reason)
+    if let Some((reason, message)) = holds(after, RolloutDegraded)
+        && holds(before, RolloutDegraded).is_none_or(|(known, _)| known != reason)
     {
         said.push(Announcement::RolloutDegraded { reason, message });
+    }
+    if let Some((_, message)) = holds(after, Unsupported)
+        && holds(before, Unsupported).is_none_or(|(_, known)| known != message)
+    {
+        said.push(Announcement::Unsupported { message });
     }
     said
 }

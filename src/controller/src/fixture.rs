@@ -1,5 +1,6 @@
 //! Objects for this crate's tests, as the API server writes them.
 
+use api::machineconfiguration::unhandled::{KubeletConfig, MachineOSConfig};
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
 use api::operator::MachineConfiguration;
 use cluster::cache::WatchEvent;
@@ -11,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
+use crate::foreign::Asking;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 use crate::version::{BUILD, VERSION};
 
@@ -29,6 +31,8 @@ pub(crate) struct Cluster {
     pub(crate) configs: Vec<Value>,
     pub(crate) controller_configs: Vec<Value>,
     pub(crate) settings: Vec<Value>,
+    pub(crate) os_configs: Vec<Value>,
+    pub(crate) kubelet_configs: Vec<Value>,
 }
 
 impl Cluster {
@@ -56,6 +60,16 @@ impl Cluster {
             SettingsMeta::parse(read::<PartialObjectMeta<MachineConfiguration>>(settings))
         });
         store.settings.apply(WatchEvent::Synced(settings.collect()));
+        let configs = self.os_configs.iter();
+        let configs = configs.map(read::<PartialObjectMeta<MachineOSConfig>>);
+        let configs = configs.map(Asking::read).collect();
+        store.foreign.os_configs.apply(WatchEvent::Synced(configs));
+        let configs = self.kubelet_configs.iter().map(read::<KubeletConfig>);
+        let configs = configs.map(Asking::read).collect();
+        store
+            .foreign
+            .kubelet_configs
+            .apply(WatchEvent::Synced(configs));
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -14,6 +14,7 @@
 //! - [`version`]: which build this is
 //! - [`store`]: what is known of the cluster, kept up to date
 //! - [`configs`]: what is kept of a MachineConfig: never its content
+//! - [`foreign`]: kinds that nothing here handles
 //! - [`watches`]: what is watched, and which work a change wakes
 //! - [`requests`]: each request that is ever sent
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
@@ -30,6 +31,7 @@ pub mod configs;
 pub mod events;
 #[cfg(test)]
 mod fixture;
+pub mod foreign;
 pub mod metrics;
 pub mod process;
 pub mod reconcile;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chassis::metrics::{Collector, DescriptorEncoder, Registry, encode_gauges};
 use pool::node::NodeView;
 use pool::rollout::{NotAssigned, RolloutDecision};
+use pool::unhandled::Hold;
 use pool::view::PoolView;
 
 /// Metrics of one pool.
@@ -71,6 +72,7 @@ const fn reason(not_assigned: &NotAssigned) -> &'static str {
         NotAssigned::NoTarget => "NoTarget",
         NotAssigned::PoolDeleted => "PoolDeleted",
         NotAssigned::Paused => "Paused",
+        NotAssigned::Held(Hold::ImageMode { .. }) => "ImageMode",
         NotAssigned::NoBudget => "InvalidMaxUnavailable",
         NotAssigned::NotReported => "NotReported",
         NotAssigned::Unready(_) => "NotReady",

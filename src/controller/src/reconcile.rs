@@ -18,6 +18,7 @@ use pool::membership::{Conflict, Membership, claim_holder, partner};
 use pool::node::NodeView;
 use pool::rollout::{RolloutDecision, decide_beside};
 use pool::status::{StatusInput, status};
+use pool::unhandled::{Hold, unhandled};
 use pool::view::PoolView;
 use pool::write::NodeWrite;
 use tokio::sync::Semaphore;
@@ -218,7 +219,9 @@ impl Controller {
         let Some(pool) = snapshot.pools.get(name) else {
             return Ok(Next::Gone);
         };
-        let (pool, rendering) = self.render(snapshot, pool.as_ref().clone()).await?;
+        let (mut pool, rendering) = self.render(snapshot, pool.as_ref().clone()).await?;
+        pool.view.hold = Hold::of(&pool.object, &pool.view, snapshot.foreign.objects());
+        let unhandled = unhandled(&pool.object, &pool.view, snapshot.foreign.objects());
         let topology = snapshot
             .controller_config()
             .and_then(|config| config.spec.control_plane_topology());
@@ -273,6 +276,7 @@ impl Controller {
             decision: &decision,
             conflicts: &conflicts,
             rendering,
+            unhandled: &unhandled,
             certificates,
             now: (self.clock)(),
         });

@@ -207,7 +207,8 @@ async fn make(
         let why = format!("{gone}, which the pool names, is gone and may have been made from it");
         return Ok(Err(Failure::Sources(missing(&why))));
     }
-    if let Some(why) = rejection::of(requests, pool, &sources, &rendered).await? {
+    let stream = inputs.stream.as_deref();
+    if let Some(why) = rejection::of(requests, pool, &sources, &rendered, stream).await? {
         return Ok(Err(Failure::Rejected(why)));
     }
     if rendered.is_nearly_too_large() {

@@ -13,6 +13,7 @@ use pool::node::NodeView;
 use pool::view::PoolView;
 
 use crate::configs::ConfigMeta;
+use crate::foreign::{ForeignCaches, ForeignTables};
 
 /// A pool as it was read, and parsed.
 #[derive(Debug, Clone, PartialEq)]
@@ -176,6 +177,8 @@ pub struct Snapshot {
     pub configs: Table<Configs>,
     /// The cluster's ControllerConfig, if there is one.
     pub controller_configs: Table<ControllerConfigs>,
+    /// Objects of kinds that nothing here handles.
+    pub foreign: ForeignTables,
 }
 
 impl Snapshot {
@@ -228,6 +231,8 @@ pub struct Store {
     pub controller_configs: Cache<ControllerConfigs>,
     /// Metadata of the cluster's settings.
     pub settings: Cache<ClusterSettings>,
+    /// Objects of kinds that nothing here handles.
+    pub foreign: ForeignCaches,
 }
 
 impl Store {
@@ -238,6 +243,7 @@ impl Store {
             nodes: self.nodes.table(),
             configs: self.configs.table(),
             controller_configs: self.controller_configs.table(),
+            foreign: self.foreign.tables(),
         }
     }
 }

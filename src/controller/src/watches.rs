@@ -81,10 +81,11 @@ impl Watched for ClusterSettings {
 }
 
 /// Has the operator watch all that a decision depends on: pools, nodes, the metadata of
-/// MachineConfigs, the ControllerConfig and the metadata of the cluster's settings.
+/// MachineConfigs, the ControllerConfig, the metadata of the cluster's settings, and the kinds that
+/// nothing here handles.
 pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
     let pools = store.pools.clone();
-    operator
+    let operator = operator
         // What one pool selects is not another's.
         .watch(&store.pools, WatchScope::cluster(), |_, _| Wake::All)
         .watch(&store.nodes, WatchScope::cluster(), move |before, after| {
@@ -100,7 +101,8 @@ pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
                 .named(machine_configuration::NAME)
                 .optional(),
             |_, _| Wake::Keys(vec![Work::Settings]),
-        )
+        );
+    store.foreign.watch(operator)
 }
 
 /// The pools that select a node in either of its states, and the work on new nodes.

@@ -10,6 +10,7 @@
 //! - [`membership`]: which pool a node belongs to
 //! - [`budget`]: how many nodes may be out of service at once
 //! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
+//! - [`unhandled`]: what a pool asks for that nothing here does
 //! - [`list`]: names in sentences
 //! - [`rollout`]: which nodes are assigned now, and why the others are not
 //! - [`mod@write`]: what to change on a Node
@@ -26,5 +27,6 @@ pub mod node;
 pub mod rollout;
 pub mod selector;
 pub mod status;
+pub mod unhandled;
 pub mod view;
 pub mod write;

@@ -9,6 +9,7 @@ use crate::budget::{self, budget};
 use crate::claim::{ClaimState, RoundClaim};
 use crate::list::{NameList, list};
 use crate::node::{NodeView, Unready};
+use crate::unhandled::Hold;
 use crate::view::PoolView;
 
 /// The decision for one pool in one reconciliation.
@@ -69,6 +70,8 @@ pub enum NotAssigned {
     PoolDeleted,
     /// The pool is paused.
     Paused,
+    /// The pool is held.
+    Held(Hold),
     /// The pool has no budget.
     NoBudget,
     /// Its daemon has not reported a configuration yet.
@@ -112,6 +115,7 @@ impl fmt::Display for NotAssigned {
             Self::NoTarget => f.write_str("the pool has no configuration yet"),
             Self::PoolDeleted => f.write_str("the pool is being deleted"),
             Self::Paused => f.write_str("the pool is paused"),
+            Self::Held(hold) => hold.fmt(f),
             Self::NoBudget => f.write_str("spec.maxUnavailable of the pool is invalid"),
             Self::NotReported => {
                 f.write_str("its daemon has not reported a configuration (no currentConfig)")
@@ -139,9 +143,9 @@ impl fmt::Display for NotAssigned {
 ///
 /// The law: a node in service is assigned only while fewer nodes are out of service than the
 /// budget allows. Nodes out of service, claimed nodes and the assignments of this decision all
-/// count. A paused pool assigns no node. Once as many nodes failed on the pool's configuration as
-/// may be out of service at once, no further node is assigned; before that, each failed node uses
-/// one of the budget.
+/// count. A pool that is paused or held assigns no node. Once as many nodes failed on the pool's
+/// configuration as may be out of service at once, no further node is assigned; before that, each
+/// failed node uses one of the budget.
 ///
 /// Nodes that are out of service for an older target are assigned at once: this takes no node out
 /// of service, and may return them to service. One of the budget stays reserved for a failed node,
@@ -197,6 +201,7 @@ pub fn decide_beside(
     let blanket = match (target, &decision.budget) {
         _ if pool.is_deleted => Err(NotAssigned::PoolDeleted),
         (None, _) => Err(NotAssigned::NoTarget),
+        _ if let Some(hold) = &pool.hold => Err(NotAssigned::Held(hold.clone())),
         _ if pool.is_paused => Err(NotAssigned::Paused),
         (_, Err(_)) => Err(NotAssigned::NoBudget),
         (Some(_), Ok(limit)) => Ok(*limit),

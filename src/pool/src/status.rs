@@ -35,6 +35,9 @@ pub struct StatusInput<'a> {
     pub conflicts: &'a [&'a Conflict],
     /// How the last rendering ended; `None` leaves `RenderDegraded` as it is.
     pub rendering: Option<Result<(), String>>,
+    /// What the pool asks for and nothing does, as [`unhandled`](crate::unhandled::unhandled)
+    /// names it.
+    pub unhandled: &'a [String],
     /// Certificates on the nodes; `None` leaves them as they are.
     pub certificates: Option<Vec<CertificateExpiry>>,
     /// The time.
@@ -44,9 +47,9 @@ pub struct StatusInput<'a> {
 /// Makes the status of a pool.
 ///
 /// Shape: every counter and the types `Updated`, `Updating`, `NodeDegraded`, `RenderDegraded`,
-/// `RolloutDegraded`, `Degraded` and `Waiting`; other types are kept. Source: upstream's pool
-/// status and its texts; `RolloutDegraded` and `Waiting`, and the copied message of `Degraded`, are
-/// ours.
+/// `RolloutDegraded`, `Degraded` and `Waiting`, and `Unsupported` once there is something to name;
+/// other types are kept. Source: upstream's pool status and its texts; `RolloutDegraded`, `Waiting`
+/// and `Unsupported`, and the copied message of `Degraded`, are ours.
 pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     let StatusInput {
         pool,
@@ -55,6 +58,7 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
         decision,
         conflicts,
         rendering,
+        unhandled,
         certificates,
         now,
     } = input;
@@ -94,7 +98,7 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     if is_finished {
         status.configuration = pool.spec.configuration.clone();
     }
-    for finding in progress(target, is_finished, view.is_paused) {
+    for finding in progress(view, is_finished) {
         condition::set(&mut status.conditions, finding.at(now));
     }
     if let Some(rendering) = rendering {
@@ -106,6 +110,10 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     let degraded = degraded(&status);
     condition::set(&mut status.conditions, degraded.at(now));
     condition::set(&mut status.conditions, waiting(decision).at(now));
+    let is_known = status.condition(&PoolConditionType::Unsupported).is_some();
+    if is_known || !unhandled.is_empty() {
+        condition::set(&mut status.conditions, unsupported(unhandled).at(now));
+    }
     status
 }
 
@@ -127,17 +135,20 @@ fn count(nodes: usize) -> i32 {
     i32::try_from(nodes).unwrap_or(i32::MAX)
 }
 
-fn progress(target: Option<&str>, is_finished: bool, is_paused: bool) -> [Finding; 2] {
+fn progress(view: &PoolView, is_finished: bool) -> [Finding; 2] {
     use PoolConditionReason::Unset;
     use PoolConditionType::{Updated, Updating};
-    let Some(target) = target else {
+    let Some(target) = &view.target else {
         let message = "Pool has no rendered MachineConfig yet".to_owned();
         return [Finding::no(Updated), Finding::not(Updating, message)];
     };
     if is_finished {
         let message = format!("All nodes are updated with MachineConfig {target}");
         [Finding::yes(Updated, Unset, message), Finding::no(Updating)]
-    } else if is_paused {
+    } else if let Some(hold) = &view.hold {
+        let message = format!("Pool update stopped: {hold}");
+        [Finding::no(Updated), Finding::not(Updating, message)]
+    } else if view.is_paused {
         let message = format!("Pool is paused; will not update to MachineConfig {target}");
         [Finding::no(Updated), Finding::not(Updating, message)]
     } else {
@@ -191,6 +202,9 @@ fn rollout_degraded(
         let why = "spec.nodeSelector selects all nodes; a non-empty selector is required";
         found.push((PoolConditionReason::SelectingAll, why.to_owned()));
     }
+    if let Some(hold) = &view.hold {
+        found.push((hold.reason(), hold.to_string()));
+    }
     if let Err(refusal) = &decision.budget {
         found.push((
             PoolConditionReason::InvalidMaxUnavailable,
@@ -213,6 +227,20 @@ fn rollout_degraded(
     let messages = found.into_iter().map(|(_, message)| message);
     let message = joined(messages, "; ");
     Finding::yes(PoolConditionType::RolloutDegraded, reason, message)
+}
+
+/// What has no effect. It is no failure: nodes run as before.
+fn unsupported(unhandled: &[String]) -> Finding {
+    let mut named = unhandled.to_vec();
+    let Some(first) = named.first_mut() else {
+        return Finding::no(PoolConditionType::Unsupported);
+    };
+    first.insert_str(0, "without effect, because nothing handles it: ");
+    Finding::yes(
+        PoolConditionType::Unsupported,
+        PoolConditionReason::NotImplemented,
+        joined(named.into_iter(), ", "),
+    )
 }
 
 /// Any of the others. The first of them gives the message: `Degraded` alone shows the administrator
@@ -291,9 +319,10 @@ fn joined(sentences: impl ExactSizeIterator<Item = String>, separator: &str) -> 
     message
 }
 
-const fn waiting_reason(not_assigned: &NotAssigned) -> PoolConditionReason {
+fn waiting_reason(not_assigned: &NotAssigned) -> PoolConditionReason {
     match not_assigned {
         NotAssigned::Paused => PoolConditionReason::Paused,
+        NotAssigned::Held(hold) => hold.reason(),
         NotAssigned::NoBudget => PoolConditionReason::InvalidMaxUnavailable,
         NotAssigned::Halted { .. } => PoolConditionReason::RolloutHalted,
         NotAssigned::Budget { .. } => PoolConditionReason::Budget,

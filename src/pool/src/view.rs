@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use crate::budget::budget;
 use crate::claim::RoundClaim;
 use crate::selector::{InvalidSelector, Selector};
+use crate::unhandled::Hold;
 
 /// What is read of a MachineConfigPool.
 ///
@@ -40,6 +41,9 @@ pub struct PoolView {
     pub config_selector: Result<Selector, InvalidSelector>,
     /// Assignments that were claimed.
     pub claim: RoundClaim,
+    /// Why no node may be assigned anything. The pool does not say so: it is set by who knows the
+    /// objects beside it.
+    pub hold: Option<Hold>,
 }
 
 impl PoolView {
@@ -63,11 +67,12 @@ impl PoolView {
                 spec.machine_config_selector.as_ref(),
             ),
             claim: RoundClaim::read(metadata.annotations.as_ref()),
+            hold: None,
         }
     }
 
     /// Whether nodes are assigned as the budget allows: the pool has a target and a valid budget,
-    /// and is neither paused nor deleted.
+    /// and is neither paused, held nor deleted.
     pub fn is_rolling(&self) -> bool {
         let has_budget = budget(&self.name, self.max_unavailable.as_ref(), 1).is_ok();
         self.target.is_some() && has_budget && self.allows_assignments()
@@ -75,7 +80,7 @@ impl PoolView {
 
     /// Whether any node may be assigned. A pause or a deletion stops a round between two writes.
     pub const fn allows_assignments(&self) -> bool {
-        !self.is_paused && !self.is_deleted
+        !self.is_paused && !self.is_deleted && self.hold.is_none()
     }
 
     /// Whether its selector selects the node.

@@ -8,6 +8,8 @@ pub const BUILT_IN: &str = "machineconfiguration.openshift.io/mco-built-in";
 /// On a MachineConfigPool: a cluster upgrade waits for it.
 pub const REQUIRED_FOR_UPGRADE: &str =
     "operator.machineconfiguration.openshift.io/required-for-upgrade";
+/// On a `MachineOSBuild`: the pool that the image is built for.
+pub const TARGET_POOL: &str = "machineconfiguration.openshift.io/target-machine-config-pool";
 /// On a Node: failure domain, by which a rollout is ordered.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// On a Node: operating system; `windows` nodes are never managed.

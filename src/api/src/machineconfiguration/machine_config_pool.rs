@@ -308,6 +308,9 @@ words! {
         /// Nodes wait for their turn; the message names them and what they wait for. Ours, not
         /// upstream's.
         Waiting = "Waiting",
+        /// The pool asks for something that nothing handles; the message names it. Absent until it
+        /// first does. Ours, not upstream's.
+        Unsupported = "Unsupported",
         /// The pool's OS image cannot be built. Owned by the builder.
         ImageBuildDegraded = "ImageBuildDegraded",
         /// Pinned images cannot be fetched.
@@ -345,6 +348,13 @@ words! {
         NodeInTwoPools = "NodeInTwoPools",
         /// Too many nodes failed on the pool's configuration; no other node is given it.
         RolloutHalted = "RolloutHalted",
+        /// The pool's nodes get OS images that are built for them, which is not implemented; they
+        /// keep what they run.
+        ImageMode = "ImageMode",
+        /// Nothing handles what the pool asks for.
+        NotImplemented = "NotImplemented",
+        /// No image is built for the pool any more.
+        NoLayeredObjects = "NoLayeredObjects",
         /// As many nodes are out as the budget allows.
         Budget = "Budget",
         /// The pool is paused.

@@ -5,6 +5,7 @@ mod calls;
 mod initial;
 mod pausing;
 mod settings;
+mod unhandled;
 
 use std::sync::Mutex;
 

@@ -13,6 +13,8 @@ pub struct Inputs {
     pub(super) sources: Vec<SourceVersion>,
     pub(super) base: Base,
     pub(super) release: String,
+    /// The stream of OS images that the pool asks for.
+    pub(super) stream: Option<String>,
     /// Whether there is no ControllerConfig, so that there is neither base nor release.
     pub(super) is_without_controller_config: bool,
     /// What the pool names now, and whether that object is there: a configuration in use that was
@@ -88,6 +90,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         sources,
         base: base(controller_config),
         release: release(controller_config),
+        stream: stream(pool, snapshot),
         is_without_controller_config: controller_config.is_none(),
         target,
     })
@@ -143,6 +146,16 @@ pub(super) fn missing(why: &str) -> String {
     format!(
         "ControllerConfig {name} is missing: {why}. Create it again, or remove spec.configuration of the pool to render without it"
     )
+}
+
+/// The stream of OS images that a pool asks for: its own, or that of `worker` for a custom pool.
+fn stream(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
+    let of = |pool: &Pool| pool.object.spec.os_image_stream.clone();
+    let inherited = || {
+        let is_custom = !["master", "arbiter"].contains(&pool.view.name.as_str());
+        is_custom.then(|| of(snapshot.pools.get("worker")?))?
+    };
+    of(pool).or_else(inherited).map(|stream| stream.name)
 }
 
 fn base(config: Option<&ControllerConfig>) -> Base {

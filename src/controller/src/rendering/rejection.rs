@@ -14,6 +14,9 @@ use crate::store::Pool;
 /// Why the pool's nodes cannot follow, with the source to blame; nothing when they can, or when
 /// what they run is not there to be compared.
 ///
+/// Streams of OS images are not implemented: the image of a pool that asks for one is not replaced
+/// by the release's, which may be of another stream.
+///
 /// Source: `docs/reference/controller.md`, "Reconcilability".
 ///
 /// # Errors
@@ -23,6 +26,7 @@ pub(super) async fn of(
     pool: &Pool,
     sources: &[Source],
     rendered: &Rendered,
+    stream: Option<&str>,
 ) -> Result<Option<String>, wire::Error> {
     let Some(current) = pool
         .view
@@ -40,6 +44,15 @@ pub(super) async fn of(
     let Ok((old, _)) = NodeConfig::in_force(&value) else {
         return Ok(None);
     };
+    let (from, to) = (&old.spec.os_image_url, &rendered.spec.os_image_url);
+    if let Some(stream) = stream
+        && rendered.image_overridden_by.is_none()
+        && from != to
+    {
+        return Ok(Some(format!(
+            "spec.osImageStream {stream} is not implemented: the OS image would change from {from:?} to {to:?}, which may be of another stream"
+        )));
+    }
     let exempt = exempt(requests.read_settings().await?);
     let rejections = rejections(&old.spec, &rendered.spec, exempt);
     if rejections.is_empty() {

@@ -112,6 +112,43 @@ async fn what_nodes_cannot_follow_is_refused_with_its_source() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_image_of_a_stream_is_not_replaced_by_the_release() {
+    let stream = |cluster: &mut Cluster, asked: &Value| {
+        cluster.pools[0]["spec"]["osImageStream"] = asked.clone();
+    };
+    let table = [
+        // (stream asked for, image in force, image of a source, rejected)
+        (json!(null), "rhel-10", None, false),
+        (json!({ "name": "rhel-10" }), "", None, false),
+        (json!({ "name": "rhel-10" }), "rhel-10", Some("own"), false),
+        (json!({ "name": "rhel-10" }), "rhel-10", None, true),
+    ];
+    for (asked, image, own, is_rejected) in table {
+        let (mut cluster, mut sources, _) = settled();
+        stream(&mut cluster, &asked);
+        cluster.pools[0]["spec"]["configuration"]["name"] = json!(OLD);
+        cluster.configs[1] = json!({ "metadata": { "name": OLD } });
+        if let Some(own) = own {
+            sources.push(source("60-own", &json!({ "osImageURL": own })));
+            cluster.configs.push(metadata(&sources[1]));
+        }
+        let old = json!({ "osImageURL": image, "kernelArguments": ["a=1"] });
+        let mut calls = vec![list(&sources), read_config(OLD, &old)];
+        if is_rejected {
+            let outcome = reconciles(&cluster, calls, 2).await.unwrap();
+            assert_eq!(
+                failure(&outcome),
+                "Failed to render configuration for pool worker: spec.osImageStream rhel-10 is not implemented: the OS image would change from \"rhel-10\" to \"\", which may be of another stream"
+            );
+        } else {
+            // It goes on with the other rules; here the API server ends it.
+            calls.push(read_settings(Reply::failure(500, "InternalError", "no")));
+            reconciles(&cluster, calls, 1).await.unwrap_err();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_is_looked_at_again_after_a_while() {
     let (mut cluster, mut sources, _) = settled();
     cluster.pools[0]["spec"]["configuration"]["name"] = json!(OLD);

@@ -353,6 +353,35 @@ fn leftover_image_is_removed() {
 }
 
 #[test]
+fn held_pool_assigns_no_node_and_keeps_its_claims() {
+    let layered = node("a").done(NEW).reporting(|status| {
+        status.current_image = Some("image".to_owned());
+        status.desired_image = Some("image".to_owned());
+    });
+    // Out of service for an older target, failed, claimed: each would be assigned at once.
+    let nodes = [
+        layered,
+        node("b").working("rendered-worker-0"),
+        node("c").failing("rendered-worker-0"),
+        node("d"),
+    ];
+    let members: Vec<&NodeView> = nodes.iter().collect();
+    let mut worker = pool("worker", json!({ "maxUnavailable": "100%" }));
+    worker.claim.nodes.insert("d".to_owned(), "1".to_owned());
+    assert_eq!(decide(&worker, &members).assignments.len(), 4);
+    let object = "MachineOSBuild worker-1".to_owned();
+    worker.hold = Some(Hold::ImageMode { object });
+    let decision = decide(&worker, &members);
+    assert_eq!(assigned(&decision), [""; 0]);
+    for node in ["a", "b", "c", "d"] {
+        let why = why(&decision, node);
+        assert!(why.starts_with("MachineOSBuild worker-1 puts"), "{why}");
+    }
+    let claim = decision.claim(&worker, &members);
+    assert!(claim.nodes.contains_key("d"));
+}
+
+#[test]
 fn assignments_go_by_zone_then_age_then_name() {
     let nodes = [
         node("old-without-zone").zone_and_age(None, 1),

@@ -5,6 +5,7 @@ use super::*;
 use crate::fixture::{NEW, OLD, node, parse_pool, pool_object};
 use crate::node::Unready;
 use crate::rollout::decide;
+use crate::unhandled::Hold;
 
 const NOW: i64 = 1_000;
 
@@ -13,6 +14,8 @@ struct Case {
     nodes: Vec<NodeView>,
     conflicts: Vec<Conflict>,
     rendering: Option<Result<(), String>>,
+    hold: Option<Hold>,
+    unhandled: Vec<String>,
 }
 
 impl Case {
@@ -22,11 +25,14 @@ impl Case {
             nodes,
             conflicts: Vec::new(),
             rendering: Some(Ok(())),
+            hold: None,
+            unhandled: Vec::new(),
         }
     }
 
     fn status(&self) -> MachineConfigPoolStatus {
-        let (pool, view) = parse_pool(self.pool.clone());
+        let (pool, mut view) = parse_pool(self.pool.clone());
+        view.hold.clone_from(&self.hold);
         let members: Vec<&NodeView> = self.nodes.iter().collect();
         status(StatusInput {
             pool: &pool,
@@ -35,6 +41,7 @@ impl Case {
             decision: &decide(&view, &members),
             conflicts: &self.conflicts.iter().collect::<Vec<_>>(),
             rendering: self.rendering.clone(),
+            unhandled: &self.unhandled,
             certificates: None,
             now: Timestamp::from_second(NOW).unwrap(),
         })
@@ -252,6 +259,7 @@ fn messages_are_bounded_however_many_causes_there_are() {
         decision: &decision,
         conflicts: &case.conflicts.iter().collect::<Vec<_>>(),
         rendering: Some(Err("x".repeat(100_000))),
+        unhandled: &vec!["KubeletConfig x".to_owned(); 5_000],
         certificates: None,
         now: Timestamp::from_second(NOW).unwrap(),
     });
@@ -265,6 +273,53 @@ fn messages_are_bounded_however_many_causes_there_are() {
     }
     let (_, _, waiting) = condition(&status, "Waiting");
     assert!(waiting.ends_with(" more"), "{waiting}");
+}
+
+#[test]
+fn held_pool_says_why_and_its_finished_nodes_stay_updated() {
+    let object = "MachineOSConfig worker".to_owned();
+    let why = "MachineOSConfig worker puts the pool in image mode, which is not implemented: nodes keep their image and configuration";
+    let mut case = Case::new(
+        json!({ "paused": true }),
+        vec![node("a").done(NEW), node("b")],
+    );
+    case.hold = Some(Hold::ImageMode { object });
+    let held = case.status();
+    is(&held, "Updated", ("False", "", ""));
+    let stopped = format!("Pool update stopped: {why}");
+    is(&held, "Updating", ("False", "", &stopped));
+    is(&held, "RolloutDegraded", ("True", "ImageMode", why));
+    is(&held, "Degraded", ("True", "", why));
+    is(
+        &held,
+        "Waiting",
+        ("True", "ImageMode", &format!("b: {why}")),
+    );
+    case.nodes.pop();
+    let updated = format!("All nodes are updated with MachineConfig {NEW}");
+    is(&case.status(), "Updated", ("True", "", &updated));
+    is(
+        &case.status(),
+        "RolloutDegraded",
+        ("True", "ImageMode", why),
+    );
+}
+
+#[test]
+fn what_has_no_effect_is_named_and_degrades_nothing() {
+    let mut case = Case::new(json!({}), vec![node("a").done(NEW)]);
+    let named = case.status();
+    assert_eq!(named.condition(&PoolConditionType::Unsupported), None);
+    case.unhandled = ["spec.osImageStream rhel-10", "KubeletConfig pods"]
+        .map(ToOwned::to_owned)
+        .into();
+    let named = case.status();
+    let why = "without effect, because nothing handles it: spec.osImageStream rhel-10, KubeletConfig pods";
+    is(&named, "Unsupported", ("True", "NotImplemented", why));
+    is(&named, "Degraded", ("False", "", ""));
+    case.pool["status"] = serde_json::to_value(&named).unwrap();
+    case.unhandled.clear();
+    is(&case.status(), "Unsupported", ("False", "", ""));
 }
 
 #[test]

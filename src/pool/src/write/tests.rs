@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fixture::{NEW, node, pool};
+use crate::unhandled::Hold;
 
 fn tainted(mut node: NodeView) -> NodeView {
     node.taints = serde_json::from_value(json!([
@@ -108,6 +109,10 @@ fn pool_that_does_not_roll_untaints_and_assigns_nothing() {
         assert_eq!(write.annotations.len(), 0);
         assert_eq!(NodeWrite::of(&node("a"), &stopped, false, None), None);
     }
+    let mut held = pool("worker", json!({}));
+    let object = "MachineOSConfig worker".to_owned();
+    held.hold = Some(Hold::ImageMode { object });
+    assert_eq!(NodeWrite::of(&node("a"), &held, false, None), None);
 }
 
 #[test]

@@ -1,0 +1,232 @@
+//! What a pool asks for that nothing here does, and objects of kinds that nothing here handles.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use api::machineconfiguration::MachineConfigPool;
+use api::machineconfiguration::machine_config_pool::PoolConditionReason;
+
+use crate::selector::Selector;
+use crate::view::PoolView;
+
+/// An object that asks something of pools, of a kind that nothing here handles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnhandledObject {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Version of the object that was read.
+    pub resource_version: String,
+    /// What it asks for.
+    pub asks: Ask,
+    /// Which pools it asks it of.
+    pub scope: Scope,
+    /// Whether another controller has handled it as it is.
+    pub is_handled: bool,
+}
+
+/// What an object asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// OS images that are built for the pool: its nodes must be left alone.
+    ImageMode,
+    /// A setting; without it nodes run as before.
+    Setting,
+}
+
+/// Which pools an object asks something of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scope {
+    /// The one of this name.
+    Named(String),
+    /// Those whose labels this selects.
+    Pools(Selector),
+    /// Those that select these labels, as they select MachineConfigs.
+    Labels(BTreeMap<String, String>),
+}
+
+impl UnhandledObject {
+    /// Whether it asks something of a pool.
+    fn concerns(&self, pool: &MachineConfigPool, view: &PoolView) -> bool {
+        match &self.scope {
+            Scope::Named(name) => *name == view.name,
+            Scope::Pools(selector) => {
+                let labels = pool.metadata.labels.as_ref();
+                selector.matches(labels.unwrap_or(&BTreeMap::new()))
+            }
+            // As with MachineConfigs, no pool selects what has no labels.
+            Scope::Labels(labels) => {
+                let selector = view.config_selector.as_ref();
+                !labels.is_empty() && selector.is_ok_and(|selector| selector.matches(labels))
+            }
+        }
+    }
+}
+
+impl fmt::Display for UnhandledObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+/// Why no node of a pool is assigned anything, though the pool's own fields allow it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Hold {
+    /// An object has OS images built for the pool. A node that was assigned a configuration would
+    /// lose its image.
+    ImageMode {
+        /// Kind and name of the object.
+        object: String,
+    },
+}
+
+impl Hold {
+    /// The hold that an object puts on a pool, if one does.
+    pub fn of<'a>(
+        pool: &MachineConfigPool,
+        view: &PoolView,
+        objects: impl IntoIterator<Item = &'a UnhandledObject>,
+    ) -> Option<Self> {
+        let mut objects = objects.into_iter();
+        objects
+            .find(|object| object.asks == Ask::ImageMode && object.concerns(pool, view))
+            .map(|object| Self::ImageMode {
+                object: object.to_string(),
+            })
+    }
+
+    /// The reason of the pool's condition.
+    pub const fn reason(&self) -> PoolConditionReason {
+        match self {
+            Self::ImageMode { .. } => PoolConditionReason::ImageMode,
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ImageMode { object } => write!(
+                f,
+                "{object} puts the pool in image mode, which is not implemented: nodes keep their image and configuration"
+            ),
+        }
+    }
+}
+
+/// What a pool asks for, or objects ask of it, and nothing does: the fields first, then the objects
+/// in the order given.
+pub fn unhandled<'a>(
+    pool: &MachineConfigPool,
+    view: &PoolView,
+    objects: impl IntoIterator<Item = &'a UnhandledObject>,
+) -> Vec<String> {
+    let stream = pool.spec.os_image_stream.as_ref();
+    let stream = stream.map(|stream| format!("spec.osImageStream {}", stream.name));
+    let named = pool.spec.pinned_image_sets.iter();
+    let pinned = named.map(|set| format!("spec.pinnedImageSets {}", set.name));
+    let objects = objects.into_iter().filter(|object| {
+        object.asks == Ask::Setting && !object.is_handled && object.concerns(pool, view)
+    });
+    let objects = objects.map(ToString::to_string);
+    stream.into_iter().chain(pinned).chain(objects).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixture::{parse_pool, pool_object};
+
+    const ROLE: &str = "machineconfiguration.openshift.io/role";
+
+    fn object(kind: &'static str, asks: Ask, scope: Scope) -> UnhandledObject {
+        UnhandledObject {
+            kind,
+            name: "x".to_owned(),
+            resource_version: "1".to_owned(),
+            asks,
+            scope,
+            is_handled: false,
+        }
+    }
+
+    fn labels(role: &str) -> Scope {
+        Scope::Labels(BTreeMap::from([(ROLE.to_owned(), role.to_owned())]))
+    }
+
+    fn pools(selector: Value) -> Scope {
+        let selector = serde_json::from_value(selector).unwrap();
+        Scope::Pools(Selector::parse("spec.machineConfigPoolSelector", Some(&selector)).unwrap())
+    }
+
+    /// The worker pool with a label, and with additional fields of `spec`.
+    fn worker(spec: Value) -> (MachineConfigPool, PoolView) {
+        let mut pool = pool_object("worker", spec);
+        pool["metadata"]["labels"] = json!({ "size": "small" });
+        parse_pool(pool)
+    }
+
+    #[test]
+    fn objects_concern_the_pools_that_they_name_select_or_are_selected_by() {
+        let (pool, view) = worker(json!({}));
+        let table = [
+            (Scope::Named("worker".to_owned()), true),
+            (Scope::Named("master".to_owned()), false),
+            (pools(json!({ "matchLabels": { "size": "small" } })), true),
+            (pools(json!({ "matchLabels": { "size": "large" } })), false),
+            (pools(json!({})), false),
+            (Scope::Pools(Selector::Nothing), false),
+            (labels("worker"), true),
+            (labels("master"), false),
+            (Scope::Labels(BTreeMap::new()), false),
+        ];
+        for (scope, concerns) in table {
+            let object = object("Kind", Ask::Setting, scope);
+            let named = unhandled(&pool, &view, [&object]);
+            assert_eq!(named == ["Kind x"], concerns, "{object:?}");
+            let object = UnhandledObject {
+                asks: Ask::ImageMode,
+                ..object
+            };
+            let hold = Hold::of(&pool, &view, [&object]);
+            let expected = concerns.then(|| Hold::ImageMode {
+                object: "Kind x".to_owned(),
+            });
+            assert_eq!(hold, expected, "{object:?}");
+        }
+    }
+
+    #[test]
+    fn fields_and_objects_are_named_and_what_another_controller_handled_is_not() {
+        let (pool, view) = worker(json!({
+            "osImageStream": { "name": "rhel-10" },
+            "pinnedImageSets": [{ "name": "a" }, { "name": "b" }]
+        }));
+        let small = || pools(json!({ "matchLabels": { "size": "small" } }));
+        let handled = UnhandledObject {
+            is_handled: true,
+            ..object("ContainerRuntimeConfig", Ask::Setting, small())
+        };
+        let objects = [
+            object("KubeletConfig", Ask::Setting, small()),
+            handled,
+            object(
+                "MachineOSConfig",
+                Ask::ImageMode,
+                Scope::Named("worker".to_owned()),
+            ),
+        ];
+        let expected = [
+            "spec.osImageStream rhel-10",
+            "spec.pinnedImageSets a",
+            "spec.pinnedImageSets b",
+            "KubeletConfig x",
+        ];
+        assert_eq!(unhandled(&pool, &view, &objects), expected);
+        let (pool, view) = worker(json!({}));
+        assert_eq!(unhandled(&pool, &view, []), [""; 0]);
+    }
+}
