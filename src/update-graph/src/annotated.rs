@@ -172,7 +172,8 @@ impl Work<'_> {
         }
     }
 
-    /// Writes the channels of each release into its metadata. A release without an image is in none.
+    /// Writes the channels of each release into its metadata. A release without an image is in
+    /// none.
     fn channels(&mut self, data: &GraphData) -> Vec<BTreeSet<String>> {
         let mut all = Vec::with_capacity(self.nodes.len());
         for (version, node) in self.versions.iter().zip(&mut self.nodes) {
