@@ -11,6 +11,7 @@
 //! - [`machineconfiguration`]: configurations, pools and nodes, and the keys on them
 //! - `operator`: settings of the cluster's components
 //! - `config`: the cluster's release, and what its operators report
+//! - `upgrade`: an upgrade of the cluster on a date
 //! - `condition`: status of a condition, and enums that keep what they do not know
 //! - `int_or_string`: a number or a text, as `maxUnavailable` is written
 //! - `crds`: the CustomResourceDefinitions made from these types; bin `crdgen` writes them
@@ -31,6 +32,8 @@ mod nullable;
 pub mod operator;
 #[cfg(feature = "crds")]
 mod raw;
+#[cfg(feature = "crds")]
+pub mod upgrade;
 
 #[cfg(feature = "crds")]
 pub use condition::{Condition, ConditionStatus};

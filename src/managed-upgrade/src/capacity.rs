@@ -1,0 +1,325 @@
+//! Machines that are added for the time of an upgrade: which MachineSets are copied, and how far
+//! the copies are.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use crate::config::OperatorConfig;
+
+/// Label of what was added.
+pub const ADDED: &str = "upgrade.managed.openshift.io";
+/// Label by which machines name their MachineSet.
+const OF_SET: &str = "machine.openshift.io/cluster-api-machineset";
+/// Label of the pool that a MachineSet belongs to.
+const POOL: &str = "hive.openshift.io/machine-pool";
+/// The pool whose MachineSets are copied.
+const WORKER: &str = "worker";
+
+/// How far the copies are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CapacityState {
+    /// Each has its machine, whose node is ready.
+    Ready,
+    /// Some are not ready, and why.
+    Waiting(String),
+    /// One was not ready in time, and why.
+    TimedOut(String),
+}
+
+/// MachineSets to copy: those of the pool `worker` and of the pools that the settings name.
+///
+/// # Errors
+/// There is none of the pool `worker`.
+pub fn originals<'a>(sets: &'a [Value], config: &OperatorConfig) -> Result<Vec<&'a Value>, String> {
+    let pool = |set: &Value| label(set, POOL).unwrap_or_default();
+    if !sets.iter().any(|set| pool(set) == WORKER && !is_added(set)) {
+        return Err(format!("no MachineSet has the label {POOL}={WORKER}"));
+    }
+    let is_wanted = |set: &&Value| {
+        let pool = pool(set);
+        let is_extra = || {
+            config
+                .extra_machine_pools
+                .iter()
+                .any(|glob| glob.matches(&pool))
+        };
+        !is_added(set) && (pool == WORKER || (!pool.is_empty() && is_extra()))
+    };
+    Ok(sets.iter().filter(is_wanted).collect())
+}
+
+/// Copies that are missing.
+pub fn missing_copies(originals: &[&Value], sets: &[Value]) -> Vec<Value> {
+    let wanted = originals.iter().map(|set| format!("{}-upgrade", name(set)));
+    let is_there = |copy: &str| sets.iter().any(|set| name(set) == copy);
+    let missing = wanted.zip(originals).filter(|(copy, _)| !is_there(copy));
+    missing.map(|(copy, set)| copy_of(set, &copy)).collect()
+}
+
+/// The copy of a MachineSet: one machine, which tells its own from those of its original.
+fn copy_of(set: &Value, copy: &str) -> Value {
+    let mut spec = set.get("spec").cloned().unwrap_or_default();
+    put(&mut spec, &["replicas"], json!(1));
+    for place in [
+        &["template", "metadata", "labels"][..],
+        &["selector", "matchLabels"],
+    ] {
+        for (key, value) in [(ADDED, "true"), (OF_SET, copy)] {
+            put(&mut spec, &[place, &[key]].concat(), json!(value));
+        }
+    }
+    json!({
+        "apiVersion": "machine.openshift.io/v1beta1",
+        "kind": "MachineSet",
+        "metadata": {
+            "name": copy,
+            "namespace": set.pointer("/metadata/namespace").cloned().unwrap_or_default(),
+            "labels": { ADDED: "true" },
+        },
+        "spec": spec,
+    })
+}
+
+/// Sets a field; what is on the way to it and no object becomes one.
+fn put(place: &mut Value, path: &[&str], value: Value) {
+    let [first, rest @ ..] = path else {
+        *place = value;
+        return;
+    };
+    if !place.is_object() {
+        *place = Value::Object(Map::new());
+    }
+    if let Value::Object(fields) = place {
+        let field = fields.entry(*first).or_insert(Value::Null);
+        put(field, rest, value);
+    }
+}
+
+/// How far the copies are. `nodes` are all nodes, each with whether it is ready.
+pub fn state(
+    sets: &[Value],
+    machines: &[Value],
+    nodes: &BTreeMap<String, bool>,
+    timeout: SignedDuration,
+    now: Timestamp,
+) -> CapacityState {
+    let mut waiting = None;
+    for set in sets.iter().filter(|set| is_added(set)) {
+        let Err(why) = check_copy(set, machines, nodes) else {
+            continue;
+        };
+        let why = format!("MachineSet {}: {why}", name(set));
+        let created = set
+            .pointer("/metadata/creationTimestamp")
+            .and_then(Value::as_str);
+        let created: Option<Timestamp> = created.and_then(|text| text.parse().ok());
+        if created.is_some_and(|created| now.duration_since(created) > timeout) {
+            return CapacityState::TimedOut(why);
+        }
+        waiting.get_or_insert(why);
+    }
+    waiting.map_or(CapacityState::Ready, CapacityState::Waiting)
+}
+
+fn check_copy(
+    set: &Value,
+    machines: &[Value],
+    nodes: &BTreeMap<String, bool>,
+) -> Result<(), String> {
+    let count = |pointer: &str| set.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    let (replicas, ready) = (count("/spec/replicas"), count("/status/readyReplicas"));
+    if replicas != ready {
+        return Err(format!("{ready} of {replicas} machines ready"));
+    }
+    let mine: Vec<&Value> = added_machines(machines)
+        .filter(|machine| label(machine, OF_SET).as_deref() == Some(name(set)))
+        .collect();
+    let [machine] = mine.as_slice() else {
+        return Err(format!("{} machines in place of one", mine.len()));
+    };
+    let Some(node) = node_of(machine) else {
+        return Err(format!("machine {} has no node", name(machine)));
+    };
+    if nodes.get(node) == Some(&true) {
+        Ok(())
+    } else {
+        Err(format!("node {node} is not ready"))
+    }
+}
+
+/// Names of MachineSets that were added and are not being deleted.
+pub fn sets_to_delete(sets: &[Value]) -> Vec<&str> {
+    let is_there = |set: &&Value| {
+        let deleted = set.pointer("/metadata/deletionTimestamp");
+        is_added(set) && deleted.is_none_or(Value::is_null)
+    };
+    sets.iter().filter(is_there).map(name).collect()
+}
+
+/// Machines that were added.
+pub fn added_machines(machines: &[Value]) -> impl Iterator<Item = &Value> {
+    machines.iter().filter(|machine| is_added(machine))
+}
+
+/// Name of a machine's node.
+pub fn node_of(machine: &Value) -> Option<&str> {
+    machine
+        .pointer("/status/nodeRef/name")
+        .and_then(Value::as_str)
+}
+
+/// Name of an object.
+pub fn name(object: &Value) -> &str {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str);
+    name.unwrap_or_default()
+}
+
+fn is_added(object: &Value) -> bool {
+    label(object, ADDED).as_deref() == Some("true")
+}
+
+fn label(object: &Value, key: &str) -> Option<String> {
+    let labels = object.pointer("/metadata/labels")?;
+    Some(labels.get(key)?.as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{START, at, config};
+
+    fn set(name: &str, pool: &str) -> Value {
+        json!({
+            "metadata": {
+                "name": name, "namespace": "openshift-machine-api", "annotations": { "a": "b" },
+                "labels": { POOL: pool, "other": "x" },
+            },
+            "spec": {
+                "replicas": 3,
+                "selector": { "matchLabels": { OF_SET: name, "cluster": "c" } },
+                "template": {
+                    "metadata": { "labels": { OF_SET: name, "cluster": "c" } },
+                    "spec": { "providerSpec": { "value": 7 } },
+                },
+            },
+        })
+    }
+
+    fn copy(name: &str, ready: i64) -> Value {
+        let mut copy = copy_of(&set(name, "worker"), &format!("{name}-upgrade"));
+        copy["metadata"]["creationTimestamp"] = json!(START.to_string());
+        copy["status"] = json!({ "readyReplicas": ready });
+        copy
+    }
+
+    fn machine(of: &str, node: Option<&str>) -> Value {
+        json!({
+            "metadata": { "name": format!("{of}-x"), "labels": { ADDED: "true", OF_SET: of } },
+            "status": node.map(|node| json!({ "nodeRef": { "name": node } })),
+        })
+    }
+
+    #[test]
+    fn worker_pools_and_the_extra_ones_are_copied() {
+        let sets = [
+            set("a", "worker"),
+            set("g", "gpu-1"),
+            set("i", "infra"),
+            copy("a", 1),
+        ];
+        let config = config("scale: {extraMachinePools: ['gpu-*']}");
+        let names = |found: Vec<&Value>| -> Vec<String> {
+            found.iter().map(|set| name(set).to_owned()).collect()
+        };
+        assert_eq!(names(originals(&sets, &config).unwrap()), ["a", "g"]);
+        let none = originals(&sets[1..], &config).unwrap_err();
+        assert!(
+            none.contains("hive.openshift.io/machine-pool=worker"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn each_missing_copy_is_made_with_one_machine_of_its_own() {
+        let sets = [set("a", "worker"), set("b", "worker"), copy("a", 1)];
+        let originals: Vec<&Value> = sets.iter().take(2).collect();
+        let missing = missing_copies(&originals, &sets);
+        let labels = json!({ OF_SET: "b-upgrade", "cluster": "c", ADDED: "true" });
+        let expected = json!({
+            "apiVersion": "machine.openshift.io/v1beta1",
+            "kind": "MachineSet",
+            "metadata": {
+                "name": "b-upgrade", "namespace": "openshift-machine-api",
+                "labels": { ADDED: "true" },
+            },
+            "spec": {
+                "replicas": 1,
+                "selector": { "matchLabels": labels },
+                "template": {
+                    "metadata": { "labels": labels },
+                    "spec": { "providerSpec": { "value": 7 } },
+                },
+            },
+        });
+        assert_eq!(missing, [expected]);
+        // An original without labels gets them.
+        let bare = json!({ "metadata": { "name": "c" }, "spec": {} });
+        let copy = &missing_copies(&[&bare], &[])[0];
+        assert_eq!(
+            copy["spec"]["selector"]["matchLabels"][ADDED],
+            json!("true")
+        );
+    }
+
+    #[test]
+    fn copy_is_ready_with_the_node_of_its_one_machine() {
+        let nodes = BTreeMap::from([("n".to_owned(), true), ("m".to_owned(), false)]);
+        let timeout = SignedDuration::from_mins(30);
+        let found = |sets: &[Value], machines: &[Value], minute| {
+            state(sets, machines, &nodes, timeout, at(minute))
+        };
+        let one = [copy("a", 1)];
+        let ready = [machine("a-upgrade", Some("n"))];
+        assert_eq!(found(&one, &ready, 99), CapacityState::Ready);
+        let table: [(&[Value], &[Value], &str); 5] = [
+            (&[copy("a", 0)], &ready, "0 of 1 machines ready"),
+            (&one, &[], "0 machines in place of one"),
+            (
+                &one,
+                &[machine("a", Some("n"))],
+                "0 machines in place of one",
+            ),
+            (
+                &one,
+                &[machine("a-upgrade", None)],
+                "machine a-upgrade-x has no node",
+            ),
+            (
+                &one,
+                &[machine("a-upgrade", Some("m"))],
+                "node m is not ready",
+            ),
+        ];
+        for (sets, machines, why) in table {
+            let why = format!("MachineSet a-upgrade: {why}");
+            let waiting = CapacityState::Waiting(why.clone());
+            assert_eq!(found(sets, machines, 30), waiting);
+            assert_eq!(found(sets, machines, 31), CapacityState::TimedOut(why));
+        }
+    }
+
+    #[test]
+    fn only_added_sets_are_deleted_and_each_once() {
+        let mut deleting = copy("b", 1);
+        deleting["metadata"]["deletionTimestamp"] = json!(START.to_string());
+        let sets = [set("a", "worker"), copy("a", 1), deleting];
+        assert_eq!(sets_to_delete(&sets), ["a-upgrade"]);
+        let machines = [
+            machine("a-upgrade", None),
+            json!({ "metadata": { "name": "other" } }),
+        ];
+        assert_eq!(added_machines(&machines).count(), 1);
+    }
+}

@@ -1,0 +1,235 @@
+use api::upgrade::UpgradeType;
+use jiff::SignedDuration;
+
+use super::*;
+use crate::fixture::config;
+
+fn error(lines: &str) -> String {
+    let text = format!("{{nodeDrain: {{timeOut: 45}}, {lines}}}");
+    OperatorConfig::parse(&text).unwrap_err().to_string()
+}
+
+#[test]
+fn absent_keys_have_their_defaults() {
+    let config = config("");
+    assert_eq!(config.source, ConfigSource::Unmanaged);
+    assert_eq!(config.watch_interval, SignedDuration::from_mins(1));
+    assert_eq!(config.control_plane_time, SignedDuration::from_mins(90));
+    assert_eq!(config.scale_timeout, SignedDuration::from_mins(30));
+    assert_eq!(config.window, Some(SignedDuration::from_mins(120)));
+    assert_eq!(config.delay_trigger, Some(SignedDuration::from_mins(30)));
+    assert_eq!(config.expected_drain_time, SignedDuration::from_mins(8));
+    assert_eq!(config.dependency_timeout, SignedDuration::from_secs(15));
+    assert!(!config.has_all_health_checks && !config.verifies_graph && !config.is_fedramp);
+    assert_eq!(config.steps(&UpgradeType::Osd).len(), 17);
+    assert_eq!(config.steps(&UpgradeType::Aro).len(), 14);
+}
+
+#[test]
+fn explicit_zero_means_never() {
+    let config = config("upgradeWindow: {timeOut: 0, delayTrigger: 0}");
+    assert_eq!((config.window, config.delay_trigger), (None, None));
+}
+
+#[test]
+fn production_settings_of_upstream_are_read_and_unknown_keys_ignored() {
+    let text = "
+configManager:
+  source: local
+  localConfigName: managed-upgrade-config
+  watchInterval: 60
+maintenance:
+  controlPlaneTime: 90
+  ignoredAlerts:
+    controlPlaneCriticals: [ClusterOperatorDown, ClusterOperatorDegraded]
+scale:
+  timeOut: 30
+  extraMachinePools: ['gpu-*']
+upgradeWindow:
+  timeOut: 120
+nodeDrain:
+  timeOut: 45
+  expectedNodeDrainTime: 8
+  disableDrainStrategies: true
+  ignoredNamespacePatterns: ['^openshift-.*']
+healthCheck:
+  ignoredCriticals: [DNSErrors05MinSRE]
+  ignoredNamespaces: [openshift-logging]
+extDependencyAvailabilityChecks:
+  http: { timeout: 10, urls: ['https://api.openshift.com'] }
+validation:
+featureGate:
+  enabled: [PreHealthCheck]
+somethingElse: 1
+";
+    let config = OperatorConfig::parse(text).unwrap();
+    assert_eq!(config.source, ConfigSource::Local);
+    assert_eq!(config.control_plane_criticals.len(), 2);
+    assert!(
+        config
+            .extra_machine_pools
+            .iter()
+            .any(|glob| glob.matches("gpu-1"))
+    );
+    assert!(config.has_all_health_checks);
+    let worker_window = config.worker_window(3, SignedDuration::from_mins(60));
+    assert_eq!(worker_window, SignedDuration::from_mins(3 * 68));
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table, one row a fault")]
+fn each_key_that_cannot_be_used_is_named() {
+    let table = [
+        (
+            "configManager: {source: GIT}",
+            "invalid configManager spec provider type defined: field configManager.source",
+        ),
+        (
+            "configManager: {source: OCM}",
+            "configManager.source: the source OCM is not supported yet",
+        ),
+        (
+            "configManager: {source: LOCAL}",
+            "field configManager.localConfigName",
+        ),
+        (
+            "configManager: {watchInterval: 0}",
+            "field configManager.watchInterval: 0 is not between 1",
+        ),
+        (
+            "maintenance: {controlPlaneTime: 0}",
+            "config maintenance controlPlaneTime out is invalid: field maintenance.controlPlaneTime",
+        ),
+        (
+            "scale: {timeOut: -1}",
+            "config scale timeOut is invalid: field scale.timeOut",
+        ),
+        (
+            "scale: {extraMachinePools: [a, 'b[']}",
+            "config scale extraMachinePools contains invalid pattern \"b[\": field scale.extraMachinePools[1]",
+        ),
+        (
+            "upgradeWindow: {timeOut: -1}",
+            "config upgrade window time out is invalid: field upgradeWindow.timeOut",
+        ),
+        (
+            "upgradeWindow: {delayTrigger: -1}",
+            "config upgrade window delay trigger is invalid",
+        ),
+        (
+            "upgradeWindow: {timeOut: 9223372036854775807}",
+            "field upgradeWindow.timeOut",
+        ),
+        (
+            "extDependencyAvailabilityChecks: {http: {timeout: 61}}",
+            "config HTTP timeout is invalid (Requires int between 1 - 60 inclusive)",
+        ),
+        (
+            "extDependencyAvailabilityChecks: {http: {timeout: 0, urls: ['http://a']}}",
+            "config HTTP timeout is invalid",
+        ),
+        (
+            "extDependencyAvailabilityChecks: {http: {urls: ['http://a', 'ftp://a']}}",
+            "extDependencyAvailabilityChecks.http.urls[1]",
+        ),
+        (
+            "featureGate: {enabled: [preHealthCheck]}",
+            "featureGate.enabled[0]",
+        ),
+        (
+            "featureGate: {enabled: [ServiceLogNotification]}",
+            "needs the source OCM, which is not supported yet",
+        ),
+        (
+            "upgradeType: ROSA",
+            "field upgradeType: \"ROSA\" is neither",
+        ),
+        ("windows: []", "field windows: it is not supported yet"),
+        ("hooks: {a: b}", "field hooks: it is not supported yet"),
+        (
+            "steps: {OSD: [CommenceUpgrade, Dance]}",
+            "field steps.OSD[1]: unknown step \"Dance\"",
+        ),
+        (
+            "steps: {OSD: [CommenceUpgrade, CommenceUpgrade]}",
+            "steps.OSD[1]: step \"CommenceUpgrade\" stands twice",
+        ),
+        (
+            "steps: {ARO: [CommenceUpgrade]}",
+            "steps.ARO: step CommenceUpgrade needs ControlPlaneUpgraded",
+        ),
+        ("steps: {GCP: []}", "field steps.GCP"),
+    ];
+    for (lines, expected) in table {
+        let error = error(lines);
+        assert!(error.contains(expected), "{lines}: {error}");
+    }
+    let drains = [
+        (
+            "{}",
+            "config nodeDrain timeOut is invalid: field nodeDrain.timeOut: it is missing",
+        ),
+        (
+            "{nodeDrain: {timeOut: 0}}",
+            "field nodeDrain.timeOut: 0 is not",
+        ),
+        (
+            "{nodeDrain: {timeOut: 1, expectedNodeDrainTime: 0}}",
+            "config nodeDrain expectedNodeDrainTime is invalid",
+        ),
+        (
+            "{nodeDrain: {timeOut: 1, ignoredNamespacePatterns: ['(']}}",
+            "field nodeDrain.ignoredNamespacePatterns[0]",
+        ),
+    ];
+    for (text, expected) in drains {
+        let error = OperatorConfig::parse(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn all_faults_are_said_at_once() {
+    let error = error("scale: {timeOut: 0}, upgradeWindow: {timeOut: -1}");
+    assert!(
+        error.contains("scale.timeOut") && error.contains("upgradeWindow.timeOut"),
+        "{error}"
+    );
+}
+
+#[test]
+fn malformed_texts_name_their_place() {
+    let table = [
+        (
+            "a: [",
+            "check config map managed-upgrade-operator-config for incorrect yaml formatting: ",
+        ),
+        ("scale: {timeOut: soon}", "field scale.timeOut: "),
+        ("scale: {timeOut: 1.5}", "field scale.timeOut: "),
+        ("scale: 7", "field scale: "),
+    ];
+    for (text, expected) in table {
+        let error = OperatorConfig::parse(text).unwrap_err().to_string();
+        assert!(error.contains(expected) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn custom_list_takes_the_place_of_the_usual_one() {
+    let config =
+        config("steps: {OSD: [CommenceUpgrade, ControlPlaneUpgraded, AllWorkersUpgraded]}");
+    let names: Vec<&str> = config
+        .steps(&UpgradeType::Osd)
+        .iter()
+        .map(|step| step.name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "CommenceUpgrade",
+            "ControlPlaneUpgraded",
+            "AllWorkersUpgraded"
+        ]
+    );
+    assert_eq!(config.steps(&UpgradeType::Aro).len(), 14);
+}

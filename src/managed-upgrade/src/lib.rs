@@ -1,0 +1,34 @@
+//! The managed upgrade operator: upgrades a cluster on a date, by steps of which the gates fail
+//! closed.
+//!
+//! It upgrades nothing itself: it sets the release of ClusterVersion, waits for what the version
+//! operator and the nodes do, and adds and removes what makes that bearable.
+//!
+//! Decisions, values in and values out:
+//! - [`config`]: the operator's settings
+//! - [`release_state`]: what a ClusterVersion says about an upgrade
+//! - [`validation`], [`schedule`]: whether an upgrade may be followed, and when it starts
+//! - [`phase`]: the phases of an upgrade
+//! - [`step`], [`history`]: the steps as data, and what they leave in the status
+//! - [`window`]: how long an upgrade may wait for its gates
+//! - [`commence`], [`upgradeable`]: what is written to ClusterVersion, and what speaks against it
+//! - [`health`], [`node_view`]: whether the cluster is well, and how far its nodes are
+//! - [`capacity`], [`silence`], [`notice`]: what is added, silenced and announced
+
+pub mod capacity;
+pub mod commence;
+pub mod config;
+#[cfg(test)]
+mod fixture;
+pub mod health;
+pub mod history;
+pub mod node_view;
+pub mod notice;
+pub mod phase;
+pub mod release_state;
+pub mod schedule;
+pub mod silence;
+pub mod step;
+pub mod upgradeable;
+pub mod validation;
+pub mod window;

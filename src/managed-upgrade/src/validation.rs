@@ -1,0 +1,314 @@
+//! Whether an UpgradeConfig may be followed: values in, a verdict out.
+//!
+//! Two questions go to servers: [`ConfigVerdict::AskGraph`] to the update service,
+//! [`ConfigVerdict::AskImage`] to a registry. Their answers are judged by [`in_graph`] and
+//! [`of_image`].
+
+use api::config::ClusterVersion;
+use api::upgrade::UpgradeConfigSpec;
+use release::Version;
+use release::update_graph::Offers;
+
+use crate::release_state::current_version;
+use crate::schedule::parse_start;
+
+/// What is wrong, with the field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {why}")]
+pub struct InvalidUpgrade {
+    /// Path in the UpgradeConfig.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// What is known without a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigVerdict {
+    /// It may be followed.
+    Valid,
+    /// The update service has to offer this version to that one.
+    AskGraph {
+        /// The version that runs.
+        current: Version,
+        /// The version that is asked for.
+        desired: Version,
+    },
+    /// A registry has to say which version the image of `spec.desired.image` is.
+    AskImage {
+        /// The version that runs.
+        current: Version,
+    },
+}
+
+const UPGRADE_AT: &str = "spec.upgradeAt";
+const VERSION: &str = "spec.desired.version";
+const CHANNEL: &str = "spec.desired.channel";
+const IMAGE: &str = "spec.desired.image";
+
+const fn invalid(field: &'static str, why: String) -> InvalidUpgrade {
+    InvalidUpgrade { field, why }
+}
+
+/// Judges an upgrade. `verifies_graph` has a version of another channel looked up.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn judge(
+    spec: &UpgradeConfigSpec,
+    version: &ClusterVersion,
+    verifies_graph: bool,
+) -> Result<ConfigVerdict, InvalidUpgrade> {
+    if let Err(why) = parse_start(&spec.upgrade_at) {
+        let why = why.trim_start_matches("spec.upgradeAt: ").to_owned();
+        return Err(invalid(UPGRADE_AT, why));
+    }
+    let status = version.status.clone().unwrap_or_default();
+    let desired = &spec.desired;
+    if desired.image.is_empty() && desired.version.is_empty() {
+        let why = "neither it nor spec.desired.image is set".to_owned();
+        return Err(invalid(VERSION, why));
+    }
+    let current = current_version(&status).map_err(|error| invalid(VERSION, error.to_string()))?;
+    let current: Version = parse(VERSION, current)?;
+    if !desired.image.is_empty() {
+        check_image(&desired.image)?;
+        return Ok(ConfigVerdict::AskImage { current });
+    }
+    if desired.channel.is_empty() {
+        return Err(invalid(
+            CHANNEL,
+            "it is not set, but the version is".to_owned(),
+        ));
+    }
+    let wanted: Version = parse(VERSION, &desired.version)?;
+    check_direction(VERSION, &wanted, &current)?;
+    if desired.channel != version.spec.channel {
+        return Ok(if verifies_graph {
+            ConfigVerdict::AskGraph {
+                current,
+                desired: wanted,
+            }
+        } else {
+            // The step that sets it finds out.
+            ConfigVerdict::Valid
+        });
+    }
+    let available = status.available_updates.iter().flatten();
+    let conditional = status.conditional_updates.iter();
+    let mut offered = available.chain(conditional.map(|update| &update.release));
+    if offered.any(|release| release.version == desired.version) {
+        return Ok(ConfigVerdict::Valid);
+    }
+    let why = format!(
+        "version {} not found in clusterversion available or conditional updates",
+        desired.version
+    );
+    Err(invalid(VERSION, why))
+}
+
+/// Judges what the update service offers in the desired channel.
+///
+/// # Errors
+/// The version is not among it.
+pub fn in_graph(desired: &Version, offers: &Offers) -> Result<(), InvalidUpgrade> {
+    let mut offers = offers.offers.iter();
+    if offers.any(|offer| offer.version.is_release(desired)) {
+        return Ok(());
+    }
+    let why = format!("cannot find version {desired} in available updates");
+    Err(invalid(VERSION, why))
+}
+
+/// Judges the version that an image says of itself: its label `io.openshift.release`.
+///
+/// # Errors
+/// It has none, or one that the cluster cannot be upgraded to.
+pub fn of_image(label: Option<&str>, current: &Version) -> Result<Version, InvalidUpgrade> {
+    let Some(label) = label else {
+        let why = "the image has no label io.openshift.release".to_owned();
+        return Err(invalid(IMAGE, why));
+    };
+    let wanted = parse(IMAGE, label)?;
+    check_direction(IMAGE, &wanted, current)?;
+    Ok(wanted)
+}
+
+fn parse(field: &'static str, text: &str) -> Result<Version, InvalidUpgrade> {
+    let parsed = text.parse();
+    parsed.map_err(|error| invalid(field, chassis::report::Chain(&error).to_string()))
+}
+
+fn check_direction(
+    field: &'static str,
+    wanted: &Version,
+    current: &Version,
+) -> Result<(), InvalidUpgrade> {
+    let (wanted, current) = (
+        wanted.without_architecture(),
+        current.without_architecture(),
+    );
+    if wanted < current {
+        let why = format!("downgrades to desired version {wanted} from {current} are unsupported");
+        return Err(invalid(field, why));
+    }
+    if wanted == current {
+        let why = format!("desired version {wanted} matches the current version {current}");
+        return Err(invalid(field, why));
+    }
+    Ok(())
+}
+
+/// A pull spec with registry, namespace, name and digest.
+fn check_image(image: &str) -> Result<(), InvalidUpgrade> {
+    let missing = |what: &str| invalid(IMAGE, format!("{image:?} has no {what}"));
+    let (place, digest) = image.split_once('@').ok_or_else(|| missing("digest"))?;
+    let hex = digest.strip_prefix("sha256:").unwrap_or_default();
+    if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(missing("digest"));
+    }
+    let mut parts = place.split('/');
+    for what in ["registry", "namespace", "name"] {
+        if parts.next().is_none_or(str::is_empty) {
+            return Err(missing(what));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use api::config::ConditionalUpdate;
+
+    use super::*;
+    use crate::fixture::{cluster_version, release, spec};
+
+    const DIGEST: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn each_fault_is_named_with_its_field() {
+        let image = |text: &str| ("", "", text.to_owned());
+        let of = |version: &'static str, channel: &'static str| (version, channel, String::new());
+        let table = [
+            (of("", ""), "spec.desired.version: neither it nor"),
+            (
+                of("", "stable-4.16"),
+                "spec.desired.version: neither it nor",
+            ),
+            (of("4.16.4", ""), "spec.desired.channel: it is not set"),
+            (
+                of("4.16", "stable-4.16"),
+                "spec.desired.version: \"4.16\" is no semantic version",
+            ),
+            (
+                of("4.16.2", "stable-4.16"),
+                "spec.desired.version: downgrades to desired version 4.16.2 from 4.16.3 are unsupported",
+            ),
+            (
+                of("4.16.3", "stable-4.16"),
+                "spec.desired.version: desired version 4.16.3 matches the current version 4.16.3",
+            ),
+            (
+                of("4.16.9", "stable-4.16"),
+                "spec.desired.version: version 4.16.9 not found in clusterversion available or \
+                 conditional updates",
+            ),
+            (
+                image("q/n/r:latest"),
+                "spec.desired.image: \"q/n/r:latest\" has no digest",
+            ),
+            (image("q/n/r@sha256:12"), "has no digest"),
+            (image(&format!("q/r@{DIGEST}")), "has no name"),
+        ];
+        for ((wanted, channel, image), expected) in table {
+            let mut spec = spec();
+            spec.desired.version = wanted.to_owned();
+            spec.desired.channel = channel.to_owned();
+            spec.desired.image = image;
+            let error = judge(&spec, &cluster_version("4.16.3"), false).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        let mut spec = spec();
+        spec.upgrade_at = "soon".to_owned();
+        let error = judge(&spec, &cluster_version("4.16.3"), false).unwrap_err();
+        assert_eq!(error.field, "spec.upgradeAt");
+        let mut unknown = cluster_version("4.16.3");
+        unknown.status = None;
+        let error = judge(&crate::fixture::spec(), &unknown, false).unwrap_err();
+        assert!(
+            error.to_string().ends_with("failed to get current version"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn available_and_conditional_updates_are_valid() {
+        let mut cluster = cluster_version("4.16.3");
+        let mut spec = spec();
+        assert_eq!(judge(&spec, &cluster, true), Ok(ConfigVerdict::Valid));
+        spec.desired.version = "4.16.8".to_owned();
+        assert!(judge(&spec, &cluster, true).is_err());
+        let status = cluster.status.as_mut().unwrap();
+        status.conditional_updates.push(ConditionalUpdate {
+            release: release("4.16.8"),
+            risks: Vec::new(),
+            conditions: Vec::new(),
+        });
+        assert_eq!(judge(&spec, &cluster, true), Ok(ConfigVerdict::Valid));
+    }
+
+    #[test]
+    fn version_of_another_channel_is_looked_up_if_that_is_asked_for() {
+        let mut spec = spec();
+        spec.desired.channel = "fast-4.17".to_owned();
+        spec.desired.version = "4.17.0".to_owned();
+        let cluster = cluster_version("4.16.3");
+        assert_eq!(judge(&spec, &cluster, false), Ok(ConfigVerdict::Valid));
+        let asked = ConfigVerdict::AskGraph {
+            current: version("4.16.3"),
+            desired: version("4.17.0"),
+        };
+        assert_eq!(judge(&spec, &cluster, true), Ok(asked));
+        let graph = br#"{ "nodes": [
+            { "version": "4.16.3", "payload": "q/r@sha256:3" },
+            { "version": "4.17.0", "payload": "q/r@sha256:4" }
+        ], "edges": [[0, 1]] }"#;
+        let graph = release::update_graph::UpdateGraph::parse(graph).unwrap();
+        let offers = graph.offers(&version("4.16.3")).unwrap();
+        assert_eq!(in_graph(&version("4.17.0"), &offers), Ok(()));
+        let error = in_graph(&version("4.17.1"), &offers).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("cannot find version 4.17.1 in available updates")
+        );
+    }
+
+    #[test]
+    fn image_says_which_version_it_is_and_is_no_way_down() {
+        let mut spec = spec();
+        spec.desired.image = format!("quay.io/openshift/release@{DIGEST}");
+        let asked = judge(&spec, &cluster_version("4.16.3"), false).unwrap();
+        let current = version("4.16.3");
+        assert_eq!(
+            asked,
+            ConfigVerdict::AskImage {
+                current: current.clone()
+            }
+        );
+        assert_eq!(of_image(Some("4.16.4"), &current), Ok(version("4.16.4")));
+        for (label, expected) in [
+            (None, "has no label io.openshift.release"),
+            (Some("4.16.1"), "downgrades to desired version 4.16.1"),
+            (Some("x"), "\"x\" is no semantic version"),
+        ] {
+            let error = of_image(label, &current).unwrap_err();
+            assert_eq!(error.field, "spec.desired.image");
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+}
