@@ -14,21 +14,30 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/trace/noop"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	feature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
 	criclient "k8s.io/cri-client/pkg"
 	kubeletapp "k8s.io/kubernetes/cmd/kubelet/app"
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
+	"k8s.io/kubernetes/pkg/kubelet"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	kubecontainer "k8s.io/kubernetes/pkg/kubelet/container"
 	probetest "k8s.io/kubernetes/pkg/kubelet/prober/testing"
+	kubeletutil "k8s.io/kubernetes/pkg/kubelet/util"
 	"k8s.io/kubernetes/pkg/kubemark"
+	"k8s.io/kubernetes/pkg/util/oom"
 )
 
-// loopback is where the kubelet answers: nothing outside its host asks it.
+// loopback is where a kubelet without real pods answers: nothing outside its host asks it.
 const loopback = "127.0.0.1"
+
+// readOnlyPort is where a kubelet with real pods answers callers without a certificate.
+const readOnlyPort = 10255
 
 // kubeletOptions are the flags of the kubelet.
 type kubeletOptions struct {
@@ -38,18 +47,21 @@ type kubeletOptions struct {
 	rootDir         string
 	staticPodDir    string
 	runtimeEndpoint string
+	realPods        bool
+	clientCA        string
 	port            int
 	healthzPort     int
 	maxPods         int32
 }
 
-// newKubeletCommand is Kubernetes' kubelet (as kubemark's hollow node runs it: the real sync loop,
+// newKubeletCommand is Kubernetes' kubelet: with --real-pods over a real container runtime, with its
+// own mounts, probes, logs and server. Without, as kubemark's hollow node runs it (the real sync loop,
 // status, lease, volumes and mirror pods) over a runtime that pretends the containers.
 func newKubeletCommand() *cobra.Command {
 	var o kubeletOptions
 	cmd := &cobra.Command{
 		Use:   "kubelet",
-		Short: "a kubelet over a pretended container runtime",
+		Short: "a kubelet over a real or a pretended container runtime",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return runKubelet(genericapiserver.SetupSignalContext(), &o)
@@ -61,8 +73,10 @@ func newKubeletCommand() *cobra.Command {
 	flags.StringVar(&o.nodeIP, "node-ip", "", "address of the Node; one of this host's own")
 	flags.StringVar(&o.rootDir, "root-dir", "/var/lib/kubelet", "where volumes and checkpoints are kept")
 	flags.StringVar(&o.staticPodDir, "static-pod-dir", "/etc/kubernetes/manifests", "folder of static pods")
-	flags.StringVar(&o.runtimeEndpoint, "container-runtime-endpoint", "", "socket of container-runtime; without it one runs, and ends, with the kubelet")
-	flags.IntVar(&o.port, "port", 10250, "port of the kubelet's own server, on "+loopback)
+	flags.StringVar(&o.runtimeEndpoint, "container-runtime-endpoint", "", "socket of the container runtime; without it a pretended one runs, and ends, with the kubelet")
+	flags.BoolVar(&o.realPods, "real-pods", false, "the container runtime is a real one: mount volumes, probe containers, serve logs and exec on the node's address")
+	flags.StringVar(&o.clientCA, "client-ca-file", "/etc/kubernetes/kubelet-client-ca.crt", "with --real-pods: authority that signed the API server's client certificate")
+	flags.IntVar(&o.port, "port", 10250, "port of the kubelet's own server, on "+loopback+" without --real-pods")
 	flags.IntVar(&o.healthzPort, "healthz-port", 10248, "port of /healthz, on "+loopback)
 	flags.Int32Var(&o.maxPods, "max-pods", 110, "pods that fit on the node")
 	_ = cmd.MarkFlagRequired("node-name") // fails only for a flag that does not exist
@@ -80,13 +94,13 @@ func runKubelet(ctx context.Context, o *kubeletOptions) error {
 	if err != nil {
 		return err
 	}
-	hollow, err := newHollowKubelet(ctx, o, flags, config)
+	server := &options.KubeletServer{KubeletFlags: *flags, KubeletConfiguration: *config}
+	dependencies, err := newDependencies(ctx, o, server)
 	if err != nil {
 		return err
 	}
-	// Not hollow.Run, which never returns and so ignores SIGTERM.
-	server := &options.KubeletServer{KubeletFlags: *flags, KubeletConfiguration: *config}
-	if err := kubeletapp.RunKubelet(ctx, server, hollow.KubeletDeps); err != nil {
+	// Not kubemark's own Run, which never returns and so ignores SIGTERM.
+	if err := kubeletapp.RunKubelet(ctx, server, dependencies); err != nil {
 		return fmt.Errorf("cannot start the kubelet: %w", err)
 	}
 	failed := make(chan error, 1)
@@ -143,11 +157,25 @@ func kubeletSettings(o *kubeletOptions) (*options.KubeletFlags, *kubeletconfig.K
 	config.FailSwapOn = false
 	config.FailCgroupV1 = false
 	config.EvictionHard = map[string]string{}
+
+	if o.realPods {
+		// The API server asks for logs and exec; it is known by its client certificate.
+		config.Address = "0.0.0.0"
+		config.ReadOnlyPort = readOnlyPort
+		config.Authentication.Anonymous.Enabled = false
+		config.Authentication.Webhook.Enabled = false
+		config.Authentication.X509.ClientCAFile = o.clientCA
+		config.Authorization.Mode = kubeletconfig.KubeletAuthorizationModeAlwaysAllow
+		// Images of a demo's size are pulled side by side.
+		config.SerializeImagePulls = false
+	}
 	return flags, config, nil
 }
 
-// newHollowKubelet gives the kubelet its hands: clients, runtime, and fakes for the kernel's part.
-func newHollowKubelet(ctx context.Context, o *kubeletOptions, flags *options.KubeletFlags, config *kubeletconfig.KubeletConfiguration) (*kubemark.HollowKubelet, error) {
+// newDependencies gives the kubelet its hands: clients, runtime, and fakes for what a host in
+// namespaces lacks. Over a pretended runtime, mounts and probes are pretended, too.
+func newDependencies(ctx context.Context, o *kubeletOptions, server *options.KubeletServer) (*kubelet.Dependencies, error) {
+	config := &server.KubeletConfiguration
 	client, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the kubeconfig %s: %w", o.kubeconfig, err)
@@ -178,10 +206,34 @@ func newHollowKubelet(ctx context.Context, o *kubeletOptions, flags *options.Kub
 		return nil, fmt.Errorf("cannot reach the image service at %s: %w", o.runtimeEndpoint, err)
 	}
 
-	hollow := kubemark.NewHollowKubelet(flags, config, clientset, heartbeatset, &machine{}, images, runtime, cm.NewStubContainerManager())
-	hollow.KubeletDeps.OSInterface = kubecontainer.RealOS{}
-	hollow.KubeletDeps.ProbeManager = runningIsReady{}
-	return hollow, nil
+	if !o.realPods {
+		hollow := kubemark.NewHollowKubelet(&server.KubeletFlags, config, clientset, heartbeatset, &machine{}, images, runtime, cm.NewStubContainerManager())
+		hollow.KubeletDeps.OSInterface = kubecontainer.RealOS{}
+		hollow.KubeletDeps.ProbeManager = runningIsReady{}
+		return hollow.KubeletDeps, nil
+	}
+
+	dependencies, err := kubeletapp.UnsecuredDependencies(ctx, server, feature.DefaultFeatureGate)
+	if err != nil {
+		return nil, fmt.Errorf("cannot prepare the kubelet: %w", err)
+	}
+	auth, reloadCA, err := kubeletapp.BuildAuth(types.NodeName(o.nodeName), clientset, *config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot authenticate callers by %s: %w", o.clientCA, err)
+	}
+	reloadCA(ctx.Done())
+	dependencies.Auth = auth
+	dependencies.KubeClient = clientset
+	dependencies.HeartbeatClient = heartbeatset
+	dependencies.Recorder = &record.FakeRecorder{} // a real one reads /dev/kmsg, which a host in namespaces lacks
+	dependencies.RemoteRuntimeService = runtime
+	dependencies.RemoteImageService = images
+	dependencies.PodStartupLatencyTracker = kubeletutil.NewPodStartupLatencyTracker()
+	dependencies.NodeStartupLatencyTracker = kubeletutil.NewNodeStartupLatencyTracker()
+	dependencies.CAdvisorInterface = &machine{}
+	dependencies.ContainerManager = cm.NewStubContainerManager()
+	dependencies.OOMAdjuster = oom.NewFakeOOMAdjuster()
+	return dependencies, nil
 }
 
 // runningIsReady stands in for probes, for which there is no process: a container is ready exactly
@@ -204,11 +256,15 @@ func (runningIsReady) UpdatePodStatus(_ context.Context, _ *v1.Pod, status *v1.P
 // serveHealthz answers as the kubelet's health port does, but truthfully: it asks the sync loop's
 // check, which the real port does not.
 func serveHealthz(ctx context.Context, o *kubeletOptions) error {
-	kubelet := "http://" + net.JoinHostPort(loopback, strconv.Itoa(o.port)) + "/healthz"
+	port := o.port
+	if o.realPods {
+		port = readOnlyPort // the other one wants TLS and a client's certificate
+	}
+	syncLoop := "http://" + net.JoinHostPort(loopback, strconv.Itoa(port)) + "/healthz"
 	client := &http.Client{Timeout: 2 * time.Second}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
-		answer, err := client.Get(kubelet)
+		answer, err := client.Get(syncLoop)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return

@@ -1,5 +1,5 @@
-// Command lab-kubernetes is Kubernetes for one machine: the programs of a control plane, a kubelet
-// whose containers are pretended, and kubectl, in one binary.
+// Command lab-kubernetes is Kubernetes for one machine: the programs of a control plane and of
+// a node, and kubectl, in one binary.
 //
 // The program is chosen by the first argument, or by the name the binary was called by, so that a
 // link named kube-apiserver is a kube-apiserver:
@@ -24,6 +24,7 @@ import (
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
@@ -35,6 +36,7 @@ var programs = map[string]func(){
 	"kube-scheduler":          component(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	"kubectl":                 runKubectl,
 	"kubelet":                 component(newKubeletCommand),
+	"kube-proxy":              component(proxy.NewProxyCommand),
 	"container-runtime":       component(newRuntimeCommand),
 	"pki":                     component(newPKICommand),
 }

@@ -22,7 +22,8 @@ import (
 const validity = 7 * 24 * time.Hour
 
 // newPKICommand writes what a control plane of one run needs: ca.crt; apiserver.crt, apiserver.key
-// for the given names and addresses; sa.key, sa.pub for service account tokens.
+// for the given names and addresses; kubelet-client.crt, kubelet-client.key, by which kubelets know
+// it; sa.key, sa.pub for service account tokens.
 func newPKICommand() *cobra.Command {
 	var dir string
 	var names []string
@@ -66,6 +67,20 @@ func writePKI(dir string, names []string, addresses []net.IP) error {
 		return err
 	}
 	if err := writePrivateKey(dir, "apiserver.key", serverKey); err != nil {
+		return err
+	}
+
+	client := template("kube-apiserver-kubelet-client", 3)
+	client.KeyUsage = x509.KeyUsageDigitalSignature
+	client.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	clientKey, err := newKey()
+	if err != nil {
+		return err
+	}
+	if err := writeCertificate(dir, "kubelet-client.crt", client, authority, clientKey.Public(), authorityKey); err != nil {
+		return err
+	}
+	if err := writePrivateKey(dir, "kubelet-client.key", clientKey); err != nil {
 		return err
 	}
 

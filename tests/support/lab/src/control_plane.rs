@@ -37,6 +37,7 @@ use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tempfile::TempDir;
 
+pub(crate) use self::arguments::SERVICES;
 use self::arguments::{Files, Listen};
 use self::credentials::User;
 pub use self::kubelet::LocalKubelet;
@@ -119,6 +120,8 @@ pub struct ControlPlane {
     nodes: Vec<(String, User)>,
     /// The lab's own hand, where it plays a part of the cluster's surroundings.
     surroundings: User,
+    /// The kube-proxies of hosts.
+    proxy: User,
     /// Last, so that the files go after the programs.
     _temporary: Option<TempDir>,
 }
@@ -164,6 +167,7 @@ impl ControlPlane {
         let surroundings = User::new("lab-surroundings", "system:masters")?;
         let controllers = User::new("system:kube-controller-manager", "")?;
         let scheduler = User::new("system:kube-scheduler", "")?;
+        let proxy = User::new("system:kube-proxy", "")?;
         let nodes = options
             .nodes
             .iter()
@@ -171,7 +175,7 @@ impl ControlPlane {
             .collect::<Result<Vec<_>>>()?;
 
         let ca_pem = fs::read(files.ca())?;
-        let components = [&admin, &surroundings, &controllers, &scheduler];
+        let components = [&admin, &surroundings, &controllers, &scheduler, &proxy];
         let users = components
             .into_iter()
             .chain(nodes.iter().map(|(_, user)| user));
@@ -199,6 +203,7 @@ impl ControlPlane {
             ca_pem,
             nodes,
             surroundings,
+            proxy,
             _temporary: temporary,
         };
         this.launch(Program::Etcd, &arguments::etcd(&this.files, &this.listen))?;
@@ -238,6 +243,11 @@ impl ControlPlane {
         Ok(self
             .node(node)?
             .kubeconfig(&self.server_url(), &self.ca_pem))
+    }
+
+    /// Kubeconfig text of kube-proxy, for use on any host.
+    pub fn proxy_kubeconfig(&self) -> String {
+        self.proxy.kubeconfig(&self.server_url(), &self.ca_pem)
     }
 
     /// Address and port, as hosts reach it.

@@ -4,6 +4,7 @@
 //! `/sysroot` and `/boot` are read-only, `/etc` is the deployment's and `/var` the stateroot's.
 //! A reboot by logind ends everything in it and enters whatever is to be booted then.
 //!
+//! - `containers`: what runs pods on it
 //! - `entries`: what a boot loader would start
 //! - `install`: its disks and first deployment
 //! - `pod`: a program on it in the form of a DaemonSet's container
@@ -12,6 +13,7 @@
 //! - `spec`: what it is made from
 //! - `template`: what all disks are copied from
 
+mod containers;
 mod entries;
 mod install;
 mod pod;
@@ -31,6 +33,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use nix::unistd::Pid;
 
+pub use self::containers::Containers;
 pub(crate) use self::entries::deployment_id;
 pub use self::entries::{DeploymentId, Entry, entries};
 pub(crate) use self::install::{Disks, Images, install, write as install_file};
@@ -87,6 +90,8 @@ struct Machine {
     power: Power,
     binds: Vec<(PathBuf, String)>,
     when_down: Option<WhenDown>,
+    /// It makes links, routes and packet filters for its pods.
+    routes_pods: bool,
     lab: Lab,
 }
 
@@ -109,10 +114,15 @@ impl Host {
         fs::create_dir(&sysroot)?;
         let disks = images.mount(&sysroot)?;
         install(&spec, &disks).with_context(|| format!("cannot install the host {}", spec.name))?;
+        let port = lab.plug(&spec.name)?;
+        if spec.routes_pods {
+            port.forward()?;
+        }
         let machine = Machine {
             disks,
             images,
-            port: lab.plug(&spec.name)?,
+            port,
+            routes_pods: spec.routes_pods,
             cgroup: lab.cgroup().child(&spec.name),
             power: Power::default(),
             name: spec.name,

@@ -1,12 +1,15 @@
-//! Container images of commits: in both forms that a node can run, and as plain as can be.
+//! Container images: of commits, in both forms that a node can run and as plain as can be; and one
+//! for pods.
 //!
 //! Each is an OCI layout in the cache, for [`crate::registry::Registry::push`].
 //!
 //! - `native`: an ostree commit as layers, with `ostree.bootable`
 //! - `repository`: an image with a repository at `/srv/repo`, as before OpenShift 4.12
 //! - `rootfs`: the files alone, which no node takes; what others are measured against
+//! - `busybox`: a shell and its tools, which waits; also what holds a pod's namespaces
 //! - `layout`: an OCI layout of one layer
 
+mod busybox;
 mod layout;
 mod native;
 mod repository;
@@ -16,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+pub use self::busybox::busybox;
 use crate::cache::{self, Recipe};
 use crate::tree::Commit;
 

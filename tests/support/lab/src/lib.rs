@@ -11,7 +11,8 @@
 //!   what it is made of; `inotify`, `ports`: what it shares with others on the machine
 //! - `host`: a systemd on a deployment, in namespaces; programs on it as a DaemonSet's container
 //! - `vm`: a machine under qemu, with firmware, boot loader and kernel
-//! - `control_plane`: a real one of Kubernetes
+//! - `control_plane`: a real one of Kubernetes; `container_runtime`: containerd; `go`: modules that
+//!   both are built from
 //! - `manifest`: objects from files, and how they get there
 //! - `workload`: the DaemonSet or Deployment among them
 //! - `audit`: its log as typed events
@@ -23,8 +24,10 @@
 pub mod audit;
 pub mod cache;
 mod cgroup;
+pub mod container_runtime;
 pub mod control_plane;
 mod disk;
+mod go;
 pub mod host;
 pub mod image;
 mod inotify;

@@ -118,6 +118,12 @@ impl Port {
         PathBuf::from("/run/netns").join(&self.namespace)
     }
 
+    /// Lets the host pass on what comes in: it has pods. Inside, the setting cannot be written.
+    pub(crate) fn forward(&self) -> Result<()> {
+        let set = ["sysctl", "--quiet", "--write", "net.ipv4.ip_forward=1"];
+        ip(&[&["netns", "exec", self.namespace.as_str()], &set[..]].concat()).map(drop)
+    }
+
     /// Takes the cable out, or puts it in again.
     pub(crate) fn connect(&self, connected: bool) -> Result<()> {
         ip(&[

@@ -106,6 +106,15 @@ impl Registry {
     ///
     /// The registry is stopped, or its disk is full.
     pub fn push(&self, image: &Image, name: &str) -> Result<String> {
+        self.push_layout(&image.layout, name)
+    }
+
+    /// The same for the only image of an OCI layout.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::push`].
+    pub fn push_layout(&self, layout: &Path, name: &str) -> Result<String> {
         let repository = name.split(':').next().unwrap_or(name);
         let digest = tempfile::NamedTempFile::new_in(&self.dir)?;
         run(command("skopeo")
@@ -116,7 +125,7 @@ impl Registry {
                 "--insecure-policy",
             ])
             .arg(format!("--digestfile={}", digest.path().display()))
-            .arg(format!("oci:{}", image.layout.display()))
+            .arg(format!("oci:{}", layout.display()))
             .arg(format!("docker://{}/{name}", self.address)))?;
         let digest = fs::read_to_string(digest.path())?;
         Ok(format!(

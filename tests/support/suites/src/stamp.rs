@@ -20,7 +20,9 @@ use crate::workspace::Workspace;
 const GOOD_FOR_SECS: u64 = 3 * 24 * 3600;
 
 /// Packages of the host whose version decides what a suite does.
-const TOOLS: [&str; 8] = [
+const TOOLS: [&str; 10] = [
+    "busybox-static",
+    "containernetworking-plugins",
     "docker-registry",
     "e2fsprogs",
     "iproute2",

@@ -251,6 +251,14 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "runtime",
+        executable: ("lab", "runtime"),
+        threads: 2,
+        programs: &[],
+        own: &["tests/support/lab/tests/runtime.rs"],
+        ..SUITE
+    },
+    Suite {
         name: "lab-image",
         executable: ("lab", "image"),
         programs: &[],

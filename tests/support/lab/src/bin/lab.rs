@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser};
+use lab::container_runtime::ContainerRuntime;
 use lab::control_plane::{ControlPlane, Options, Programs, definitions};
 use lab::host::{BOOTED_WITHIN, Host, HostSpec};
 use lab::image::Image;
@@ -22,8 +23,8 @@ enum Command {
     ControlPlane(ControlPlaneArgs),
     /// Hosts and a registry, without a control plane.
     Hosts(HostsArgs),
-    /// Nothing: builds the control plane and the base tree into the cache, where they are missing,
-    /// and prints the digest of the tree's packages.
+    /// Nothing: builds the control plane, containerd and the base tree into the cache, where they
+    /// are missing, and prints the digest of the tree's packages.
     Prepare,
 }
 
@@ -71,6 +72,7 @@ fn prepare() -> Result<()> {
     std::thread::scope(|scope| {
         let tree = scope.spawn(Tree::ready);
         Programs::find()?;
+        ContainerRuntime::find()?;
         let tree = tree
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

@@ -3,6 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
+/// Addresses of Services.
+pub(crate) const SERVICES: &str = "10.96.0.0/16";
+
+/// Of [`SERVICES`] the first: the Service `kubernetes`, by which pods reach the API server.
+const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+
 /// Where a run's files are, all in one folder.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
@@ -83,7 +89,7 @@ fn url(address: IpAddr, port: u16) -> String {
 }
 
 pub(super) fn pki(files: &Files, listen: &Listen) -> Vec<String> {
-    let mut addresses = vec![IpAddr::from(Ipv4Addr::LOCALHOST), listen.address];
+    let mut addresses = vec![Ipv4Addr::LOCALHOST.into(), SERVICE.into(), listen.address];
     addresses.extend(&listen.also);
     if !listen.bind.is_unspecified() {
         addresses.push(listen.bind);
@@ -114,20 +120,27 @@ pub(super) fn etcd(files: &Files, listen: &Listen) -> Vec<String> {
 }
 
 pub(super) fn api_server(files: &Files, listen: &Listen) -> Vec<String> {
+    let is_alone = listen.address.is_loopback();
+    let reconciler = if is_alone { "none" } else { "lease" };
     vec![
         format!("--etcd-servers={}", listen.etcd_url()),
         format!("--bind-address={}", listen.bind),
         format!("--secure-port={}", listen.port),
         format!("--advertise-address={}", listen.address),
-        // Nothing in the lab goes through the `kubernetes` Service, and a loopback address may not.
-        "--endpoint-reconciler-type=none".into(),
-        "--service-cluster-ip-range=10.96.0.0/16".into(),
+        // Where there are hosts, pods go through the `kubernetes` Service; an endpoint may not be
+        // a loopback address.
+        format!("--endpoint-reconciler-type={reconciler}"),
+        format!("--service-cluster-ip-range={SERVICES}"),
         files.flag("tls-cert-file", "apiserver.crt"),
         files.flag("tls-private-key-file", "apiserver.key"),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         files.flag("service-account-key-file", "sa.pub"),
         files.flag("service-account-signing-key-file", "sa.key"),
         files.flag("token-auth-file", "tokens.csv"),
+        // Kubelets know it by this for logs and exec. Names of hosts are not resolved here.
+        files.flag("kubelet-client-certificate", "kubelet-client.crt"),
+        files.flag("kubelet-client-key", "kubelet-client.key"),
+        "--kubelet-preferred-address-types=InternalIP".into(),
         "--authorization-mode=Node,RBAC".into(),
         "--enable-admission-plugins=NodeRestriction".into(),
         "--allow-privileged=true".into(),
@@ -187,6 +200,9 @@ mod tests {
         assert_eq!(listen.url(), "https://10.88.0.1:6443");
         assert_eq!(listen.local_url(), "https://127.0.0.1:6443");
         let pki = pki(&Files::new("/run".into()), &listen);
-        assert_eq!(pki.last().unwrap(), "--ip=127.0.0.1,10.88.0.1,10.0.2.2");
+        assert_eq!(
+            pki.last().unwrap(),
+            "--ip=127.0.0.1,10.96.0.1,10.88.0.1,10.0.2.2"
+        );
     }
 }

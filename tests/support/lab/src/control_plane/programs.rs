@@ -1,18 +1,13 @@
 //! The control plane's programs: one binary built from the Go module `tests/control-plane`, once.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the lab builds and runs programs; it is no part of what it tests"
-)]
 
-use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
 use crate::cache::{self, Recipe};
+use crate::go::Module;
 
 /// The binary's file name in the cache.
 const BINARY: &str = "lab-kubernetes";
@@ -39,8 +34,10 @@ pub enum Program {
     Scheduler,
     /// `kubectl`
     Kubectl,
-    /// `kubelet`, over a pretended container runtime
+    /// `kubelet`, over a real or a pretended container runtime
     Kubelet,
+    /// `kube-proxy`
+    Proxy,
     /// `container-runtime`, the pretended runtime as a service of its own
     ContainerRuntime,
     /// `pki`, which writes certificates and keys
@@ -48,13 +45,14 @@ pub enum Program {
 }
 
 impl Program {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Etcd,
         Self::ApiServer,
         Self::ControllerManager,
         Self::Scheduler,
         Self::Kubectl,
         Self::Kubelet,
+        Self::Proxy,
         Self::ContainerRuntime,
         Self::Pki,
     ];
@@ -68,6 +66,7 @@ impl Program {
             Self::Scheduler => "kube-scheduler",
             Self::Kubectl => "kubectl",
             Self::Kubelet => "kubelet",
+            Self::Proxy => "kube-proxy",
             Self::ContainerRuntime => "container-runtime",
             Self::Pki => "pki",
         }
@@ -82,7 +81,7 @@ impl Program {
             | Self::ControllerManager
             | Self::Scheduler
             | Self::Kubectl => true,
-            Self::Kubelet | Self::ContainerRuntime | Self::Pki => false,
+            Self::Kubelet | Self::Proxy | Self::ContainerRuntime | Self::Pki => false,
         }
     }
 }
@@ -105,7 +104,7 @@ impl Programs {
     /// # Errors
     /// No `go`, or the build fails; the message ends with what `go` said.
     pub fn find() -> Result<Self> {
-        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../control-plane");
+        let module = Module::named("control-plane");
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty());
         let built = cache::folder("control-plane", &recipe(&module)?, |dir| {
             build(&module, dir)
@@ -133,36 +132,12 @@ impl Programs {
     }
 }
 
-/// What the binary is made from: the module's files, the compiler, and how it is called.
-fn recipe(module: &Path) -> Result<Recipe> {
-    let version = go(module, &["version"])?;
+fn recipe(module: &Module) -> Result<Recipe> {
     let build = format!("{} {}", BUILD.join(" "), linker_flags(""));
-    let recipe = Recipe::default()
-        .with("go version", version)
-        .with("go build", build);
-    sources(module)?
-        .iter()
-        .try_fold(recipe, |recipe, path| recipe.with_file(path))
+    Ok(module.recipe()?.with("go build", build))
 }
 
-/// `go.mod`, `go.sum` and the Go files of the module's one package, in order of name.
-fn sources(module: &Path) -> Result<Vec<PathBuf>> {
-    let listing =
-        fs::read_dir(module).with_context(|| format!("cannot list {}", module.display()))?;
-    let mut sources = Vec::new();
-    for entry in listing {
-        let path = entry?.path();
-        let kind = path.extension().and_then(|kind| kind.to_str());
-        if matches!(kind, Some("go" | "mod" | "sum")) {
-            sources.push(path);
-        }
-    }
-    sources.sort();
-    ensure!(!sources.is_empty(), "no Go module in {}", module.display());
-    Ok(sources)
-}
-
-fn build(module: &Path, dir: &Path) -> Result<()> {
+fn build(module: &Module, dir: &Path) -> Result<()> {
     let output = dir.join(BINARY);
     let output = output.to_str().context("the cache's path is not UTF-8")?;
     // Minutes without output seem to be a hang. Where standard error is closed, nothing reads it.
@@ -171,14 +146,11 @@ fn build(module: &Path, dir: &Path) -> Result<()> {
         "building etcd and Kubernetes into {} (about 7 minutes on two cores, once)",
         dir.display()
     ));
-    let release = go(
-        module,
-        &["list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"],
-    )?;
+    let release = module.go(&["list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"])?;
     let linker = linker_flags(release.trim());
     let mut arguments = BUILD.to_vec();
     arguments.extend([linker.as_str(), "-o", output, "."]);
-    go(module, &arguments)?;
+    module.go(&arguments)?;
     for program in Program::ALL {
         symlink(BINARY, dir.join(program.name()))?;
     }
@@ -203,28 +175,10 @@ fn linker_flags(release: &str) -> String {
     flags.join(" ")
 }
 
-/// Runs `go` in the module; what it printed. Low priority, as a build takes all cores for minutes.
-/// Without cgo, so that the binary runs on hosts with another libc.
-fn go(module: &Path, arguments: &[&str]) -> Result<String> {
-    let output = Command::new("nice")
-        .arg("go")
-        .args(arguments)
-        .current_dir(module)
-        .env("CGO_ENABLED", "0")
-        .env_remove("GOFLAGS")
-        .output()
-        .context("cannot run go")?;
-    ensure!(
-        output.status.success(),
-        "go {} failed:\n{}",
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -242,19 +196,5 @@ mod tests {
             Path::new("/built/kube-apiserver")
         );
         assert_eq!(programs.path(Program::Kubelet), Path::new("/built/kubelet"));
-    }
-
-    #[test]
-    fn the_recipe_counts_every_source() {
-        let module = tempfile::tempdir().unwrap();
-        for name in ["main.go", "go.mod", "go.sum", "README.md"] {
-            fs::File::create(module.path().join(name)).unwrap();
-        }
-        let names: Vec<_> = sources(module.path())
-            .unwrap()
-            .iter()
-            .map(|path| path.file_name().unwrap().to_os_string())
-            .collect();
-        assert_eq!(names, ["go.mod", "go.sum", "main.go"]);
     }
 }

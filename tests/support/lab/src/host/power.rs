@@ -373,6 +373,9 @@ fn nspawn(machine: &Machine, dir: &Path, options: &[String]) -> std::process::Co
         "--resolv-conf=off",
         "--timezone=off",
     ]);
+    if machine.routes_pods {
+        nspawn.arg("--capability=CAP_NET_ADMIN");
+    }
     nspawn.arg(format!("--machine={}", machine.id()));
     nspawn.arg(format!("--hostname={}", machine.name));
     nspawn.arg(format!(

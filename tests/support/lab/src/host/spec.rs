@@ -23,6 +23,8 @@ pub struct HostSpec {
     pub(crate) files: Vec<(String, Vec<u8>, u32)>,
     pub(crate) boot_bytes: u64,
     pub(crate) disk_cache: Option<DiskCache>,
+    /// It has pods with addresses of their own.
+    pub(crate) routes_pods: bool,
 }
 
 /// See [`HostSpec::when_down`].
@@ -40,6 +42,7 @@ impl HostSpec {
             files: Vec::new(),
             boot_bytes: BOOT_BYTES,
             disk_cache: None,
+            routes_pods: false,
         }
     }
 

@@ -10,11 +10,17 @@ use super::LABEL_COMMIT;
 use crate::program::{command, run};
 use crate::tree::Commit;
 
-/// Makes a layout of a file that is its layer; the file becomes a blob. `diff_id` is the digest of
-/// the layer as it is when unpacked; none where it is not packed.
+/// What an image of a commit says of itself.
+pub(super) fn labels(commit: &Commit) -> Value {
+    json!({ "Labels": { LABEL_COMMIT: commit.checksum, "version": commit.version } })
+}
+
+/// Makes a layout of a file that is its layer; the file becomes a blob. `settings` is `config` of
+/// the image's configuration. `diff_id` is the digest of the layer as it is when unpacked; none
+/// where it is not packed.
 pub(super) fn write(
     layout: &Path,
-    commit: &Commit,
+    settings: &Value,
     layer: (&Path, &str),
     diff_id: Option<String>,
 ) -> Result<()> {
@@ -24,7 +30,7 @@ pub(super) fn write(
     let config = json!({
         "architecture": "amd64",
         "os": "linux",
-        "config": { "Labels": { LABEL_COMMIT: commit.checksum, "version": commit.version } },
+        "config": settings,
         "rootfs": { "type": "layers", "diff_ids": [diff_id.unwrap_or(digest)] },
     });
     let config = blob(layout, "application/vnd.oci.image.config.v1+json", &config)?;

@@ -34,5 +34,5 @@ pub(super) fn write(commit: &Commit, layout: &Path) -> Result<()> {
         .arg("."))?;
     fs::remove_dir_all(&root)?;
     let layer = (tar.as_path(), "application/vnd.oci.image.layer.v1.tar");
-    layout::write(layout, commit, layer, None)
+    layout::write(layout, &layout::labels(commit), layer, None)
 }

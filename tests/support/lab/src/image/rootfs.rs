@@ -24,5 +24,5 @@ pub(super) fn write(commit: &Commit, layout: &Path) -> Result<()> {
         packed.as_path(),
         "application/vnd.oci.image.layer.v1.tar+gzip",
     );
-    layout::write(layout, commit, layer, Some(diff_id))
+    layout::write(layout, &layout::labels(commit), layer, Some(diff_id))
 }

@@ -1,0 +1,63 @@
+//! A small image for pods: Debian's static busybox, which waits until it is ended.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+
+use super::layout;
+use crate::cache::{self, Recipe};
+use crate::program::{command, run};
+
+/// Of Debian's package `busybox-static`.
+const PROGRAM: &str = "/bin/busybox";
+
+/// What a container runs that names nothing else. As the first process of its namespace it ends by
+/// SIGTERM only with a handler, and has to wait for orphans.
+const WAIT: &str = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done";
+
+/// An OCI layout of the image. Also good to hold a pod's namespaces.
+///
+/// # Errors
+///
+/// The package is not installed.
+pub fn busybox() -> Result<PathBuf> {
+    let recipe = Recipe::default()
+        .with("busybox", include_str!("busybox.rs"))
+        .with("layout", include_str!("layout.rs"))
+        .with_file(Path::new(PROGRAM))
+        .context("is the Debian package busybox-static installed?")?;
+    cache::folder("image", &recipe, write)
+}
+
+fn write(layout: &Path) -> Result<()> {
+    let root = layout.join("root");
+    let bin = root.join("bin");
+    fs::create_dir_all(&bin)?;
+    fs::copy(PROGRAM, bin.join("busybox"))?;
+    for tool in run(command(PROGRAM).arg("--list"))?.lines() {
+        if tool != "busybox" {
+            symlink("busybox", bin.join(tool))?;
+        }
+    }
+    let tmp = root.join("tmp");
+    fs::create_dir(&tmp)?;
+    fs::set_permissions(&tmp, fs::Permissions::from_mode(0o1777))?;
+
+    let tar = layout.join("layer.tar");
+    run(command("tar")
+        .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
+        .args(["--mtime=@0", "--create"])
+        .arg(format!("--file={}", tar.display()))
+        .arg(format!("--directory={}", root.display()))
+        .arg("."))?;
+    fs::remove_dir_all(&root)?;
+    let settings = json!({
+        "Cmd": ["sh", "-c", WAIT],
+        "Env": ["PATH=/bin"],
+    });
+    let layer = (tar.as_path(), "application/vnd.oci.image.layer.v1.tar");
+    layout::write(layout, &settings, layer, None)
+}
