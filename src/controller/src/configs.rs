@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use api::machineconfiguration::{MachineConfig, annotation};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 
 /// Metadata of a MachineConfig.
@@ -38,7 +39,11 @@ pub struct ConfigMeta {
 impl ConfigMeta {
     /// Reads the metadata.
     pub fn parse(object: PartialObjectMeta<MachineConfig>) -> Self {
-        let metadata = object.metadata;
+        Self::of(object.metadata)
+    }
+
+    /// Keeps what is needed of the metadata.
+    pub(crate) fn of(metadata: ObjectMeta) -> Self {
         let mut annotations = metadata.annotations.unwrap_or_default();
         let mut take = |key: &str| annotations.remove(key).filter(|value| !value.is_empty());
         Self {

@@ -5,8 +5,12 @@ use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::machine_config_pool::PoolConditionType;
 use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
+use pool::node::NodeView;
 
 use crate::store::Pool;
+
+/// Reason of the event about a managed node in no pool.
+const NO_POOL: &str = "NodeInNoPool";
 
 /// What is said.
 ///
@@ -22,6 +26,16 @@ pub enum Announcement {
         release: String,
         /// Build that rendered it.
         build: String,
+    },
+    /// A rendered configuration was edited, and is again what was rendered.
+    Restored {
+        /// Name of the configuration.
+        config: String,
+    },
+    /// An object that is not the pool's has the name of its configuration.
+    Refused {
+        /// Why, and what to do.
+        message: String,
     },
     /// A user's configuration replaces the OS image of the release.
     ImageOverridden {
@@ -76,6 +90,8 @@ impl Announcement {
             | Self::Targeted { .. }
             | Self::Completed { .. } => Severity::Normal,
             Self::Warned { .. }
+            | Self::Restored { .. }
+            | Self::Refused { .. }
             | Self::SelectingAll { .. }
             | Self::Unsupported { .. }
             | Self::RolloutDegraded { .. } => Severity::Warning,
@@ -86,6 +102,8 @@ impl Announcement {
     pub fn reason(&self) -> &str {
         match self {
             Self::Rendered { .. } => "RenderedConfigGenerated",
+            Self::Restored { .. } => "RenderedConfigRestored",
+            Self::Refused { .. } => "RenderedConfigRefused",
             Self::ImageOverridden { .. } => "OSImageURLOverridden",
             Self::Warned { .. } => "MachineConfigWarning",
             Self::SelectingAll { .. } => "SelectingAll",
@@ -106,6 +124,9 @@ impl Announcement {
             } => format!(
                 "{config} successfully generated (release version: {release}, controller version: {build})"
             ),
+            Self::Restored { config } => format!(
+                "MachineConfig {config} was edited; it is again what was rendered. Change the MachineConfigs that it is made of instead"
+            ),
             Self::ImageOverridden { source, image } => {
                 format!("OSImageURL was overridden via machineconfig {source} to {image}")
             }
@@ -123,9 +144,9 @@ impl Announcement {
             Self::Completed { config } => {
                 format!("Pool {pool} has completed update to MachineConfig {config}")
             }
-            Self::Unsupported { message } | Self::RolloutDegraded { message, .. } => {
-                message.clone()
-            }
+            Self::Refused { message }
+            | Self::Unsupported { message }
+            | Self::RolloutDegraded { message, .. } => message.clone(),
         }
     }
 }
@@ -149,6 +170,24 @@ pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, a
         }
     }
     recorder.say(&subject, announcement.severity(), reason, &message, at);
+}
+
+/// Says of a node that was managed once that no pool selects it: nothing updates it, and a mistake
+/// in a label is the usual cause.
+pub fn announce_orphan(recorder: &Recorder, node: &NodeView, at: Timestamp) {
+    let subject = EventSubject {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+    };
+    let current = node.status.current_config.as_deref().unwrap_or_default();
+    let message = format!(
+        "node {} runs MachineConfig {current} and no MachineConfigPool selects it: it gets no updates",
+        node.name
+    );
+    tracing::warn!(message_id = NO_POOL, node = node.name, current, "event");
+    recorder.say(&subject, Severity::Warning, NO_POOL, &message, at);
 }
 
 /// What a new status is worth saying: that the pool is updated, that it cannot be rolled, and that

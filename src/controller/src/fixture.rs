@@ -139,6 +139,14 @@ pub(crate) fn reference(name: &str) -> Value {
     json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "name": name })
 }
 
+/// The owner of what is rendered for a pool.
+pub(crate) fn owner(pool: &str) -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+        "name": pool, "uid": format!("uid-{pool}"), "controller": true, "blockOwnerDeletion": true
+    })
+}
+
 pub(crate) fn node(name: &str, current: &str) -> Value {
     json!({
         "metadata": {
@@ -162,11 +170,15 @@ pub(crate) fn settled() -> (Cluster, Vec<Value>, String) {
         pools: vec![pool(Some(&target))],
         configs: vec![
             metadata(&sources[0]),
-            json!({ "metadata": { "name": target, "uid": "r", "resourceVersion": "3", "annotations": {
-                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
-                "machineconfiguration.openshift.io/release-image-version": VERSION,
-                "slipway.dev/without-controller-config": "true"
-            } } }),
+            json!({ "metadata": {
+                "name": target, "uid": "r", "resourceVersion": "3", "generation": 1,
+                "annotations": {
+                    "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+                    "machineconfiguration.openshift.io/release-image-version": VERSION,
+                    "slipway.dev/without-controller-config": "true"
+                },
+                "ownerReferences": [owner("worker")]
+            } }),
         ],
         ..Cluster::default()
     };

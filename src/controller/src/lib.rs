@@ -15,6 +15,7 @@
 //! - [`store`]: what is known of the cluster, kept up to date
 //! - [`configs`]: what is kept of a MachineConfig: never its content
 //! - [`foreign`]: kinds that nothing here handles
+//! - [`stored`]: whether a stored object is what was rendered
 //! - [`watches`]: what is watched, and which work a change wakes
 //! - [`requests`]: each request that is ever sent
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
@@ -40,5 +41,6 @@ pub mod reporting;
 pub mod requests;
 pub mod settings;
 pub mod store;
+pub mod stored;
 pub mod version;
 pub mod watches;

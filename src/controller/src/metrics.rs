@@ -73,6 +73,7 @@ const fn reason(not_assigned: &NotAssigned) -> &'static str {
         NotAssigned::PoolDeleted => "PoolDeleted",
         NotAssigned::Paused => "Paused",
         NotAssigned::Held(Hold::ImageMode { .. }) => "ImageMode",
+        NotAssigned::Held(Hold::ConfigChanged { .. }) => "RenderedConfigChanged",
         NotAssigned::NoBudget => "InvalidMaxUnavailable",
         NotAssigned::NotReported => "NotReported",
         NotAssigned::Unready(_) => "NotReady",

@@ -1,7 +1,7 @@
 //! One pool is reconciled: rendered, decided, assigned and reported. New nodes get their labels,
 //! and the cluster's settings their status.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::operator::machine_configuration;
@@ -24,13 +24,14 @@ use pool::write::NodeWrite;
 use tokio::sync::Semaphore;
 
 use crate::assign::{Round, assign};
-use crate::events::{Announcement, announce, on_status};
+use crate::events::{self, Announcement, announce, on_status};
 use crate::metrics::{ControllerMetrics, PoolMetrics};
 use crate::rendering::{self, Last};
 use crate::reporting;
 use crate::requests::Requests;
 use crate::settings;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
+use crate::stored::{self, CheckedTarget};
 use crate::watches::Work;
 
 /// Writes of one pool's nodes that are under way at once: a rollout begins with a taint on each
@@ -53,12 +54,15 @@ pub struct Controller {
     taints: Semaphore,
     /// The settings whose status is as it should be. Only a change of them can make it wrong.
     settled: Mutex<Option<SettingsMeta>>,
+    /// Managed nodes that no pool selects, as they were last reported.
+    orphans: Mutex<BTreeSet<String>>,
 }
 
 /// What is remembered of a pool from one reconcile to the next. All of it can be lost.
 #[derive(Debug, Default)]
 struct PoolState {
     rendering: Option<Last>,
+    checked: Option<CheckedTarget>,
     /// Generation for which an event said that a selector takes everything.
     warned: Option<i64>,
 }
@@ -129,7 +133,7 @@ impl Reconcile for Controller {
         let result = match work {
             Work::NewNodes => Ok(self.label_new_nodes(&snapshot).await),
             Work::Settings => self.reconcile_settings().await,
-            Work::Pool(name) => self.reconcile_pool(&snapshot, name).await,
+            Work::Pool(name) => Box::pin(self.reconcile_pool(&snapshot, name)).await,
         };
         match result {
             Err(error) if error.code() == Some(409) => {
@@ -159,6 +163,7 @@ impl Controller {
             pools: Mutex::new(BTreeMap::new()),
             taints: Semaphore::const_new(TAINTS),
             settled: Mutex::new(None),
+            orphans: Mutex::new(BTreeSet::new()),
         }
     }
 
@@ -220,7 +225,7 @@ impl Controller {
             return Ok(Next::Gone);
         };
         let (mut pool, rendering) = self.render(snapshot, pool.as_ref().clone()).await?;
-        pool.view.hold = Hold::of(&pool.object, &pool.view, snapshot.foreign.objects());
+        pool.view.hold = self.hold(snapshot, &pool).await?;
         let unhandled = unhandled(&pool.object, &pool.view, snapshot.foreign.objects());
         let topology = snapshot
             .controller_config()
@@ -228,7 +233,7 @@ impl Controller {
 
         let views = snapshot.views_with(&pool.view);
         let sorted = snapshot.sort(snapshot.nodes.values().map(Arc::as_ref), &views);
-        self.report_membership(&sorted);
+        self.report_membership(&sorted, snapshot);
         let nodes = |pool: &str| {
             let nodes = sorted.of(pool).iter();
             nodes.filter_map(|node| snapshot.nodes.get(&node.name).cloned())
@@ -317,11 +322,27 @@ impl Controller {
         self.state().entry(name).or_default().rendering = last;
         let outcome = outcome?;
         self.store.pools.refresh(outcome.pool.clone());
-        if let Some(created) = outcome.created {
-            self.store.configs.apply(WatchEvent::Applied(created));
+        if let Some(stored) = outcome.stored {
+            self.store.configs.apply(WatchEvent::Applied(stored));
         }
         self.say(&outcome.pool, &outcome.said);
         Ok((outcome.pool, outcome.result))
+    }
+
+    /// Why no node of the pool may be assigned anything, if so: by the objects beside it, or by its
+    /// configuration, as it is after the rendering.
+    async fn hold(&self, snapshot: &Snapshot, pool: &Pool) -> Result<Option<Hold>, wire::Error> {
+        let objects = snapshot.foreign.objects();
+        if let Some(hold) = Hold::of(&pool.object, &pool.view, objects) {
+            return Ok(Some(hold));
+        }
+        let target = pool.view.target.as_deref();
+        let known = target.and_then(|target| self.store.configs.get(target));
+        let name = &pool.view.name;
+        let mut checked = self.state().entry(name.clone()).or_default().checked.take();
+        let hold = stored::hold(&self.requests, &pool.view, known.as_deref(), &mut checked).await;
+        self.state().entry(name.clone()).or_default().checked = checked;
+        hold
     }
 
     /// Whether a claimed node exists that the watch has not delivered: it would not be counted. A
@@ -379,9 +400,13 @@ impl Controller {
         failure.map_or(Ok(is_finished), Err)
     }
 
-    fn report_membership(&self, sorted: &Membership<'_>) {
-        for orphan in &sorted.orphans {
-            tracing::debug!(node = orphan, "managed node that no pool selects");
+    fn report_membership(&self, sorted: &Membership<'_>, snapshot: &Snapshot) {
+        let orphans: BTreeSet<String> = sorted.orphans.iter().map(ToString::to_string).collect();
+        let known = std::mem::replace(&mut *lock(&self.orphans), orphans.clone());
+        for orphan in orphans.difference(&known) {
+            if let Some(node) = snapshot.nodes.get(orphan) {
+                events::announce_orphan(&self.recorder, node, (self.clock)());
+            }
         }
         self.metrics.set_alerts(&sorted.alerts);
     }

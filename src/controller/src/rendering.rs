@@ -14,6 +14,7 @@ use crate::configs::ConfigMeta;
 use crate::events::Announcement;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
+use crate::stored::ObjectState;
 
 pub mod inputs;
 mod publishing;
@@ -36,11 +37,22 @@ pub struct Last {
     pub is_image_overridden: bool,
     /// From when it is done again though nothing changed.
     again: Option<Instant>,
+    /// The object of the rendered name, in the state that was found or made.
+    object: Option<(String, Option<ObjectState>)>,
 }
 
 impl Last {
-    fn stands(&self, inputs: &Inputs) -> bool {
-        self.inputs == *inputs && self.again.is_none_or(|at| Instant::now() < at)
+    fn stands(&self, inputs: &Inputs, snapshot: &Snapshot) -> bool {
+        let state_of = |name: &str| {
+            let known = snapshot.configs.get(name);
+            known.map(|known| ObjectState::of(known))
+        };
+        self.inputs == *inputs
+            && self.again.is_none_or(|at| Instant::now() < at)
+            && self
+                .object
+                .as_ref()
+                .is_none_or(|(name, state)| *state == state_of(name))
     }
 }
 
@@ -60,8 +72,8 @@ pub struct RenderOutcome {
     pub pool: Pool,
     /// The announcements to make.
     pub said: Vec<Announcement>,
-    /// The configuration that was stored, if one was: the watch may be behind.
-    pub created: Option<ConfigMeta>,
+    /// The configuration that was stored or restored, if one was: the watch may be behind.
+    pub stored: Option<ConfigMeta>,
     /// How the last rendering ended, where there was one.
     pub result: Option<Result<(), String>>,
 }
@@ -82,7 +94,7 @@ pub async fn reconcile(
     let mut outcome = RenderOutcome {
         pool,
         said: Vec::new(),
-        created: None,
+        stored: None,
         result: last.as_ref().map(|last| last.outcome.clone()),
     };
     if outcome.pool.view.is_deleted {
@@ -110,7 +122,10 @@ pub async fn reconcile(
         }
         Preparation::Inputs(inputs) => inputs,
     };
-    if last.as_ref().is_some_and(|last| last.stands(&inputs)) {
+    if last
+        .as_ref()
+        .is_some_and(|last| last.stands(&inputs, snapshot))
+    {
         return Ok(outcome);
     }
     let rendered = match make(requests, &outcome.pool, &inputs).await? {
@@ -127,19 +142,36 @@ pub async fn reconcile(
                 outcome: result,
                 is_image_overridden: false,
                 again,
+                object: None,
             });
             return Ok(outcome);
         }
     };
     match publishing::publish(requests, snapshot, &mut outcome, &rendered, &inputs).await {
-        Ok(()) => {
-            inputs.target = Some((rendered.name, true));
+        Ok(Ok(state)) => {
+            inputs.target = Some((rendered.name.clone(), true));
             outcome.result = Some(Ok(()));
             *last = Some(Last {
                 inputs,
                 outcome: Ok(()),
                 is_image_overridden: rendered.image_overridden_by.is_some(),
                 again: None,
+                object: Some((rendered.name, Some(state))),
+            });
+            Ok(outcome)
+        }
+        Ok(Err(refused)) => {
+            let result = Err(failed(&outcome.pool, &refused.why));
+            outcome.result = Some(result.clone());
+            outcome.said.push(Announcement::Refused {
+                message: refused.why,
+            });
+            *last = Some(Last {
+                inputs,
+                outcome: result,
+                is_image_overridden: false,
+                again: None,
+                object: Some((rendered.name, refused.state)),
             });
             Ok(outcome)
         }

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
 use crate::store::{Pool, SettingsMeta};
+use crate::stored::replacement;
 
 /// Who owns the fields that are written.
 const MANAGER: &str = "fieldManager=machine-config-controller";
@@ -103,8 +104,7 @@ impl Requests {
         self.patch(&path, &change).await.map(SettingsMeta::parse)
     }
 
-    /// Creates a rendered MachineConfig. Nothing where one of that name is there: its name is a
-    /// digest of its content.
+    /// Creates a rendered MachineConfig. Nothing where one of that name is there.
     ///
     /// # Errors
     /// All of [`Error`].
@@ -129,6 +129,26 @@ impl Requests {
         let change = json!({ "metadata": { "annotations": annotations } });
         let path = format!("{}?{MANAGER}", path::object::<MachineConfig>(name));
         self.patch::<IgnoredAny>(&path, &change).await.map(|_| ())
+    }
+
+    /// Makes the spec of a MachineConfig what was rendered, if it is still as it was read.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where it has changed.
+    pub async fn restore_config(
+        &self,
+        config: MachineConfig,
+        spec: &Value,
+    ) -> Result<ConfigMeta, Error> {
+        let metadata = config.metadata;
+        let present = serde_json::to_value(config.spec).unwrap_or_default();
+        let change = json!({
+            "metadata": { "resourceVersion": metadata.resource_version },
+            "spec": replacement(&present, spec)
+        });
+        let name = metadata.name.unwrap_or_default();
+        let path = format!("{}?{MANAGER}", path::object::<MachineConfig>(&name));
+        self.patch(&path, &change).await.map(ConfigMeta::parse)
     }
 
     /// Gives a pool its configuration, if it is still as it was read.

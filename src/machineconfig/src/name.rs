@@ -12,6 +12,8 @@ mod yaml;
 use md5::{Digest as _, Md5};
 use serde_json::Value;
 
+use crate::spec::NodeConfig;
+
 /// Eighty bytes before the spec; part of the form.
 const SALT: [u8; 80] = [
     0x10, 0x7c, 0xce, 0xe4, 0x8b, 0x38, 0xaf, 0xaf, 0x4f, 0xe5, 0x86, 0x76, 0x9d, 0x9a, 0xd3, 0x6e,
@@ -33,9 +35,79 @@ pub fn rendered_name(pool: &str, spec: &Value) -> String {
     format!("rendered-{pool}-{}", hex::encode(hash.finalize()))
 }
 
+/// Whether a name has the form of a rendered configuration's of `pool`.
+pub fn is_rendered_name(pool: &str, name: &str) -> bool {
+    let hash = name
+        .strip_prefix("rendered-")
+        .and_then(|rest| rest.strip_prefix(pool)?.strip_prefix('-'));
+    hash.is_some_and(|hash| hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Whether a MachineConfig, as JSON, has the content that its name is the digest of. One that
+/// cannot be read has not.
+pub fn is_as_rendered(pool: &str, object: &Value) -> bool {
+    NodeConfig::in_force(object)
+        .is_ok_and(|(config, _)| rendered_name(pool, &config.spec.to_value()) == config.name)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn an_edited_configuration_is_not_as_rendered() {
+        let file = json!({ "path": "/etc/a", "mode": 420, "contents": { "source": "data:,a" } });
+        let source = crate::render::Source {
+            name: "50-a".to_owned(),
+            role: Some("worker".to_owned()),
+            generated_by: None,
+            spec: json!({
+                "kernelArguments": ["a=1"],
+                "config": { "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } }
+            }),
+        };
+        let base = crate::render::Base::default();
+        let rendered = crate::render::render("worker", &[source], &base).unwrap();
+        let mut object = json!({
+            "metadata": { "name": rendered.name }, "spec": rendered.spec.to_value()
+        });
+        assert!(is_as_rendered("worker", &object));
+        assert!(!is_as_rendered("master", &object));
+        for (field, value) in [
+            ("/spec/kernelArguments", json!(["a=1", "b=2"])),
+            (
+                "/spec/config/storage/files/0/contents/source",
+                json!("data:,b"),
+            ),
+            ("/spec/fips", json!("not read")),
+        ] {
+            let before = object.clone();
+            *object.pointer_mut(field).unwrap() = value;
+            assert!(!is_as_rendered("worker", &object), "{field}");
+            object = before;
+        }
+    }
+
+    #[test]
+    fn names_of_any_other_form_are_none_of_a_rendered_configuration() {
+        let hash = "700188197863063935efbc7c9ae4e300";
+        for (pool, name, is_rendered) in [
+            ("worker", format!("rendered-worker-{hash}"), true),
+            ("worker-a", format!("rendered-worker-a-{hash}"), true),
+            ("worker", format!("rendered-worker-a-{hash}"), false),
+            ("worker", format!("rendered-master-{hash}"), false),
+            ("worker", "rendered-worker-by-hand".to_owned(), false),
+            (
+                "worker",
+                format!("rendered-worker-{}", "g".repeat(32)),
+                false,
+            ),
+        ] {
+            assert_eq!(is_rendered_name(pool, &name), is_rendered, "{pool} {name}");
+        }
+    }
 
     #[test]
     fn the_salt_is_the_originals() {

@@ -41,6 +41,20 @@ impl Finding {
         }
     }
 
+    /// It does not hold any more, for this reason.
+    pub(crate) const fn cleared(
+        r#type: PoolConditionType,
+        reason: PoolConditionReason,
+        message: String,
+    ) -> Self {
+        Self {
+            r#type,
+            holds: false,
+            reason,
+            message,
+        }
+    }
+
     /// It holds.
     pub(crate) const fn yes(
         r#type: PoolConditionType,

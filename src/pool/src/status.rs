@@ -15,6 +15,7 @@ use crate::membership::Conflict;
 use crate::node::NodeView;
 use crate::rollout::{NotAssigned, RolloutDecision};
 use crate::selector::Selector;
+use crate::unhandled::Hold;
 use crate::view::PoolView;
 
 /// Bytes of one condition message, so that it stays readable and the pool's object small.
@@ -107,6 +108,9 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     condition::set(&mut status.conditions, node_degraded(members).at(now));
     let rollout = rollout_degraded(view, decision, conflicts);
     condition::set(&mut status.conditions, rollout.at(now));
+    if let Some(finding) = left_over_build(view, &status) {
+        condition::set(&mut status.conditions, finding.at(now));
+    }
     let degraded = degraded(&status);
     condition::set(&mut status.conditions, degraded.at(now));
     condition::set(&mut status.conditions, waiting(decision).at(now));
@@ -243,14 +247,29 @@ fn unsupported(unhandled: &[String]) -> Finding {
     )
 }
 
+/// A failed build of an image that no object asks for any more degrades no pool.
+///
+/// Source: reason and message are those of upstream's node controller.
+fn left_over_build(view: &PoolView, status: &MachineConfigPoolStatus) -> Option<Finding> {
+    let build = status.condition(&PoolConditionType::ImageBuildDegraded)?;
+    let is_built = matches!(view.hold, Some(Hold::ImageMode { .. }));
+    (build.status == ConditionStatus::True && !is_built).then(|| {
+        Finding::cleared(
+            PoolConditionType::ImageBuildDegraded,
+            PoolConditionReason::NoLayeredObjects,
+            "No layered pool objects found, clearing stale build degraded condition".to_owned(),
+        )
+    })
+}
+
 /// Any of the others. The first of them gives the message: `Degraded` alone shows the administrator
 /// the cause.
 fn degraded(status: &MachineConfigPoolStatus) -> Finding {
     [
         PoolConditionType::NodeDegraded,
         PoolConditionType::RenderDegraded,
-        PoolConditionType::RolloutDegraded,
         PoolConditionType::ImageBuildDegraded,
+        PoolConditionType::RolloutDegraded,
     ]
     .iter()
     .filter_map(|r#type| status.condition(r#type))

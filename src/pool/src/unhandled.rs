@@ -79,6 +79,12 @@ pub enum Hold {
         /// Kind and name of the object.
         object: String,
     },
+    /// The pool's configuration is not what was rendered. Nodes would get what another program
+    /// wrote.
+    ConfigChanged {
+        /// Name of the configuration.
+        config: String,
+    },
 }
 
 impl Hold {
@@ -100,6 +106,7 @@ impl Hold {
     pub const fn reason(&self) -> PoolConditionReason {
         match self {
             Self::ImageMode { .. } => PoolConditionReason::ImageMode,
+            Self::ConfigChanged { .. } => PoolConditionReason::RenderedConfigChanged,
         }
     }
 }
@@ -110,6 +117,10 @@ impl fmt::Display for Hold {
             Self::ImageMode { object } => write!(
                 f,
                 "{object} puts the pool in image mode, which is not implemented: nodes keep their image and configuration"
+            ),
+            Self::ConfigChanged { config } => write!(
+                f,
+                "MachineConfig {config} is not what was rendered: its content does not match its name, and no node is assigned it. Delete it to have it rendered again"
             ),
         }
     }

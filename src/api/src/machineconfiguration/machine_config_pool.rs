@@ -351,6 +351,8 @@ words! {
         /// The pool's nodes get OS images that are built for them, which is not implemented; they
         /// keep what they run.
         ImageMode = "ImageMode",
+        /// The pool's configuration was edited, or made by another program; no node is given it.
+        RenderedConfigChanged = "RenderedConfigChanged",
         /// Nothing handles what the pool asks for.
         NotImplemented = "NotImplemented",
         /// No image is built for the pool any more.

@@ -5,6 +5,7 @@ mod calls;
 mod initial;
 mod pausing;
 mod settings;
+mod stored;
 mod unhandled;
 
 use std::sync::Mutex;
@@ -24,8 +25,8 @@ use self::calls::{
 };
 use super::*;
 use crate::fixture::{
-    Cluster, OLD, metadata, node, pool, read, reference, rendered, rendered_for, settled, source,
-    spec_with,
+    Cluster, OLD, metadata, node, owner, pool, read, reference, rendered, rendered_for, settled,
+    source, spec_with,
 };
 use crate::version::{BUILD, VERSION};
 
@@ -205,7 +206,12 @@ async fn a_new_pool_is_rendered_then_its_first_node_is_assigned() {
             },
             "spec": spec
         }),
-        Reply::Object(201, json!({ "metadata": { "name": target, "resourceVersion": "9" } })),
+        Reply::Object(
+            201,
+            json!({ "metadata": {
+                "name": target, "resourceVersion": "9", "ownerReferences": [owner("worker")]
+            } }),
+        ),
     ));
     let path = format!("{GROUP}/machineconfigpools/worker");
     let configuration = json!({ "name": target, "source": [reference("50-a"), reference("60-b")] });
@@ -378,6 +384,7 @@ async fn an_arbiter_is_claimed_on_the_pool_of_the_masters() {
         pool["spec"]["nodeSelector"] = json!({ "matchLabels": { role: "" } });
         let mut config = cluster.configs[1].clone();
         config["metadata"]["name"] = json!(target);
+        config["metadata"]["ownerReferences"] = json!([owner(name)]);
         (pool, config, target)
     };
     let (master, masters_config, _) = control_plane("master");

@@ -96,14 +96,22 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     })
 }
 
-/// Why the ControllerConfig is another release's, if it is: what was rendered from it would mix two
-/// releases. The administrator learns that the wrong controller runs.
+/// Why the ControllerConfig is not this release's, if it is not: what was rendered from it would
+/// mix two releases. The administrator learns that the wrong controller runs.
 fn foreign(config: &ControllerConfig) -> Option<String> {
-    let annotations = config.metadata.annotations.as_ref()?;
-    let version = annotations.get(annotation::GENERATED_BY_VERSION)?;
-    (version != VERSION).then(|| {
-        format!("ignoring controller config generated from {version} (my version: {VERSION})")
-    })
+    let annotations = config.metadata.annotations.as_ref();
+    let key = annotation::GENERATED_BY_VERSION;
+    let version = annotations.and_then(|annotations| annotations.get(key));
+    match version.map(String::as_str) {
+        Some(VERSION) => None,
+        None | Some("") => Some(format!(
+            "ignoring controller config {}: its annotation {key} is missing, so that the release that made it is not known (my version: {VERSION})",
+            controller_config::NAME
+        )),
+        Some(version) => Some(format!(
+            "ignoring controller config generated from {version} (my version: {VERSION})"
+        )),
+    }
 }
 
 /// Why the base configurations of the release are not settled, if they are not: what was rendered
@@ -213,6 +221,11 @@ mod tests {
         })
     }
 
+    /// The annotation of a ControllerConfig of this release.
+    fn ours() -> Value {
+        json!({ "machineconfiguration.openshift.io/generated-by-version": VERSION })
+    }
+
     fn status(conditions: &[(&str, &str)]) -> Value {
         let conditions: Vec<Value> = conditions
             .iter()
@@ -256,17 +269,10 @@ mod tests {
             ("TemplateControllerRunning", "False"),
         ]);
         let table = [
-            (json!({}), 3, settled_status.clone(), true),
+            (3, settled_status.clone(), true),
+            (4, settled_status, false),
+            (3, status(&[]), false),
             (
-                json!({ "machineconfiguration.openshift.io/generated-by-version": VERSION }),
-                3,
-                settled_status.clone(),
-                true,
-            ),
-            (json!({}), 4, settled_status, false),
-            (json!({}), 3, status(&[]), false),
-            (
-                json!({}),
                 3,
                 status(&[
                     ("TemplateControllerCompleted", "True"),
@@ -275,7 +281,6 @@ mod tests {
                 false,
             ),
             (
-                json!({}),
                 3,
                 status(&[
                     ("TemplateControllerCompleted", "True"),
@@ -284,9 +289,9 @@ mod tests {
                 false,
             ),
         ];
-        for (annotations, generation, status, is_settled) in table {
+        for (generation, status, is_settled) in table {
             let (mut cluster, _, _) = settled();
-            let config = controller_config(&annotations, generation, &status);
+            let config = controller_config(&ours(), generation, &status);
             cluster.controller_configs = vec![config.clone()];
             let prepared = prepared(&cluster);
             assert_eq!(
@@ -315,6 +320,25 @@ mod tests {
     }
 
     #[test]
+    fn a_controller_config_without_its_version_is_refused() {
+        let (mut cluster, _, _) = settled();
+        let status = status(&[("TemplateControllerCompleted", "True")]);
+        let empty = json!({ "machineconfiguration.openshift.io/generated-by-version": "" });
+        for annotations in [json!({}), empty] {
+            cluster.controller_configs = vec![controller_config(&annotations, 3, &status)];
+            let Preparation::Impossible(why) = prepared(&cluster) else {
+                panic!("not refused");
+            };
+            assert_eq!(
+                why,
+                format!(
+                    "ignoring controller config machine-config-controller: its annotation machineconfiguration.openshift.io/generated-by-version is missing, so that the release that made it is not known (my version: {VERSION})"
+                )
+            );
+        }
+    }
+
+    #[test]
     fn another_role_of_a_source_is_another_input() {
         let (mut cluster, _, _) = settled();
         cluster.pools[0]["spec"]["machineConfigSelector"] = json!({ "matchExpressions": [{
@@ -330,8 +354,8 @@ mod tests {
     #[test]
     fn images_and_release_come_from_the_controller_config() {
         let (mut cluster, _, _) = settled();
-        let annotations =
-            json!({ "machineconfiguration.openshift.io/release-image-version": "4.19.1" });
+        let mut annotations = ours();
+        annotations["machineconfiguration.openshift.io/release-image-version"] = json!("4.19.1");
         let status = status(&[("TemplateControllerCompleted", "True")]);
         cluster.controller_configs = vec![controller_config(&annotations, 3, &status)];
         let Preparation::Inputs(inputs) = prepared(&cluster) else {
@@ -383,7 +407,7 @@ mod tests {
             };
             assert!(matches!(prepared(&first), Preparation::Inputs(_)), "{what}");
             let status = status(&[("TemplateControllerCompleted", "True")]);
-            cluster.controller_configs = vec![controller_config(&json!({}), 3, &status)];
+            cluster.controller_configs = vec![controller_config(&ours(), 3, &status)];
             assert!(
                 matches!(prepared(&cluster), Preparation::Inputs(_)),
                 "{what}"

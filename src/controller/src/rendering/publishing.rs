@@ -4,47 +4,113 @@ use api::machineconfiguration::annotation;
 use api::machineconfiguration::machine_config_pool::Configuration;
 use cluster::wire;
 use k8s_openapi::api::core::v1::ObjectReference;
+use machineconfig::name::is_as_rendered;
 use machineconfig::render::Rendered;
+use pool::view::PoolView;
 use serde_json::{Map, Value, json};
 
 use super::inputs::Inputs;
 use super::{API_VERSION, RenderOutcome};
+use crate::configs::ConfigMeta;
 use crate::events::Announcement;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
+use crate::stored::{ObjectState, is_of, was_edited};
 use crate::version::BUILD;
 
-/// Stores the configuration, then names it in the pool: never the other way round.
+/// Stores the configuration, then names it in the pool: never the other way round. What is stored
+/// then; the inner error is about an object of that name that is not the pool's.
+///
+/// An object that was edited is restored before it is named.
 pub(super) async fn publish(
     requests: &Requests,
     snapshot: &Snapshot,
     outcome: &mut RenderOutcome,
     rendered: &Rendered,
     inputs: &Inputs,
-) -> Result<(), wire::Error> {
-    let wanted = annotations(rendered, inputs);
-    if let Some(known) = snapshot.configs.get(&rendered.name) {
-        let is_current = known.generated_by.as_deref() == Some(BUILD)
-            && known.release_version.as_ref() == Some(&inputs.release)
-            && known.is_image_overridden == rendered.image_overridden_by.is_some()
-            && known.is_without_controller_config == inputs.is_without_controller_config;
-        if !is_current {
-            requests.annotate_config(&rendered.name, &wanted).await?;
-        }
-    } else {
-        let object = object(&outcome.pool, rendered, &wanted);
-        outcome.created = requests.create_config(&object).await?;
-        if outcome.created.is_some() {
-            outcome.said.extend(on_creation(rendered, &inputs.release));
-        }
-    }
+) -> Result<Result<ObjectState, Refused>, wire::Error> {
+    let state = match store(requests, snapshot, outcome, rendered, inputs).await? {
+        Ok(state) => state,
+        Err(refused) => return Ok(Err(refused)),
+    };
     let configuration = configuration(rendered);
     if outcome.pool.object.spec.configuration != configuration {
         outcome.pool = requests
             .set_configuration(&outcome.pool, &configuration)
             .await?;
     }
-    Ok(())
+    Ok(Ok(state))
+}
+
+/// An object that has the name of the configuration and is not the pool's.
+pub(super) struct Refused {
+    pub(super) why: String,
+    pub(super) state: Option<ObjectState>,
+}
+
+async fn store(
+    requests: &Requests,
+    snapshot: &Snapshot,
+    outcome: &mut RenderOutcome,
+    rendered: &Rendered,
+    inputs: &Inputs,
+) -> Result<Result<ObjectState, Refused>, wire::Error> {
+    let name = &rendered.name;
+    let wanted = annotations(rendered, inputs);
+    let pool = outcome.pool.view.clone();
+    let known = if let Some(known) = snapshot.configs.get(name) {
+        known.as_ref().clone()
+    } else {
+        let object = object(&outcome.pool, rendered, &wanted);
+        if let Some(created) = requests.create_config(&object).await? {
+            let state = ObjectState::of(&created);
+            outcome.said.extend(on_creation(rendered, &inputs.release));
+            outcome.stored = Some(created);
+            return Ok(Ok(state));
+        }
+        // The watch is late.
+        match requests.read_config(name).await? {
+            Some(config) => ConfigMeta::of(config.metadata),
+            None => return Ok(Err(refused(name, &pool, None))),
+        }
+    };
+    if !is_of(&known, &pool) {
+        return Ok(Err(refused(name, &pool, Some(&known))));
+    }
+    let is_current = known.generated_by.as_deref() == Some(BUILD)
+        && known.release_version.as_ref() == Some(&inputs.release)
+        && known.is_image_overridden == rendered.image_overridden_by.is_some()
+        && known.is_without_controller_config == inputs.is_without_controller_config;
+    if !is_current {
+        requests.annotate_config(name, &wanted).await?;
+    }
+    let mut state = ObjectState::of(&known);
+    if was_edited(&known)
+        && let Some(config) = requests.read_config(name).await?
+    {
+        let value = serde_json::to_value(&config).unwrap_or_default();
+        if !is_as_rendered(&pool.name, &value) {
+            let restored = requests
+                .restore_config(config, &rendered.spec.to_value())
+                .await?;
+            state = ObjectState::of(&restored);
+            outcome.stored = Some(restored);
+            let config = name.clone();
+            outcome.said.push(Announcement::Restored { config });
+        }
+    }
+    Ok(Ok(state))
+}
+
+fn refused(name: &str, pool: &PoolView, known: Option<&ConfigMeta>) -> Refused {
+    let why = format!(
+        "MachineConfig {name} was not made for the pool: its controller is not MachineConfigPool {} (uid {}). Delete it, and the pool's own is made",
+        pool.name, pool.uid
+    );
+    Refused {
+        why,
+        state: known.map(ObjectState::of),
+    }
 }
 
 fn on_creation(rendered: &Rendered, release: &str) -> Vec<Announcement> {

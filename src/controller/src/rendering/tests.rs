@@ -7,7 +7,9 @@ use cluster::access::Access;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{Cluster, OLD, metadata, reference, rendered, settled, source, spec_with};
+use crate::fixture::{
+    Cluster, OLD, metadata, owner, reference, rendered, settled, source, spec_with,
+};
 use crate::version::{BUILD, VERSION};
 
 const GROUP: &str = "/apis/machineconfiguration.openshift.io/v1";
@@ -310,7 +312,12 @@ async fn a_refusal_of_the_api_server_is_the_outcome_and_tried_again() {
 fn controller_config() -> Value {
     let completed = json!({ "type": "TemplateControllerCompleted", "status": "True" });
     json!({
-        "metadata": { "name": "machine-config-controller", "generation": 1 },
+        "metadata": {
+            "name": "machine-config-controller", "generation": 1,
+            "annotations": {
+                "machineconfiguration.openshift.io/generated-by-version": VERSION
+            }
+        },
         "spec": { "baseOSContainerImage": "release/os", "baseOSExtensionsContainerImage": "release/extensions" },
         "status": { "observedGeneration": 1, "conditions": [completed] }
     })
@@ -330,10 +337,14 @@ fn bereft() -> (Cluster, Vec<Value>, String) {
         .name;
     assert_ne!(target, without);
     cluster.pools[0]["spec"]["configuration"]["name"] = json!(target);
-    cluster.configs[1] = json!({ "metadata": { "name": target, "uid": "r", "resourceVersion": "3", "annotations": {
+    let annotations = json!({
         "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
         "machineconfiguration.openshift.io/release-image-version": VERSION
-    } } });
+    });
+    cluster.configs[1] = json!({ "metadata": {
+        "name": target, "uid": "r", "resourceVersion": "3", "generation": 1,
+        "annotations": annotations, "ownerReferences": [owner("worker")]
+    } });
     (cluster, sources, target)
 }
 
@@ -413,4 +424,95 @@ async fn a_configuration_in_use_that_is_gone_is_made_again_without_a_controller_
     ];
     let outcome = reconciles(&cluster, calls, 1).await.unwrap();
     assert_eq!(outcome.result, Some(Ok(())));
+}
+
+/// A target that was edited, as it is stored.
+fn edited(target: &str, spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    spec["kernelArguments"] = json!(["a=1", "debug"]);
+    spec["config"]["systemd"] = json!({ "units": [{ "name": "own.service" }] });
+    json!({
+        "metadata": { "name": target, "resourceVersion": "4", "generation": 2 }, "spec": spec
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_in_use_that_was_edited_is_restored() {
+    let (mut cluster, sources, target) = settled();
+    let (_, spec) = rendered(&sources);
+    cluster.configs[1]["metadata"]["generation"] = json!(2);
+    let path = format!("{GROUP}/machineconfigs/{target}");
+    let change = json!({
+        "metadata": { "resourceVersion": "4" },
+        "spec": { "kernelArguments": ["a=1"], "config": { "systemd": null } }
+    });
+    let mut restored = cluster.configs[1].clone();
+    restored["metadata"]["generation"] = json!(3);
+    let calls = vec![
+        list(&sources),
+        Call::get(&path, Reply::ok(edited(&target, &spec))),
+        Call::patch(&format!("{path}?{MANAGER}"), change, Reply::ok(restored)),
+    ];
+    let outcome = reconciles(&cluster, calls, 1).await.unwrap();
+    assert_eq!(outcome.result, Some(Ok(())));
+    let config = target.clone();
+    assert_eq!(outcome.said, [Announcement::Restored { config }]);
+    assert_eq!(outcome.stored.unwrap().generation, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_that_was_edited_and_is_as_rendered_is_read_once() {
+    let (mut cluster, sources, target) = settled();
+    let (_, spec) = rendered(&sources);
+    cluster.configs[1]["metadata"]["generation"] = json!(3);
+    let calls = vec![list(&sources), read_config(&target, &spec)];
+    let outcome = reconciles(&cluster, calls, 3).await.unwrap();
+    assert_eq!(outcome.result, Some(Ok(())));
+    assert_eq!(outcome.said, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_another_with_the_rendered_name_is_refused_until_it_is_gone() {
+    let (mut cluster, sources, target) = settled();
+    cluster.pools[0]["spec"]["configuration"] = json!({});
+    for owners in [json!([]), json!([owner("edge")])] {
+        cluster.configs[1]["metadata"]["ownerReferences"] = owners;
+        let outcome = reconciles(&cluster, vec![list(&sources)], 2).await.unwrap();
+        let why = format!(
+            "Failed to render configuration for pool worker: MachineConfig {target} was not made for the pool: its controller is not MachineConfigPool worker (uid uid-worker). Delete it, and the pool's own is made"
+        );
+        assert_eq!(failure(&outcome), why);
+        assert_eq!(outcome.pool.view.target, None, "it is not named");
+    }
+    // It was made after the watch had delivered the others.
+    let theirs = json!({
+        "metadata": { "name": target, "uid": "theirs" }, "spec": spec_with("a=1")
+    });
+    cluster.configs.truncate(1);
+    let mut object = json!({
+        "apiVersion": API_VERSION, "kind": "MachineConfig",
+        "metadata": {
+            "name": target,
+            "annotations": {
+                "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+                "machineconfiguration.openshift.io/release-image-version": VERSION,
+                "slipway.dev/without-controller-config": "true"
+            },
+            "ownerReferences": [owner("worker")]
+        }
+    });
+    object["spec"] = rendered(&sources).1;
+    let exists = Reply::failure(409, "AlreadyExists", "exists");
+    let calls = vec![
+        list(&sources),
+        Call::post(&format!("{GROUP}/machineconfigs?{MANAGER}"), object, exists),
+        Call::get(
+            &format!("{GROUP}/machineconfigs/{target}"),
+            Reply::ok(theirs),
+        ),
+    ];
+    let outcome = reconciles(&cluster, calls, 1).await.unwrap();
+    assert!(failure(&outcome).contains("was not made for the pool"));
+    let refused = |said: &Announcement| matches!(said, Announcement::Refused { .. });
+    assert!(outcome.said.iter().any(refused));
 }

@@ -438,6 +438,8 @@ fn status_of_an_unchanged_pool_does_not_change() {
 #[test]
 fn conditions_of_others_stay_and_count() {
     let mut case = Case::new(json!({}), vec![]);
+    let object = "MachineOSConfig worker".to_owned();
+    case.hold = Some(Hold::ImageMode { object });
     let build = json!({ "type": "ImageBuildDegraded", "status": "True", "lastTransitionTime": null, "reason": "BuildFailed", "message": "" });
     case.pool["status"] = json!({ "conditions": [build] });
     let status = case.status();
@@ -447,6 +449,23 @@ fn conditions_of_others_stay_and_count() {
         "Degraded",
         ("True", "", "Custom OS image build failed"),
     );
+}
+
+#[test]
+fn failed_build_of_an_image_that_nothing_asks_for_is_cleared() {
+    let mut case = Case::new(json!({}), vec![node("a").done(NEW)]);
+    let build = json!({ "type": "ImageBuildDegraded", "status": "True", "lastTransitionTime": null, "reason": "BuildFailed", "message": "" });
+    case.pool["status"] = json!({ "conditions": [build] });
+    let cleared = case.status();
+    let why = "No layered pool objects found, clearing stale build degraded condition";
+    is(
+        &cleared,
+        "ImageBuildDegraded",
+        ("False", "NoLayeredObjects", why),
+    );
+    is(&cleared, "Degraded", ("False", "", ""));
+    case.pool["status"] = serde_json::to_value(&cleared).unwrap();
+    assert_eq!(case.status(), cleared);
 }
 
 #[test]

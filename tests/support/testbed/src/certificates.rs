@@ -9,6 +9,12 @@ use serde_json::{Value, json};
 
 use crate::Cluster;
 
+/// Version of the release that the programs under test were built for.
+const VERSION: &str = match option_env!("SLIPWAY_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 impl Cluster {
     /// Writes the ControllerConfig: the CA of kubelets and of the cloud, those of registries by
     /// file name, and whether the API server's CA is rotated. Its version.
@@ -28,7 +34,10 @@ impl Cluster {
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "ControllerConfig",
             "metadata": {
                 "name": name,
-                "annotations": { (annotation::SERVICE_CA_ROTATE): rotates.to_string() },
+                "annotations": {
+                    (annotation::SERVICE_CA_ROTATE): rotates.to_string(),
+                    (annotation::GENERATED_BY_VERSION): VERSION,
+                },
             },
             "spec": {
                 "kubeAPIServerServingCAData": data(kubelet), "cloudProviderCAData": data(cloud),

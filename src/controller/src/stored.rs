@@ -1,0 +1,162 @@
+//! Whether a stored object is what was rendered: it may have been edited, or made by another
+//! program.
+//!
+//! The name of a rendered configuration is a digest of its content, so a changed content is found
+//! without what it was rendered from.
+
+use cluster::wire;
+use machineconfig::name::{is_as_rendered, is_rendered_name};
+use pool::unhandled::Hold;
+use pool::view::PoolView;
+use serde_json::{Map, Value};
+
+use crate::configs::ConfigMeta;
+use crate::requests::Requests;
+
+/// What tells one state of a stored object from another, as far as its content and owner go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectState {
+    uid: String,
+    generation: Option<i64>,
+    pool: Option<String>,
+}
+
+impl ObjectState {
+    /// The state of an object.
+    pub fn of(known: &ConfigMeta) -> Self {
+        Self {
+            uid: known.uid.clone(),
+            generation: known.generation,
+            pool: known.pool.clone(),
+        }
+    }
+}
+
+/// Whether an object belongs to a pool: the pool is its controller.
+pub(crate) fn is_of(known: &ConfigMeta, pool: &PoolView) -> bool {
+    known.pool.as_ref() == Some(&pool.uid)
+}
+
+/// Whether an object was changed since it was made. A change of its metadata is none.
+pub(crate) fn was_edited(known: &ConfigMeta) -> bool {
+    known.generation.is_some_and(|generation| generation > 1)
+}
+
+/// The check of a pool's target that was done last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedTarget {
+    name: String,
+    state: ObjectState,
+    is_as_rendered: bool,
+}
+
+/// The hold on a pool whose target is not what was rendered, if it is not: its nodes would get
+/// what another program wrote. Reads the object only where it was edited, or made by another, and
+/// once in each state.
+///
+/// # Errors
+/// Those of the API server.
+pub(crate) async fn hold(
+    requests: &Requests,
+    pool: &PoolView,
+    known: Option<&ConfigMeta>,
+    checked: &mut Option<CheckedTarget>,
+) -> Result<Option<Hold>, wire::Error> {
+    let Some(known) = known.filter(|known| is_suspect(known, pool)) else {
+        return Ok(None);
+    };
+    let state = ObjectState::of(known);
+    let is_known = |last: &&CheckedTarget| last.name == known.name && last.state == state;
+    let is_as_rendered = if let Some(last) = checked.as_ref().filter(is_known) {
+        last.is_as_rendered
+    } else {
+        let Some(config) = requests.read_config(&known.name).await? else {
+            return Ok(None);
+        };
+        is_as_rendered(
+            &pool.name,
+            &serde_json::to_value(config).unwrap_or_default(),
+        )
+    };
+    *checked = Some(CheckedTarget {
+        name: known.name.clone(),
+        state,
+        is_as_rendered,
+    });
+    Ok((!is_as_rendered).then(|| Hold::ConfigChanged {
+        config: known.name.clone(),
+    }))
+}
+
+/// Whether the content of an object with a rendered name has to be looked at. A person may name a
+/// configuration of any other name in a pool.
+fn is_suspect(known: &ConfigMeta, pool: &PoolView) -> bool {
+    is_rendered_name(&pool.name, &known.name) && (was_edited(known) || !is_of(known, pool))
+}
+
+/// The merge patch that makes `to` of `from`, and leaves nothing of `from`.
+pub(crate) fn replacement(from: &Value, to: &Value) -> Value {
+    let (Value::Object(from), Value::Object(to)) = (from, to) else {
+        return to.clone();
+    };
+    let mut patch = Map::new();
+    for (key, value) in to {
+        match from.get(key) {
+            Some(present) if present == value => {}
+            present => {
+                let present = present.unwrap_or(&Value::Null);
+                patch.insert(key.clone(), replacement(present, value));
+            }
+        }
+    }
+    for key in from.keys().filter(|key| !to.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    Value::Object(patch)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{read, settled};
+
+    #[test]
+    fn only_rendered_names_that_were_edited_or_are_of_another_are_looked_at() {
+        let (cluster, _, target) = settled();
+        let snapshot = cluster.snapshot();
+        let pool = &snapshot.pools.get("worker").unwrap().view;
+        let known = |name: &str, generation: i64, uid: &str| {
+            let owner = json!([{
+                "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+                "name": "worker", "uid": uid, "controller": true
+            }]);
+            ConfigMeta::parse(read(&json!({ "metadata": {
+                "name": name, "generation": generation, "ownerReferences": owner
+            } })))
+        };
+        let table = [
+            (target.as_str(), 1, "uid-worker", false),
+            (&target, 2, "uid-worker", true),
+            (&target, 1, "another", true),
+            ("rendered-worker-by-hand", 2, "another", false),
+        ];
+        for (name, generation, uid, is_looked_at) in table {
+            let known = known(name, generation, uid);
+            assert_eq!(is_suspect(&known, pool), is_looked_at, "{known:?}");
+        }
+    }
+
+    #[test]
+    fn a_replacement_leaves_nothing_of_what_was_there() {
+        let from = json!({ "a": 1, "b": { "c": [1, 2], "d": "x" }, "e": {} });
+        let to = json!({ "a": 1, "b": { "c": [2] }, "f": { "g": true } });
+        assert_eq!(
+            replacement(&from, &to),
+            json!({ "b": { "c": [2], "d": null }, "e": null, "f": { "g": true } })
+        );
+        assert_eq!(replacement(&to, &to), json!({}));
+        assert_eq!(replacement(&json!(3), &to), to);
+    }
+}
