@@ -8,6 +8,8 @@ use chassis::cli::{AdminArgs, LogArgs};
 use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
 
+use crate::release::ReleaseVersion;
+
 /// Name of the lease; upstream's, so that the two never lead at once.
 const LEASE: &str = "machine-config-controller";
 
@@ -19,6 +21,14 @@ pub struct ControllerArgs {
     /// Namespace of the lease and of events
     #[arg(long, default_value = api::machineconfiguration::NAMESPACE)]
     namespace: String,
+    /// Version of the release that this program belongs to [default: the program's own]
+    #[arg(
+        long,
+        env = "RELEASE_VERSION",
+        default_value = "",
+        hide_default_value = true
+    )]
+    release_version: String,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -37,6 +47,8 @@ pub struct ControllerOptions {
     pub namespace: String,
     /// Where metrics and health are served.
     pub metrics: SocketAddr,
+    /// Version of the release.
+    pub version: ReleaseVersion,
     /// The lease to work under, if any.
     pub candidacy: Option<Candidacy>,
 }
@@ -56,6 +68,7 @@ impl ControllerArgs {
         Ok(ControllerOptions {
             kubeconfig: self.client.kubeconfig,
             namespace: self.namespace,
+            version: ReleaseVersion::named(&self.release_version),
             metrics: self.admin.metrics_url,
             candidacy,
         })

@@ -20,6 +20,7 @@
 //! - [`requests`]: each request that is ever sent
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
 //! - [`rendering`]: the configuration of a pool
+//! - [`release`]: the release's images, and ClusterOperator `machine-config`
 //! - [`assign`]: a claimed round, and its assignments
 //! - [`settings`]: the node disruption policies in force
 //! - [`reporting`]: what a pool's status says, and what of it changed
@@ -36,6 +37,7 @@ pub mod foreign;
 pub mod metrics;
 pub mod process;
 pub mod reconcile;
+pub mod release;
 pub mod rendering;
 pub mod reporting;
 pub mod requests;

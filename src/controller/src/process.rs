@@ -38,7 +38,10 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
     };
     let (recorder, sending) = Recorder::new(Arc::clone(&access), speaker);
     let sending = tokio::spawn(sending);
-    let store = Store::default();
+    let store = Store {
+        version: options.version,
+        ..Store::default()
+    };
     let requests = Requests::new(Arc::clone(&access));
     let controller = Controller::new(requests, store.clone(), recorder, metrics, Timestamp::now);
     let result = watch_all(Operator::new("mcc", access), &store)

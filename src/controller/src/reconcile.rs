@@ -26,6 +26,8 @@ use tokio::sync::Semaphore;
 use crate::assign::{Round, assign};
 use crate::events::{self, Announcement, announce, on_status};
 use crate::metrics::{ControllerMetrics, PoolMetrics};
+use crate::release::images::OS_IMAGE;
+use crate::release::steps::ReleaseStep;
 use crate::rendering::{self, Last};
 use crate::reporting;
 use crate::requests::Requests;
@@ -45,23 +47,25 @@ const TAINTS: usize = 32;
 /// Does the controller's work.
 #[derive(Debug)]
 pub struct Controller {
-    requests: Requests,
-    store: Store,
-    recorder: Recorder,
+    pub(crate) requests: Requests,
+    pub(crate) store: Store,
+    pub(crate) recorder: Recorder,
     metrics: Arc<ControllerMetrics>,
-    clock: fn() -> Timestamp,
+    pub(crate) clock: fn() -> Timestamp,
     pools: Mutex<BTreeMap<String, PoolState>>,
     taints: Semaphore,
     /// The settings whose status is as it should be. Only a change of them can make it wrong.
     settled: Mutex<Option<SettingsMeta>>,
     /// Managed nodes that no pool selects, as they were last reported.
     orphans: Mutex<BTreeSet<String>>,
+    /// The step of the release that is under way, and since when.
+    release_clock: Mutex<Option<(ReleaseStep, Timestamp)>>,
 }
 
 /// What is remembered of a pool from one reconcile to the next. All of it can be lost.
 #[derive(Debug, Default)]
-struct PoolState {
-    rendering: Option<Last>,
+pub(crate) struct PoolState {
+    pub(crate) rendering: Option<Last>,
     checked: Option<CheckedTarget>,
     /// Generation for which an event said that a selector takes everything.
     warned: Option<i64>,
@@ -120,9 +124,11 @@ impl Reconcile for Controller {
             .settings
             .get(machine_configuration::NAME)
             .is_some();
+        let has_release = self.store.os_image.get(OS_IMAGE).is_some();
         [Work::NewNodes]
             .into_iter()
             .chain(has_settings.then_some(Work::Settings))
+            .chain(has_release.then_some(Work::Release))
             .chain(pools)
             .collect()
     }
@@ -133,6 +139,7 @@ impl Reconcile for Controller {
         let result = match work {
             Work::NewNodes => Ok(self.label_new_nodes(&snapshot).await),
             Work::Settings => self.reconcile_settings().await,
+            Work::Release => Box::pin(self.reconcile_release(&snapshot)).await,
             Work::Pool(name) => Box::pin(self.reconcile_pool(&snapshot, name)).await,
         };
         match result {
@@ -164,6 +171,7 @@ impl Controller {
             taints: Semaphore::const_new(TAINTS),
             settled: Mutex::new(None),
             orphans: Mutex::new(BTreeSet::new()),
+            release_clock: Mutex::new(None),
         }
     }
 
@@ -446,7 +454,11 @@ impl Controller {
             .retain(|name| snapshot.pools.get(name).is_some());
     }
 
-    fn state(&self) -> MutexGuard<'_, BTreeMap<String, PoolState>> {
+    pub(crate) fn release_clock(&self) -> MutexGuard<'_, Option<(ReleaseStep, Timestamp)>> {
+        lock(&self.release_clock)
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, BTreeMap<String, PoolState>> {
         lock(&self.pools)
     }
 }

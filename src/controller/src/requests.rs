@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use api::config::{ClusterOperator, ClusterVersion, cluster_version};
 use api::machineconfiguration::machine_config_pool::Configuration;
-use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation};
+use api::machineconfiguration::{
+    ControllerConfig, MachineConfig, MachineConfigPool, annotation, controller_config,
+};
 use api::operator::machine_configuration::{self, MachineConfiguration};
 use cluster::access::Access;
 use cluster::list::list;
@@ -102,6 +105,86 @@ impl Requests {
         let settings = path::object::<MachineConfiguration>(machine_configuration::NAME);
         let path = format!("{settings}/status?{MANAGER}");
         self.patch(&path, &change).await.map(SettingsMeta::parse)
+    }
+
+    /// Gives the ControllerConfig a release's images, if it is still as it was read.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where it has changed.
+    pub async fn set_controller_config(&self, change: &Value) -> Result<ControllerConfig, Error> {
+        let config = path::object::<ControllerConfig>(controller_config::NAME);
+        self.patch(&format!("{config}?{MANAGER}"), change).await
+    }
+
+    /// Sets fields of its status, if it is still as it was read.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where it has changed.
+    pub async fn set_controller_config_status(
+        &self,
+        change: &Value,
+    ) -> Result<ControllerConfig, Error> {
+        let config = path::object::<ControllerConfig>(controller_config::NAME);
+        self.patch(&format!("{config}/status?{MANAGER}"), change)
+            .await
+    }
+
+    /// Pull spec of the cluster's release, where that is of this version; nothing where the cluster
+    /// has no ClusterVersion.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub async fn read_release_image(&self, version: &str) -> Result<Option<String>, Error> {
+        let path = path::object::<ClusterVersion>(cluster_version::NAME);
+        let read: ClusterVersion = match self.access.get(&path).await {
+            Ok(read) => read,
+            Err(error) if error.code() == Some(404) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let desired = read.status.map(|status| status.desired).unwrap_or_default();
+        Ok((desired.version == version && !desired.image.is_empty()).then_some(desired.image))
+    }
+
+    /// Creates a ClusterOperator; nothing where the API has no such kind.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where it is there.
+    pub async fn create_operator(&self, name: &str) -> Result<Option<ClusterOperator>, Error> {
+        let object = json!({
+            "apiVersion": "config.openshift.io/v1",
+            "kind": "ClusterOperator",
+            "metadata": { "name": name },
+            "spec": {}
+        });
+        let path = format!("{}?{MANAGER}", path::all::<ClusterOperator>());
+        match self
+            .access
+            .send(Method::POST, &path, RequestBody::Object(&object))
+            .await
+        {
+            Ok(created) => Ok(Some(created)),
+            Err(error) if error.code() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets fields of a ClusterOperator's status, if it is still as it was read.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where it has changed.
+    pub async fn set_operator_status(
+        &self,
+        operator: &ClusterOperator,
+        changes: &Value,
+    ) -> Result<ClusterOperator, Error> {
+        let change = json!({
+            "metadata": { "resourceVersion": operator.metadata.resource_version },
+            "status": changes
+        });
+        let name = operator.metadata.name.as_deref().unwrap_or_default();
+        let operator = path::object::<ClusterOperator>(name);
+        self.patch(&format!("{operator}/status?{MANAGER}"), &change)
+            .await
     }
 
     /// Creates a rendered MachineConfig. Nothing where one of that name is there.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::config::ClusterOperator;
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use api::operator::MachineConfiguration;
 use cluster::cache::{Cache, CachedKind, Table};
@@ -14,6 +15,9 @@ use pool::view::PoolView;
 
 use crate::configs::ConfigMeta;
 use crate::foreign::{ForeignCaches, ForeignTables};
+use crate::release::ReleaseVersion;
+use crate::release::daemons::DaemonSets;
+use crate::release::images::{OS_IMAGE, ReleaseMaps};
 
 /// A pool as it was read, and parsed.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +170,30 @@ impl CachedKind for ClusterSettings {
     }
 }
 
+/// The kind ClusterOperator; one counts.
+#[derive(Debug)]
+pub enum OwnOperator {}
+
+impl CachedKind for OwnOperator {
+    type Entry = ClusterOperator;
+
+    fn name(entry: &ClusterOperator) -> &str {
+        entry.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn version(entry: &ClusterOperator) -> &str {
+        entry
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
+    }
+
+    fn has_same_content(one: &ClusterOperator, other: &ClusterOperator) -> bool {
+        one.status == other.status
+    }
+}
+
 /// All that is known at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -179,6 +207,10 @@ pub struct Snapshot {
     pub controller_configs: Table<ControllerConfigs>,
     /// Objects of kinds that nothing here handles.
     pub foreign: ForeignTables,
+    /// Version of this controller's release.
+    pub version: ReleaseVersion,
+    /// Whether a release of the cluster names its images: this controller takes them over.
+    pub has_release: bool,
 }
 
 impl Snapshot {
@@ -233,6 +265,16 @@ pub struct Store {
     pub settings: Cache<ClusterSettings>,
     /// Objects of kinds that nothing here handles.
     pub foreign: ForeignCaches,
+    /// The ConfigMap that names the release's OS image.
+    pub os_image: Cache<ReleaseMaps>,
+    /// The ConfigMap that names its images of components.
+    pub component_images: Cache<ReleaseMaps>,
+    /// The daemons.
+    pub daemons: Cache<DaemonSets>,
+    /// ClusterOperator `machine-config`.
+    pub operators: Cache<OwnOperator>,
+    /// Version of this controller's release.
+    pub version: ReleaseVersion,
 }
 
 impl Store {
@@ -244,6 +286,8 @@ impl Store {
             configs: self.configs.table(),
             controller_configs: self.controller_configs.table(),
             foreign: self.foreign.tables(),
+            version: self.version.clone(),
+            has_release: self.os_image.get(OS_IMAGE).is_some(),
         }
     }
 }

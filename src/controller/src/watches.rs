@@ -4,18 +4,24 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
+use api::config::ClusterOperator;
+use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool, NAMESPACE};
 use api::operator::machine_configuration::{self, MachineConfiguration};
 use cluster::cache::Cache;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::core::PartialObjectMeta;
 use operator::{Operator, Wake, WatchScope, Watched};
 use pool::membership::partner;
 use pool::node::NodeView;
 
 use crate::configs::ConfigMeta;
+use crate::release::daemons::{self, DaemonRollout, DaemonSets};
+use crate::release::images::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap, ReleaseMaps};
+use crate::release::status;
 use crate::store::{
-    ClusterSettings, Configs, ControllerConfigs, Nodes, Pool, Pools, SettingsMeta, Store,
+    ClusterSettings, Configs, ControllerConfigs, Nodes, OwnOperator, Pool, Pools, SettingsMeta,
+    Store,
 };
 
 /// What is reconciled alone.
@@ -25,6 +31,8 @@ pub enum Work {
     NewNodes,
     /// The status of the cluster's settings.
     Settings,
+    /// The release's images, and the ClusterOperator.
+    Release,
     /// The pool of this name.
     Pool(String),
 }
@@ -34,6 +42,7 @@ impl fmt::Display for Work {
         match self {
             Self::NewNodes => f.write_str("new nodes"),
             Self::Settings => f.write_str("settings"),
+            Self::Release => f.write_str("release"),
             Self::Pool(name) => write!(f, "pool {name}"),
         }
     }
@@ -80,9 +89,36 @@ impl Watched for ClusterSettings {
     }
 }
 
+impl Watched for ReleaseMaps {
+    type Object = ConfigMap;
+
+    fn parse(object: ConfigMap) -> ReleaseMap {
+        ReleaseMap::parse(object)
+    }
+}
+
+impl Watched for DaemonSets {
+    type Object = DaemonSet;
+
+    fn parse(object: DaemonSet) -> DaemonRollout {
+        DaemonRollout::parse(object)
+    }
+}
+
+impl Watched for OwnOperator {
+    type Object = ClusterOperator;
+
+    fn parse(mut object: ClusterOperator) -> ClusterOperator {
+        object.metadata.managed_fields = None;
+        object
+    }
+}
+
 /// Has the operator watch all that a decision depends on: pools, nodes, the metadata of
 /// MachineConfigs, the ControllerConfig, the metadata of the cluster's settings, and the kinds that
 /// nothing here handles.
+/// MachineConfigs, the ControllerConfig, the metadata of the cluster's settings, and what a release
+/// says of itself and asks for.
 pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
     let pools = store.pools.clone();
     let operator = operator
@@ -101,6 +137,27 @@ pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
                 .named(machine_configuration::NAME)
                 .optional(),
             |_, _| Wake::Keys(vec![Work::Settings]),
+        )
+        // The first one decides who changes the ControllerConfig.
+        .watch(
+            &store.os_image,
+            WatchScope::namespace(NAMESPACE).named(OS_IMAGE),
+            |_, _| Wake::All,
+        )
+        .watch(
+            &store.component_images,
+            WatchScope::namespace(NAMESPACE).named(COMPONENT_IMAGES),
+            |_, _| Wake::Keys(vec![Work::Release]),
+        )
+        .watch(
+            &store.daemons,
+            WatchScope::namespace(NAMESPACE).named(daemons::NAME),
+            |_, _| Wake::Keys(vec![Work::Release]),
+        )
+        .watch(
+            &store.operators,
+            WatchScope::cluster().named(status::NAME).optional(),
+            |_, _| Wake::Keys(vec![Work::Release]),
         );
     store.foreign.watch(operator)
 }

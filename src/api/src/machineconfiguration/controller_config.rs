@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::condition::words;
+use crate::condition::{Listed, words};
 use crate::{ConditionStatus, nullable, raw};
 
 /// Name of the only object that counts.
@@ -197,6 +197,23 @@ pub struct ControllerConfigCondition {
     /// Why, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+impl Listed for ControllerConfigCondition {
+    type Type = ControllerConfigConditionType;
+
+    fn r#type(&self) -> &ControllerConfigConditionType {
+        &self.r#type
+    }
+
+    fn status(&self) -> ConditionStatus {
+        self.status
+    }
+
+    fn keep_transition_time(&mut self, present: &Self) {
+        self.last_transition_time
+            .clone_from(&present.last_transition_time);
+    }
 }
 
 words! {

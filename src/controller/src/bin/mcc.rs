@@ -22,7 +22,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs until SIGTERM or SIGINT
-    Start(ControllerArgs),
+    Start(Box<ControllerArgs>),
     /// Prints version and build
     Version,
 }

@@ -5,7 +5,7 @@ use machineconfig::render::Base;
 use pool::selector::Selector;
 
 use crate::store::{Pool, Snapshot};
-use crate::version::{BUILD, VERSION};
+use crate::version::BUILD;
 
 /// What a rendering depends on: where it is the same, so is the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +58,14 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         Ok(selector @ (Selector::Nothing | Selector::Labels(_))) => selector,
     };
     let controller_config = snapshot.controller_config();
-    if let Some(why) = controller_config.and_then(foreign) {
-        return Preparation::Impossible(why);
+    let own = snapshot.version.as_str();
+    if let Some(why) = controller_config.and_then(|config| foreign(config, own)) {
+        // Of a release whose images it takes over, this controller changes that itself.
+        return if snapshot.has_release {
+            Preparation::Wait(why)
+        } else {
+            Preparation::Impossible(why)
+        };
     }
     if let Some(why) = controller_config.and_then(unsettled) {
         return Preparation::Wait(why);
@@ -89,7 +95,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     Preparation::Inputs(Inputs {
         sources,
         base: base(controller_config),
-        release: release(controller_config),
+        release: release(controller_config, own),
         stream: stream(pool, snapshot),
         is_without_controller_config: controller_config.is_none(),
         target,
@@ -98,18 +104,18 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
 
 /// Why the ControllerConfig is not this release's, if it is not: what was rendered from it would
 /// mix two releases. The administrator learns that the wrong controller runs.
-fn foreign(config: &ControllerConfig) -> Option<String> {
+fn foreign(config: &ControllerConfig, own: &str) -> Option<String> {
     let annotations = config.metadata.annotations.as_ref();
     let key = annotation::GENERATED_BY_VERSION;
     let version = annotations.and_then(|annotations| annotations.get(key));
     match version.map(String::as_str) {
-        Some(VERSION) => None,
+        Some(version) if version == own => None,
         None | Some("") => Some(format!(
-            "ignoring controller config {}: its annotation {key} is missing, so that the release that made it is not known (my version: {VERSION})",
+            "ignoring controller config {}: its annotation {key} is missing, so that the release that made it is not known (my version: {own})",
             controller_config::NAME
         )),
         Some(version) => Some(format!(
-            "ignoring controller config generated from {version} (my version: {VERSION})"
+            "ignoring controller config generated from {version} (my version: {own})"
         )),
     }
 }
@@ -179,11 +185,11 @@ fn base(config: Option<&ControllerConfig>) -> Base {
     }
 }
 
-fn release(config: Option<&ControllerConfig>) -> String {
+fn release(config: Option<&ControllerConfig>, own: &str) -> String {
     config
         .and_then(|config| config.metadata.annotations.as_ref())
         .and_then(|annotations| annotations.get(annotation::RELEASE_IMAGE_VERSION))
-        .map_or(VERSION, String::as_str)
+        .map_or(own, String::as_str)
         .to_owned()
 }
 
@@ -193,6 +199,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::{Cluster, pool, settled};
+    use crate::version::VERSION;
 
     fn prepared(cluster: &Cluster) -> Preparation {
         let snapshot = cluster.snapshot();

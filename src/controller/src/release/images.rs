@@ -1,0 +1,236 @@
+//! The images of a release, as its `ConfigMap`s name them.
+
+use std::collections::BTreeMap;
+
+use api::machineconfiguration::controller_config::{
+    ControllerConfigCondition, ControllerConfigConditionType,
+};
+use api::machineconfiguration::{ControllerConfig, annotation};
+use api::{ConditionStatus, condition};
+use cluster::cache::CachedKind;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+
+/// ConfigMap with the release's OS image. Without it the controller belongs to no release.
+pub const OS_IMAGE: &str = "machine-config-osimageurl";
+
+/// ConfigMap with the release's images of components.
+pub const COMPONENT_IMAGES: &str = "machine-config-operator-images";
+
+/// Key in it: JSON, `releaseVersion` and images by name.
+const IMAGES_KEY: &str = "images.json";
+
+/// Key of the version, in both.
+const VERSION_KEY: &str = "releaseVersion";
+
+/// Name of the daemon's image in [`COMPONENT_IMAGES`].
+pub const DAEMON: &str = "machineConfigDaemon";
+
+/// Name of this program's image in [`COMPONENT_IMAGES`].
+pub const CONTROLLER: &str = "machineConfigController";
+
+/// `ConfigMap`s by which a release names its images.
+#[derive(Debug)]
+pub enum ReleaseMaps {}
+
+/// What is kept of such a ConfigMap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReleaseMap {
+    name: String,
+    version: String,
+    /// Its data.
+    pub data: BTreeMap<String, String>,
+}
+
+impl ReleaseMap {
+    /// Reads the ConfigMap.
+    pub fn parse(object: ConfigMap) -> Self {
+        Self {
+            name: object.metadata.name.unwrap_or_default(),
+            version: object.metadata.resource_version.unwrap_or_default(),
+            data: object.data.unwrap_or_default(),
+        }
+    }
+}
+
+impl CachedKind for ReleaseMaps {
+    type Entry = ReleaseMap;
+
+    fn name(entry: &ReleaseMap) -> &str {
+        &entry.name
+    }
+
+    fn version(entry: &ReleaseMap) -> &str {
+        &entry.version
+    }
+
+    fn has_same_content(one: &ReleaseMap, other: &ReleaseMap) -> bool {
+        one.data == other.data
+    }
+}
+
+/// The images of a release.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReleaseImages {
+    /// Version of the release.
+    pub version: String,
+    /// The OS.
+    pub os: String,
+    /// Its extensions; empty for none.
+    pub extensions: String,
+    /// Components by name.
+    pub components: BTreeMap<String, String>,
+}
+
+impl ReleaseImages {
+    /// Reads both `ConfigMap`s.
+    ///
+    /// # Errors
+    /// What is missing, unreadable, or of another release than `own`, for people.
+    pub fn read(
+        os: Option<&ReleaseMap>,
+        components: Option<&ReleaseMap>,
+        own: &str,
+    ) -> Result<Self, String> {
+        let os = os.ok_or_else(|| format!("ConfigMap {OS_IMAGE} is missing"))?;
+        let of_os = |key: &str| os.data.get(key).map(String::as_str).unwrap_or_default();
+        let found = of_os(VERSION_KEY);
+        if found != own {
+            return Err(format!(
+                "refusing to read {OS_IMAGE} version {found:?}, operator version {own:?}"
+            ));
+        }
+        let image = [of_os("baseOSContainerImage"), of_os("osImageURL")];
+        let image = image.into_iter().find(|image| !image.is_empty());
+        let image = image.ok_or_else(|| {
+            format!("ConfigMap {OS_IMAGE}: data.baseOSContainerImage names no image")
+        })?;
+        Ok(Self {
+            version: own.to_owned(),
+            os: image.to_owned(),
+            extensions: of_os("baseOSExtensionsContainerImage").to_owned(),
+            components: of_components(components, own)?,
+        })
+    }
+
+    /// What of the ControllerConfig is another release's: a merge patch, guarded by the version of
+    /// the object that was read. `release_image` is the release's pull spec where it is known.
+    pub fn change(&self, config: &ControllerConfig, release_image: Option<&str>) -> Option<Value> {
+        let spec = &config.spec;
+        let mut change = serde_json::Map::new();
+        let mut text = |key: &str, before: &str, after: &str| {
+            if before != after {
+                change.insert(key.to_owned(), json!(after));
+            }
+        };
+        text(
+            "baseOSContainerImage",
+            &spec.base_os_container_image,
+            &self.os,
+        );
+        text(
+            "baseOSExtensionsContainerImage",
+            &spec.base_os_extensions_container_image,
+            &self.extensions,
+        );
+        if let Some(release_image) = release_image {
+            text("releaseImage", &spec.release_image, release_image);
+        }
+        if spec.images != self.components {
+            // `null` removes the image of a component that the release does not have.
+            let dropped = spec.images.keys().map(|name| (name, Value::Null));
+            let named = self.components.iter();
+            let named = named.map(|(name, image)| (name, json!(image)));
+            let images: serde_json::Map<String, Value> = dropped
+                .chain(named)
+                .map(|(name, image)| (name.clone(), image))
+                .collect();
+            change.insert("images".to_owned(), Value::Object(images));
+        }
+        if change.is_empty() && self.is_named_by(config) {
+            return None;
+        }
+        Some(json!({
+            "metadata": {
+                "resourceVersion": config.metadata.resource_version,
+                "annotations": {
+                    annotation::GENERATED_BY_VERSION: self.version,
+                    annotation::RELEASE_IMAGE_VERSION: self.version,
+                }
+            },
+            "spec": change
+        }))
+    }
+
+    fn is_named_by(&self, config: &ControllerConfig) -> bool {
+        let annotations = config.metadata.annotations.as_ref();
+        let keys = [
+            annotation::GENERATED_BY_VERSION,
+            annotation::RELEASE_IMAGE_VERSION,
+        ];
+        keys.iter().all(|key| {
+            annotations.and_then(|annotations| annotations.get(*key)) == Some(&self.version)
+        })
+    }
+}
+
+/// The images of `images.json`.
+fn of_components(map: Option<&ReleaseMap>, own: &str) -> Result<BTreeMap<String, String>, String> {
+    let map = map.ok_or_else(|| format!("ConfigMap {COMPONENT_IMAGES} is missing"))?;
+    let text = map
+        .data
+        .get(IMAGES_KEY)
+        .ok_or_else(|| format!("ConfigMap {COMPONENT_IMAGES}: data has no key {IMAGES_KEY}"))?;
+    let images: BTreeMap<String, String> = serde_json::from_str(text).map_err(|error| {
+        format!("ConfigMap {COMPONENT_IMAGES}: data.{IMAGES_KEY} is no map of texts: {error}")
+    })?;
+    let mut images = images;
+    let found = images.remove(VERSION_KEY).unwrap_or_default();
+    if found != own {
+        return Err(format!(
+            "refusing to read {IMAGES_KEY} version {found:?}, operator version {own:?}"
+        ));
+    }
+    Ok(images)
+}
+
+/// The status of a ControllerConfig whose images are in place, where it does not have it yet. Base
+/// configurations are no more than the release's MachineConfigs, so that it is complete at once.
+///
+/// Source: `docs/reference/controller.md`, "Conditions of the ControllerConfig".
+pub fn completed(config: &ControllerConfig, version: &str, now: Timestamp) -> Option<Value> {
+    use ControllerConfigConditionType::{Completed, Failing, Running};
+    let generation = config.metadata.generation;
+    let mut status = config.status.clone().unwrap_or_default();
+    let before = status.clone();
+    let message = format!(
+        "sync completed towards ({}) generation using controller version {version}",
+        generation.unwrap_or_default()
+    );
+    for (r#type, holds) in [(Completed, true), (Running, false), (Failing, false)] {
+        let condition = ControllerConfigCondition {
+            r#type,
+            status: ConditionStatus::from(holds),
+            last_transition_time: Some(Time(now)),
+            reason: String::new(),
+            message: if holds {
+                message.clone()
+            } else {
+                String::new()
+            },
+        };
+        condition::set(&mut status.conditions, condition);
+    }
+    status.observed_generation = generation;
+    (status != before).then(|| {
+        json!({
+            "metadata": { "resourceVersion": config.metadata.resource_version },
+            "status": { "conditions": status.conditions, "observedGeneration": generation }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

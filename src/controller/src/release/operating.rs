@@ -1,0 +1,196 @@
+//! The release's images are taken over, and the ClusterOperator is written.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::ConditionStatus;
+use api::config::{ClusterConditionType, ClusterOperator, ClusterOperatorStatus};
+use api::machineconfiguration::{MachineConfigPool, controller_config};
+use cluster::events::{EventSubject, Severity};
+use cluster::wire;
+use operator::Next;
+
+use super::daemons;
+use super::images::{COMPONENT_IMAGES, CONTROLLER, OS_IMAGE, ReleaseImages};
+use super::required::RenderedFrom;
+use super::status::{self, OperatorInput};
+use super::steps::{self, NextStep, ReleaseFacts, ReleaseProgress};
+use crate::reconcile::Controller;
+use crate::reporting;
+use crate::store::Snapshot;
+
+/// How soon a release that is not reached is looked at again though nothing changed: deadlines pass
+/// without a change.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Writes to the ControllerConfig that one look needs at most: its images, its status.
+const WRITES: usize = 2;
+
+impl Controller {
+    /// Takes the release's images over, and reports how far the cluster is.
+    pub(crate) async fn reconcile_release(&self, snapshot: &Snapshot) -> Result<Next, wire::Error> {
+        let Some(os) = self.store.os_image.get(OS_IMAGE) else {
+            return Ok(Next::Gone);
+        };
+        let version = self.store.version.clone();
+        let components = self.store.component_images.get(COMPONENT_IMAGES);
+        let images = ReleaseImages::read(Some(&os), components.as_deref(), version.as_str());
+        let pools: Vec<&MachineConfigPool> =
+            snapshot.pools.values().map(|pool| &pool.object).collect();
+        let progress = self.advance(snapshot, &pools, &images).await?;
+        let now = (self.clock)();
+        {
+            let mut clock = self.release_clock();
+            *clock = steps::clock(*clock, &progress, now);
+        }
+        let image = images.as_ref().ok();
+        let image = image.and_then(|images| images.components.get(CONTROLLER));
+        let input = OperatorInput {
+            version: version.as_str(),
+            image: image.map(String::as_str),
+            progress: &progress,
+            pools: &pools,
+            now,
+        };
+        self.report_release(&input).await?;
+        Ok(if progress == ReleaseProgress::Done {
+            Next::Settled
+        } else {
+            Next::After(AGAIN)
+        })
+    }
+
+    /// Does what is next, until nothing is left to do.
+    async fn advance(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[&MachineConfigPool],
+        images: &Result<ReleaseImages, String>,
+    ) -> Result<ReleaseProgress, wire::Error> {
+        let version = &self.store.version;
+        let rendered = self.rendered();
+        let daemons = self.store.daemons.get(daemons::NAME);
+        let clock = *self.release_clock();
+        let mut release_image = None;
+        let mut writes = 0;
+        loop {
+            let config = self.store.controller_configs.get(controller_config::NAME);
+            let facts = ReleaseFacts {
+                version: version.as_str(),
+                images,
+                release_image: release_image.as_deref(),
+                config: config.as_deref(),
+                daemons: daemons.as_deref(),
+                pools,
+                configs: &snapshot.configs,
+                rendered: &rendered,
+                clock,
+                now: (self.clock)(),
+            };
+            let written = match steps::next(&facts) {
+                NextStep::Report(progress) => return Ok(progress),
+                NextStep::Configure(change) if release_image.is_some() => {
+                    tracing::info!(%version, "the ControllerConfig takes the release's images");
+                    self.requests.set_controller_config(&change).await?
+                }
+                NextStep::Configure(_) => {
+                    // It is named with the images, and asked for only then.
+                    let read = self.requests.read_release_image(version.as_str()).await?;
+                    let config = config.as_ref();
+                    let kept = config.map(|config| config.spec.release_image.clone());
+                    release_image = Some(read.or(kept).unwrap_or_default());
+                    continue;
+                }
+                NextStep::Complete(change) => {
+                    self.requests.set_controller_config_status(&change).await?
+                }
+            };
+            self.store.controller_configs.refresh(written);
+            writes += 1;
+            if writes > WRITES {
+                // Another writer puts it back: with the next look, so that the two do not race.
+                let why = "another writer changes the ControllerConfig".to_owned();
+                let step = steps::ReleaseStep::RenderConfig;
+                return Ok(ReleaseProgress::Waiting { step, why });
+            }
+        }
+    }
+
+    /// Writes the ClusterOperator, where the cluster has that kind.
+    async fn report_release(&self, input: &OperatorInput<'_>) -> Result<(), wire::Error> {
+        let known = self.store.operators.get(status::NAME);
+        let operator = match known {
+            Some(operator) => Some(operator.as_ref().clone()),
+            None => self.requests.create_operator(status::NAME).await?,
+        };
+        let Some(operator) = operator else {
+            tracing::debug!("the cluster has no ClusterOperators");
+            return Ok(());
+        };
+        let before = operator.status.clone().unwrap_or_default();
+        let after = status::status(&before, input);
+        let Some(changes) = reporting::changes(operator.status.as_ref(), &after) else {
+            self.store.operators.refresh(operator);
+            return Ok(());
+        };
+        let written = self
+            .requests
+            .set_operator_status(&operator, &changes)
+            .await?;
+        self.announce_release(&operator, &before, &after);
+        self.store.operators.refresh(written);
+        Ok(())
+    }
+
+    /// Says in events what changed for the cluster.
+    fn announce_release(
+        &self,
+        operator: &ClusterOperator,
+        before: &ClusterOperatorStatus,
+        after: &ClusterOperatorStatus,
+    ) {
+        let subject = EventSubject {
+            api_version: "config.openshift.io/v1".to_owned(),
+            kind: "ClusterOperator".to_owned(),
+            name: status::NAME.to_owned(),
+            uid: operator.metadata.uid.clone().unwrap_or_default(),
+        };
+        let now = (self.clock)();
+        let (was, is) = (before.version("operator"), after.version("operator"));
+        if let Some(is) = is.filter(|is| was != Some(*is)) {
+            let was = was.unwrap_or("none");
+            let message = format!(
+                "clusteroperator/{} version changed from {was} to {is}",
+                status::NAME
+            );
+            let reason = "OperatorVersionChanged";
+            tracing::info!(message_id = reason, message, "event");
+            self.recorder
+                .say(&subject, Severity::Normal, reason, &message, now);
+        }
+        let failure = |status: &ClusterOperatorStatus| {
+            let degraded = status.condition(&ClusterConditionType::Degraded)?;
+            (degraded.status == ConditionStatus::True)
+                .then(|| (degraded.reason.clone(), degraded.message.clone()))
+        };
+        let (was, is) = (failure(before), failure(after));
+        if let Some((reason, message)) = is
+            && was.is_none_or(|(was, _)| was != reason)
+        {
+            let reason = format!("OperatorDegraded: {reason}");
+            tracing::warn!(message_id = "OperatorDegraded", message, "event");
+            self.recorder
+                .say(&subject, Severity::Warning, &reason, &message, now);
+        }
+    }
+
+    /// What this process rendered, by pool.
+    fn rendered(&self) -> BTreeMap<String, RenderedFrom> {
+        let pools = self.state();
+        let rendered = pools.iter().filter_map(|(name, state)| {
+            let last = state.rendering.as_ref()?;
+            Some((name.clone(), last.rendered_from()?))
+        });
+        rendered.collect()
+    }
+}

@@ -1,0 +1,225 @@
+//! Whether the pools are at the release that an update of the cluster waits for.
+
+use std::collections::BTreeMap;
+
+use api::ConditionStatus;
+use api::machineconfiguration::machine_config_pool::PoolConditionType;
+use api::machineconfiguration::{MachineConfigPool, label};
+use cluster::cache::Table;
+
+use crate::store::Configs;
+use crate::version::BUILD;
+
+/// Pools of control planes, which are required whatever their labels are.
+const CONTROL_PLANE: [&str; 2] = ["master", "arbiter"];
+
+/// What this process rendered for a pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RenderedFrom {
+    /// Name of the configuration.
+    pub config: String,
+    /// OS image of the ControllerConfig that it was rendered from.
+    pub os_image: String,
+}
+
+/// Why required pools are not at the release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shortfall {
+    /// They are on their way.
+    Waiting(String),
+    /// They do not get there by themselves.
+    Failed(String),
+}
+
+/// What pools are compared with.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// Version of the release.
+    pub version: &'a str,
+    /// Its OS image.
+    pub os_image: &'a str,
+    /// Metadata of the MachineConfigs.
+    pub configs: &'a Table<Configs>,
+    /// What this process rendered, by pool.
+    pub rendered: &'a BTreeMap<String, RenderedFrom>,
+}
+
+/// Whether an update of the cluster waits for a pool.
+pub fn is_required(pool: &MachineConfigPool) -> bool {
+    let labels = pool.metadata.labels.as_ref();
+    CONTROL_PLANE.contains(&name(pool))
+        || labels.is_some_and(|labels| labels.contains_key(label::REQUIRED_FOR_UPGRADE))
+}
+
+/// Nodes of the pools that an update waits for.
+pub fn required_nodes(pools: &[&MachineConfigPool]) -> u32 {
+    let pools = pools.iter().filter(|pool| is_required(pool));
+    let counts = pools.filter_map(|pool| {
+        let status = pool.status.as_ref()?;
+        u32::try_from(status.machine_count).ok()
+    });
+    counts.sum()
+}
+
+/// Why required pools are not at the release; nothing when they are. A degraded pool holds the
+/// release up whether or not it is required.
+///
+/// Source: `docs/reference/controller.md`, "Required pools".
+pub fn shortfall(pools: &[&MachineConfigPool], wanted: &Wanted<'_>) -> Option<Shortfall> {
+    if let Some(degraded) = pools
+        .iter()
+        .find(|pool| is(pool, &PoolConditionType::Degraded))
+    {
+        let why: Vec<String> = failures(degraded).map(|(_, message)| message).collect();
+        return Some(Shortfall::Failed(format!(
+            "{}: {}",
+            unready(degraded),
+            why.join("; ")
+        )));
+    }
+    let mut required = pools.iter().filter(|pool| is_required(pool)).peekable();
+    if required.peek().is_none() {
+        return Some(Shortfall::Failed(format!(
+            "no MachineConfigPool is required for an update: there is no pool {}, and none has label {}",
+            CONTROL_PLANE.join(" or "),
+            label::REQUIRED_FOR_UPGRADE
+        )));
+    }
+    required.find_map(|pool| of_pool(pool, wanted))
+}
+
+fn of_pool(pool: &MachineConfigPool, wanted: &Wanted<'_>) -> Option<Shortfall> {
+    let invalid = invalid(pool, wanted);
+    let status = pool.status.clone().unwrap_or_default();
+    let is_done = invalid.is_none()
+        && pool.metadata.generation <= status.observed_generation
+        && status.configuration.name() == pool.spec.configuration.name()
+        && is(pool, &PoolConditionType::Updated);
+    if is_done {
+        return None;
+    }
+    if let Some(invalid) = invalid {
+        return Some(Shortfall::Waiting(invalid));
+    }
+    Some(if pool.spec.paused {
+        Shortfall::Failed(format!(
+            "required MachineConfigPool {} is paused and cannot sync until it is unpaused",
+            name(pool)
+        ))
+    } else {
+        Shortfall::Waiting(unready(pool))
+    })
+}
+
+/// Why the configuration that a pool names is not the release's.
+fn invalid(pool: &MachineConfigPool, wanted: &Wanted<'_>) -> Option<String> {
+    let pool_name = name(pool);
+    let configuration = &pool.spec.configuration;
+    let Some(config) = configuration.name() else {
+        return Some(format!(
+            "configuration spec for pool {pool_name} is empty: it is not rendered yet"
+        ));
+    };
+    let observed = pool.status.as_ref();
+    if observed
+        .and_then(|status| status.configuration.name())
+        .is_none()
+    {
+        return Some(format!(
+            "configuration status for pool {pool_name} is empty: no node is updated yet"
+        ));
+    }
+    if configuration.source.is_empty() {
+        return Some(format!(
+            "list of MachineConfigs that were used to generate configuration for pool {pool_name} is empty"
+        ));
+    }
+    let Some(known) = wanted.configs.get(config) else {
+        return Some(format!("{config}, which pool {pool_name} names, is gone"));
+    };
+    if known.generated_by.is_none() {
+        return Some(format!(
+            "{config} must be created by controller version {BUILD}: it has no annotation"
+        ));
+    }
+    let sources = configuration.source.iter();
+    let sources = sources.filter_map(|source| wanted.configs.get(source.name.as_deref()?));
+    for config in std::iter::once(known).chain(sources) {
+        let by = config.generated_by.as_deref().unwrap_or(BUILD);
+        if by != BUILD {
+            let (config, pool) = (&config.name, pool_name);
+            return Some(format!(
+                "controller version mismatch for {config} expected {BUILD} has {by}: pool {pool} is not rendered yet"
+            ));
+        }
+    }
+    let release = known.release_version.as_deref().unwrap_or_default();
+    if release != wanted.version {
+        return Some(format!(
+            "release image version mismatch for {pool_name} in {config} expected: {} got: {release}",
+            wanted.version
+        ));
+    }
+    let rendered = wanted.rendered.get(pool_name);
+    let Some(rendered) = rendered.filter(|rendered| rendered.config == config) else {
+        return Some(format!("pool {pool_name} is not rendered yet"));
+    };
+    (rendered.os_image != wanted.os_image && !known.is_image_overridden).then(|| {
+        format!(
+            "osImageURL mismatch for {pool_name} in {config} expected: {} got: {}",
+            wanted.os_image, rendered.os_image
+        )
+    })
+}
+
+fn unready(pool: &MachineConfigPool) -> String {
+    let status = pool.status.clone().unwrap_or_default();
+    format!(
+        "MachineConfigPool {} is not ready, retrying. Status: (pool degraded: {} total: {}, ready {}, updated: {}, unavailable: {})",
+        name(pool),
+        is(pool, &PoolConditionType::Degraded),
+        status.machine_count,
+        status.ready_machine_count,
+        status.updated_machine_count,
+        status.unavailable_machine_count
+    )
+}
+
+/// Reason and message of each condition by which a pool is degraded.
+pub(super) fn failures(
+    pool: &MachineConfigPool,
+) -> impl Iterator<Item = (&PoolConditionType, String)> {
+    use PoolConditionType::{
+        ImageBuildDegraded, NodeDegraded, PinnedImageSetsDegraded, RenderDegraded, RolloutDegraded,
+    };
+    const PARTS: [PoolConditionType; 5] = [
+        RenderDegraded,
+        NodeDegraded,
+        RolloutDegraded,
+        ImageBuildDegraded,
+        PinnedImageSetsDegraded,
+    ];
+    let status = pool.status.iter();
+    let conditions = status.flat_map(|status| &status.conditions);
+    conditions
+        .filter(|condition| {
+            PARTS.contains(&condition.r#type) && condition.status == ConditionStatus::True
+        })
+        .map(|condition| {
+            let said = format!("{:?}: {:?}", condition.reason.as_str(), condition.message);
+            (&condition.r#type, said)
+        })
+}
+
+pub(super) fn is(pool: &MachineConfigPool, r#type: &PoolConditionType) -> bool {
+    let status = pool.status.as_ref();
+    let condition = status.and_then(|status| status.condition(r#type));
+    condition.is_some_and(|condition| condition.status == ConditionStatus::True)
+}
+
+pub(super) fn name(pool: &MachineConfigPool) -> &str {
+    pool.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+pub(in crate::release) mod tests;

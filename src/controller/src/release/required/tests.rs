@@ -1,0 +1,197 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture::{Cluster, read, reference};
+
+pub(in crate::release) const CONFIG: &str = "rendered-master-2";
+
+/// Pool `master` of one node that is at the release.
+pub(in crate::release) fn master() -> Value {
+    json!({
+        "metadata": { "name": "master", "generation": 4 },
+        "spec": { "paused": false, "configuration": { "name": CONFIG, "source": [reference("50-m")] } },
+        "status": {
+            "observedGeneration": 4, "machineCount": 3, "readyMachineCount": 3,
+            "updatedMachineCount": 3, "unavailableMachineCount": 0, "degradedMachineCount": 0,
+            "configuration": { "name": CONFIG, "source": [reference("50-m")] },
+            "conditions": [{ "type": "Updated", "status": "True" }]
+        }
+    })
+}
+
+/// The rendered configuration of that pool.
+pub(in crate::release) fn rendered() -> Value {
+    json!({ "metadata": { "name": CONFIG, "annotations": {
+        "machineconfiguration.openshift.io/generated-by-controller-version": BUILD,
+        "machineconfiguration.openshift.io/release-image-version": "2.0.0"
+    } } })
+}
+
+pub(in crate::release) fn rendered_from(os_image: &str) -> BTreeMap<String, RenderedFrom> {
+    let from = RenderedFrom {
+        config: CONFIG.to_owned(),
+        os_image: os_image.to_owned(),
+    };
+    [("master".to_owned(), from)].into()
+}
+
+struct Case {
+    pools: Vec<Value>,
+    config: Value,
+    rendered: BTreeMap<String, RenderedFrom>,
+}
+
+impl Case {
+    fn new() -> Self {
+        Self {
+            pools: vec![master()],
+            config: rendered(),
+            rendered: rendered_from("os2"),
+        }
+    }
+
+    fn annotate(&mut self, key: &str, value: &str) {
+        let key = format!("machineconfiguration.openshift.io/{key}");
+        self.config["metadata"]["annotations"][key] = json!(value);
+    }
+
+    fn shortfall(&self) -> Option<Shortfall> {
+        let cluster = Cluster {
+            configs: vec![self.config.clone()],
+            ..Cluster::default()
+        };
+        let snapshot = cluster.snapshot();
+        let pools: Vec<MachineConfigPool> = self.pools.iter().map(read).collect();
+        let pools: Vec<&MachineConfigPool> = pools.iter().collect();
+        let wanted = Wanted {
+            version: "2.0.0",
+            os_image: "os2",
+            configs: &snapshot.configs,
+            rendered: &self.rendered,
+        };
+        shortfall(&pools, &wanted)
+    }
+}
+
+/// A pool that is not at the release in one way, and what is said of it.
+#[test]
+fn required_pool_is_at_the_release_only_when_all_holds() {
+    assert_eq!(Case::new().shortfall(), None);
+    type Change = fn(&mut Case);
+    let table: [(Change, &str); 12] = [
+        (
+            |case| case.pools[0]["spec"]["configuration"] = json!({}),
+            "configuration spec for pool master is empty: ",
+        ),
+        (
+            |case| case.pools[0]["status"]["configuration"] = json!({}),
+            "configuration status for pool master is empty: ",
+        ),
+        (
+            |case| case.pools[0]["spec"]["configuration"]["source"] = json!([]),
+            "list of MachineConfigs that were used to generate configuration for pool master is empty",
+        ),
+        (
+            |case| case.config["metadata"]["name"] = json!("other"),
+            "rendered-master-2, which pool master names, is gone",
+        ),
+        (
+            |case| case.config["metadata"]["annotations"] = json!({}),
+            "rendered-master-2 must be created by controller version",
+        ),
+        (
+            |case| case.pools[0]["metadata"]["generation"] = json!(5),
+            "MachineConfigPool master is not ready, retrying. Status: (pool degraded: false total: 3, ready 3, updated: 3, unavailable: 0)",
+        ),
+        (
+            |case| case.pools[0]["status"]["conditions"][0]["status"] = json!("False"),
+            "MachineConfigPool master is not ready",
+        ),
+        (
+            |case| case.pools[0]["status"]["configuration"]["name"] = json!("rendered-master-1"),
+            "MachineConfigPool master is not ready",
+        ),
+        (
+            |case| case.rendered.clear(),
+            "pool master is not rendered yet",
+        ),
+        (
+            |case| case.rendered = rendered_from("os1"),
+            "osImageURL mismatch for master in rendered-master-2 expected: os2 got: os1",
+        ),
+        (
+            |case| case.annotate("release-image-version", "1.0.0"),
+            "release image version mismatch for master in rendered-master-2 expected: 2.0.0 got: 1.0.0",
+        ),
+        (
+            |case| case.annotate("generated-by-controller-version", "older"),
+            "controller version mismatch for rendered-master-2 expected",
+        ),
+    ];
+    for (change, expected) in table {
+        let mut case = Case::new();
+        change(&mut case);
+        match case.shortfall() {
+            Some(Shortfall::Waiting(why)) => assert!(why.contains(expected), "{why}"),
+            other => panic!("{other:?} instead of {expected}"),
+        }
+    }
+    // A user's image is no mismatch.
+    let mut case = Case::new();
+    case.rendered = rendered_from("os1");
+    case.annotate("os-image-url-overridden", "true");
+    assert_eq!(case.shortfall(), None);
+}
+
+#[test]
+fn pool_that_does_not_get_there_by_itself_is_a_failure() {
+    let mut worker = master();
+    worker["metadata"]["name"] = json!("worker");
+    worker["status"]["conditions"] = json!([
+        { "type": "Degraded", "status": "True" },
+        { "type": "NodeDegraded", "status": "True", "reason": "1 nodes are reporting degraded status on sync", "message": "Node n: no space" }
+    ]);
+    type Change = fn(&mut Case, Value);
+    let table: [(Change, &str); 3] = [
+        // Any degraded pool, with its cause.
+        (
+            |case, worker| case.pools.push(worker),
+            "MachineConfigPool worker is not ready, retrying. Status: (pool degraded: true total: 3, ready 3, updated: 3, unavailable: 0): \"1 nodes are reporting degraded status on sync\": \"Node n: no space\"",
+        ),
+        (
+            |case, _| {
+                case.pools[0]["spec"]["paused"] = json!(true);
+                case.pools[0]["status"]["conditions"] = json!([]);
+            },
+            "required MachineConfigPool master is paused and cannot sync until it is unpaused",
+        ),
+        (
+            |case, _| case.pools[0]["metadata"]["name"] = json!("worker"),
+            "no MachineConfigPool is required for an update: there is no pool master or arbiter",
+        ),
+    ];
+    for (change, expected) in table {
+        let mut case = Case::new();
+        change(&mut case, worker.clone());
+        match case.shortfall() {
+            Some(Shortfall::Failed(why)) => assert!(why.contains(expected), "{why}"),
+            other => panic!("{other:?} instead of {expected}"),
+        }
+    }
+}
+
+#[test]
+fn workers_are_not_waited_for_unless_labelled_and_a_paused_pool_with_nothing_to_do_is_done() {
+    let mut worker = master();
+    worker["metadata"]["name"] = json!("worker");
+    worker["status"]["conditions"] = json!([{ "type": "Updating", "status": "True" }]);
+    let mut case = Case::new();
+    case.pools.push(worker);
+    case.pools[0]["spec"]["paused"] = json!(true);
+    assert_eq!(case.shortfall(), None);
+    case.pools[1]["metadata"]["labels"] =
+        json!({ "operator.machineconfiguration.openshift.io/required-for-upgrade": "" });
+    assert!(
+        matches!(case.shortfall(), Some(Shortfall::Waiting(why)) if why.contains("pool worker"))
+    );
+}

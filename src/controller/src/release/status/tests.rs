@@ -1,0 +1,236 @@
+use serde_json::json;
+
+use super::super::required::tests::master;
+use super::*;
+use crate::fixture::read;
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+/// A pool of that name with so many nodes updated, and these conditions.
+fn pool(name: &str, updated: i32, conditions: &Value) -> MachineConfigPool {
+    let mut pool = master();
+    pool["metadata"]["name"] = json!(name);
+    pool["status"]["updatedMachineCount"] = json!(updated);
+    pool["status"]["conditions"] = conditions.clone();
+    read(&pool)
+}
+
+fn updated(name: &str) -> MachineConfigPool {
+    pool(name, 3, &json!([{ "type": "Updated", "status": "True" }]))
+}
+
+fn updating(name: &str, count: i32) -> MachineConfigPool {
+    pool(
+        name,
+        count,
+        &json!([{ "type": "Updating", "status": "True" }]),
+    )
+}
+
+fn degraded_pool(name: &str) -> MachineConfigPool {
+    let failure =
+        json!({ "type": "RenderDegraded", "status": "True", "reason": "", "message": "bad" });
+    let conditions = json!([{ "type": "Degraded", "status": "True" }, failure]);
+    pool(name, 3, &conditions)
+}
+
+fn waiting(step: ReleaseStep) -> ReleaseProgress {
+    let why = "what is waited for".to_owned();
+    ReleaseProgress::Waiting { step, why }
+}
+
+fn failed() -> ReleaseProgress {
+    ReleaseProgress::Failed {
+        step: ReleaseStep::RequiredPools,
+        why: "what failed".to_owned(),
+    }
+}
+
+fn at(reported: Option<&str>) -> ClusterOperatorStatus {
+    let versions = reported.map(|version| OperandVersion {
+        name: "operator".to_owned(),
+        version: version.to_owned(),
+    });
+    ClusterOperatorStatus {
+        versions: versions.into_iter().collect(),
+        ..ClusterOperatorStatus::default()
+    }
+}
+
+fn made(
+    before: &ClusterOperatorStatus,
+    progress: &ReleaseProgress,
+    pools: &[MachineConfigPool],
+) -> ClusterOperatorStatus {
+    let pools: Vec<&MachineConfigPool> = pools.iter().collect();
+    let input = OperatorInput {
+        version: "2.0.0",
+        image: Some("mcc2"),
+        progress,
+        pools: &pools,
+        now: NOW.parse().unwrap(),
+    };
+    status(before, &input)
+}
+
+/// Version, then each condition.
+fn said(status: &ClusterOperatorStatus) -> Vec<String> {
+    let version = status.version("operator").unwrap_or("none").to_owned();
+    let conditions = status.conditions.iter().map(|one| {
+        let text = format!(
+            "{}={} {}: {}",
+            one.r#type, one.status, one.reason, one.message
+        );
+        text.trim_end_matches(": ").to_owned()
+    });
+    std::iter::once(version).chain(conditions).collect()
+}
+
+const AVAILABLE: &str = "Available=True AsExpected: Cluster has deployed";
+
+#[test]
+fn each_state_of_a_release_is_said() {
+    use ReleaseStep::{MachineConfigDaemon, RequiredPools};
+    let table: [(Option<&str>, ReleaseProgress, Vec<MachineConfigPool>, [String; 5]); 8] = [
+        (
+            None,
+            waiting(MachineConfigDaemon),
+            vec![updating("master", 0)],
+            [
+                "none".into(),
+                "Available=False AsExpected".into(),
+                "Progressing=True : Cluster is bootstrapping 2.0.0: what is waited for; pool master has updated 0 of 3 nodes".into(),
+                "Degraded=False AsExpected".into(),
+                "Upgradeable=Unknown NoData".into(),
+            ],
+        ),
+        (
+            Some("1.0.0"),
+            waiting(RequiredPools),
+            vec![updating("master", 1), updating("worker", 2)],
+            [
+                "1.0.0".into(),
+                format!("{AVAILABLE} 1.0.0"),
+                "Progressing=True : Working towards 2.0.0: pool master has updated 1 of 3 nodes; pool worker has updated 2 of 3 nodes".into(),
+                "Degraded=False AsExpected".into(),
+                "Upgradeable=True AsExpected".into(),
+            ],
+        ),
+        // Counts are not behind yet: what is waited for is said in their place.
+        (
+            Some("1.0.0"),
+            waiting(RequiredPools),
+            vec![updated("master")],
+            [
+                "1.0.0".into(),
+                format!("{AVAILABLE} 1.0.0"),
+                "Progressing=True : Working towards 2.0.0: what is waited for".into(),
+                "Degraded=False AsExpected".into(),
+                "Upgradeable=True AsExpected".into(),
+            ],
+        ),
+        (
+            Some("1.0.0"),
+            failed(),
+            vec![degraded_pool("master")],
+            [
+                "1.0.0".into(),
+                format!("{AVAILABLE} 1.0.0"),
+                "Progressing=True : Unable to apply 2.0.0".into(),
+                "Degraded=True RequiredPoolsFailed: Unable to apply 2.0.0: what failed".into(),
+                "Upgradeable=False DegradedPool: One or more machine config pools are degraded, please see `oc get mcp` for further details and resolve before upgrading: master".into(),
+            ],
+        ),
+        // The control plane is done: the release is reported, though workers are on their way.
+        (
+            Some("1.0.0"),
+            ReleaseProgress::Done,
+            vec![updated("master"), updating("worker", 1)],
+            [
+                "2.0.0".into(),
+                format!("{AVAILABLE} 2.0.0"),
+                "Progressing=True PoolsUpdating: Cluster version is 2.0.0: pool worker has updated 1 of 3 nodes".into(),
+                "Degraded=False AsExpected".into(),
+                "Upgradeable=True AsExpected".into(),
+            ],
+        ),
+        (
+            Some("2.0.0"),
+            ReleaseProgress::Done,
+            vec![updated("master"), updated("worker")],
+            [
+                "2.0.0".into(),
+                format!("{AVAILABLE} 2.0.0"),
+                "Progressing=False AsExpected: Cluster version is 2.0.0".into(),
+                "Degraded=False AsExpected".into(),
+                "Upgradeable=True AsExpected".into(),
+            ],
+        ),
+        // A short wait in a release that is reached is no progress of it.
+        (
+            Some("2.0.0"),
+            waiting(MachineConfigDaemon),
+            vec![updated("master")],
+            [
+                "2.0.0".into(),
+                format!("{AVAILABLE} 2.0.0"),
+                "Progressing=False AsExpected: Cluster version is 2.0.0".into(),
+                "Degraded=False AsExpected".into(),
+                "Upgradeable=True AsExpected".into(),
+            ],
+        ),
+        (
+            Some("2.0.0"),
+            failed(),
+            vec![updated("master")],
+            [
+                "2.0.0".into(),
+                format!("{AVAILABLE} 2.0.0"),
+                "Progressing=False AsExpected: Error while reconciling 2.0.0".into(),
+                "Degraded=True RequiredPoolsFailed: Failed to resync 2.0.0 because: what failed".into(),
+                "Upgradeable=True AsExpected".into(),
+            ],
+        ),
+    ];
+    for (number, (reported, progress, pools, expected)) in table.into_iter().enumerate() {
+        let status = made(&at(reported), &progress, &pools);
+        assert_eq!(said(&status), expected, "{number}");
+    }
+}
+
+#[test]
+fn a_status_is_made_the_same_twice_and_others_conditions_stay() {
+    let foreign = json!({ "type": "RecentBackup", "status": "True", "lastTransitionTime": NOW });
+    let mut before = at(Some("1.0.0"));
+    before.conditions = vec![read(&foreign)];
+    let pools = [updated("master")];
+    let once = made(&before, &ReleaseProgress::Done, &pools);
+    assert_eq!(serde_json::to_value(&once.conditions[0]).unwrap(), foreign);
+    assert_eq!(once.version("operator-image"), Some("mcc2"));
+    assert_eq!(once.related_objects[0].resource, "namespaces");
+    assert_eq!(made(&once, &ReleaseProgress::Done, &pools), once);
+}
+
+#[test]
+fn extension_says_what_each_pool_is_at() {
+    let mut unknown = master();
+    unknown["metadata"]["name"] = json!("new");
+    unknown["status"] = Value::Null;
+    let pools = [
+        updated("master"),
+        updating("worker", 2),
+        degraded_pool("edge"),
+        read(&unknown),
+    ];
+    let status = made(&at(Some("1.0.0")), &failed(), &pools);
+    assert_eq!(
+        status.extension.unwrap(),
+        json!({
+            "master": "all 3 nodes are at latest configuration rendered-master-2",
+            "worker": "2 (ready 3) out of 3 nodes are updating to latest configuration rendered-master-2",
+            "edge": "pool is degraded because rendering fails with \"\": \"bad\"",
+            "new": "<unknown>",
+            "lastSyncError": "what failed"
+        })
+    );
+}
