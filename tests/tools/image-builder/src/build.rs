@@ -10,7 +10,7 @@ use images::{Credentials, Draft, ImageLocation, Stores, Tree};
 use release::{ImageDigest, MANIFESTS, OPERATOR_LABEL};
 
 use crate::checkout::Checkout;
-use crate::component::{COMPONENTS, Component};
+use crate::component::{COMPONENTS, Component, ReleaseRole};
 use crate::debian::{self, Package};
 use crate::run::text;
 use crate::{manifests, sbom};
@@ -132,9 +132,11 @@ fn draft(options: &Options, checkout: &Checkout, component: &Component) -> anyho
         }
         // The last layer: of an operator's image only that one's manifests count.
         draft.push(tree.layer(checkout.time)?, "manifests");
-        draft
-            .labels
-            .insert(OPERATOR_LABEL.to_owned(), "true".to_owned());
+        if component.role == ReleaseRole::Operator {
+            draft
+                .labels
+                .insert(OPERATOR_LABEL.to_owned(), "true".to_owned());
+        }
     }
     Ok(draft)
 }

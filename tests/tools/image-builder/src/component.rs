@@ -20,10 +20,27 @@ pub struct Component {
     pub packages: &'static [&'static str],
     /// User that it runs as; empty for root.
     pub user: &'static str,
-    /// Directorys of `deploy/` whose objects its `/manifests` hold; none: it is no operator's
-    /// image.
+    /// Directorys of `deploy/` whose objects its `/manifests` hold; none: it has no `/manifests`.
     pub manifests: &'static [Manifests],
+    /// What `/manifests` are to a release.
+    pub role: ReleaseRole,
+    /// Images besides its own that its manifests name.
+    pub references: &'static [&'static str],
 }
+
+/// What an image is to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseRole {
+    /// An operator: a release takes its manifests over, with images and versions put in.
+    Operator,
+    /// What a release's image stands on: its manifests are templates, and stay where they are.
+    Base,
+    /// Nothing of it is applied.
+    Component,
+}
+
+/// Image of the OS, which other sources than ours make.
+pub const OS: &str = "slipway-os";
 
 /// A program, and how cargo builds it.
 #[derive(Clone, Copy, Debug)]
@@ -66,12 +83,25 @@ pub const COMPONENTS: &[Component] = &[
                 prefix: MACHINE_CONFIG,
                 first: 0,
             },
+            // After the namespace and the daemons, before the controller that reads it.
+            Manifests {
+                directory: "release",
+                prefix: MACHINE_CONFIG,
+                first: 40,
+            },
             Manifests {
                 directory: "controller",
                 prefix: MACHINE_CONFIG,
                 first: 60,
             },
+            Manifests {
+                directory: "cluster-operator",
+                prefix: MACHINE_CONFIG,
+                first: 90,
+            },
         ],
+        role: ReleaseRole::Operator,
+        references: &["slipway-mcd", OS],
     },
     Component {
         name: "slipway-mcd",
@@ -106,6 +136,38 @@ pub const COMPONENTS: &[Component] = &[
             prefix: MACHINE_CONFIG,
             first: 30,
         }],
+        role: ReleaseRole::Operator,
+        references: &[],
+    },
+    Component {
+        name: "slipway-cvo",
+        title: "Slipway: applies a release to a cluster",
+        programs: &[Program {
+            name: "cvo",
+            cargo: &["-p", "cvo"],
+        }],
+        packages: GLIBC,
+        user: NON_ROOT,
+        manifests: &[Manifests {
+            directory: "cvo",
+            prefix: "0000_00_cluster-version-operator",
+            first: 0,
+        }],
+        role: ReleaseRole::Base,
+        references: &[],
+    },
+    Component {
+        name: "slipway-update-service",
+        title: "Slipway: answers which updates a channel has",
+        programs: &[Program {
+            name: "update-service",
+            cargo: &["-p", "update-service"],
+        }],
+        packages: GLIBC,
+        user: NON_ROOT,
+        manifests: &[],
+        role: ReleaseRole::Component,
+        references: &[],
     },
 ];
 

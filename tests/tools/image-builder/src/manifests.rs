@@ -8,7 +8,7 @@ use release::payload::Files;
 use release::references::{References, Tag};
 use serde::Deserialize;
 
-use crate::component::{Component, Manifests};
+use crate::component::{Component, Manifests, ReleaseRole};
 
 #[derive(Deserialize)]
 struct Kustomization {
@@ -50,7 +50,8 @@ fn files_of(deploy: &Path, manifests: &Manifests) -> anyhow::Result<Vec<(PathBuf
         let Manifests {
             directory, prefix, ..
         } = manifests;
-        let name = format!("{prefix}_{number:02}_{directory}-{file}");
+        let flat = file.replace('/', "-");
+        let name = format!("{prefix}_{number:02}_{directory}-{flat}");
         (Path::new(manifests.directory).join(file), name)
     };
     Ok(names.into_iter().enumerate().map(name).collect())
@@ -63,7 +64,8 @@ fn resources(list: &Path) -> anyhow::Result<Vec<String>> {
     Ok(list.resources)
 }
 
-/// An operator's manifests by name, with the images that they name; none for what is no operator.
+/// The manifests of an image by name, of an operator's with the images that they name; none for
+/// what has no manifests.
 ///
 /// # Errors
 /// A file is not there, or two have one name.
@@ -79,17 +81,23 @@ pub fn read(deploy: &Path, component: &Component) -> anyhow::Result<Option<Files
         let other = manifests.insert(name.clone(), bytes);
         ensure!(other.is_none(), "two files are named {name}");
     }
-    // `deploy/` names an image by its name alone, which kustomize replaces there, and a release
-    // here.
-    let tag = Tag {
-        from: component.name.to_owned(),
-        ..Tag::default()
-    };
-    let references = References {
-        tags: [(component.name.to_owned(), tag)].into(),
-        ..References::default()
-    };
-    manifests.insert(REFERENCES_FILE.to_owned(), references.print());
+    if component.role == ReleaseRole::Operator {
+        // `deploy/` names an image by its name alone, which kustomize replaces there, and a release
+        // here.
+        let names = std::iter::once(&component.name).chain(component.references);
+        let tags = names.map(|name| {
+            let tag = Tag {
+                from: (*name).to_owned(),
+                ..Tag::default()
+            };
+            ((*name).to_owned(), tag)
+        });
+        let references = References {
+            tags: tags.collect(),
+            ..References::default()
+        };
+        manifests.insert(REFERENCES_FILE.to_owned(), references.print());
+    }
     Ok(Some(manifests))
 }
 
@@ -101,7 +109,7 @@ mod tests {
     use release::{ImageDigest, Manifest, Metadata, Payload, PullSpec};
 
     use super::*;
-    use crate::component::COMPONENTS;
+    use crate::component::{COMPONENTS, OS};
 
     fn deploy() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy")
@@ -121,8 +129,12 @@ mod tests {
         files
     }
 
+    /// Directories whose objects belong to a cluster with a version operator, and so to no
+    /// `kubectl apply --kustomize deploy`.
+    const OF_RELEASES: [&str; 3] = ["cluster-operator", "cvo", "release"];
+
     #[test]
-    fn images_hold_what_kustomize_builds_and_nothing_else() {
+    fn images_hold_what_kustomize_builds_and_what_belongs_to_releases() {
         let mut held = BTreeSet::new();
         for component in COMPONENTS {
             for (path, _) in files(&deploy(), component).unwrap() {
@@ -133,12 +145,22 @@ mod tests {
                 );
             }
         }
+        let is_kustomized = |path: &PathBuf| {
+            let mut of_releases = OF_RELEASES.iter();
+            !of_releases.any(|directory| path.starts_with(directory))
+        };
+        let cvo = kustomized(&deploy().join("cvo"), Path::new("cvo"));
+        assert!(cvo.is_subset(&held), "{cvo:?}");
+        held.retain(is_kustomized);
         assert_eq!(held, kustomized(&deploy(), Path::new("")));
     }
 
     #[test]
     fn a_release_of_the_images_is_for_clusters_and_has_no_placeholder() {
-        let images = COMPONENTS.iter().map(|component| {
+        let components = COMPONENTS
+            .iter()
+            .filter(|component| component.role != ReleaseRole::Base);
+        let images = components.map(|component| {
             let digest = ImageDigest::of(component.name.as_bytes());
             let image = ComponentImage {
                 pull_spec: PullSpec::new(&format!("registry.example/{}", component.name), &digest)
@@ -150,6 +172,14 @@ mod tests {
             };
             (component.name.to_owned(), image)
         });
+        let os = ComponentImage {
+            pull_spec: PullSpec::new("registry.example/os", &ImageDigest::of(b"os")).unwrap(),
+            annotations: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            manifests: None,
+            is_override: false,
+        };
+        let images = images.chain([(OS.to_owned(), os)]);
         let request = ReleaseRequest {
             metadata: Metadata::new("1.0.0".parse().unwrap()),
             annotations: BTreeMap::new(),
@@ -191,6 +221,33 @@ mod tests {
             image_of("Deployment"),
             request.images["slipway-mcc"].pull_spec.as_str()
         );
+        // What the controller takes over, and what the version operator waits for.
+        let named = |kind: &str, name: &str| {
+            let is_one =
+                |manifest: &&Manifest| manifest.id.kind == kind && manifest.id.name == name;
+            payload.manifests.iter().find(is_one).unwrap()
+        };
+        let os = named("ConfigMap", "machine-config-osimageurl");
+        assert_eq!(
+            os.text("/data/baseOSContainerImage").unwrap(),
+            request.images[OS].pull_spec.as_str()
+        );
+        assert_eq!(os.text("/data/releaseVersion").unwrap(), "1.0.0");
+        let images = named("ConfigMap", "machine-config-operator-images");
+        let images = images.text("/data/images.json").unwrap();
+        let images: BTreeMap<String, String> = serde_json::from_str(images).unwrap();
+        assert_eq!(images["releaseVersion"], "1.0.0");
+        assert_eq!(
+            images["machineConfigDaemon"],
+            request.images["slipway-mcd"].pull_spec.as_str()
+        );
+        let operator = named("ClusterOperator", "machine-config");
+        assert_eq!(
+            operator.text("/status/versions/0/version").unwrap(),
+            "1.0.0"
+        );
+        let last = payload.manifests.last().unwrap();
+        assert_eq!(last.id.kind, "ClusterOperator");
         let position = |kind: &str| {
             payload
                 .manifests
