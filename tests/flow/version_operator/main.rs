@@ -2,12 +2,14 @@
 //! level by run level, reported on ClusterVersion, resumed after a kill, and kept without writes.
 //!
 //! - `payload`: the release
+//! - `machine_config`: run level 80 with the real controller
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
     reason = "helpers of tests, and their own files"
 )]
 
+mod machine_config;
 mod payload;
 
 use std::path::Path;

@@ -199,7 +199,7 @@ fn of_components(map: Option<&ReleaseMap>, own: &str) -> Result<BTreeMap<String,
 /// The status of a ControllerConfig whose images are in place, where it does not have it yet. Base
 /// configurations are no more than the release's MachineConfigs, so that it is complete at once.
 ///
-/// Source: `docs/reference/controller.md`, "Conditions of the ControllerConfig".
+/// Source: `docs/reference/controller.md`, "ControllerConfig".
 pub fn completed(config: &ControllerConfig, version: &str, now: Timestamp) -> Option<Value> {
     use ControllerConfigConditionType::{Completed, Failing, Running};
     let generation = config.metadata.generation;

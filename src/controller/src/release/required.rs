@@ -64,7 +64,7 @@ pub fn required_nodes(pools: &[&MachineConfigPool]) -> u32 {
 /// Why required pools are not at the release; nothing when they are. A degraded pool holds the
 /// release up whether or not it is required.
 ///
-/// Source: `docs/reference/controller.md`, "Required pools".
+/// Source: `docs/reference/controller.md`, "Operator status".
 pub fn shortfall(pools: &[&MachineConfigPool], wanted: &Wanted<'_>) -> Option<Shortfall> {
     if let Some(degraded) = pools
         .iter()

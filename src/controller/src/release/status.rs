@@ -41,7 +41,8 @@ pub struct OperatorInput<'a> {
 /// Makes the status.
 ///
 /// Shape: versions are the release's once it is reached, and those of the release before until
-/// then. Conditions of other writers stay. Source: `docs/reference/controller.md`, "Operator".
+/// then. Conditions of other writers stay. Source: `docs/reference/controller.md`, "Operator
+/// status".
 pub fn status(before: &ClusterOperatorStatus, input: &OperatorInput<'_>) -> ClusterOperatorStatus {
     let mut status = before.clone();
     if *input.progress == ReleaseProgress::Done {

@@ -123,7 +123,7 @@ impl ReleaseFacts<'_> {
 ///
 /// The daemons come before the nodes' OS, because those of a release know how it is applied. If
 /// they are not there in time, the images are taken over all the same: a broken node must not keep
-/// all others from the release. Source: `docs/reference/controller.md`, "Operator".
+/// all others from the release. Source: `docs/reference/controller.md`, "Operator status".
 pub fn next(facts: &ReleaseFacts<'_>) -> NextStep {
     use ReleaseStep::{MachineConfigDaemon, RenderConfig, RequiredPools};
     let report = |step, why| NextStep::Report(facts.unfinished(step, why));

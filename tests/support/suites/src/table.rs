@@ -175,8 +175,8 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "version-operator",
         executable: ("tests", "version-operator"),
-        threads: 2,
-        programs: &["cvo"],
+        threads: 3,
+        programs: &["cvo", "mcc"],
         own: &["tests/flow/version_operator"],
         ..SUITE
     },

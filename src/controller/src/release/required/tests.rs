@@ -35,6 +35,12 @@ pub(in crate::release) fn rendered_from(os_image: &str) -> BTreeMap<String, Rend
     [("master".to_owned(), from)].into()
 }
 
+/// Makes a case differ in one way.
+type Change = fn(&mut Case);
+
+/// The same, with a pool that fails.
+type Failing = fn(&mut Case, Value);
+
 struct Case {
     pools: Vec<Value>,
     config: Value,
@@ -77,7 +83,6 @@ impl Case {
 #[test]
 fn required_pool_is_at_the_release_only_when_all_holds() {
     assert_eq!(Case::new().shortfall(), None);
-    type Change = fn(&mut Case);
     let table: [(Change, &str); 12] = [
         (
             |case| case.pools[0]["spec"]["configuration"] = json!({}),
@@ -151,8 +156,7 @@ fn pool_that_does_not_get_there_by_itself_is_a_failure() {
         { "type": "Degraded", "status": "True" },
         { "type": "NodeDegraded", "status": "True", "reason": "1 nodes are reporting degraded status on sync", "message": "Node n: no space" }
     ]);
-    type Change = fn(&mut Case, Value);
-    let table: [(Change, &str); 3] = [
+    let table: [(Failing, &str); 3] = [
         // Any degraded pool, with its cause.
         (
             |case, worker| case.pools.push(worker),

@@ -110,10 +110,12 @@ impl Scene {
     }
 }
 
+/// Makes a scene differ in one way.
+type Change = fn(&mut Scene);
+
 #[test]
 fn daemons_come_before_the_os_and_pools_come_last() {
     use ReleaseStep::{MachineConfigDaemon, RenderConfig, RequiredPools};
-    type Change = fn(&mut Scene);
     let late = "MachineConfigDaemon waits: DaemonSet machine-config-daemon has updated 1 of 3 pods";
     let table: [(Scene, Change, &str); 14] = [
         (Scene::new(), |_| {}, "done"),

@@ -1,0 +1,410 @@
+//! Run level 80 with the real controller: the release's manifests are those of `deploy/`, and nodes
+//! are objects whose daemons are played here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use api::machineconfiguration::{
+    ControllerConfig, ControllerConfigSpec, MachineConfig, MachineConfigPool, NAMESPACE, annotation,
+};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use lab::audit::{Event, Verb};
+use lab::control_plane::Process;
+use lab::{PATIENCE, wait};
+use serde_json::{Value, json};
+use testbed::Programs;
+use testbed::objects::{self, Objects};
+
+use crate::Cluster;
+use crate::payload::VERSION;
+
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
+
+/// The release before.
+const OLD: &str = "4.1.0";
+
+/// How long nothing must happen.
+const QUIET: Duration = Duration::from_secs(3);
+
+const MASTERS: [&str; 2] = ["m0", "m1"];
+
+fn image(name: &str, version: &str) -> String {
+    format!("registry.example/{name}-{version}@sha256:1")
+}
+
+/// A file of `deploy/` with the versions and images of a release in the place of placeholders.
+fn manifest(file: &str, version: &str) -> Result<String> {
+    let path = Path::new(DEPLOY).join(file);
+    let text = std::fs::read_to_string(&path).with_context(|| file.to_owned())?;
+    let mut text = text.replace("0.0.1-snapshot", version);
+    for name in ["slipway-os", "slipway-mcd", "slipway-mcc"] {
+        let image = image(name, version);
+        text = text.replace(&format!(": {name}\n"), &format!(": {image}\n"));
+        text = text.replace(&format!("\"{name}\""), &format!("\"{image}\""));
+    }
+    Ok(text)
+}
+
+struct Scene {
+    cluster: Cluster,
+    objects: Objects,
+    daemons: Api<DaemonSet>,
+    controllers: Api<Deployment>,
+    maps: Api<ConfigMap>,
+    configs: Api<ControllerConfig>,
+}
+
+impl Scene {
+    /// A cluster at the release before, with its controller.
+    async fn start() -> Result<(Self, Process)> {
+        let cluster = Cluster::start("machine-config", 4).await?;
+        let client = cluster.control_plane.client().await?;
+        let this = Self {
+            objects: Objects::new(client.clone()),
+            daemons: Api::namespaced(client.clone(), NAMESPACE),
+            controllers: Api::namespaced(client.clone(), NAMESPACE),
+            maps: Api::namespaced(client.clone(), NAMESPACE),
+            configs: Api::all(client),
+            cluster,
+        };
+        for level in ["10_alpha", "20_beta", "50_gamma"] {
+            let file = format!("0000_{level}_90_operator.json");
+            this.cluster.payload.remove(&file)?;
+        }
+        let crds = format!("{DEPLOY}/crds");
+        let control_plane = &this.cluster.control_plane;
+        control_plane.kubectl(&["apply", "--server-side", "-f", &crds])?;
+        control_plane.kubectl(&["wait", "--for=condition=Established", "-f", &crds])?;
+        for file in [
+            "daemon/namespace.yaml",
+            "daemon/daemonset.yaml",
+            "release/images.yaml",
+        ] {
+            this.apply(&manifest(file, OLD)?)?;
+        }
+        this.roll_daemons(1).await?;
+        this.create_machines().await?;
+        let controller = this.run_controller(OLD)?;
+        let rendered = this.rendered().await?;
+        for (node, role) in [("m0", "master"), ("m1", "master"), ("w0", "worker")] {
+            let target = rendered.get(role).context("a target")?;
+            this.objects.annotate(node, &settled(target)).await?;
+        }
+        this.until_operator("4.1.0", "Cluster version is 4.1.0")
+            .await?;
+        Ok((this, controller))
+    }
+
+    fn apply(&self, text: &str) -> Result<()> {
+        let file = self.cluster.dir.join("applied.yaml");
+        std::fs::write(&file, text)?;
+        let file = file.to_str().context("a path of text")?;
+        let control_plane = &self.cluster.control_plane;
+        control_plane.kubectl(&["apply", "--server-side", "-f", file])?;
+        Ok(())
+    }
+
+    /// Pools, their sources, nodes, and what the installer says of the cluster.
+    async fn create_machines(&self) -> Result<()> {
+        let client = self.objects.client();
+        let params = PostParams::default();
+        for role in ["master", "worker"] {
+            let labels = json!({ "machineconfiguration.openshift.io/role": role });
+            let config = json!({ "metadata": { "name": format!("00-{role}"), "labels": labels }, "spec": { "kernelArguments": ["quiet"] } });
+            let configs = Api::<MachineConfig>::all(client.clone());
+            configs
+                .create(&params, &serde_json::from_value(config)?)
+                .await?;
+            let node_role = format!("node-role.kubernetes.io/{role}");
+            let pool = json!({ "metadata": { "name": role }, "spec": {
+                "machineConfigSelector": { "matchLabels": labels },
+                "nodeSelector": { "matchLabels": { node_role: "" } },
+                // Workers are not waited for.
+                "paused": role == "worker"
+            } });
+            let pools = Api::<MachineConfigPool>::all(client.clone());
+            pools
+                .create(&params, &serde_json::from_value(pool)?)
+                .await?;
+        }
+        let nodes = Api::<Node>::all(client.clone());
+        for (name, role) in [("m0", "master"), ("m1", "master"), ("w0", "worker")] {
+            let node_role = format!("node-role.kubernetes.io/{role}");
+            let node = json!({ "metadata": { "name": name, "labels": { node_role: "" } } });
+            nodes
+                .create(&params, &serde_json::from_value(node)?)
+                .await?;
+            let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" }] } });
+            let patch = Patch::Strategic(ready);
+            nodes
+                .patch_status(name, &PatchParams::default(), &patch)
+                .await?;
+        }
+        let authority = ByteString(b"authority".to_vec());
+        let spec = ControllerConfigSpec {
+            kube_api_server_serving_ca_data: authority.clone(),
+            root_ca_data: authority,
+            ..ControllerConfigSpec::default()
+        };
+        let config = ControllerConfig::new("machine-config-controller", spec);
+        self.configs.create(&params, &config).await?;
+        Ok(())
+    }
+
+    fn run_controller(&self, version: &str) -> Result<Process> {
+        let kubeconfig = self.cluster.control_plane.admin_kubeconfig();
+        let arguments = [
+            "start".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--release-version={version}"),
+            "--leader-elect=false".to_owned(),
+            "--metrics-url=127.0.0.1:0".to_owned(),
+            "--v=4".to_owned(),
+        ];
+        let program = Programs::built()?.path("mcc")?;
+        let name = format!("mcc-{version}");
+        Process::start(&name, &program, arguments, &self.cluster.dir)
+    }
+
+    /// What the DaemonSet's controller writes once every node runs the pod.
+    async fn roll_daemons(&self, generation: i64) -> Result<()> {
+        let status = json!({ "status": {
+            "observedGeneration": generation, "desiredNumberScheduled": 3, "currentNumberScheduled": 3,
+            "updatedNumberScheduled": 3, "numberReady": 3, "numberAvailable": 3, "numberMisscheduled": 0
+        } });
+        let params = PatchParams::default();
+        self.daemons
+            .patch_status("machine-config-daemon", &params, &Patch::Merge(status))
+            .await?;
+        Ok(())
+    }
+
+    /// The configurations that both pools name, once they do.
+    async fn rendered(&self) -> Result<BTreeMap<&'static str, String>> {
+        wait::until("rendered pools", PATIENCE, async || {
+            let mut all = BTreeMap::new();
+            for pool in ["master", "worker"] {
+                all.insert(pool, self.objects.target(pool).await?);
+            }
+            let is_done = all.values().all(|target| !target.is_empty());
+            Ok(if is_done {
+                Ok(all)
+            } else {
+                Err(format!("{all:?}"))
+            })
+        })
+        .await
+    }
+
+    /// What a daemon writes that has followed its node's assignment, once it is assigned.
+    async fn update(&self, node: &str) -> Result<()> {
+        let desired = wait::until(&format!("assignment of {node}"), PATIENCE, async || {
+            let object = self.objects.node(node).await?;
+            let of = |key| objects::annotation(&object, key).to_owned();
+            let (current, desired) = (
+                of(annotation::CURRENT_CONFIG),
+                of(annotation::DESIRED_CONFIG),
+            );
+            Ok(if current == desired {
+                Err(current)
+            } else {
+                Ok(desired)
+            })
+        })
+        .await?;
+        self.objects.annotate(node, &settled(&desired)).await
+    }
+
+    /// Waits until the ClusterOperator has a version, and says something of its progress.
+    async fn until_operator(&self, version: &str, words: &str) -> Result<Value> {
+        let what = format!("machine-config {version}: {words}");
+        wait::until(&what, PATIENCE, async || {
+            let operator = self.cluster.operators.get_opt("machine-config").await?;
+            let status = operator.and_then(|one| one.status).unwrap_or_default();
+            let found = status.version("operator").unwrap_or("none") == version;
+            let mut conditions = status.conditions.iter();
+            let says = conditions.any(|one| one.message.contains(words));
+            let read = serde_json::to_value(&status)?;
+            Ok(if found && says {
+                Ok(read)
+            } else {
+                Err(format!("{read:#}"))
+            })
+        })
+        .await
+    }
+
+    /// The release: what `deploy/` has for run level 80, and a component behind it.
+    fn write_release(&self) -> Result<()> {
+        for (number, file) in [
+            ("30", "daemon/namespace.yaml"),
+            ("32", "daemon/daemonset.yaml"),
+            ("40", "release/images.yaml"),
+            ("61", "controller/deployment.yaml"),
+            ("90", "cluster-operator/machine-config.yaml"),
+        ] {
+            let name = format!("0000_80_machine-config_{number}_{}", file.replace('/', "-"));
+            let text = manifest(file, VERSION)?;
+            self.cluster.payload.write_text(&name, &text)?;
+        }
+        let late = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "late", "namespace": "default",
+            "annotations": { "include.release.openshift.io/self-managed-high-availability": "true" }
+        } });
+        self.cluster
+            .payload
+            .write("0000_90_late_05_config.json", &late)
+    }
+
+    async fn os_image(&self) -> Result<String> {
+        let config = self.configs.get("machine-config-controller").await?;
+        Ok(config.spec.base_os_container_image)
+    }
+}
+
+/// Annotations of a node that is done in a configuration.
+fn settled(config: &str) -> Value {
+    json!({
+        (annotation::CURRENT_CONFIG): config,
+        (annotation::DESIRED_CONFIG): config,
+        (annotation::STATE): "Done"
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
+    let (mut scene, old_controller) = Scene::start().await?;
+    assert_eq!(scene.os_image().await?, image("slipway-os", OLD));
+    scene.write_release()?;
+    let process = scene.cluster.run()?;
+
+    // The daemons come first. Nothing else of the run level is there before them.
+    let waits = scene
+        .cluster
+        .until_said("Progressing", "machine-config-daemon")
+        .await?;
+    assert!(waits.contains("Working towards"), "{waits}");
+    scene.cluster.until_said("Failing", "False").await?;
+    tokio::time::sleep(QUIET).await;
+    let map = scene.maps.get("machine-config-osimageurl").await?;
+    assert_eq!(map.data.unwrap_or_default()["releaseVersion"], OLD);
+    assert!(
+        scene
+            .controllers
+            .get_opt("machine-config-controller")
+            .await?
+            .is_none()
+    );
+    scene.roll_daemons(2).await?;
+
+    // The controller of the release before leaves the new images alone.
+    let deployment = wait::until("the controller", PATIENCE, async || {
+        let found = scene
+            .controllers
+            .get_opt("machine-config-controller")
+            .await?;
+        Ok(found.ok_or_else(|| "none".to_owned()))
+    })
+    .await?;
+    tokio::time::sleep(QUIET).await;
+    assert_eq!(scene.os_image().await?, image("slipway-os", OLD));
+    let version = deployment
+        .spec
+        .and_then(|spec| spec.template.spec)
+        .and_then(|spec| spec.containers.into_iter().next())
+        .and_then(|one| one.env)
+        .and_then(|env| env.into_iter().find(|one| one.name == "RELEASE_VERSION"))
+        .and_then(|one| one.value);
+    assert_eq!(version.as_deref(), Some(VERSION));
+    drop(old_controller);
+    let controller = scene.run_controller(VERSION)?;
+
+    // The pool is on its way, node by node; the version operator waits.
+    scene
+        .until_operator(OLD, "pool master has updated 0 of 2 nodes")
+        .await?;
+    assert_eq!(scene.os_image().await?, image("slipway-os", VERSION));
+    scene
+        .cluster
+        .until_said("Progressing", "waiting on machine-config")
+        .await?;
+    let [one, other] = MASTERS;
+    let first = wait::until("an assignment", PATIENCE, async || {
+        for node in MASTERS {
+            let object = scene.objects.node(node).await?;
+            let of = |key| objects::annotation(&object, key).to_owned();
+            if of(annotation::CURRENT_CONFIG) != of(annotation::DESIRED_CONFIG) {
+                return Ok(Ok(node));
+            }
+        }
+        Ok(Err("none".to_owned()))
+    })
+    .await?;
+    scene.update(first).await?;
+    scene
+        .until_operator(OLD, "pool master has updated 1 of 2 nodes")
+        .await?;
+    assert!(scene.cluster.maps.get_opt("late").await?.is_none());
+    scene.update(if first == one { other } else { one }).await?;
+
+    // Done, though the paused workers are not.
+    let status = scene
+        .until_operator(VERSION, "pool worker has updated 0 of 1 nodes")
+        .await?;
+    assert_eq!(
+        status["versions"][1],
+        json!({ "name": "operator-image", "version": image("slipway-mcc", VERSION) })
+    );
+    scene
+        .cluster
+        .until_said("Progressing", "Cluster version is 4.2.0")
+        .await?;
+    assert!(scene.cluster.maps.get_opt("late").await?.is_some());
+    in_order(&scene.cluster.events()?)?;
+    drop((process, controller));
+    Ok(())
+}
+
+/// Daemons, then the OS image, then the version, then the run level behind.
+fn in_order(events: &[Event]) -> Result<()> {
+    let writes = |agent: &'static str, name: &'static str| {
+        events.iter().filter(move |event| {
+            let object = event.object.as_ref();
+            event.succeeded()
+                && event.user_agent.starts_with(agent)
+                && !matches!(event.verb, Verb::Get | Verb::List | Verb::Watch)
+                && object.is_some_and(|object| object.name == name)
+        })
+    };
+    let is_status = |event: &&Event| event.uri.contains("/status");
+    let is_reached = |event: &&Event| {
+        let body = event.request.as_ref();
+        body.and_then(|body| body.pointer("/status/versions/0/version")) == Some(&json!(VERSION))
+    };
+    // The last status of the DaemonSet is the one of its new pods, played by this program; the last
+    // change of the ControllerConfig is the one of the new controller.
+    let daemons = writes("", "machine-config-daemon").filter(is_status).last();
+    let os = writes("mcc/", "machine-config-controller").filter(|event| !is_status(event));
+    let version = writes("mcc/", "machine-config").find(is_reached);
+    let late = writes("cvo/", "late").next();
+    let received = |event: Option<&Event>, what| {
+        let event = event.with_context(|| format!("no write of {what}"))?;
+        anyhow::Ok(event.received)
+    };
+    let daemons = received(daemons, "the daemons")?;
+    let os = received(os.last(), "the OS image")?;
+    let version = received(version, "the version")?;
+    let late = received(late, "the run level behind")?;
+    ensure!(
+        daemons < os && os < version && version < late,
+        "{daemons} {os} {version} {late}"
+    );
+    Ok(())
+}
