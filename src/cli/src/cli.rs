@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use release::Version;
 
 use crate::access::AccessArgs;
+use crate::pools::arguments::{NodeArgs, PoolArgs};
 use crate::upgrade::arguments::UpgradeArgs;
 
 /// Name under which kubectl finds this program as `kubectl slipway`.
@@ -52,6 +53,20 @@ pub enum CommandGroup {
     },
     /// Where a cluster is, which updates there are, and the request for one
     Upgrade(Box<UpgradeArgs>),
+    /// What MachineConfigPools run and want, and what their nodes wait for
+    Pool(PoolArgs),
+    /// What a node runs, was assigned and waits for
+    Node(NodeArgs),
+    /// Print the completion of a shell
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write a manual page for each command
+    Man {
+        /// Directory that they are written to
+        directory: PathBuf,
+    },
 }
 
 /// What is done with graph data.

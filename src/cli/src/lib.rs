@@ -7,10 +7,13 @@
 //!   `image_extract`: one verb each
 //! - `graph_data`: graph data, checked and promoted
 //! - [`upgrade`]: where a cluster is, which updates there are, and the request for one
+//! - [`pools`]: what pools and nodes run, want and wait for
+//! - [`kubeconfig`]: options for the cluster that a command asks
+//! - `manual`: shell completion and manual pages
 //! - `payload`: a release image, read
 //! - `inputs`: the images that a release is made of
 //! - `view`: what is printed, from values
-//! - `output`: where it is printed
+//! - [`output`]: where it is printed, and in which form
 
 pub mod access;
 pub mod cli;
@@ -18,8 +21,11 @@ pub mod failure;
 mod graph_data;
 mod image_extract;
 mod inputs;
-mod output;
+pub mod kubeconfig;
+mod manual;
+pub mod output;
 mod payload;
+pub mod pools;
 mod release_extract;
 mod release_info;
 mod release_new;
@@ -52,6 +58,10 @@ pub async fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {
             GraphDataVerb::Promote(arguments) => graph_data::promote(&arguments),
         },
         CommandGroup::Upgrade(arguments) => return upgrade::run(*arguments).await,
+        CommandGroup::Pool(arguments) => return pools::show_pools(arguments).await,
+        CommandGroup::Node(arguments) => return pools::show_node(arguments).await,
+        CommandGroup::Completion { shell } => manual::print_completion(shell),
+        CommandGroup::Man { directory } => manual::write_pages(&directory),
     }?;
     Ok(Ending::Done)
 }

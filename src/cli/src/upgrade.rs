@@ -11,7 +11,7 @@
 //! - `blocks`: pieces of text
 
 pub mod arguments;
-mod blocks;
+pub(crate) mod blocks;
 mod hands;
 mod object;
 mod recommend;
@@ -22,10 +22,9 @@ mod version;
 
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
-use serde::Serialize;
 use serde_json::json;
 
-use self::arguments::{ClusterArgs, UpgradeArgs, UpgradeForm, UpgradeVerb};
+use self::arguments::{UpgradeArgs, UpgradeVerb};
 use self::hands::ClusterHands;
 use self::object::ClusterObject;
 use self::recommend::{PrecheckReport, RecommendView, RecommendWish};
@@ -34,7 +33,8 @@ use self::status::UpgradeStatus;
 use self::summary::UpgradeSummary;
 use self::version::VersionView;
 use crate::failure::{Ending, Usage};
-use crate::output::{print, warn};
+use crate::kubeconfig::ClusterArgs;
+use crate::output::{show, warn};
 
 pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
     let access = &arguments.cluster;
@@ -47,7 +47,7 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             let snapshot = hands.snapshot(alerts.as_deref()).await?;
             let status =
                 UpgradeStatus::new(&snapshot, Timestamp::now()).map_err(|why| anyhow!(why))?;
-            show(access, &status, || status.text(*details))?;
+            show(access.output, &status, || status.text(*details))?;
             Ok(if status.needs_attention() {
                 Ending::NeedsAttention
             } else {
@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
                 quiet: *quiet,
             };
             let view = RecommendView::new(VersionView(&object), precheck, &wish);
-            show(access, &view, || view.text.clone())?;
+            show(access.output, &view, || view.text.clone())?;
             match view.error {
                 Some(error) => bail!(error),
                 None => Ok(Ending::Done),
@@ -119,9 +119,11 @@ async fn update(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
     for warning in &printed.warnings {
         warn(warning);
     }
-    show(&arguments.cluster, &UpgradeSummary::new(version), || {
-        printed.out.clone()
-    })?;
+    show(
+        arguments.cluster.output,
+        &UpgradeSummary::new(version),
+        || printed.out.clone(),
+    )?;
     Ok(Ending::Done)
 }
 
@@ -150,20 +152,6 @@ async fn apply(
     let done = json!({
         "changed": decision.patch.is_some(), "message": decision.said.trim_end(), "warnings": decision.warnings
     });
-    show(access, &done, || decision.said.clone())?;
+    show(access.output, &done, || decision.said.clone())?;
     Ok(Ending::Done)
-}
-
-/// Prints a view as text, or in the form that was asked for.
-fn show(
-    access: &ClusterArgs,
-    view: &impl Serialize,
-    text: impl FnOnce() -> String,
-) -> anyhow::Result<()> {
-    match access.output {
-        None => print(text()),
-        Some(UpgradeForm::Json) => print(serde_json::to_string_pretty(view)? + "\n"),
-        // Through JSON, so that both forms have the same fields.
-        Some(UpgradeForm::Yaml) => print(serde_saphyr::to_string(&serde_json::to_value(view)?)?),
-    }
 }

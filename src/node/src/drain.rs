@@ -19,10 +19,10 @@ mod progress;
 #[cfg(test)]
 mod tests;
 
+pub use evict::{EvictionAnswer, try_eviction};
 pub use filter::{Pod, PodController, PodName, Skip, Verdict, judge};
 pub use progress::{Blocked, Progress};
 
-use evict::Answer;
 use pace::{Stillness, pause};
 use progress::ProgressReporter;
 
@@ -242,26 +242,26 @@ impl Drain<'_> {
         for (uid, name) in due {
             let answer = evict::evict(self.access, &name, &uid).await;
             match &answer {
-                Answer::Accepted => tracing::info!(pod = %name, "evicting pod"),
-                Answer::Gone => tracing::info!(pod = %name, "pod has left"),
-                Answer::Blocked { message, .. } => {
+                EvictionAnswer::Accepted => tracing::info!(pod = %name, "evicting pod"),
+                EvictionAnswer::Gone => tracing::info!(pod = %name, "pod has left"),
+                EvictionAnswer::Blocked { message, .. } => {
                     tracing::info!(pod = %name, reason = %message, "pod may not be evicted yet");
                 }
-                Answer::Trouble(message) => {
+                EvictionAnswer::Trouble(message) => {
                     tracing::warn!(pod = %name, error = %message, "cannot evict pod yet");
                 }
             }
             let stage = match answer {
-                Answer::Gone => {
+                EvictionAnswer::Gone => {
                     leavers.pods.remove(&uid);
                     leavers.moved();
                     continue;
                 }
-                Answer::Accepted => {
+                EvictionAnswer::Accepted => {
                     leavers.moved();
                     Stage::Terminating
                 }
-                Answer::Blocked {
+                EvictionAnswer::Blocked {
                     budget,
                     message,
                     retry_after,
@@ -275,7 +275,7 @@ impl Drain<'_> {
                     };
                     Stage::Due(leavers.next_attempt(&refusal), Some(refusal))
                 }
-                Answer::Trouble(message) => {
+                EvictionAnswer::Trouble(message) => {
                     let not_before = Instant::now() + retry.next_delay();
                     let refusal = Refusal {
                         budget: None,

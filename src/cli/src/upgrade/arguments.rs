@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use release::Version;
 
 use super::request::UpgradeWish;
 use super::status::StatusDetails;
+use crate::kubeconfig::ClusterArgs;
 
 /// `slipway upgrade`.
 #[derive(Debug, Args)]
@@ -49,26 +50,6 @@ pub struct UpgradeArgs {
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
-}
-
-/// How the cluster is reached, and how is printed.
-#[derive(Debug, Clone, Args)]
-pub struct ClusterArgs {
-    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config]
-    #[arg(long, value_name = "FILE", global = true)]
-    pub kubeconfig: Option<PathBuf>,
-    /// Form
-    #[arg(long, short = 'o', value_name = "FORM", global = true)]
-    pub output: Option<UpgradeForm>,
-}
-
-/// Forms for programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum UpgradeForm {
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
 }
 
 /// What is done about updates.

@@ -1,6 +1,6 @@
 //! Requests to the cluster.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use cluster::access::Access;
@@ -9,10 +9,10 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::arguments::ClusterArgs;
 use super::object::ClusterObject;
 use super::status::ClusterSnapshot;
 use super::version::NAME;
+use crate::kubeconfig::ClusterArgs;
 
 const VERSIONS: &str = "/apis/config.openshift.io/v1/clusterversions";
 const OPERATORS: &str = "/apis/config.openshift.io/v1/clusteroperators";
@@ -44,14 +44,7 @@ impl ClusterHands {
     /// # Errors
     /// There is none.
     pub(super) fn new(arguments: &ClusterArgs) -> anyhow::Result<Self> {
-        let path = match &arguments.kubeconfig {
-            Some(path) => path.clone(),
-            None => {
-                found().context("there is no --kubeconfig, no $KUBECONFIG and no ~/.kube/config")?
-            }
-        };
-        let access = Access::kubeconfig(path, Box::new(|path| std::fs::read(path)));
-        let access = access.with_user_agent(concat!("slipway/", env!("CARGO_PKG_VERSION")));
+        let access = arguments.access()?;
         Ok(Self { access })
     }
 
@@ -153,14 +146,4 @@ impl ClusterHands {
             Err(error) => Err(error),
         }
     }
-}
-
-/// The kubeconfig where tools keep it.
-fn found() -> Option<PathBuf> {
-    let named = std::env::var_os("KUBECONFIG").filter(|named| !named.is_empty());
-    let named = named
-        .as_ref()
-        .and_then(|named| std::env::split_paths(named).next());
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".kube/config"));
-    named.or_else(home).filter(|path| path.exists())
 }

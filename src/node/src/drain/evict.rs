@@ -8,21 +8,24 @@ use kube::core::Status;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::PodName;
+use super::{Pod, PodName};
 use cluster::access::Access;
 use cluster::wire::{self, RequestBody};
 
-/// What came of an attempt.
+/// What the API server answers to an eviction.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub enum EvictionAnswer {
     /// The pod terminates.
     Accepted,
     /// There is no such pod.
     Gone,
     /// A budget, or the API server's own limit, refuses for now.
     Blocked {
+        /// Name of the PodDisruptionBudget, if one refuses.
         budget: Option<String>,
+        /// Why, for people.
         message: String,
+        /// When to ask again, at the earliest.
         retry_after: Option<Duration>,
     },
     /// An answer that says nothing about the pod, or none.
@@ -33,15 +36,25 @@ pub(super) enum Answer {
 /// another pod.
 ///
 /// No grace period is sent: the pod's own counts.
-pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> Answer {
+pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> EvictionAnswer {
+    send(access, pod, json!({"preconditions": {"uid": uid}})).await
+}
+
+/// Asks what the eviction of a pod would be answered now. The pod stays, and its budget is as
+/// before: of several pods of one budget each is answered as if it were the only one.
+pub async fn try_eviction(access: &Access, pod: &Pod) -> EvictionAnswer {
+    let options = json!({"preconditions": {"uid": pod.uid}, "dryRun": ["All"]});
+    send(access, &pod.name, options).await
+}
+
+async fn send(access: &Access, pod: &PodName, options: serde_json::Value) -> EvictionAnswer {
     let PodName { namespace, name } = pod;
     let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-    let preconditions = json!({"uid": uid});
     let body = json!({
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"namespace": namespace, "name": name},
-        "deleteOptions": {"preconditions": preconditions},
+        "deleteOptions": options,
     });
     let result = access
         .send::<IgnoredAny>(
@@ -51,28 +64,28 @@ pub(super) async fn evict(access: &Access, pod: &PodName, uid: &str) -> Answer {
         )
         .await;
     match result {
-        Ok(_) => Answer::Accepted,
+        Ok(_) => EvictionAnswer::Accepted,
         Err(error) => read(&error),
     }
 }
 
-fn read(error: &wire::Error) -> Answer {
+fn read(error: &wire::Error) -> EvictionAnswer {
     let wire::Error::Refused {
         status,
         retry_after,
         ..
     } = error
     else {
-        return Answer::Trouble(Chain(error).to_string());
+        return EvictionAnswer::Trouble(Chain(error).to_string());
     };
     match status.code {
-        404 => Answer::Gone,
-        429 => Answer::Blocked {
+        404 => EvictionAnswer::Gone,
+        429 => EvictionAnswer::Blocked {
             budget: budget(status),
             message: because(status),
             retry_after: *retry_after,
         },
-        _ => Answer::Trouble(because(status)),
+        _ => EvictionAnswer::Trouble(because(status)),
     }
 }
 
@@ -112,8 +125,8 @@ mod tests {
         }
     }
 
-    fn blocked(budget: Option<&str>, message: &str) -> Answer {
-        Answer::Blocked {
+    fn blocked(budget: Option<&str>, message: &str) -> EvictionAnswer {
+        EvictionAnswer::Blocked {
             budget: budget.map(ToOwned::to_owned),
             message: message.to_owned(),
             retry_after: None,
@@ -138,16 +151,16 @@ mod tests {
                 r#"{"code":429,"reason":"TooManyRequests","message":"too many requests"}"#,
                 blocked(None, "too many requests"),
             ),
-            (r#"{"code":404,"reason":"NotFound","message":"pods \"web\" not found"}"#, Answer::Gone),
+            (r#"{"code":404,"reason":"NotFound","message":"pods \"web\" not found"}"#, EvictionAnswer::Gone),
             (
                 r#"{"code":500,"message":"This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}"#,
-                Answer::Trouble(
+                EvictionAnswer::Trouble(
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.".to_owned(),
                 ),
             ),
             (
                 r#"{"code":403,"reason":"Forbidden","message":"unable to create new content in namespace x because it is being terminated"}"#,
-                Answer::Trouble(
+                EvictionAnswer::Trouble(
                     "unable to create new content in namespace x because it is being terminated".to_owned(),
                 ),
             ),

@@ -1,0 +1,47 @@
+//! Options for the cluster that a command asks.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use cluster::access::Access;
+
+use crate::output::ViewForm;
+
+/// How the cluster is reached, and in which form its answers are printed.
+#[derive(Debug, Clone, Args)]
+pub struct ClusterArgs {
+    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Form
+    #[arg(long, short = 'o', value_name = "FORM", global = true)]
+    pub output: Option<ViewForm>,
+}
+
+impl ClusterArgs {
+    /// Access with the kubeconfig that is named, or that is where tools keep it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn access(&self) -> anyhow::Result<Access> {
+        let path = match &self.kubeconfig {
+            Some(path) => path.clone(),
+            None => {
+                found().context("there is no --kubeconfig, no $KUBECONFIG and no ~/.kube/config")?
+            }
+        };
+        let access = Access::kubeconfig(path, Box::new(|path| std::fs::read(path)));
+        Ok(access.with_user_agent(concat!("slipway/", env!("CARGO_PKG_VERSION"))))
+    }
+}
+
+/// The kubeconfig where tools keep it.
+fn found() -> Option<PathBuf> {
+    let named = std::env::var_os("KUBECONFIG").filter(|named| !named.is_empty());
+    let named = named
+        .as_ref()
+        .and_then(|named| std::env::split_paths(named).next());
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".kube/config"));
+    named.or_else(home).filter(|path| path.exists())
+}

@@ -1,0 +1,93 @@
+//! `slipway pool` and `slipway node`: what pools and nodes run, want and wait for.
+//!
+//! All of it is read from the objects that the controller and the daemons write: nothing is decided
+//! here a second time.
+//!
+//! - `arguments`: options
+//! - `view`: a pool and its nodes, from objects
+//! - `node_view`: one node, from objects
+//! - `eviction`: which pods a drain would evict, and what the API server answers
+
+pub mod arguments;
+mod eviction;
+mod node_view;
+mod view;
+
+use anyhow::{Context as _, bail};
+use api::machineconfiguration::MachineConfigPool;
+use cluster::access::Access;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use pool::node::NodeView;
+use serde::Serialize;
+
+use self::arguments::{NodeArgs, PoolArgs};
+use self::node_view::NodeDetails;
+use self::view::PoolDetails;
+use crate::failure::Ending;
+use crate::output::show;
+
+/// What `slipway pool` prints for programs.
+#[derive(Debug, Serialize)]
+struct PoolList {
+    pools: Vec<PoolDetails>,
+    /// Nodes that no pool manages, each with the reason.
+    unmanaged: Vec<String>,
+}
+
+pub(crate) async fn show_pools(arguments: PoolArgs) -> anyhow::Result<Ending> {
+    let access = arguments.cluster.access()?;
+    let (pools, nodes) = read(&access).await?;
+    let now = Timestamp::now();
+    let (mut details, unmanaged) = view::pools(&pools, &nodes, now);
+    if let Some(name) = &arguments.name {
+        details.retain(|pool| pool.name() == name);
+        if details.is_empty() {
+            bail!("MachineConfigPool {name}: there is no such pool");
+        }
+    }
+    let list = PoolList {
+        pools: details,
+        unmanaged,
+    };
+    show(arguments.cluster.output, &list, || {
+        view::text(&list.pools, &list.unmanaged)
+    })?;
+    Ok(if list.pools.iter().any(PoolDetails::needs_attention) {
+        Ending::NeedsAttention
+    } else {
+        Ending::Done
+    })
+}
+
+pub(crate) async fn show_node(arguments: NodeArgs) -> anyhow::Result<Ending> {
+    let access = arguments.cluster.access()?;
+    let name = &arguments.name;
+    let (pools, nodes) = read(&access).await?;
+    let Some(node) = nodes.iter().find(|node| &node.name == name) else {
+        bail!("Node {name}: there is no such node");
+    };
+    let trials = if arguments.try_drain {
+        let trials = eviction::try_drain(&access, name).await;
+        Some(trials.with_context(|| format!("Node {name}: cannot list its pods"))?)
+    } else {
+        None
+    };
+    let details = NodeDetails::new(node, &pools, trials, Timestamp::now());
+    show(arguments.cluster.output, &details, || details.text())?;
+    Ok(if details.needs_attention() {
+        Ending::NeedsAttention
+    } else {
+        Ending::Done
+    })
+}
+
+async fn read(access: &Access) -> anyhow::Result<(Vec<MachineConfigPool>, Vec<NodeView>)> {
+    let (pools, nodes) = tokio::join!(
+        cluster::list::list(access, None, |pool: MachineConfigPool| pool),
+        cluster::list::list(access, None, |node: Node| NodeView::parse(node)),
+    );
+    let pools = pools.context("cannot list MachineConfigPools")?;
+    let nodes = nodes.context("cannot list Nodes")?;
+    Ok((pools, nodes))
+}

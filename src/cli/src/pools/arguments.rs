@@ -1,0 +1,30 @@
+//! Options of `slipway pool` and `slipway node`.
+
+use clap::Args;
+
+use crate::kubeconfig::ClusterArgs;
+
+/// `slipway pool`.
+#[derive(Debug, Args)]
+pub struct PoolArgs {
+    /// One MachineConfigPool [default: all]
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// `slipway node`.
+#[derive(Debug, Args)]
+pub struct NodeArgs {
+    /// The Node
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Ask the API server which pods it would let a drain evict now; no pod is evicted
+    #[arg(long)]
+    pub try_drain: bool,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}

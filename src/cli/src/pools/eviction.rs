@@ -1,0 +1,91 @@
+//! Which pods a drain of a node would evict, and what the API server answers now.
+
+use cluster::access::Access;
+use cluster::wire::{self, escape};
+use futures::{StreamExt as _, stream};
+use node::drain::{EvictionAnswer, Pod, Verdict, judge, try_eviction};
+use serde::{Deserialize, Serialize};
+
+/// Evictions that are tried at once.
+const CONCURRENCY: usize = 8;
+
+/// A pod that a drain evicts or waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EvictionTrial {
+    /// `namespace/name`.
+    pub(super) pod: String,
+    pub(super) outcome: TrialOutcome,
+    /// The PodDisruptionBudget that refuses.
+    pub(super) budget: Option<String>,
+    /// What the API server said, where it did not accept.
+    pub(super) message: String,
+}
+
+/// What came of the trial of an eviction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) enum TrialOutcome {
+    /// The API server refuses it now.
+    Blocked,
+    /// The API server did not answer the question.
+    Unknown,
+    /// The pod is being deleted; a drain waits for it.
+    Terminating,
+    /// It would be evicted.
+    Evictable,
+}
+
+#[derive(Deserialize)]
+struct Pods {
+    #[serde(default)]
+    items: Vec<Pod>,
+}
+
+/// Tries the eviction of each pod that a drain of the node evicts, without effect; blocked ones
+/// first.
+///
+/// # Errors
+/// The pods cannot be listed.
+pub(super) async fn try_drain(
+    access: &Access,
+    node: &str,
+) -> Result<Vec<EvictionTrial>, wire::Error> {
+    let path = format!(
+        "/api/v1/pods?fieldSelector=spec.nodeName%3D{}",
+        escape(node)
+    );
+    let pods: Pods = access.get(&path).await?;
+    let trials = pods.items.into_iter().map(|pod| async move {
+        let answer = match judge(&pod, None) {
+            Verdict::Skip(_) => return None,
+            Verdict::Wait => None,
+            Verdict::Evict => Some(try_eviction(access, &pod).await),
+        };
+        EvictionTrial::new(&pod, answer)
+    });
+    let trials = stream::iter(trials).buffer_unordered(CONCURRENCY);
+    let mut trials: Vec<EvictionTrial> = trials.filter_map(std::future::ready).collect().await;
+    trials.sort_by(|one, other| (one.outcome, &one.pod).cmp(&(other.outcome, &other.pod)));
+    Ok(trials)
+}
+
+impl EvictionTrial {
+    /// The trial of a pod; none where the pod is gone. Without an answer it terminates already.
+    fn new(pod: &Pod, answer: Option<EvictionAnswer>) -> Option<Self> {
+        let (outcome, budget, message) = match answer {
+            None => (TrialOutcome::Terminating, None, String::new()),
+            Some(EvictionAnswer::Gone) => return None,
+            Some(EvictionAnswer::Accepted) => (TrialOutcome::Evictable, None, String::new()),
+            Some(EvictionAnswer::Blocked {
+                budget, message, ..
+            }) => (TrialOutcome::Blocked, budget, message),
+            Some(EvictionAnswer::Trouble(message)) => (TrialOutcome::Unknown, None, message),
+        };
+        Some(Self {
+            pod: pod.name.to_string(),
+            outcome,
+            budget,
+            message,
+        })
+    }
+}
