@@ -31,7 +31,7 @@ pub(crate) struct Cluster {
     pub(crate) key: Key,
     pub(crate) server: SignatureServer,
     registry: Registry,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     starts: usize,
     /// Further arguments of the version operator.
     pub(crate) arguments: Vec<String>,
@@ -130,7 +130,21 @@ impl Cluster {
         Ok((format!("{place}@{digest}"), digest))
     }
 
-    /// The same, signed.
+    /// Puts a release into the registry, in the repository that the update service reads; its pull
+    /// spec, signed.
+    pub(crate) async fn publish(&self, version: &str, files: &ReleaseTree) -> Result<String> {
+        let place = self.releases();
+        let digest = push(files, &format!("{place}:{version}")).await?;
+        self.server.put(&digest, self.key.sign(&digest)?);
+        Ok(format!("{place}@{digest}"))
+    }
+
+    /// That repository.
+    pub(crate) fn releases(&self) -> String {
+        format!("{}/releases", self.registry.location())
+    }
+
+    /// Puts a signed release into the registry; its pull spec.
     pub(crate) async fn push_signed(&self, name: &str, files: &ReleaseTree) -> Result<String> {
         let (image, digest) = self.push(name, files).await?;
         self.server.put(&digest, self.key.sign(&digest)?);

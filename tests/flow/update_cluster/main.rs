@@ -4,6 +4,7 @@
 //!
 //! - `release`: releases, keys, and the server of signatures
 //! - `env`: the cluster
+//! - `administrator`: the update is offered by the update service and requested by `slipway`
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
@@ -11,6 +12,7 @@
     reason = "helpers of tests, and their own files"
 )]
 
+mod administrator;
 mod env;
 mod release;
 

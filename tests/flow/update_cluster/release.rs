@@ -12,7 +12,7 @@ use images::{Credentials, Draft, ImageLocation, Stores, Tree};
 use jiff::Timestamp;
 use pgp::composed::{ArmorOptions, KeyType, SecretKeyParamsBuilder};
 use rand::rngs::OsRng;
-use release::ImageDigest;
+use release::{ImageDigest, RELEASE_LABEL};
 use release::claim::Claim;
 use release::verification::{FILE, SignatureTrust};
 use serde_json::{Value, json};
@@ -156,6 +156,8 @@ pub(crate) async fn push(files: &ReleaseTree, place: &str) -> Result<ImageDigest
     )?;
     let time = Timestamp::UNIX_EPOCH;
     let mut draft = Draft::new(Platform::of_this_machine(), time);
+    // An update service tells releases from other images by it.
+    draft.labels = [(RELEASE_LABEL.to_owned(), "a release".to_owned())].into();
     draft.push(base.layer(time)?, "base");
     draft.push(tree.layer(time)?, "release");
     let image: Built = draft.build()?;

@@ -184,7 +184,7 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "update-cluster",
         executable: ("tests", "update-cluster"),
         threads: 3,
-        programs: &["cvo"],
+        programs: &["cvo", "update-service", "slipway"],
         own: &["tests/flow/update_cluster"],
         ..SUITE
     },
