@@ -367,6 +367,14 @@ impl VersionOperator {
             now: self.now,
         };
         self.begin(&object, payload, &filter, entries.len(), attempt);
+        let head = status.history.first();
+        let is_recorded = head.is_some_and(|head| head.image == payload.release.image);
+        if !loaded.target.is_local && !is_recorded {
+            // The own Deployment ends this process. The next one must find in the history how this
+            // release was accepted.
+            self.waker.wake(vec![VersionWork::Status]);
+            return Ok(Next::Retry);
+        }
         let interval = self.settings.interval;
         let limit = if ordering == Ordering::Initializing {
             interval
