@@ -118,7 +118,7 @@ async fn update_of_the_update_service_is_requested_by_slipway() -> Result<()> {
     // Without an update service or a channel nothing is offered, and that is no error.
     cluster
         .upgrade(&[])?
-        .expect(0, &["No updates available.", "Cluster version is 4.2.0"]);
+        .expect(0, &["Cluster version is 4.2.0", "Reason: NoChannel"]);
     let upstream = json!({ "spec": { "upstream": format!("http://{address}/graph") } });
     let params = PatchParams::default();
     cluster

@@ -64,7 +64,7 @@ impl NodeDetails {
             unmanaged,
             pool,
             state: status.state().as_str(),
-            phase: status.phase.as_ref().map(|phase| written(phase)),
+            phase: status.phase.as_ref().map(written),
             since_seconds: since.map(|since| seconds_since(now, *since)),
             unready: node.unready.iter().map(ToString::to_string).collect(),
             current_config: status.current_config.clone(),
