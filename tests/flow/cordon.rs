@@ -1,15 +1,18 @@
 //! What an administrator did to a node outlives its update: a cordon; and the reboot, which is
-//! logind's, waits for programs that asked for a delay.
+//! logind's, waits for programs that asked for a delay. `slipway pool` and `slipway node` show why
+//! the node waits and which budget would block its drain.
 
-use anyhow::{Result, ensure};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
 use api::machineconfiguration::{NodeState, annotation};
 use k8s_openapi::api::core::v1::Node;
 use observer::shutdown;
 use serde_json::json;
 use testbed::config::Config;
 use testbed::logs;
-use testbed::objects::annotation as value;
-use testbed::{DONE_WITHIN, NodeSpec, Testbed};
+use testbed::objects::{annotation as value, budget, deployment};
+use testbed::{Cluster, DONE_WITHIN, NodeSpec, Programs, SOON, Testbed, until};
 
 const NODE: &str = "worker-0";
 
@@ -17,8 +20,11 @@ const NODE: &str = "worker-0";
 #[ignore = "needs the lab"]
 async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<()> {
     let logs = logs::folder("cordon", "cordon-and-delay");
-    let cluster = Testbed::new(logs).node(NodeSpec::new(NODE)).start().await?;
+    let guarded = deployment("guarded", 1) + &budget("guarded", "maxUnavailable: 0");
+    let testbed = Testbed::new(logs).node(NodeSpec::new(NODE));
+    let cluster = testbed.objects(&guarded).start().await?;
     let objects = cluster.objects();
+    objects.pods_ready(&[("guarded", 1)]).await?;
     shutdown::listen(cluster.host(NODE)?)?;
     objects
         .patch_node(NODE, &json!({ "spec": { "unschedulable": true } }))
@@ -26,6 +32,29 @@ async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<
 
     let spec = Config::new().argument("slipway.test=cordon").spec();
     let target = cluster.change("50-argument", "worker", &spec).await?;
+    until_waiting_is_shown(&cluster).await?;
+    let (code, text) = slipway(&cluster, &["node", NODE, "--try-drain"])?;
+    ensure!(
+        code == Some(5)
+            && text.contains("default/guarded-")
+            && text.contains("blocked    guarded")
+            && text.contains(&format!("Not assigned yet: {target}")),
+        "{code:?}: {text}"
+    );
+    let pods = objects.pods(("app", "guarded")).await?;
+    let is_deleted =
+        |pod: &k8s_openapi::api::core::v1::Pod| pod.metadata.deletion_timestamp.is_some();
+    ensure!(
+        pods.len() == 1 && !pods.iter().any(is_deleted),
+        "the trial evicted a pod"
+    );
+    let delete = ["delete", "poddisruptionbudget", "guarded"];
+    cluster.control_plane().kubectl(&delete)?;
+    let (code, text) = slipway(&cluster, &["node", NODE, "--try-drain"])?;
+    ensure!(
+        code == Some(0) && text.contains("possible"),
+        "{code:?}: {text}"
+    );
     // The controller leaves a cordoned node alone; its target is set by hand.
     objects.set_target(NODE, &target).await?;
 
@@ -61,4 +90,35 @@ async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<
         );
     }
     Ok(())
+}
+
+/// Waits until `slipway pool` shows that the pool waits for its cordoned node.
+async fn until_waiting_is_shown(cluster: &Cluster) -> Result<()> {
+    until("slipway pool shows the wait", SOON, async || {
+        let (code, text) = slipway(cluster, &["pool", "worker"])?;
+        let waiting = format!("{NODE}: the node is cordoned (NodesNotReady");
+        let is_shown = code == Some(0)
+            && text.starts_with("Pool worker: 0 of 1 nodes updated, 1 out of service, 0 failed")
+            && text.contains(&waiting);
+        Ok(if is_shown {
+            Ok(())
+        } else {
+            Err(format!("{code:?}: {text}"))
+        })
+    })
+    .await
+}
+
+/// Runs `slipway`; its exit code, and all that it printed.
+fn slipway(cluster: &Cluster, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+    #[expect(clippy::disallowed_methods, reason = "a test runs the program")]
+    let output = Command::new(Programs::built()?.path("slipway")?)
+        .args(arguments)
+        .arg("--kubeconfig")
+        .arg(cluster.control_plane().admin_kubeconfig())
+        .output()
+        .context("cannot run slipway")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Ok((output.status.code(), text + &errors))
 }

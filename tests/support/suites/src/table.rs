@@ -162,6 +162,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "cordon",
         executable: ("tests", "cordon"),
+        programs: &["mcd", "mcd-os", "mcc", "slipway"],
         own: &["tests/flow/cordon.rs"],
         ..SUITE
     },
