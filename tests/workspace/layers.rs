@@ -142,6 +142,7 @@ const ONLY: &[Only] = &[
             "controller",
             "cvo",
             "managed-upgrade",
+            "cli",
         ],
         why: "neither the host nor the chassis knows Kubernetes",
     },
