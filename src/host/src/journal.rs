@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::files::Root;
 
 pub use boot::{AtBoot, UNVERIFIED_BOOTS_MAX, at_boot};
-pub use store::{Error, JournalStore, Lock};
+pub use store::{Error, JournalFault, JournalStore, Lock};
 
 /// Version of the stored forms. A reader refuses any other.
 pub const SCHEMA: u32 = 1;

@@ -1,16 +1,19 @@
 //! The work of a boot: it finishes and verifies the target, or rolls the host back.
 
 use chassis::report::Chain;
-use node_update::plan::{Action, Plan, Route, Undo};
+use node_update::plan::{Action, Attempt, Plan, Route, Target, Undo};
 use tracing::{info, warn};
 
 use super::reboot::boot_origin;
 use super::{End, Error, Steps, Sysroot, live};
 use crate::journal::{
-    AtBoot, AttemptOutcome, DeploymentId, HeldTarget, Journal, JournalStage, JournalStore, Moment,
-    SCHEMA, at_boot,
+    AtBoot, AttemptOutcome, DeploymentId, HeldTarget, Journal, JournalFault, JournalStage,
+    JournalStore, LastAttempt, Moment, SCHEMA, at_boot,
 };
 use crate::systemd::links;
+
+/// What operators search for in the guard's log: `docs/events.md`.
+const UNREADABLE: &str = "JournalUnreadable";
 
 /// The booted host, as the guard changes it.
 pub struct Booted<'a> {
@@ -37,6 +40,18 @@ impl std::fmt::Debug for Booted<'_> {
 /// # Errors
 /// Any of [`Error`]; the journal stays open, and the next boot tries again.
 pub fn guard(host: &mut Booted<'_>) -> Result<End, Error> {
+    match host.store.journal_fault()? {
+        None => {}
+        Some(JournalFault::Copied(journal, error)) => {
+            warn!(
+                message_id = UNREADABLE,
+                error = %Chain(&error),
+                "journal cannot be read: its copy takes its place"
+            );
+            host.store.put_journal(&journal)?;
+        }
+        Some(JournalFault::Lost(error)) => return adopt_without_journal(host, &error),
+    }
     let Some(journal) = host.store.journal_under_way()? else {
         return Ok(End::Done);
     };
@@ -358,6 +373,36 @@ fn adopt(host: &mut Booted<'_>, journal: &Journal, booted: &DeploymentId) -> Res
         journal,
         &journal.end(AttemptOutcome::Adopted, Some(cause), host.moment),
     )?)
+}
+
+/// Adopts what is booted on a host whose journal is lost: which attempt was under way is not known,
+/// and without this the guard and the verification would fail at every boot.
+fn adopt_without_journal(
+    host: &mut Booted<'_>,
+    error: &crate::journal::Error,
+) -> Result<End, Error> {
+    let booted = host.sysroot.booted()?;
+    let cause = format!(
+        "{}, and it has no copy: deployment {booted} is adopted",
+        Chain(error)
+    );
+    warn!(message_id = UNREADABLE, reason = cause, "journal is lost");
+    host.sysroot.stop_boot_counting()?;
+    let unknown = || Target {
+        config: String::new(),
+        image: None,
+    };
+    host.store.set_journal_aside(&LastAttempt {
+        schema: SCHEMA,
+        attempt: Attempt("unknown".to_owned()),
+        outcome: AttemptOutcome::Adopted,
+        from: unknown(),
+        to: unknown(),
+        boot_id: host.moment.boot_id.clone(),
+        at: host.moment.now,
+        cause: Some(cause),
+    })?;
+    Ok(End::Done)
 }
 
 fn hold(host: &mut Booted<'_>, journal: &Journal, cause: &str) -> Result<(), Error> {

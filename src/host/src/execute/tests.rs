@@ -398,6 +398,53 @@ fn a_boot_in_which_units_started_before_a_guard_that_failed_is_not_verified() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_read_is_followed_by_its_copy_at_every_boot() {
+    let target = undisturbed(Route::Reboot);
+    let mut host = Host::new(&plan(Route::Reboot));
+    let before = host.snapshot();
+    host.apply().unwrap();
+    host.spoil_journal(false);
+    host.reboot();
+    assert_eq!(host.guard().unwrap(), End::Done);
+    host.spoil_journal(false);
+    assert_eq!(host.verify().unwrap(), End::Done);
+    assert_eq!(host.last(), Some(AttemptOutcome::Verified));
+    assert_eq!(host.snapshot(), target);
+    // And on the way back.
+    let mut host = Host::new(&plan(Route::Reboot));
+    host.refuse_verification();
+    host.apply().unwrap();
+    host.reboot();
+    host.guard().unwrap();
+    assert_eq!(host.verify().unwrap(), End::NeedsReboot);
+    host.spoil_journal(false);
+    boot_to_the_end(&mut host);
+    assert_eq!(host.last(), Some(AttemptOutcome::RolledBack));
+    assert_eq!(host.snapshot(), before);
+}
+
+#[test]
+fn a_host_that_lost_its_journal_goes_on_with_what_is_booted() {
+    for guard in [Host::guard, Host::guard_late] {
+        let mut host = Host::new(&plan(Route::Reboot));
+        host.apply().unwrap();
+        host.spoil_journal(true);
+        host.reboot();
+        assert_eq!(guard(&mut host).unwrap(), End::Done);
+        assert!(!host.is_under_way());
+        assert_eq!(host.last(), Some(AttemptOutcome::Adopted));
+        assert_eq!(host.tries(), None, "its boots are counted on");
+        assert_eq!(host.guard().unwrap(), End::Done);
+        // The next update begins from there.
+        let mut again = plan(Route::Live);
+        again.plan.attempt.0 = "attempt-2".to_owned();
+        host.offer(&again);
+        assert_eq!(host.apply().unwrap(), End::Done);
+        assert_eq!(host.last(), Some(AttemptOutcome::Verified));
+    }
+}
+
+#[test]
 fn a_failure_without_a_booted_target_changes_nothing() {
     let mut host = Host::new(&plan(Route::Reboot));
     assert_eq!(host.fail_if_booted("a fault").unwrap(), None);

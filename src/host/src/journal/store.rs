@@ -1,4 +1,7 @@
 //! The journal and its companion files on disk, `/var/lib/slipway`.
+//!
+//! The journal and the held target have a copy beside them, which is read where the file itself is
+//! no valid JSON. Where neither can be read there is none: the host goes on by what is booted.
 
 mod plans;
 
@@ -7,12 +10,14 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use chassis::report::Chain;
 use node_update::plan::{Attempt, Mode, OwnerIds};
 use node_update::well_known;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tracing::warn;
 
 use super::{HeldTarget, Journal, LastAttempt, SCHEMA};
 use crate::files::{self, Content, Found, Location, Root};
@@ -56,12 +61,23 @@ pub enum Error {
     },
 }
 
+/// What is left of a journal that cannot be read.
+#[derive(Debug)]
+pub enum JournalFault {
+    /// Its copy.
+    Copied(Box<Journal>, Error),
+    /// Nothing.
+    Lost(Error),
+}
+
 type Result<T> = std::result::Result<T, Error>;
 
 const DIRECTORY: &str = well_known::STATE;
 const JOURNAL: &str = "/var/lib/slipway/journal.json";
 const LAST: &str = "/var/lib/slipway/last.json";
 const HELD: &str = "/var/lib/slipway/held.json";
+/// A journal that could not be read.
+const BROKEN: &str = "/var/lib/slipway/journal.broken.json";
 const LOCK: &str = "/var/lib/slipway/lock";
 
 /// Pause between attempts to take a held lock.
@@ -116,9 +132,38 @@ impl<'a> JournalStore<'a> {
     /// The attempt under way.
     ///
     /// # Errors
-    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
+    /// [`Error::Files`], [`Error::Schema`].
     pub fn journal(&self) -> Result<Option<Journal>> {
-        self.load(JOURNAL)
+        self.load_or_copy(JOURNAL)
+    }
+
+    /// Whether the journal cannot be read, and what of it can.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Schema`].
+    pub fn journal_fault(&self) -> Result<Option<JournalFault>> {
+        match self.load::<Journal>(JOURNAL) {
+            Ok(_) => Ok(None),
+            Err(error @ Error::Parse { .. }) => match self.load(&copy_of(JOURNAL)) {
+                Ok(Some(journal)) => Ok(Some(JournalFault::Copied(Box::new(journal), error))),
+                Ok(None) | Err(Error::Parse { .. }) => Ok(Some(JournalFault::Lost(error))),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a journal that cannot be read, and its copy, out of the way, for people to examine, and
+    /// stores that no attempt is under way.
+    ///
+    /// # Errors
+    /// [`Error::Files`].
+    pub fn set_journal_aside(&self, last: &LastAttempt) -> Result<()> {
+        self.save(LAST, last)?;
+        if let Found::File { bytes, .. } = self.root.inspect(JOURNAL)? {
+            self.write(BROKEN, &bytes)?;
+        }
+        self.remove_with_copy(JOURNAL)
     }
 
     /// Stores the journal of the attempt under way.
@@ -126,23 +171,23 @@ impl<'a> JournalStore<'a> {
     /// # Errors
     /// [`Error::Files`].
     pub fn put_journal(&self, journal: &Journal) -> Result<()> {
-        self.save(JOURNAL, journal)
+        self.save_with_copy(JOURNAL, journal)
     }
 
-    /// How the last attempt ended.
+    /// How the last attempt ended; nothing where that cannot be read, for no decision needs it.
     ///
     /// # Errors
-    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
+    /// [`Error::Files`], [`Error::Schema`].
     pub fn last(&self) -> Result<Option<LastAttempt>> {
-        self.load(LAST)
+        self.load_or_copy(LAST)
     }
 
     /// The held target.
     ///
     /// # Errors
-    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
+    /// [`Error::Files`], [`Error::Schema`].
     pub fn held(&self) -> Result<Option<HeldTarget>> {
-        self.load(HELD)
+        self.load_or_copy(HELD)
     }
 
     /// Holds a target that failed.
@@ -150,7 +195,7 @@ impl<'a> JournalStore<'a> {
     /// # Errors
     /// [`Error::Files`].
     pub fn put_held(&self, held: &HeldTarget) -> Result<()> {
-        self.save(HELD, held)
+        self.save_with_copy(HELD, held)
     }
 
     /// Releases the held target.
@@ -158,7 +203,7 @@ impl<'a> JournalStore<'a> {
     /// # Errors
     /// [`Error::Files`].
     pub fn clear_held(&self) -> Result<()> {
-        Ok(self.root.remove(&self.root.locate(HELD)?)?)
+        self.remove_with_copy(HELD)
     }
 
     /// Ends an attempt: stores its outcome, then removes the plan, last the journal. A run killed
@@ -177,14 +222,14 @@ impl<'a> JournalStore<'a> {
 
     fn remove_attempt(&self, attempt: &Attempt) -> Result<()> {
         self.discard_plan(attempt)?;
-        Ok(self.root.remove(&self.root.locate(JOURNAL)?)?)
+        self.remove_with_copy(JOURNAL)
     }
 
     /// The attempt under way. If the attempt ended and only its journal was not removed, removes
     /// the journal and returns `None`.
     ///
     /// # Errors
-    /// [`Error::Files`], [`Error::Parse`], [`Error::Schema`].
+    /// [`Error::Files`], [`Error::Schema`].
     pub fn journal_under_way(&self) -> Result<Option<Journal>> {
         let Some(journal) = self.journal()? else {
             return Ok(None);
@@ -195,6 +240,34 @@ impl<'a> JournalStore<'a> {
             }
             Some(_) | None => Ok(Some(journal)),
         }
+    }
+
+    /// What a file holds, or else its copy. Nothing where neither can be read.
+    fn load_or_copy<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
+        let error = match self.load(path) {
+            Err(error @ Error::Parse { .. }) => error,
+            result => return result,
+        };
+        let copy = self.load(&copy_of(path));
+        let has_copy = matches!(copy, Ok(Some(_)));
+        warn!(path, has_copy, error = %Chain(&error), "stored file cannot be read");
+        match copy {
+            Err(Error::Parse { .. }) => Ok(None),
+            result => result,
+        }
+    }
+
+    /// Stores a file and its copy, first the copy: where the file cannot be read, the copy is what
+    /// it was to hold.
+    fn save_with_copy<T: Serialize>(&self, path: &str, value: &T) -> Result<()> {
+        self.save(&copy_of(path), value)?;
+        self.save(path, value)
+    }
+
+    /// Removes a file and its copy, first the copy: without its file it means nothing.
+    fn remove_with_copy(&self, path: &str) -> Result<()> {
+        self.root.remove(&self.root.locate(&copy_of(path))?)?;
+        Ok(self.root.remove(&self.root.locate(path)?)?)
     }
 
     fn load<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
@@ -241,6 +314,11 @@ impl<'a> JournalStore<'a> {
         }
         Ok(())
     }
+}
+
+/// The copy of a stored file.
+fn copy_of(path: &str) -> String {
+    format!("{path}.good")
 }
 
 fn parse<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T> {

@@ -153,6 +153,93 @@ fn a_journal_of_another_version_is_refused_whatever_its_fields() {
     ));
 }
 
+/// Spoils a stored file, as a disk may.
+fn spoil(root: &Root, name: &str, text: &[u8]) {
+    let at = root.locate(&format!("/var/lib/slipway/{name}")).unwrap();
+    let content = crate::files::Content {
+        bytes: text,
+        mode: Mode(0o600),
+        owner: OwnerIds::ROOT,
+    };
+    root.replace(&at, content).unwrap();
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_has_a_copy() {
+    for text in [
+        &b""[..],
+        b"{\"schema\": 1, \"stage\": \"appl",
+        b"\0\0\0\0",
+        b"{}",
+    ] {
+        let (_dir, root) = host();
+        let store = JournalStore::new(&root);
+        assert!(store.journal_fault().unwrap().is_none());
+        let stored = journal(JournalStage::Booted);
+        store.put_journal(&stored).unwrap();
+        assert!(store.journal_fault().unwrap().is_none());
+        spoil(&root, "journal.json", text);
+        assert_eq!(store.journal().unwrap().as_ref(), Some(&stored));
+        assert_eq!(store.journal_under_way().unwrap().as_ref(), Some(&stored));
+        let fault = store.journal_fault().unwrap();
+        assert!(matches!(fault, Some(JournalFault::Copied(journal, _)) if *journal == stored));
+        // The next write mends it.
+        store.put_journal(&stored).unwrap();
+        assert!(store.journal_fault().unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_lost_journal_is_put_aside_and_stops_nothing() {
+    let (dir, root) = host();
+    let store = JournalStore::new(&root);
+    let stored = journal(JournalStage::Booted);
+    store.put_journal(&stored).unwrap();
+    spoil(&root, "journal.json", b"half of a");
+    spoil(&root, "journal.json.good", b"");
+    assert_eq!(store.journal_under_way().unwrap(), None);
+    let fault = store.journal_fault().unwrap();
+    assert!(matches!(fault, Some(JournalFault::Lost(_))), "{fault:?}");
+    let last = stored.end(AttemptOutcome::Adopted, None, &moment("second"));
+    store.set_journal_aside(&last).unwrap();
+    assert!(store.journal_fault().unwrap().is_none());
+    let left = |name: &str| dir.path().join("var/lib/slipway").join(name).exists();
+    assert!(left("journal.broken.json"));
+    assert!(!left("journal.json") && !left("journal.json.good"));
+}
+
+#[test]
+fn a_copy_without_its_journal_is_none() {
+    let (dir, root) = host();
+    let store = JournalStore::new(&root);
+    store.put_journal(&journal(JournalStage::Booted)).unwrap();
+    let path = dir.path().join("var/lib/slipway/journal.json");
+    std::fs::remove_file(path).unwrap();
+    assert_eq!(store.journal().unwrap(), None);
+    assert!(store.journal_fault().unwrap().is_none());
+}
+
+#[test]
+fn a_held_target_survives_its_file_and_an_outcome_that_cannot_be_read_is_none() {
+    let (dir, root) = host();
+    let store = JournalStore::new(&root);
+    let held = HeldTarget {
+        schema: SCHEMA,
+        target: target("rendered-bad"),
+        cause: "checks failed".to_owned(),
+        since: Timestamp::UNIX_EPOCH,
+    };
+    store.put_held(&held).unwrap();
+    spoil(&root, "held.json", b"{");
+    assert_eq!(store.held().unwrap(), Some(held));
+    store.clear_held().unwrap();
+    assert_eq!(store.held().unwrap(), None);
+    let left = std::fs::read_dir(dir.path().join("var/lib/slipway")).unwrap();
+    assert_eq!(left.count(), 0);
+    spoil(&root, "last.json", b"{");
+    assert_eq!(store.last().unwrap(), None);
+}
+
 #[test]
 fn an_attempts_name_cannot_leave_the_directory_of_plans() {
     for name in ["", "..", "a/b", "A", "a b"] {

@@ -42,8 +42,11 @@ fn run_as(
     act: fn(&mut Booted<'_>) -> Result<End, host::execute::Error>,
 ) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
-    let Some(attempt) = attempt(context)? else {
-        return Ok(HelperReport::done());
+    let attempt = match attempt(context)? {
+        Some(attempt) => attempt,
+        // A journal that is lost has no attempt, and the guard adopts what is booted.
+        None if context.store().journal_fault()?.is_some() => Attempt(String::new()),
+        None => return Ok(HelperReport::done()),
     };
     let end = as_booted(context, attempt, act)?;
     if let Err(error) = warn_of_changes_since_merge(context) {

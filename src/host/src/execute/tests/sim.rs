@@ -127,6 +127,14 @@ impl Host {
         self.point.arm(fault, after);
     }
 
+    /// Cuts the journal off, and if asked its copy.
+    pub(super) fn spoil_journal(&self, with_copy: bool) {
+        let copy = with_copy.then_some("journal.json.good");
+        for name in ["journal.json"].into_iter().chain(copy) {
+            put(self.dir.path(), &format!("var/lib/slipway/{name}"), b"{");
+        }
+    }
+
     /// Whether the fault occurred. A full or broken disk stays so.
     pub(super) fn is_faulty(&self) -> bool {
         self.point.is_met()
