@@ -5,6 +5,7 @@
 //!
 //! - [`parse`]: JSON to [`Config`]: 3.0 to 3.5, and 2.x up to 2.2 by translation
 //! - [`Config::to_value`]: [`Config`] to JSON, empty members left out
+//! - [`Config::to_version`]: the same in an older version, refused by field where it cannot say it
 //! - [`content`]: the bytes behind a [`Resource`]
 //! - [`merge`]: a child configuration over its parent
 //! - [`unit_text`]: the settings of a unit's text
@@ -16,6 +17,7 @@
 pub mod arbitrary;
 pub mod content;
 mod disks;
+mod downgrade;
 mod field;
 mod json;
 pub mod merge;
@@ -31,6 +33,7 @@ mod validate;
 mod version;
 
 pub use disks::{Cex, Clevis, ClevisCustom, Disk, Filesystem, Luks, Partition, Raid, Tang};
+pub use downgrade::SpecVersion;
 pub use field::{Problem, Warning};
 pub use passwd::{Passwd, PasswdGroup, PasswdUser};
 pub use resource::{HttpHeader, Resource, Verification};

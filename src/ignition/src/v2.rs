@@ -1,4 +1,4 @@
-//! Configurations of specification 2.0 to 2.2, translated into 3.5.
+//! Configurations of specification 2.0 to 2.2, translated into 3.5, and 3.5 printed as 2.2.
 //!
 //! Specification 2 allows what 3 does not: the same file, unit or user twice. The last one wins, as
 //! it does on a host that follows the list; then each member is said in the words of specification
@@ -8,6 +8,7 @@
 //! `translate/v23tov30`.
 
 mod dedupe;
+mod print;
 mod schema;
 mod translate;
 
@@ -25,6 +26,16 @@ pub(super) fn read(value: &Value) -> Result<(Config, Vec<Warning>), Error> {
         return Err(Error::Invalid(problems));
     }
     Ok((translate::translate(dedupe::dedupe(two)), warnings))
+}
+
+/// What of specification 3.1 version 2.2 has no words for.
+pub(super) fn unprintable(config: &Config) -> Vec<Problem> {
+    print::unprintable(config)
+}
+
+/// A configuration in the words of 2.2, which has some for all of it.
+pub(super) fn print(config: &Config) -> Value {
+    print::print(config)
 }
 
 /// What specification 3 has no words for.
