@@ -12,6 +12,7 @@ pub mod tls;
 use std::future::Future;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -91,6 +92,16 @@ pub struct Error {
     pub source: std::io::Error,
 }
 
+/// Who is at the other end of a connection; in the extensions of each of its requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its address. One of IPv4 is written as such, whatever socket it came by.
+    pub address: SocketAddr,
+    /// The certificate that it has shown, DER: one that the authorities of
+    /// [`tls::ServerTls::with_client_authorities`] vouch for.
+    pub certificate: Option<Arc<[u8]>>,
+}
+
 /// Makes of a connection what requests are read from.
 pub(crate) trait Transport {
     /// What requests are read from.
@@ -101,6 +112,9 @@ pub(crate) trait Transport {
         &mut self,
         stream: TcpStream,
     ) -> impl Future<Output = std::io::Result<Self::Stream>> + Send + 'static;
+
+    /// The certificate that the client has shown, DER.
+    fn certificate(stream: &Self::Stream) -> Option<Arc<[u8]>>;
 }
 
 /// Plain HTTP.
@@ -114,6 +128,29 @@ impl Transport for Plain {
         stream: TcpStream,
     ) -> impl Future<Output = std::io::Result<TcpStream>> + Send + 'static {
         std::future::ready(Ok(stream))
+    }
+
+    fn certificate(_: &TcpStream) -> Option<Arc<[u8]>> {
+        None
+    }
+}
+
+/// A service whose requests carry their [`Peer`].
+struct WithPeer<S> {
+    service: S,
+    peer: Peer,
+}
+
+impl<S: hyper::service::Service<Request<Incoming>>> hyper::service::Service<Request<Incoming>>
+    for WithPeer<S>
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> S::Future {
+        request.extensions_mut().insert(self.peer.clone());
+        self.service.call(request)
     }
 }
 
@@ -201,8 +238,21 @@ impl Server {
                 accepted = listener.accept(), if open.len() < limits.connections => accepted,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
+                    let ip = address.ip().to_canonical();
+                    let address = SocketAddr::new(ip, address.port());
                     let stream = transport.open(stream);
+                    let stream = async move {
+                        let stream = stream.await?;
+                        let certificate = T::certificate(&stream);
+                        Ok((
+                            stream,
+                            Peer {
+                                address,
+                                certificate,
+                            },
+                        ))
+                    };
                     let service = TowerToHyperService::new(service.clone());
                     open.spawn(connection(stream, service, limits, shutdown.clone()));
                 }
@@ -226,7 +276,7 @@ impl Server {
 
 /// Serves one connection, from its handshake to its end.
 async fn connection<I, S, B>(
-    stream: impl Future<Output = std::io::Result<I>>,
+    opened: impl Future<Output = std::io::Result<(I, Peer)>>,
     service: S,
     limits: Limits,
     mut shutdown: Shutdown,
@@ -237,12 +287,12 @@ async fn connection<I, S, B>(
     B: HttpBody + 'static,
     B::Error: Into<BoxError>,
 {
-    let stream = tokio::select! {
+    let opened = tokio::select! {
         () = shutdown.requested() => return,
-        stream = tokio::time::timeout(limits.header, stream) => stream,
+        opened = tokio::time::timeout(limits.header, opened) => opened,
     };
-    let stream = match stream {
-        Ok(Ok(stream)) => TokioIo::new(stream),
+    let (stream, peer) = match opened {
+        Ok(Ok((stream, peer))) => (TokioIo::new(stream), peer),
         Ok(Err(error)) => {
             tracing::debug!(error = %Chain(&error), "handshake failed");
             return;
@@ -252,6 +302,7 @@ async fn connection<I, S, B>(
             return;
         }
     };
+    let service = WithPeer { service, peer };
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())

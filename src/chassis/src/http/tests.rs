@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::{self, ClientConfig, ProtocolVersion, RootCertStore};
 
-use super::tls::ServerTls;
+use super::tls::{ClientAuthorities, ServerTls};
 use super::*;
 use crate::shutdown::{self, Trigger};
 
@@ -311,14 +311,31 @@ async fn connect(
     trusted: &rustls::pki_types::CertificateDer<'static>,
     versions: &[&'static rustls::SupportedProtocolVersion],
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    connect_as(address, trusted, versions, None).await
+}
+
+/// The same, with a certificate of the client's own.
+async fn connect_as(
+    address: SocketAddr,
+    trusted: &rustls::pki_types::CertificateDer<'static>,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    client: Option<&rcgen::CertifiedKey<rcgen::KeyPair>>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match client {
+        None => config.with_no_client_auth(),
+        Some(client) => {
+            let key = client.signing_key.serialize_der().try_into().unwrap();
+            let chain = vec![client.cert.der().clone()];
+            config.with_client_auth_cert(chain, key).unwrap()
+        }
+    };
     let stream = TcpStream::connect(address).await?;
     let name = "localhost".try_into().unwrap();
     TlsConnector::from(Arc::new(config))
@@ -367,6 +384,70 @@ async fn a_new_certificate_is_served_and_open_connections_go_on() {
 
     trigger.fire();
     timeout(PATIENCE, task).await.unwrap().unwrap();
+}
+
+/// A certificate for clients, and the authority that vouches for it.
+fn issue_client(name: &str) -> (String, rcgen::CertifiedKey<rcgen::KeyPair>) {
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+    let authority_key = KeyPair::generate().unwrap();
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let subject = &mut authority.distinguished_name;
+    subject.push(DnType::CommonName, format!("authority of {name}"));
+    let bundle = authority.self_signed(&authority_key).unwrap().pem();
+    let issuer = Issuer::new(authority, authority_key);
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let signing_key = KeyPair::generate().unwrap();
+    let cert = params.signed_by(&signing_key, &issuer).unwrap();
+    (bundle, rcgen::CertifiedKey { cert, signing_key })
+}
+
+#[tokio::test]
+async fn requests_carry_the_peer_and_the_certificate_that_its_authority_vouches_for() {
+    let folder = TempDir::new().unwrap();
+    let trusted = issue(folder.path());
+    let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    let authorities = ClientAuthorities::default();
+    let mut tls = ServerTls::load(certificate, key)
+        .unwrap()
+        .with_client_authorities(authorities.clone());
+    tls.period = Duration::ZERO;
+    let server = bind(WIDE).await;
+    let address = server.address().unwrap();
+    let (_trigger, shutdown) = shutdown::pair();
+    let who = async |request: axum::extract::Request| {
+        let peer = request.extensions().get::<Peer>().unwrap();
+        let certificate = peer.certificate.as_deref().map(<[u8]>::to_vec);
+        format!("{} {certificate:?}.", peer.address.ip())
+    };
+    let router = Router::new().route("/", get(who));
+    let _serving = tokio::spawn(server.serve_tls(tls, router, shutdown));
+    let ask = async |client: Option<&rcgen::CertifiedKey<rcgen::KeyPair>>| {
+        let mut stream = connect_as(address, &trusted, rustls::ALL_VERSIONS, client).await?;
+        let request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        stream.write_all(request).await?;
+        let mut answer = String::new();
+        // With TLS 1.3 a client learns with its first read that it was refused.
+        stream.read_to_string(&mut answer).await?;
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        Ok::<_, std::io::Error>(body.to_owned())
+    };
+    let (bundle, node) = issue_client("node");
+    let (_, stranger) = issue_client("stranger");
+    // Without an authority no client is asked for a certificate.
+    assert_eq!(ask(Some(&node)).await.unwrap(), "127.0.0.1 None.");
+    authorities.set(Some(bundle.as_bytes())).unwrap();
+    assert_eq!(ask(None).await.unwrap(), "127.0.0.1 None.");
+    let shown = node.cert.der().to_vec();
+    let expected = format!("127.0.0.1 {:?}.", Some(shown));
+    assert_eq!(ask(Some(&node)).await.unwrap(), expected);
+    ask(Some(&stranger)).await.unwrap_err();
+    // What cannot be used leaves the authority before in place.
+    assert!(authorities.set(Some(b"no certificate")).is_err());
+    assert_eq!(ask(Some(&node)).await.unwrap(), expected);
+    ask(Some(&stranger)).await.unwrap_err();
 }
 
 #[tokio::test]

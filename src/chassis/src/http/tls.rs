@@ -3,18 +3,22 @@
 //! The files are looked at when a connection comes, at most once a second: a certificate matters to
 //! none but new connections, and a rotation needs no task, no signal and no file watch. Connections
 //! that are open keep what they began with.
+//!
+//! A program may name authorities of clients. A certificate that they do not vouch for then ends
+//! the handshake; a client without one is let in, and the program decides what it may do.
 
 use std::future::Future;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::{self, ServerConfig, version};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{self, RootCertStore, ServerConfig, version};
 use tokio_rustls::server::TlsStream;
 
 use super::Transport;
@@ -50,19 +54,57 @@ pub enum Error {
         /// What is wrong with the pair.
         source: rustls::Error,
     },
+    /// Authorities of clients hold no PEM.
+    #[error("cannot parse the authorities of clients")]
+    ParseAuthorities(#[source] pem::Error),
+    /// None of the authorities of clients can be used.
+    #[error("there is no usable authority of clients")]
+    NoAuthorities,
+    /// Authorities cannot verify clients.
+    #[error("cannot verify clients by these authorities")]
+    VerifyClients(#[source] rustls::server::VerifierBuilderError),
+}
+
+/// Authorities whose certificates clients may show, which a program learns and may learn anew. Its
+/// clones are one.
+#[derive(Debug, Clone, Default)]
+pub struct ClientAuthorities(Arc<Mutex<Option<Arc<[u8]>>>>);
+
+impl ClientAuthorities {
+    /// Takes these, PEM, for new connections. None: clients are not asked for a certificate.
+    ///
+    /// # Errors
+    /// They cannot be used; those before stay.
+    pub fn set(&self, bundle: Option<&[u8]>) -> Result<(), Error> {
+        if let Some(bundle) = bundle {
+            roots(bundle)?;
+        }
+        let bundle = bundle.map(Arc::from);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = bundle;
+        Ok(())
+    }
+
+    fn bundle(&self) -> Option<Arc<[u8]>> {
+        let bundle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bundle.clone()
+    }
 }
 
 /// What tells a file from the one before: device, inode, size, and its change in nanoseconds.
 type Stamp = (u64, u64, u64, i64, i64);
+
+/// The files, and the authorities of clients.
+type Tried = ([Stamp; 2], Option<Arc<[u8]>>);
 
 /// Certificate and key, as two files that a rotation replaces.
 #[derive(Debug)]
 pub struct ServerTls {
     certificate: PathBuf,
     key: PathBuf,
+    authorities: ClientAuthorities,
     config: Arc<ServerConfig>,
-    /// The files that were tried last, whether or not they served.
-    tried: [Stamp; 2],
+    /// The files that were tried last, and the authorities with them, whether or not they served.
+    tried: Tried,
     looked: Instant,
     pub(super) period: Duration,
 }
@@ -76,16 +118,24 @@ impl ServerTls {
     /// # Errors
     /// [`Error`]: later, files that cannot be used leave the certificate before them in place.
     pub fn load(certificate: PathBuf, key: PathBuf) -> Result<Self, Error> {
-        let tried = stamps(&certificate, &key)?;
-        let config = read(&certificate, &key)?;
+        let tried = (stamps(&certificate, &key)?, None);
+        let config = read(&certificate, &key, None)?;
         Ok(Self {
             certificate,
             key,
+            authorities: ClientAuthorities::default(),
             config,
             tried,
             looked: Instant::now(),
             period: PERIOD,
         })
+    }
+
+    /// Lets clients show a certificate of these authorities, as they are when a connection comes.
+    #[must_use]
+    pub fn with_client_authorities(mut self, authorities: ClientAuthorities) -> Self {
+        self.authorities = authorities;
+        self
     }
 
     /// Takes over files that changed. Of a pair that is half replaced, the old one stays.
@@ -96,11 +146,13 @@ impl ServerTls {
         self.looked = Instant::now();
         // The stamps are of before the reading: what is replaced meanwhile is read again.
         let read = stamps(&self.certificate, &self.key).and_then(|stamps| {
-            if stamps == self.tried {
+            let found = (stamps, self.authorities.bundle());
+            if found == self.tried {
                 return Ok(None);
             }
-            self.tried = stamps;
-            read(&self.certificate, &self.key).map(Some)
+            self.tried = found;
+            let authorities = self.tried.1.as_deref();
+            read(&self.certificate, &self.key, authorities).map(Some)
         });
         let path = self.certificate.display();
         match read {
@@ -126,6 +178,12 @@ impl Transport for ServerTls {
         self.refresh();
         TlsAcceptor::from(Arc::clone(&self.config)).accept(stream)
     }
+
+    fn certificate(stream: &Self::Stream) -> Option<Arc<[u8]>> {
+        let (_, session) = stream.get_ref();
+        let shown = session.peer_certificates()?.first()?;
+        Some(Arc::from(shown.as_ref()))
+    }
 }
 
 fn stamps(certificate: &Path, key: &Path) -> Result<[Stamp; 2], Error> {
@@ -145,15 +203,38 @@ fn stamps(certificate: &Path, key: &Path) -> Result<[Stamp; 2], Error> {
     Ok([stamp(certificate)?, stamp(key)?])
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Error> {
+fn read(
+    certificate: &Path,
+    key: &Path,
+    authorities: Option<&[u8]>,
+) -> Result<Arc<ServerConfig>, Error> {
     let chain: Vec<_> = parse(certificate, |text| {
         CertificateDer::pem_slice_iter(text).collect()
     })?;
     let key = parse(key, PrivateKeyDer::from_pem_slice)?;
-    configure(chain, key).map_err(|source| Error::Use {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let clients = match authorities {
+        None => WebPkiClientVerifier::no_client_auth(),
+        Some(bundle) => {
+            let roots = Arc::new(roots(bundle)?);
+            WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
+                .allow_unauthenticated()
+                .build()
+                .map_err(Error::VerifyClients)?
+        }
+    };
+    let unusable = |source| Error::Use {
         path: certificate.to_owned(),
         source,
-    })
+    };
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&version::TLS13, &version::TLS12])
+        .map_err(unusable)?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(chain, key)
+        .map_err(unusable)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
 }
 
 fn parse<T>(path: &Path, parse: impl Fn(&[u8]) -> Result<T, pem::Error>) -> Result<T, Error> {
@@ -167,15 +248,17 @@ fn parse<T>(path: &Path, parse: impl Fn(&[u8]) -> Result<T, pem::Error>) -> Resu
     })
 }
 
-fn configure(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<Arc<ServerConfig>, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+fn roots(bundle: &[u8]) -> Result<RootCertStore, Error> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle).collect();
+    let certificates = certificates.map_err(Error::ParseAuthorities)?;
+    let mut roots = RootCertStore::empty();
+    // One of an odd kind takes nothing from the others.
+    let (used, ignored) = roots.add_parsable_certificates(certificates);
+    if used == 0 {
+        return Err(Error::NoAuthorities);
+    }
+    if ignored > 0 {
+        tracing::warn!(ignored, "authorities of clients are of an unsupported kind");
+    }
+    Ok(roots)
 }
