@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 use testbed::{SOON, logs, until};
 
 /// Folders of `deploy/` with a component each.
-const COMPONENTS: [&str; 2] = ["daemon", "controller"];
+const COMPONENTS: [&str; 3] = ["daemon", "controller", "config-server"];
 
 const NAMESPACE: &str = "openshift-machine-config-operator";
 const CONTROLLER: &str = "machine-config-controller";
 const DAEMON: &str = "machine-config-daemon";
+const CONFIG_SERVER: &str = "machine-config-server";
 
 /// A cluster that has the components' objects and the definitions.
 async fn cluster(test: &str) -> Result<ControlPlane> {
@@ -172,6 +173,30 @@ const REFUSED_TO_THE_CONTROLLER: [Attempt; 5] = [
     Attempt::new("list", "operator.openshift.io", "machineconfigurations", ""),
 ];
 
+/// What a thief of the config server's token would try besides.
+const REFUSED_TO_THE_CONFIG_SERVER: [Attempt; 5] = [
+    Attempt::new("create", "", "serviceaccounts/token", DAEMON),
+    Attempt::new("get", "", "nodes", "some"),
+    Attempt::new(
+        "list",
+        "machineconfiguration.openshift.io",
+        "machineconfigs",
+        "",
+    ),
+    Attempt::new(
+        "patch",
+        "machineconfiguration.openshift.io",
+        "machineconfigpools",
+        "worker",
+    ),
+    Attempt::new(
+        "get",
+        "machineconfiguration.openshift.io",
+        "machineconfigpools/ignition",
+        "worker",
+    ),
+];
+
 /// A request that must be refused.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
@@ -217,9 +242,11 @@ impl Attempt {
 async fn a_stolen_token_is_good_for_little() -> Result<()> {
     let cluster = cluster("stolen").await?;
     manifest::apply(&cluster.client().await?, &manifest::parse(SOME)?).await?;
-    let of_each: [(&str, &[Attempt]); 2] = [
+    let of_each: [(&str, &[Attempt]); 4] = [
         (DAEMON, &REFUSED_TO_THE_DAEMON),
         (CONTROLLER, &REFUSED_TO_THE_CONTROLLER),
+        (CONFIG_SERVER, &REFUSED_TO_THE_CONFIG_SERVER),
+        ("node-bootstrapper", &REFUSED_TO_THE_CONFIG_SERVER),
     ];
     for (account, refused) in of_each {
         let client = cluster.client_of_account(NAMESPACE, account).await?;

@@ -171,6 +171,7 @@ pub(crate) fn programs(workspace: &Workspace, profile: Profile, after: &[&'stati
         for arguments in [
             "-p mcd -p controller --no-default-features --features mcd/node-daemon --bin mcd --bin mcc",
             "-p mcd --no-default-features --features host-helper --bin mcd-os",
+            "-p config-server --bin mcs",
             "-p cvo --bin cvo",
             "-p update-service --bin update-service",
             "-p cli --bin slipway",

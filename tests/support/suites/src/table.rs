@@ -48,7 +48,15 @@ impl Part {
 }
 
 /// A program under test, as `make binaries` leaves it.
-pub(crate) const PROGRAMS: [&str; 6] = ["mcd", "mcd-os", "mcc", "cvo", "update-service", "slipway"];
+pub(crate) const PROGRAMS: [&str; 7] = [
+    "mcd",
+    "mcd-os",
+    "mcc",
+    "mcs",
+    "cvo",
+    "update-service",
+    "slipway",
+];
 
 /// Of [`PROGRAMS`], those that work on nodes and pools.
 const NODE_PROGRAMS: [&str; 3] = ["mcd", "mcd-os", "mcc"];
@@ -195,6 +203,15 @@ pub(crate) const SUITES: &[Suite] = &[
         threads: 3,
         programs: &["update-service"],
         own: &["tests/flow/update_service"],
+        limit_mins: 5,
+        ..SUITE
+    },
+    Suite {
+        name: "config-server",
+        executable: ("tests", "config-server"),
+        threads: 3,
+        programs: &["mcs"],
+        own: &["tests/flow/config_server"],
         limit_mins: 5,
         ..SUITE
     },

@@ -104,6 +104,20 @@ pub const COMPONENTS: &[Component] = &[
         references: &["slipway-mcd", OS],
     },
     Component {
+        name: "slipway-mcs",
+        title: "Slipway: answers new machines with their Ignition configuration",
+        programs: &[Program {
+            name: "mcs",
+            cargo: &["-p", "config-server"],
+        }],
+        packages: GLIBC,
+        user: NON_ROOT,
+        // It needs settings of its cluster, which a release cannot have.
+        manifests: &[],
+        role: ReleaseRole::Component,
+        references: &[],
+    },
+    Component {
         name: "slipway-mcd",
         title: "Slipway: updates the node that it runs on",
         programs: &[

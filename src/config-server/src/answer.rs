@@ -1,0 +1,114 @@
+//! Why a request is refused, and the status that says so.
+//!
+//! A refusal has no body: Ignition prints the status only, and what is refused is no one's to read.
+//! The log has the reason.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::accept::NotAcceptable;
+
+/// Why a request is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// Neither GET nor HEAD.
+    #[error("method is not allowed")]
+    Method,
+    /// Nothing is at that path.
+    #[error("there is no such path")]
+    Path,
+    /// There is no such pool.
+    #[error("there is no pool {0:?}")]
+    Pool(String),
+    /// The version cannot be served at all.
+    #[error(transparent)]
+    Version(#[from] NotAcceptable),
+    /// The configuration cannot be said in that version.
+    #[error("MachineConfig {config:?} cannot be said in the version asked for")]
+    Inexpressible {
+        /// The rendered configuration.
+        config: String,
+        /// Each field that cannot.
+        source: ignition::Error,
+    },
+    /// No credential, or one that no authority vouches for.
+    #[error("no valid credential: {0}")]
+    Unauthenticated(String),
+    /// A credential that may not have this.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The credential's window has closed, or another machine has used it.
+    #[error("{0}")]
+    Closed(&'static str),
+    /// The address asks too often.
+    #[error("the address asks too often")]
+    TooMany {
+        /// When it may ask again.
+        after: Duration,
+    },
+    /// The pool has no configuration to serve yet, or the API server does not answer.
+    #[error("{0}")]
+    NotReady(String),
+    /// The configuration cannot be read.
+    #[error("MachineConfig {config:?} cannot be served")]
+    Broken {
+        /// The rendered configuration.
+        config: String,
+        /// Why, with the field.
+        source: ignition::Error,
+    },
+}
+
+/// How long a machine waits that came too early: pools are rendered within seconds.
+const SOON: Duration = Duration::from_secs(5);
+
+impl Refusal {
+    /// The status.
+    pub(crate) const fn status(&self) -> StatusCode {
+        match self {
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Path | Self::Pool(_) => StatusCode::NOT_FOUND,
+            Self::Version(_) | Self::Inexpressible { .. } => StatusCode::NOT_ACCEPTABLE,
+            Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+            Self::Forbidden(_) | Self::Closed(_) => StatusCode::FORBIDDEN,
+            Self::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Broken { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The word for metrics: a closed set.
+    pub(crate) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Method => "Method",
+            Self::Path => "Path",
+            Self::Pool(_) => "UnknownPool",
+            Self::Version(_) => "Version",
+            Self::Inexpressible { .. } => "Inexpressible",
+            Self::Unauthenticated(_) => "Unauthenticated",
+            Self::Forbidden(_) => "Forbidden",
+            Self::Closed(_) => "WindowClosed",
+            Self::TooMany { .. } => "RateLimit",
+            Self::NotReady(_) => "NotReady",
+            Self::Broken { .. } => "Broken",
+        }
+    }
+
+    /// When the same request may succeed.
+    pub(crate) const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::TooMany { after } => Some(*after),
+            Self::NotReady(_) => Some(SOON),
+            Self::Method
+            | Self::Path
+            | Self::Pool(_)
+            | Self::Version(_)
+            | Self::Inexpressible { .. }
+            | Self::Unauthenticated(_)
+            | Self::Forbidden(_)
+            | Self::Closed(_)
+            | Self::Broken { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! A pool's configuration with the files that only a new machine gets.
+//!
+//! Source: `docs/reference/config-server.md`, "Files"; `docs/reference/daemon.md`, "Host files".
+
+use api::machineconfiguration::{MachineConfig, NodeState, annotation};
+use ignition::content::to_data_url;
+use ignition::{Config, File, Resource, SpecVersion};
+use serde_json::{Value, json};
+
+use crate::answer::Refusal;
+
+/// Annotations that the node gets when its daemon first sees it.
+pub(crate) const ANNOTATIONS: &str = "/etc/machine-config-daemon/node-annotations.json";
+/// What the first boot makes of the machine besides files and units: the OS, kernel arguments.
+pub(crate) const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
+/// The whole configuration that the machine was installed with.
+pub(crate) const CONTENT: &str = "/etc/mcs-machine-config-content.json";
+/// With it the kubelet asks for its certificate.
+pub(crate) const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
+/// Clients that the kubelet trusts.
+pub(crate) const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
+/// The cloud's API.
+pub(crate) const CLOUD_CA: &str =
+    "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
+
+/// For everyone on the machine to read.
+const PUBLIC: u32 = 0o644;
+/// For root: configurations and the bootstrap token are secrets.
+const SECRET: u32 = 0o600;
+
+/// What a machine gets besides its configuration.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Extras {
+    /// `spec.kubeAPIServerServingCAData`; empty: the configuration's own file stays.
+    pub(crate) kubelet_ca: Vec<u8>,
+    /// `spec.cloudProviderCAData`; empty: the configuration's own file stays.
+    pub(crate) cloud_ca: Vec<u8>,
+    /// Text of the bootstrap kubeconfig.
+    pub(crate) kubeconfig: String,
+}
+
+/// The document that a machine is answered with, of that version.
+///
+/// # Errors
+/// [`Refusal::Broken`], [`Refusal::Inexpressible`].
+pub(crate) fn document(
+    rendered: &MachineConfig,
+    extras: &Extras,
+    version: SpecVersion,
+) -> Result<Value, Refusal> {
+    let name = rendered.metadata.name.clone().unwrap_or_default();
+    let written = rendered.spec.config.clone().unwrap_or_default();
+    let (mut config, _) = ignition::parse(&written).map_err(|source| Refusal::Broken {
+        config: name.clone(),
+        source,
+    })?;
+    // An older Ignition sets no kernel arguments: the first boot does. It only adds.
+    let mut moved = Vec::new();
+    if !version.has_kernel_arguments() {
+        moved = std::mem::take(&mut config.kernel_arguments.should_exist);
+    }
+    put(&mut config, KUBELET_CA, PUBLIC, &extras.kubelet_ca);
+    put(&mut config, CLOUD_CA, PUBLIC, &extras.cloud_ca);
+    put(&mut config, ANNOTATIONS, PUBLIC, &annotations(&name));
+    put(
+        &mut config,
+        KUBECONFIG,
+        SECRET,
+        extras.kubeconfig.as_bytes(),
+    );
+    put(&mut config, CONTENT, SECRET, &content(rendered));
+    let encapsulated = encapsulated(rendered, moved, version);
+    put(&mut config, ENCAPSULATED, SECRET, &encapsulated);
+    config
+        .to_version(version)
+        .map_err(|source| Refusal::Inexpressible {
+            config: name,
+            source,
+        })
+}
+
+/// Makes a file of the configuration, in the place of one that it may have. Without bytes it stays.
+fn put(config: &mut Config, path: &str, mode: u32, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let file = File {
+        path: path.to_owned(),
+        mode: Some(mode),
+        overwrite: Some(true),
+        contents: Resource {
+            source: Some(to_data_url(bytes)),
+            ..Resource::default()
+        },
+        ..File::default()
+    };
+    config.storage.files.retain(|known| known.path != path);
+    config.storage.files.push(file);
+}
+
+fn annotations(name: &str) -> Vec<u8> {
+    let map = json!({
+        annotation::CURRENT_CONFIG: name,
+        annotation::DESIRED_CONFIG: name,
+        annotation::FIRST_PIVOT_CONFIG: name,
+        annotation::STATE: NodeState::Done.as_str(),
+    });
+    map.to_string().into_bytes()
+}
+
+/// The object, without what only the API server needs.
+fn object(rendered: &MachineConfig) -> MachineConfig {
+    let mut object = MachineConfig::default();
+    object.metadata.name.clone_from(&rendered.metadata.name);
+    object.metadata.labels.clone_from(&rendered.metadata.labels);
+    let annotations = &rendered.metadata.annotations;
+    object.metadata.annotations.clone_from(annotations);
+    object.spec = rendered.spec.clone();
+    object
+}
+
+fn content(rendered: &MachineConfig) -> Vec<u8> {
+    print(&object(rendered))
+}
+
+fn encapsulated(rendered: &MachineConfig, moved: Vec<String>, version: SpecVersion) -> Vec<u8> {
+    let mut object = object(rendered);
+    object.spec.config = Some(json!({"ignition": {"version": version.as_str()}}));
+    object.spec.kernel_arguments.extend(moved);
+    print(&object)
+}
+
+fn print(object: &MachineConfig) -> Vec<u8> {
+    // No type of it has a map with keys other than strings, nor a serializer that fails.
+    serde_json::to_vec(object).unwrap_or_default()
+}
+
+/// The kubeconfig with which a kubelet asks for its certificate.
+pub(crate) fn kubeconfig(server: &str, authority: &[u8], token: &str) -> String {
+    use base64::Engine as _;
+    let authority = base64::engine::general_purpose::STANDARD.encode(authority);
+    // JSON is YAML, and quotes whatever is in it.
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{
+            "name": "local",
+            "cluster": {"server": server, "certificate-authority-data": authority},
+        }],
+        "users": [{"name": "kubelet", "user": {"token": token}}],
+        "contexts": [{"name": "kubelet", "context": {"cluster": "local", "user": "kubelet"}}],
+        "current-context": "kubelet",
+    });
+    config.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use ignition::content::decode;
+
+    use super::*;
+
+    fn rendered(config: &Value) -> MachineConfig {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": "rendered-worker-1", "uid": "u", "resourceVersion": "9",
+                "annotations": {"machineconfiguration.openshift.io/release-image-version": "4.20.0"},
+            },
+            "spec": {"config": config, "kernelArguments": ["a=1"], "osImageURL": "registry/os@sha256:0"},
+        }))
+        .unwrap()
+    }
+
+    fn extras() -> Extras {
+        Extras {
+            kubelet_ca: b"new authority".to_vec(),
+            cloud_ca: Vec::new(),
+            kubeconfig: kubeconfig("https://api:6443", b"authority", "token"),
+        }
+    }
+
+    fn file(document: &Value, path: &str) -> Value {
+        let (config, _) = ignition::parse(document).unwrap();
+        let mut files = config.storage.files.iter();
+        let file = files.find(|file| file.path == path).unwrap();
+        serde_json::from_slice(&decode(&file.contents).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn new_machine_gets_its_configuration_and_its_files() {
+        let config = json!({
+            "ignition": {"version": "3.2.0"},
+            "storage": {"files": [
+                {"path": "/etc/a", "contents": {"source": "data:,a"}},
+                {"path": KUBELET_CA, "contents": {"source": "data:,old"}},
+                {"path": CLOUD_CA, "contents": {"source": "data:,cloud"}},
+            ]},
+        });
+        let document = document(&rendered(&config), &extras(), SpecVersion::V3_4).unwrap();
+        assert_eq!(document["ignition"]["version"], "3.4.0");
+        let (config, _) = ignition::parse(&document).unwrap();
+        let files: Vec<(&str, Option<u32>, Vec<u8>)> = config
+            .storage
+            .files
+            .iter()
+            .map(|file| {
+                let bytes = decode(&file.contents).unwrap();
+                (file.path.as_str(), file.mode, bytes)
+            })
+            .collect();
+        let paths: Vec<_> = files.iter().map(|(path, mode, _)| (*path, *mode)).collect();
+        assert_eq!(
+            paths,
+            [
+                ("/etc/a", None),
+                (CLOUD_CA, None),
+                (KUBELET_CA, Some(0o644)),
+                (ANNOTATIONS, Some(0o644)),
+                (KUBECONFIG, Some(0o600)),
+                (CONTENT, Some(0o600)),
+                // Last: it stands for a configuration that was written whole.
+                (ENCAPSULATED, Some(0o600)),
+            ]
+        );
+        assert_eq!(files[1].2, b"cloud");
+        assert_eq!(files[2].2, b"new authority");
+        assert_eq!(
+            file(&document, ANNOTATIONS),
+            json!({
+                "machineconfiguration.openshift.io/currentConfig": "rendered-worker-1",
+                "machineconfiguration.openshift.io/desiredConfig": "rendered-worker-1",
+                "machineconfiguration.openshift.io/firstPivotConfig": "rendered-worker-1",
+                "machineconfiguration.openshift.io/state": "Done",
+            })
+        );
+        let content = file(&document, CONTENT);
+        assert_eq!(content["metadata"]["name"], "rendered-worker-1");
+        assert_eq!(content["metadata"].get("uid"), None);
+        assert_eq!(content["spec"]["config"]["ignition"]["version"], "3.2.0");
+        let encapsulated = file(&document, ENCAPSULATED);
+        assert_eq!(
+            encapsulated["spec"]["config"],
+            json!({"ignition": {"version": "3.4.0"}})
+        );
+        assert_eq!(encapsulated["spec"]["osImageURL"], "registry/os@sha256:0");
+        assert_eq!(encapsulated["kind"], "MachineConfig");
+        let kubeconfig = file(&document, KUBECONFIG);
+        assert_eq!(kubeconfig["users"][0]["user"]["token"], "token");
+        assert_eq!(
+            kubeconfig["clusters"][0]["cluster"]["server"],
+            "https://api:6443"
+        );
+    }
+
+    #[test]
+    fn kernel_arguments_move_to_the_first_boot_where_ignition_has_none() {
+        let config = |arguments: Value| {
+            rendered(&json!({"ignition": {"version": "3.3.0"}, "kernelArguments": arguments}))
+        };
+        let asked = config(json!({"shouldExist": ["b=2"]}));
+        let newer = document(&asked, &extras(), SpecVersion::V3_3).unwrap();
+        assert_eq!(newer["kernelArguments"], json!({"shouldExist": ["b=2"]}));
+        let arguments =
+            |document: &Value| file(document, ENCAPSULATED)["spec"]["kernelArguments"].clone();
+        assert_eq!(arguments(&newer), json!(["a=1"]));
+        for version in [SpecVersion::V2_2, SpecVersion::V3_1, SpecVersion::V3_2] {
+            let older = document(&asked, &extras(), version).unwrap();
+            assert_eq!(older.get("kernelArguments"), None);
+            assert_eq!(arguments(&older), json!(["a=1", "b=2"]));
+            let removed = config(json!({"shouldNotExist": ["b=2"]}));
+            let refused = document(&removed, &extras(), version).unwrap_err();
+            let Refusal::Inexpressible { source, .. } = &refused else {
+                panic!("{refused}");
+            };
+            assert!(
+                source.to_string().starts_with("kernelArguments: "),
+                "{source}"
+            );
+        }
+    }
+
+    #[test]
+    fn configuration_that_cannot_be_read_is_named() {
+        let broken = rendered(&json!({"ignition": {"version": "9.0.0"}}));
+        let refused = document(&broken, &extras(), SpecVersion::V3_4).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "MachineConfig \"rendered-worker-1\" cannot be served"
+        );
+    }
+}

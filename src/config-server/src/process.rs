@@ -1,0 +1,99 @@
+//! One process, from its start to its end.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use chassis::http::tls::{ClientAuthorities, ServerTls};
+use chassis::http::{Body, Limits, Server};
+use chassis::logs::Log;
+use chassis::{admin, shutdown};
+use http::Request;
+use operator::{Operator, client};
+
+use crate::cli::ConfigServerOptions;
+use crate::metrics::ServerMetrics;
+use crate::server::ConfigServer;
+use crate::store::{Keeper, ServedStore};
+use crate::visits::Visits;
+use crate::who::Gate;
+
+/// What the process calls itself in requests.
+const USER_AGENT: &str = concat!("mcs/", env!("CARGO_PKG_VERSION"));
+
+/// Threads. One makes answers, some megabytes of text each, while the other goes on.
+pub const WORKERS: usize = 2;
+
+/// Machines ask once and send no body.
+const LIMITS: Limits = Limits {
+    connections: 512,
+    header_bytes: 16 << 10,
+    header: Duration::from_secs(10),
+    body_bytes: 0,
+    stall: Duration::from_secs(5),
+    age: Duration::from_mins(5),
+    grace: Duration::from_secs(20),
+    keep_alive: true,
+};
+
+/// Runs until it is asked to stop.
+///
+/// # Errors
+/// Bad credentials, a taken address, files that cannot be read.
+pub async fn start(options: ConfigServerOptions, log: Log) -> anyhow::Result<()> {
+    let shutdown = shutdown::on_signals().context("cannot handle signals")?;
+    let following = tokio::spawn(log.follow(shutdown.clone()));
+    let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
+    let authorities = ClientAuthorities::default();
+    let tls = ServerTls::load(options.certificate, options.key)?
+        .with_client_authorities(authorities.clone());
+    let secure = Server::bind(options.listen, LIMITS).await?;
+    let plain = match options.plain_listen {
+        Some(address) => Some(Server::bind(address, LIMITS).await?),
+        None => None,
+    };
+    let status = Server::bind(options.metrics, admin::LIMITS).await?;
+    if options.is_open {
+        tracing::warn!("configurations are served without a credential to every peer");
+    }
+    let store = ServedStore::default();
+    let metrics = Arc::new(ServerMetrics::new(store.clone(), options.is_open));
+    let registry = metrics.registry();
+    let server = Arc::new(ConfigServer {
+        store: store.clone(),
+        metrics,
+        visits: Mutex::new(Visits::new(options.visits)),
+        access: Arc::clone(&access),
+        bootstrap: options.bootstrap,
+        gate: (!options.is_open).then(|| Gate::new(Arc::clone(&access), options.audiences)),
+        clock: Instant::now,
+    });
+    let service = |is_plain: bool| {
+        let server = Arc::clone(&server);
+        tower::service_fn(move |request: Request<Body>| {
+            let server = Arc::clone(&server);
+            async move { Ok::<_, Infallible>(server.respond(&request, is_plain).await) }
+        })
+    };
+    let secure = tokio::spawn(secure.serve_tls(tls, service(false), shutdown.clone()));
+    let plain = plain.map(|plain| tokio::spawn(plain.serve(service(true), shutdown.clone())));
+    let operator = Operator::new("mcs", Arc::clone(&access));
+    let keeper = Keeper {
+        store: store.clone(),
+        access,
+        authorities,
+    };
+    // Every replica answers: there is no lease.
+    store
+        .watch(operator, &options.signers)
+        .serve(status, registry)
+        .run(keeper, shutdown)
+        .await?;
+    secure.await?;
+    if let Some(plain) = plain {
+        plain.await?;
+    }
+    following.await?;
+    Ok(())
+}

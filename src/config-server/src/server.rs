@@ -1,0 +1,295 @@
+//! From request to answer.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use chassis::http::Peer;
+use chassis::report::Chain;
+use cluster::access::Access;
+use cluster::wire::RequestBody;
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use serde_json::json;
+
+use crate::accept::negotiate;
+use crate::answer::Refusal;
+use crate::document::{Extras, document, kubeconfig};
+use crate::metrics::ServerMetrics;
+use crate::store::{ServedStore, Serving};
+use crate::visits::{ClosedWindow, Visits};
+use crate::who::{Gate, Identity, unavailable};
+
+/// Prefix of the paths of pools.
+const CONFIG: &str = "/config/";
+
+/// Who a machine is where the server is open.
+const ANONYMOUS: &str = "system:anonymous";
+
+/// How a new machine gets its first token.
+#[derive(Debug, Clone)]
+pub(crate) struct Bootstrap {
+    /// The API server, as machines reach it.
+    pub(crate) server: String,
+    /// Bundle that vouches for it, PEM; read for each answer, because it rotates.
+    pub(crate) authority: PathBuf,
+    /// Namespace and name of the account whose tokens may ask for a kubelet's certificate.
+    pub(crate) account: (String, String),
+    /// How long a token is good for.
+    pub(crate) token_secs: u64,
+}
+
+/// Answers requests.
+pub(crate) struct ConfigServer {
+    pub(crate) store: ServedStore,
+    pub(crate) metrics: Arc<ServerMetrics>,
+    pub(crate) visits: Mutex<Visits>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) bootstrap: Bootstrap,
+    /// Who decides; absent where the server is open.
+    pub(crate) gate: Option<Gate>,
+    pub(crate) clock: fn() -> Instant,
+}
+
+impl fmt::Debug for ConfigServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigServer")
+            .field("bootstrap", &self.bootstrap)
+            .field("gate", &self.gate)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is asked for.
+enum Asked<'a> {
+    Health,
+    Pool(&'a str),
+}
+
+impl ConfigServer {
+    /// Answers a request; `is_plain` if it came without TLS.
+    pub(crate) async fn respond<B>(
+        &self,
+        request: &Request<B>,
+        is_plain: bool,
+    ) -> Response<Full<Bytes>> {
+        let began = (self.clock)();
+        let (path, method) = (request.uri().path(), request.method());
+        let result = match asked(method, path) {
+            Ok(Asked::Health) => return answer(StatusCode::OK, None, Bytes::new()),
+            Err(refusal) => Err(refusal),
+            Ok(Asked::Pool(_)) if is_plain => Err(Refusal::Forbidden(
+                "configurations are served over TLS only".to_owned(),
+            )),
+            Ok(Asked::Pool(pool)) => {
+                let peer = request.extensions().get::<Peer>();
+                let result = match peer {
+                    Some(peer) => self.serve(pool, method, request.headers(), peer).await,
+                    None => Err(Refusal::NotReady("the peer is unknown".to_owned())),
+                };
+                self.metrics.observe(began.elapsed().as_secs_f64());
+                result
+            }
+        };
+        match result {
+            Ok(body) => answer(StatusCode::OK, Some("application/json"), body),
+            Err(refusal) => {
+                self.metrics.refused(&refusal);
+                let peer = request.extensions().get::<Peer>();
+                let peer = peer.map(|peer| peer.address.ip().to_string());
+                let status = refusal.status().as_u16();
+                let error = Chain(&refusal).to_string();
+                tracing::warn!(%method, path, peer, status, error, "refused");
+                refuse(&refusal)
+            }
+        }
+    }
+
+    /// A pool's configuration, if this request may have it.
+    async fn serve(
+        &self,
+        pool: &str,
+        method: &Method,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<Bytes, Refusal> {
+        let address = peer.address.ip();
+        let now = (self.clock)();
+        // Before anything that costs: each guess of a token is a request to the API server.
+        let counted = self.with_visits(|visits| visits.count(address, now));
+        counted.map_err(|after| Refusal::TooMany { after })?;
+        let identity = match &self.gate {
+            None => Identity {
+                user: ANONYMOUS.to_owned(),
+                credential: format!("{ANONYMOUS} {address}"),
+                ..Identity::default()
+            },
+            Some(gate) => {
+                let identity = gate.identify(headers, peer).await?;
+                gate.admit(&identity, pool).await?;
+                identity
+            }
+        };
+        let credential = identity.credential.as_str();
+        let open = self.with_visits(|visits| visits.check(credential, address, now));
+        open.map_err(|closed: ClosedWindow| Refusal::Closed(closed.as_str()))?;
+        let version = negotiate(&joined(headers))?;
+        let rendered = match self.store.serving(pool) {
+            Serving::Unknown => return Err(Refusal::Pool(pool.to_owned())),
+            Serving::NotYet(why) => return Err(Refusal::NotReady(why)),
+            Serving::Config(config) => config,
+        };
+        // Whether it can be said is known before a token is made, and HEAD wants to know no more.
+        let bundles = self.store.bundles().unwrap_or_default();
+        let mut extras = Extras {
+            kubelet_ca: bundles.kubelet_ca.clone(),
+            cloud_ca: bundles.cloud_ca.clone(),
+            kubeconfig: String::new(),
+        };
+        document(&rendered, &extras, version)?;
+        if method == Method::HEAD {
+            return Ok(Bytes::new());
+        }
+        extras.kubeconfig = self.first_kubeconfig().await?;
+        let body = document(&rendered, &extras, version)?.to_string();
+        self.with_visits(|visits| visits.answered(credential, address, now));
+        self.metrics.answered(version);
+        let config = rendered.metadata.name.as_deref();
+        let (user, version) = (&identity.user, version.as_str());
+        tracing::info!(pool, config, peer = %address, user, credential, version, "served");
+        Ok(body.into())
+    }
+
+    /// The kubeconfig of a new machine, with a token of its own that ends soon.
+    async fn first_kubeconfig(&self) -> Result<String, Refusal> {
+        let Bootstrap {
+            server,
+            authority,
+            account: (namespace, name),
+            token_secs,
+        } = &self.bootstrap;
+        // A kilobyte or two of a file system in memory.
+        let bundle = std::fs::read(authority).map_err(|error| {
+            Refusal::NotReady(format!("cannot read {}: {error}", authority.display()))
+        })?;
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [], "expirationSeconds": token_secs},
+        });
+        let content = RequestBody::Object(&request);
+        let made: Result<TokenRequest, _> = self.access.send(Method::POST, &path, content).await;
+        let made = made.map_err(|error| unavailable("make a bootstrap token", &error))?;
+        let token = made.status.and_then(|status| status.token);
+        let none = || Refusal::NotReady("the answer has no bootstrap token".to_owned());
+        Ok(kubeconfig(server, &bundle, &token.ok_or_else(none)?))
+    }
+
+    fn with_visits<T>(&self, work: impl FnOnce(&mut Visits) -> T) -> T {
+        // Nothing panics while it is held; a poisoned lock still holds whole maps.
+        work(&mut self.visits.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The method and the path; of a pool's path the last element counts.
+fn asked<'a>(method: &Method, path: &'a str) -> Result<Asked<'a>, Refusal> {
+    let is_read = method == Method::GET || method == Method::HEAD;
+    let asked = if path == "/healthz" {
+        Asked::Health
+    } else {
+        let pool = path
+            .strip_prefix(CONFIG)
+            .map(|rest| rest.trim_end_matches('/'));
+        let pool = pool.and_then(|rest| rest.rsplit('/').next());
+        Asked::Pool(pool.filter(|pool| is_name(pool)).ok_or(Refusal::Path)?)
+    };
+    if is_read {
+        Ok(asked)
+    } else {
+        Err(Refusal::Method)
+    }
+}
+
+/// Whether it may be the name of an object.
+fn is_name(text: &str) -> bool {
+    let is_part = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    !text.is_empty() && text.len() <= 253 && text.bytes().all(is_part)
+}
+
+fn joined(headers: &HeaderMap) -> String {
+    let values = headers.get_all(ACCEPT).iter();
+    let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+    values.join(",")
+}
+
+fn refuse(refusal: &Refusal) -> Response<Full<Bytes>> {
+    let mut response = answer(refusal.status(), None, Bytes::new());
+    let headers = response.headers_mut();
+    if let Some(after) = refusal.retry_after() {
+        // Whole seconds, and not before the time has come.
+        let seconds = after.as_millis().div_ceil(1000).to_string();
+        if let Ok(value) = HeaderValue::try_from(seconds) {
+            headers.insert(RETRY_AFTER, value);
+        }
+    }
+    match refusal.status() {
+        StatusCode::METHOD_NOT_ALLOWED => {
+            headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        _ => {}
+    }
+    response
+}
+
+fn answer(status: StatusCode, content: Option<&'static str>, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    if let Some(content) = content {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content));
+    }
+    // It holds secrets, and a token that ends.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_names_the_pool_by_its_last_element() {
+        let table = [
+            ("/config/worker", Some("worker")),
+            ("/config/worker/", Some("worker")),
+            ("/config/any/worker", Some("worker")),
+            ("/config/", None),
+            ("/config", None),
+            ("/config/Worker", None),
+            ("/config/..%2f", None),
+            ("/", None),
+            ("/healthz/worker", None),
+        ];
+        for (path, expected) in table {
+            let found = match asked(&Method::GET, path) {
+                Ok(Asked::Pool(pool)) => Some(pool),
+                Ok(Asked::Health) | Err(_) => None,
+            };
+            assert_eq!(found, expected, "{path}");
+        }
+        let posted = asked(&Method::POST, "/config/worker");
+        assert!(matches!(posted, Err(Refusal::Method)));
+        assert!(matches!(
+            asked(&Method::HEAD, "/healthz"),
+            Ok(Asked::Health)
+        ));
+    }
+}
