@@ -8,7 +8,7 @@ use crate::config::OperatorConfig;
 use crate::node_view::UpgradeNode;
 
 /// Alerts of this operator: they must not hold what they report on.
-const OWN_ALERTS: [&str; 5] = [
+pub(crate) const OWN_ALERTS: [&str; 5] = [
     "UpgradeConfigValidationFailedSRE",
     "UpgradeClusterCheckFailedSRE",
     "UpgradeControlPlaneUpgradeTimeoutSRE",
@@ -154,11 +154,22 @@ pub fn alert_query(config: &OperatorConfig) -> String {
     query
 }
 
-/// Reads which alerts fire. What is no answer of Prometheus is no "none".
+/// Reads which alerts fire, but for this operator's own. What is no answer of Prometheus is no
+/// "none".
 ///
 /// # Errors
 /// Why it is not known.
 pub fn read_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, String> {
+    let mut names = read_all_alerts(status, body)?;
+    names.retain(|name| !OWN_ALERTS.contains(&name.as_str()));
+    Ok(names)
+}
+
+/// Reads the names of all alerts of an answer, each once, by name.
+///
+/// # Errors
+/// As of [`read_alerts`].
+pub fn read_all_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, String> {
     let answer: Value = serde_json::from_slice(body)
         .map_err(|error| format!("{status}, and the answer is no JSON: {error}"))?;
     let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
@@ -171,11 +182,10 @@ pub fn read_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>,
     let mut names = Vec::new();
     for sample in result {
         let name = sample.pointer("/metric/alertname").and_then(Value::as_str);
-        let name = name.ok_or("a sample has no alertname")?;
-        if !OWN_ALERTS.contains(&name) && !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
+        names.push(name.ok_or("a sample has no alertname")?.to_owned());
     }
+    names.sort();
+    names.dedup();
     Ok(names)
 }
 
@@ -303,7 +313,7 @@ mod tests {
         let ok = |body: Value| read_alerts(StatusCode::OK, body.to_string().as_bytes());
         assert_eq!(ok(result(&[])), Ok(vec![]));
         assert_eq!(
-            ok(result(&["A", "B", "A"])),
+            ok(result(&["B", "A", "B"])),
             Ok(vec!["A".to_owned(), "B".to_owned()])
         );
         assert_eq!(ok(result(&["UpgradeNodeDrainFailedSRE"])), Ok(vec![]));

@@ -14,21 +14,36 @@
 //! - [`commence`], [`upgradeable`]: what is written to ClusterVersion, and what speaks against it
 //! - [`health`], [`node_view`]: whether the cluster is well, and how far its nodes are
 //! - [`capacity`], [`silence`], [`notice`]: what is added, silenced and announced
+//!
+//! Hands around them:
+//! - [`cli`], [`process`], [`version`]: the command line, one process, its build
+//! - `watches`, `requests`: what is watched, and each request to the API server
+//! - [`monitoring`]: requests to Prometheus, Alertmanager and other servers
+//! - [`reconcile`]: the UpgradeConfig observed, its phase decided, its steps run
+//! - [`metrics`]: the operator's metrics
 
 pub mod capacity;
+pub mod cli;
 pub mod commence;
 pub mod config;
 #[cfg(test)]
 mod fixture;
 pub mod health;
 pub mod history;
+pub mod metrics;
+pub mod monitoring;
 pub mod node_view;
 pub mod notice;
 pub mod phase;
+pub mod process;
+pub mod reconcile;
 pub mod release_state;
+mod requests;
 pub mod schedule;
 pub mod silence;
 pub mod step;
 pub mod upgradeable;
 pub mod validation;
+pub mod version;
+mod watches;
 pub mod window;

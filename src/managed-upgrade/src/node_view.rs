@@ -11,6 +11,10 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// What is kept of a Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts of an object, independent of each other"
+)]
 pub struct UpgradeNode {
     /// Name.
     pub name: String,
@@ -24,6 +28,8 @@ pub struct UpgradeNode {
     pub drain_started: Option<Timestamp>,
     /// Whether its daemon is changing it.
     pub is_updating: bool,
+    /// Whether its kubelet reports that it is ready.
+    pub is_ready: bool,
     /// What it has too little of: `memory`, `disk`, `pid`.
     pub pressures: Vec<&'static str>,
 }
@@ -55,7 +61,11 @@ impl UpgradeNode {
             .collect();
         let cordon = taints_here.find(|taint| taint.key == UNSCHEDULABLE);
         let cordon = cordon.filter(|_| spec.unschedulable == Some(true));
+        let conditions = node.status.and_then(|status| status.conditions);
+        let mut conditions = conditions.iter().flatten();
+        let ready = conditions.find(|condition| condition.type_ == "Ready");
         Self {
+            is_ready: ready.is_some_and(|ready| ready.status == "True"),
             is_worker: has_label(label::WORKER) && !has_label(INFRA),
             is_control_plane: has_label(label::MASTER),
             // A taint without a time: cordoned, for as long as the node exists.

@@ -173,6 +173,7 @@ pub(crate) fn programs(workspace: &Workspace, profile: Profile, after: &[&'stati
             "-p mcd --no-default-features --features host-helper --bin mcd-os",
             "-p config-server --bin mcs",
             "-p cvo --bin cvo",
+            "-p managed-upgrade --bin muo",
             "-p update-service --bin update-service",
             "-p cli --bin slipway",
         ] {

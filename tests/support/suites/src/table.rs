@@ -48,12 +48,13 @@ impl Part {
 }
 
 /// A program under test, as `make binaries` leaves it.
-pub(crate) const PROGRAMS: [&str; 7] = [
+pub(crate) const PROGRAMS: [&str; 8] = [
     "mcd",
     "mcd-os",
     "mcc",
     "mcs",
     "cvo",
+    "muo",
     "update-service",
     "slipway",
 ];
@@ -195,6 +196,15 @@ pub(crate) const SUITES: &[Suite] = &[
         threads: 3,
         programs: &["cvo", "update-service", "slipway"],
         own: &["tests/flow/update_cluster"],
+        ..SUITE
+    },
+    Suite {
+        name: "managed-upgrade",
+        executable: ("tests", "managed-upgrade"),
+        threads: 3,
+        programs: &["muo"],
+        own: &["tests/flow/managed_upgrade"],
+        limit_mins: 10,
         ..SUITE
     },
     Suite {

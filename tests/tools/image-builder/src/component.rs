@@ -170,6 +170,20 @@ pub const COMPONENTS: &[Component] = &[
         role: ReleaseRole::Base,
         references: &[],
     },
+    // Not of a release: its manifests are applied apart.
+    Component {
+        name: "slipway-muo",
+        title: "Slipway: upgrades a cluster on a date",
+        programs: &[Program {
+            name: "muo",
+            cargo: &["-p", "managed-upgrade"],
+        }],
+        packages: GLIBC,
+        user: NON_ROOT,
+        manifests: &[],
+        role: ReleaseRole::Component,
+        references: &[],
+    },
     Component {
         name: "slipway-update-service",
         title: "Slipway: answers which updates a channel has",

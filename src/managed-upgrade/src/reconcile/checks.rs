@@ -1,0 +1,174 @@
+//! What the health checks find: questions to other servers, and judgements of what is watched.
+
+use jiff::Timestamp;
+
+use super::{Pass, UpgradeOperator, running};
+use crate::capacity;
+use crate::health::{self, HealthFinding};
+use crate::metrics;
+use crate::monitoring::validation_metrics;
+
+/// What findings say, in one line.
+pub(super) fn texts(findings: &[HealthFinding]) -> String {
+    let texts: Vec<String> = findings.iter().map(HealthFinding::text).collect();
+    texts.join("; ")
+}
+
+impl UpgradeOperator {
+    /// All findings, also as metrics. Without the gate `PreHealthCheck` only alerts and operators
+    /// are asked.
+    pub(super) async fn findings(&self, pass: &Pass) -> Vec<HealthFinding> {
+        let mut findings = Vec::new();
+        findings.extend(self.check_alerts(pass).await);
+        let operators = self.caches.operators.table();
+        let operators = operators
+            .values()
+            .map(|one| (one.name.as_str(), &one.status));
+        let degraded = health::degraded_operators(operators);
+        if !degraded.is_empty() {
+            findings.push(HealthFinding::DegradedOperators(degraded));
+        }
+        if pass.config.has_all_health_checks {
+            findings.extend(self.check_capacity(pass).await);
+            let nodes = self.caches.nodes.table();
+            findings.extend(health::check_nodes(nodes.values().map(AsRef::as_ref)));
+            findings.extend(self.check_budgets().await);
+            findings.extend(self.ask_validation().await);
+        }
+        let version = running(&pass.version);
+        for reason in HealthFinding::REASONS {
+            let is_found = findings.iter().any(|finding| finding.reason() == reason);
+            let labels = [
+                ("state", pass.entry.phase.as_str()),
+                ("version", version.as_str()),
+                ("reason", reason),
+            ];
+            let value = f64::from(u8::from(is_found));
+            self.metrics.set(metrics::HEALTH_FAILED, &labels, value);
+        }
+        findings
+    }
+
+    async fn check_alerts(&self, pass: &Pass) -> Option<HealthFinding> {
+        let query = health::alert_query(&pass.config);
+        let answer = self
+            .monitoring
+            .query(&self.requests, &query, pass.now)
+            .await;
+        match answer.and_then(|(status, body)| health::read_alerts(status, &body)) {
+            Ok(names) if names.is_empty() => None,
+            Ok(names) => Some(HealthFinding::CriticalAlerts(names)),
+            Err(why) => Some(HealthFinding::AlertsUnknown(why)),
+        }
+    }
+
+    async fn check_capacity(&self, pass: &Pass) -> Option<HealthFinding> {
+        if !pass.upgrade.spec.capacity_reservation {
+            return None;
+        }
+        let why = match self.requests.machine_sets().await {
+            Ok(sets) => capacity::originals(&sets, &pass.config).err()?,
+            Err(error) => chassis::report::Chain(&error).to_string(),
+        };
+        Some(HealthFinding::NoMachinePool(why))
+    }
+
+    async fn check_budgets(&self) -> Option<HealthFinding> {
+        let budgets = match self.requests.budgets().await {
+            Ok(budgets) => budgets,
+            Err(error) => {
+                let why = chassis::report::Chain(&error).to_string();
+                return Some(HealthFinding::BudgetsUnknown(why));
+            }
+        };
+        let namespace = |budget: &serde_json::Value| {
+            let namespace = budget.pointer("/metadata/namespace");
+            namespace
+                .and_then(|text| text.as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let blocking = budgets.iter().filter(|budget| {
+            health::is_users_namespace(&namespace(budget)) && health::blocks_drains(budget)
+        });
+        let blocking: Vec<(String, String)> = blocking
+            .map(|budget| (namespace(budget), capacity::name(budget).to_owned()))
+            .collect();
+        (!blocking.is_empty()).then_some(HealthFinding::BlockingBudgets(blocking))
+    }
+
+    async fn ask_validation(&self) -> Option<HealthFinding> {
+        match validation_metrics(&self.requests).await {
+            Ok(text) => {
+                let reports = text.is_some_and(|text| health::reports_budgets(&text));
+                reports.then_some(HealthFinding::ReportedBudgets)
+            }
+            Err(why) => Some(HealthFinding::ValidationUnknown(why)),
+        }
+    }
+
+    /// Publishes whether a paging alert fired during the upgrade, once a process.
+    pub(super) async fn publish_result(&self, pass: &Pass) -> Result<(), String> {
+        let (Some(start), Some(end)) = (&pass.entry.start_time, &pass.entry.complete_time) else {
+            return Ok(());
+        };
+        if self.metrics.has(metrics::RESULT) {
+            return Ok(());
+        }
+        let query = paging_query(start.0, end.0);
+        let (status, body) = self
+            .monitoring
+            .query(&self.requests, &query, pass.now)
+            .await?;
+        let alerts = health::read_all_alerts(status, &body)?;
+        let preceding = pass.entry.preceding_version.as_str();
+        let joined = alerts.join(",");
+        let labels = [
+            ("preceding_version", preceding),
+            ("stream", stream(preceding, &pass.entry.version)),
+            ("version", pass.entry.version.as_str()),
+            ("alerts", joined.as_str()),
+        ];
+        let value = f64::from(u8::from(alerts.is_empty()));
+        self.metrics.set(metrics::RESULT, &labels, value);
+        Ok(())
+    }
+}
+
+/// The query for paging alerts that fired during an upgrade.
+fn paging_query(start: Timestamp, end: Timestamp) -> String {
+    format!(
+        "count_over_time(ALERTS{{alertstate=\"firing\",alertname=~\"{}\"}}[{}s] @ {})",
+        health::OWN_ALERTS.join("|"),
+        end.duration_since(start).as_secs().max(1),
+        end.as_second()
+    )
+}
+
+/// Whether an upgrade led to another minor release.
+fn stream(preceding: &str, version: &str) -> &'static str {
+    let parse = |text: &str| {
+        text.parse::<release::Version>()
+            .map(|version| version.minor())
+    };
+    match (parse(preceding), parse(version)) {
+        (Ok(before), Ok(after)) if before == after => "z",
+        (Ok(_), Ok(_)) => "y",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn stream_is_that_of_the_minor_release() {
+        let table = [
+            ("4.16.3", "4.16.4", "z"),
+            ("4.16.3", "4.17.0", "y"),
+            ("", "4.17.0", "unknown"),
+        ];
+        for (preceding, version, expected) in table {
+            assert_eq!(super::stream(preceding, version), expected);
+        }
+    }
+}

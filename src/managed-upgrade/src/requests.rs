@@ -1,0 +1,216 @@
+//! Each request to the API server.
+
+use std::sync::Arc;
+
+use api::config::{ClusterVersion, cluster_version};
+use api::upgrade::{UpgradeConfig, UpgradeConfigStatus, upgrade_config};
+use cluster::access::Access;
+use cluster::path;
+use cluster::wire::{Error, RequestBody, escape};
+use http::Method;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+/// Field manager.
+const MANAGER: &str = "managed-upgrade-operator";
+
+/// Namespace of machines, and their paths.
+const MACHINE_API: &str = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api";
+
+/// Objects asked for at once.
+const PAGE: usize = 250;
+
+/// Requests of the operator.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    access: Arc<Access>,
+    namespace: String,
+}
+
+impl Requests {
+    pub(crate) const fn new(access: Arc<Access>, namespace: String) -> Self {
+        Self { access, namespace }
+    }
+
+    fn upgrade_path(&self) -> String {
+        path::namespaced::<UpgradeConfig>(&self.namespace, upgrade_config::NAME)
+    }
+
+    /// The UpgradeConfig as it is now.
+    pub(crate) async fn upgrade(&self) -> Result<Option<UpgradeConfig>, Error> {
+        found(self.access.get(&self.upgrade_path()).await)
+    }
+
+    /// Applies the status: all of it is this operator's.
+    pub(crate) async fn apply_status(
+        &self,
+        upgrade: &UpgradeConfig,
+        status: &UpgradeConfigStatus,
+    ) -> Result<UpgradeConfig, Error> {
+        let object = json!({
+            "apiVersion": "upgrade.managed.openshift.io/v1alpha1",
+            "kind": "UpgradeConfig",
+            "metadata": {
+                "name": upgrade_config::NAME, "namespace": self.namespace,
+                // That of an object with this name that was created since is not written.
+                "uid": upgrade.metadata.uid,
+            },
+            "status": status,
+        });
+        let path = self.upgrade_path();
+        let path = format!("{path}/status?fieldManager={MANAGER}&force=true");
+        self.access
+            .send(Method::PATCH, &path, RequestBody::Apply(&object))
+            .await
+    }
+
+    /// Sets the finalizers, if the object is as it was read.
+    pub(crate) async fn set_finalizers(
+        &self,
+        upgrade: &UpgradeConfig,
+        finalizers: &[String],
+    ) -> Result<(), Error> {
+        let change = json!({ "metadata": {
+            "resourceVersion": upgrade.metadata.resource_version, "finalizers": finalizers,
+        } });
+        self.change(&self.upgrade_path(), &change).await
+    }
+
+    /// Sets an annotation.
+    pub(crate) async fn annotate(&self, key: &str, value: &str) -> Result<UpgradeConfig, Error> {
+        let change = json!({ "metadata": { "annotations": { key: value } } });
+        let path = format!("{}?fieldManager={MANAGER}", self.upgrade_path());
+        self.access
+            .send(Method::PATCH, &path, RequestBody::MergePatch(&change))
+            .await
+    }
+
+    /// Deletes this very UpgradeConfig.
+    pub(crate) async fn delete_upgrade(&self, upgrade: &UpgradeConfig) -> Result<(), Error> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "preconditions": { "uid": upgrade.metadata.uid },
+        });
+        let path = self.upgrade_path();
+        let content = RequestBody::Object(&options);
+        let answer: Result<IgnoredAny, Error> =
+            self.access.send(Method::DELETE, &path, content).await;
+        gone(answer)
+    }
+
+    /// Changes what ClusterVersion asks for; the object after it.
+    pub(crate) async fn change_version(&self, change: &Value) -> Result<ClusterVersion, Error> {
+        let path = path::object::<ClusterVersion>(cluster_version::NAME);
+        let path = format!("{path}?fieldManager={MANAGER}");
+        self.access
+            .send(Method::PATCH, &path, RequestBody::MergePatch(change))
+            .await
+    }
+
+    /// MachineSets; none where the cluster has no machine API.
+    pub(crate) async fn machine_sets(&self) -> Result<Vec<Value>, Error> {
+        self.list(&format!("{MACHINE_API}/machinesets")).await
+    }
+
+    /// Machines; none where the cluster has no machine API.
+    pub(crate) async fn machines(&self) -> Result<Vec<Value>, Error> {
+        self.list(&format!("{MACHINE_API}/machines")).await
+    }
+
+    /// Creates a MachineSet. One of that name that is there stays.
+    pub(crate) async fn create_machine_set(&self, set: &Value) -> Result<(), Error> {
+        let path = format!("{MACHINE_API}/machinesets?fieldManager={MANAGER}");
+        let content = RequestBody::Object(set);
+        let answer: Result<IgnoredAny, Error> =
+            self.access.send(Method::POST, &path, content).await;
+        match answer {
+            Err(error) if error.code() != Some(409) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Deletes a MachineSet.
+    pub(crate) async fn delete_machine_set(&self, name: &str) -> Result<(), Error> {
+        let path = format!("{MACHINE_API}/machinesets/{}", escape(name));
+        let answer: Result<IgnoredAny, Error> = self
+            .access
+            .send(Method::DELETE, &path, RequestBody::Empty)
+            .await;
+        gone(answer)
+    }
+
+    /// PodDisruptionBudgets of all namespaces.
+    pub(crate) async fn budgets(&self) -> Result<Vec<Value>, Error> {
+        self.list("/apis/policy/v1/poddisruptionbudgets").await
+    }
+
+    /// Has the file integrity database initialised.
+    pub(crate) async fn initialise_file_integrity(&self) -> Result<(), Error> {
+        const PATH: &str = "/apis/fileintegrity.openshift.io/v1alpha1/namespaces/\
+                            openshift-file-integrity/fileintegrities/osd-fileintegrity";
+        let key = "file-integrity.openshift.io/re-init";
+        let change = json!({ "metadata": { "annotations": { key: "" } } });
+        self.change(PATH, &change).await
+    }
+
+    /// An object of another component, or none.
+    pub(crate) async fn read(&self, path: &str) -> Result<Option<Value>, Error> {
+        found(self.access.get(path).await)
+    }
+
+    /// A token of the account by which Prometheus and Alertmanager are asked, for a day.
+    pub(crate) async fn monitoring_token(&self) -> Result<String, Error> {
+        const PATH: &str =
+            "/api/v1/namespaces/openshift-monitoring/serviceaccounts/prometheus-k8s/token";
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": { "expirationSeconds": 86_400 },
+        });
+        let answer: Value = self
+            .access
+            .send(Method::POST, PATH, RequestBody::Object(&request))
+            .await?;
+        let token = answer.pointer("/status/token").and_then(Value::as_str);
+        Ok(token.unwrap_or_default().to_owned())
+    }
+
+    async fn change(&self, path: &str, change: &Value) -> Result<(), Error> {
+        let path = format!("{path}?fieldManager={MANAGER}");
+        let content = RequestBody::MergePatch(change);
+        let _: IgnoredAny = self.access.send(Method::PATCH, &path, content).await?;
+        Ok(())
+    }
+
+    async fn list(&self, path: &str) -> Result<Vec<Value>, Error> {
+        let mut items = Vec::new();
+        let mut next = String::new();
+        loop {
+            let url = format!("{path}?limit={PAGE}{next}");
+            let Some(page) = found::<Value>(self.access.get(&url).await)? else {
+                return Ok(items);
+            };
+            let found = page.get("items").and_then(Value::as_array);
+            items.extend(found.into_iter().flatten().cloned());
+            match page.pointer("/metadata/continue").and_then(Value::as_str) {
+                None | Some("") => return Ok(items),
+                Some(token) => next = format!("&continue={}", escape(token)),
+            }
+        }
+    }
+}
+
+fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.code() == Some(404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is gone already needs no deletion, and what another object replaced (409) neither.
+fn gone(answer: Result<IgnoredAny, Error>) -> Result<(), Error> {
+    match answer {
+        Err(error) if !matches!(error.code(), Some(404 | 409)) => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}

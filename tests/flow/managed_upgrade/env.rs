@@ -1,0 +1,566 @@
+//! A cluster without a version operator, nodes and machine API, whose parts the test plays; with a
+//! real Prometheus and Alertmanager.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use api::config::{ClusterOperator, ClusterVersion};
+use api::machineconfiguration::MachineConfigPool;
+use api::upgrade::{UpgradeConfig, upgrade_config};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use lab::control_plane::{ControlPlane, Options, Parts, Process};
+use lab::{PATIENCE, wait};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use testbed::{Programs, logs};
+
+pub(crate) const NAMESPACE: &str = "openshift-managed-upgrade-operator";
+pub(crate) const OLD: &str = "4.16.3";
+pub(crate) const NEW: &str = "4.16.4";
+
+/// What the operator calls itself in Alertmanager.
+const CREATOR: &str = "managed-upgrade-operator";
+
+pub(crate) struct Cluster {
+    pub(crate) control_plane: ControlPlane,
+    pub(crate) upgrades: Api<UpgradeConfig>,
+    pub(crate) versions: Api<ClusterVersion>,
+    maps: Api<ConfigMap>,
+    events: Api<Event>,
+    nodes: Api<Node>,
+    operators: Api<ClusterOperator>,
+    pools: Api<MachineConfigPool>,
+    dir: PathBuf,
+    prometheus: SocketAddr,
+    alertmanager: SocketAddr,
+    metrics: SocketAddr,
+    starts: usize,
+    nudges: usize,
+    _servers: [Process; 2],
+}
+
+impl Cluster {
+    /// A cluster at the old version, which may be upgraded to the new one.
+    pub(crate) async fn start(name: &str) -> Result<Self> {
+        let dir = logs::folder("managed-upgrade", name);
+        logs::empty(&dir)?;
+        let dir = dir.canonicalize()?;
+        let options = Options {
+            parts: Parts::Api,
+            ..Options::default()
+        };
+        let start = move || ControlPlane::start(&options);
+        let control_plane = tokio::task::spawn_blocking(start).await??;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for crds in [
+            "deploy/cvo/crds",
+            "deploy/managed-upgrade/crds",
+            "deploy/crds/machineconfigpools.yaml",
+            "tests/flow/managed_upgrade/stand-ins.yaml",
+        ] {
+            let crds = root.join(crds);
+            let crds = crds.to_str().context("a path of text")?;
+            control_plane.kubectl(&["apply", "--server-side", "-f", crds])?;
+            control_plane.kubectl(&["wait", "--for=condition=Established", "-f", crds])?;
+        }
+        for namespace in [NAMESPACE, "openshift-machine-api"] {
+            control_plane.kubectl(&["create", "namespace", namespace])?;
+        }
+        let client = control_plane.client().await?;
+        let (prometheus, alertmanager, metrics) = (free()?, free()?, free()?);
+        let servers = serve(&root, &dir, prometheus, alertmanager, metrics)?;
+        let this = Self {
+            control_plane,
+            upgrades: Api::namespaced(client.clone(), NAMESPACE),
+            versions: Api::all(client.clone()),
+            maps: Api::namespaced(client.clone(), NAMESPACE),
+            events: Api::namespaced(client.clone(), NAMESPACE),
+            nodes: Api::all(client.clone()),
+            operators: Api::all(client.clone()),
+            pools: Api::all(client),
+            dir,
+            prometheus,
+            alertmanager,
+            metrics,
+            starts: 0,
+            nudges: 0,
+            _servers: servers,
+        };
+        for (address, path) in [(prometheus, "/-/ready"), (alertmanager, "/-/ready")] {
+            wait::until("a server of alerts", PATIENCE, async || {
+                Ok(match ask(address, "GET", path) {
+                    Ok((200, _)) => Ok(()),
+                    Ok((status, _)) => Err(status.to_string()),
+                    Err(error) => Err(error.to_string()),
+                })
+            })
+            .await?;
+        }
+        this.fill().await?;
+        Ok(this)
+    }
+
+    async fn fill(&self) -> Result<()> {
+        let spec = json!({
+            "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11", "channel": "stable-4.16"
+        });
+        make(
+            &self.versions,
+            json!({ "metadata": { "name": "version" }, "spec": spec }),
+        )
+        .await?;
+        let release = |version: &str| json!({ "version": version, "image": image(version) });
+        self.set_status(
+            &self.versions,
+            "version",
+            json!({
+                "desired": release(OLD), "history": [completed(OLD)], "observedGeneration": 1,
+                "versionHash": "", "availableUpdates": [release(NEW)]
+            }),
+        )
+        .await?;
+        make(
+            &self.operators,
+            json!({ "metadata": { "name": "etcd" }, "spec": {} }),
+        )
+        .await?;
+        make(
+            &self.pools,
+            json!({ "metadata": { "name": "worker" }, "spec": {} }),
+        )
+        .await?;
+        self.pool(2, 2).await?;
+        let set = json!({
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
+            "metadata": {
+                "name": "worker-a", "namespace": "openshift-machine-api",
+                "labels": { "hive.openshift.io/machine-pool": "worker" },
+            },
+            "spec": { "replicas": 2, "selector": { "matchLabels": { "a": "b" } }, "template": {} },
+        });
+        self.apply("machine-set", &set)
+    }
+
+    /// Applies an object of a kind that only the lab's stand-ins define.
+    pub(crate) fn apply(&self, name: &str, object: &Value) -> Result<()> {
+        let file = self.dir.join(format!("{name}.json"));
+        fs::write(&file, object.to_string())?;
+        let file = file.to_str().context("a path of text")?;
+        self.control_plane.kubectl(&["apply", "-f", file])?;
+        Ok(())
+    }
+
+    /// The operator's settings: these lines and a drain timeout.
+    pub(crate) async fn settings(&self, lines: &str) -> Result<()> {
+        let text = format!("{{nodeDrain: {{timeOut: 45}}, {lines}}}");
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "managed-upgrade-operator-config" },
+            "data": { "config.yaml": text },
+        });
+        let params = PatchParams::apply("test").force();
+        let name = "managed-upgrade-operator-config";
+        self.maps.patch(name, &params, &Patch::Apply(map)).await?;
+        Ok(())
+    }
+
+    /// Asks for an upgrade to a version, after so many seconds.
+    pub(crate) async fn schedule(&self, version: &str, secs: i64) -> Result<()> {
+        let at = Timestamp::now() + SignedDuration::from_secs(secs);
+        let at = Timestamp::from_second(at.as_second())?;
+        self.ask_for(json!({
+            "type": "OSD", "upgradeAt": at.to_string(), "PDBForceDrainTimeout": 30,
+            "capacityReservation": true,
+            "desired": { "version": version, "channel": "stable-4.16" },
+        }))
+        .await
+    }
+
+    /// Applies the spec of the UpgradeConfig.
+    pub(crate) async fn ask_for(&self, spec: Value) -> Result<()> {
+        let object = json!({
+            "apiVersion": "upgrade.managed.openshift.io/v1alpha1", "kind": "UpgradeConfig",
+            "metadata": { "name": upgrade_config::NAME }, "spec": spec,
+        });
+        let params = PatchParams::apply("test").force();
+        let name = upgrade_config::NAME;
+        self.upgrades
+            .patch(name, &params, &Patch::Apply(object))
+            .await?;
+        Ok(())
+    }
+
+    pub(crate) async fn withdraw(&self) -> Result<()> {
+        let name = upgrade_config::NAME;
+        self.upgrades.delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Starts the operator. Dropped, it is killed.
+    pub(crate) fn run(&mut self) -> Result<Process> {
+        self.starts += 1;
+        let arguments = [
+            "start".to_owned(),
+            format!(
+                "--kubeconfig={}",
+                self.control_plane.admin_kubeconfig().display()
+            ),
+            "--leader-elect=false".to_owned(),
+            format!("--metrics-url={}", self.metrics),
+            format!("--promql-url=http://{}", self.prometheus),
+            format!("--alertmanager-url=http://{}", self.alertmanager),
+            "--v=4".to_owned(),
+        ];
+        let program = Programs::built()?.path("muo")?;
+        Process::start(
+            &format!("muo-{}", self.starts),
+            &program,
+            arguments,
+            &self.dir,
+        )
+    }
+
+    /// Changes something that the operator watches, as clusters do all the time.
+    async fn nudge(&mut self) -> Result<()> {
+        self.nudges += 1;
+        self.set_status(
+            &self.operators,
+            "etcd",
+            json!({ "conditions": [{
+            "type": "Available", "status": "True", "message": self.nudges.to_string(),
+            "lastTransitionTime": "2025-01-01T00:00:00Z"
+        }] }),
+        )
+        .await
+    }
+
+    /// Waits until a condition says something.
+    pub(crate) async fn until_said(&mut self, r#type: &str, words: &str) -> Result<()> {
+        wait::until(&format!("{type}: {words}"), PATIENCE, async || {
+            let said = self.said().await?;
+            let prefix = format!("{type}=");
+            let mut found = said.iter().filter_map(|said| said.strip_prefix(&prefix));
+            if found.any(|said| said.contains(words)) {
+                return Ok(Ok(()));
+            }
+            self.nudge().await?;
+            Ok(Err(said.join("\n")))
+        })
+        .await
+    }
+
+    /// What the conditions of the upgrade that is asked for say, newest first.
+    pub(crate) async fn said(&self) -> Result<Vec<String>> {
+        let Some(upgrade) = self.upgrades.get_opt(upgrade_config::NAME).await? else {
+            return Ok(Vec::new());
+        };
+        let desired = upgrade.spec.desired.version;
+        let history = upgrade.status.unwrap_or_default().history;
+        let entry = history.into_iter().find(|entry| entry.version == desired);
+        let conditions = entry.map(|entry| entry.conditions).unwrap_or_default();
+        Ok(conditions
+            .iter()
+            .map(|one| format!("{}={} {}", one.r#type, one.status, one.message))
+            .collect())
+    }
+
+    /// Waits until the upgrade to a version is in a phase.
+    pub(crate) async fn until_phase(&self, version: &str, phase: &str) -> Result<()> {
+        wait::until(&format!("phase {phase}"), PATIENCE, async || {
+            let upgrade = self.upgrades.get(upgrade_config::NAME).await?;
+            let history = upgrade.status.unwrap_or_default().history;
+            let entry = history.iter().find(|entry| entry.version == version);
+            let found = entry
+                .map(|entry| entry.phase.to_string())
+                .unwrap_or_default();
+            Ok(if found == phase { Ok(()) } else { Err(found) })
+        })
+        .await
+    }
+
+    /// Waits until there is no UpgradeConfig.
+    pub(crate) async fn until_gone(&self) -> Result<()> {
+        wait::until("no UpgradeConfig", PATIENCE, async || {
+            let found = self.upgrades.get_opt(upgrade_config::NAME).await?;
+            Ok(found.map_or(Ok(()), |upgrade| Err(format!("{:?}", upgrade.metadata))))
+        })
+        .await
+    }
+
+    /// The version that ClusterVersion is asked for.
+    pub(crate) async fn asked(&self) -> Result<Option<String>> {
+        let version = self.versions.get("version").await?;
+        Ok(version.spec.desired_update.map(|update| update.version))
+    }
+
+    pub(crate) async fn until_asked(&self) -> Result<()> {
+        wait::until("ClusterVersion to be set", PATIENCE, async || {
+            let asked = self.asked().await?;
+            let said = self.said().await?.join("\n");
+            Ok(if asked.as_deref() == Some(NEW) {
+                Ok(())
+            } else {
+                Err(said)
+            })
+        })
+        .await
+    }
+
+    /// Reports as the version operator does when the control plane is done.
+    pub(crate) async fn complete(&self) -> Result<()> {
+        self.set_status(
+            &self.versions,
+            "version",
+            json!({
+                "desired": { "version": NEW, "image": image(NEW) },
+                "history": [completed(NEW), completed(OLD)], "availableUpdates": []
+            }),
+        )
+        .await
+    }
+
+    /// Reports how many machines of the pool of workers are updated.
+    pub(crate) async fn pool(&self, all: u32, updated: u32) -> Result<()> {
+        self.set_status(
+            &self.pools,
+            "worker",
+            json!({
+                "machineCount": all, "updatedMachineCount": updated, "readyMachineCount": updated,
+                "unavailableMachineCount": 0, "degradedMachineCount": 0
+            }),
+        )
+        .await
+    }
+
+    /// Makes the machine of the copied MachineSet, with a node that is ready.
+    pub(crate) async fn add_machine(&self) -> Result<()> {
+        make(&self.nodes, json!({ "metadata": { "name": "extra" } })).await?;
+        let labels = json!({
+            "upgrade.managed.openshift.io": "true",
+            "machine.openshift.io/cluster-api-machineset": "worker-a-upgrade",
+        });
+        self.apply(
+            "machine",
+            &json!({
+                "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                "metadata": {
+                    "name": "worker-a-upgrade-x", "namespace": "openshift-machine-api",
+                    "labels": labels,
+                },
+                "status": { "nodeRef": { "name": "extra" } },
+            }),
+        )?;
+        let status = json!({ "status": { "readyReplicas": 1 } }).to_string();
+        let set = [
+            "machineset",
+            "worker-a-upgrade",
+            "-n",
+            "openshift-machine-api",
+        ];
+        let patch = ["--type=merge", "-p", &status];
+        self.control_plane
+            .kubectl(&[&["patch"], &set[..], &patch].concat())?;
+        self.set_status(
+            &self.nodes,
+            "extra",
+            json!({ "conditions": [{
+            "type": "Ready", "status": "True", "reason": "a", "message": "b"
+        }] }),
+        )
+        .await
+    }
+
+    /// Names of objects of the machine API.
+    pub(crate) fn machine_objects(&self, kind: &str) -> Result<Vec<String>> {
+        let found = ["get", kind, "-n", "openshift-machine-api", "-o", "name"];
+        let names = self.control_plane.kubectl(&found)?;
+        Ok(names.lines().map(ToOwned::to_owned).collect())
+    }
+
+    /// Has an alert fire, or none.
+    pub(crate) async fn fire(&self, alert: Option<&str>) -> Result<()> {
+        let rules: Vec<Value> = alert
+            .iter()
+            .map(|alert| {
+                let labels = json!({ "severity": "critical", "namespace": "openshift-etcd" });
+                json!({ "alert": alert, "expr": "vector(1)", "labels": labels })
+            })
+            .collect();
+        let groups = json!({ "groups": [{ "name": "test", "rules": rules }] });
+        fs::write(self.dir.join("rules.yml"), groups.to_string())?;
+        let (status, body) = ask(self.prometheus, "POST", "/-/reload")?;
+        anyhow::ensure!(status == 200, "Prometheus refuses its rules: {body}");
+        let expected = usize::from(alert.is_some());
+        self.until_series("ALERTS{alertstate=\"firing\"}", expected)
+            .await
+    }
+
+    /// Waits until a query has so many series.
+    pub(crate) async fn until_series(&self, query: &str, count: usize) -> Result<()> {
+        wait::until(query, PATIENCE, async || {
+            let query = cluster::wire::escape(query);
+            let path = format!("/api/v1/query?query={query}");
+            let (_, body) = ask(self.prometheus, "GET", &path)?;
+            let answer: Value = serde_json::from_str(&body)?;
+            let result = answer.pointer("/data/result").and_then(Value::as_array);
+            let found = result.map(Vec::len);
+            Ok(if found == Some(count) {
+                Ok(())
+            } else {
+                Err(body)
+            })
+        })
+        .await
+    }
+
+    /// Comments of the operator's silences in force.
+    pub(crate) fn silences(&self) -> Result<Vec<String>> {
+        let (_, body) = ask(self.alertmanager, "GET", "/api/v2/silences")?;
+        let silences: Vec<Value> = serde_json::from_str(&body)?;
+        let text = |silence: &Value, pointer: &str| {
+            let text = silence.pointer(pointer).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let ours = silences.iter().filter(|silence| {
+            text(silence, "/createdBy") == CREATOR && text(silence, "/status/state") == "active"
+        });
+        Ok(ours.map(|silence| text(silence, "/comment")).collect())
+    }
+
+    pub(crate) async fn until_silences(&self, expected: &[&str]) -> Result<()> {
+        wait::until(&format!("silences {expected:?}"), PATIENCE, async || {
+            let found = self.silences()?;
+            Ok(if found == expected {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            })
+        })
+        .await
+    }
+
+    /// Reasons of events about the UpgradeConfig, sorted.
+    pub(crate) async fn event_reasons(&self) -> Result<Vec<String>> {
+        let events = self.events.list(&ListParams::default()).await?;
+        let mut reasons: Vec<String> = events
+            .into_iter()
+            .filter_map(|event| event.reason)
+            .collect();
+        reasons.sort();
+        Ok(reasons)
+    }
+
+    async fn set_status<K>(&self, api: &Api<K>, name: &str, status: Value) -> Result<()>
+    where
+        K: Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let patch = Patch::Merge(json!({ "status": status }));
+        api.patch_status(name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+}
+
+async fn make<K>(api: &Api<K>, object: Value) -> Result<()>
+where
+    K: Clone + DeserializeOwned + serde::Serialize + std::fmt::Debug,
+{
+    let object = serde_json::from_value(object)?;
+    api.create(&PostParams::default(), &object).await?;
+    Ok(())
+}
+
+fn image(version: &str) -> String {
+    format!("registry.example/release@sha256:{version}")
+}
+
+/// An entry of the history.
+fn completed(version: &str) -> Value {
+    let (start, end) = if version == OLD {
+        ("2025-01-01T00:00:00Z", "2025-01-01T01:00:00Z")
+    } else {
+        ("2025-02-01T00:00:00Z", "2025-02-01T01:00:00Z")
+    };
+    json!({
+        "state": "Completed", "startedTime": start, "completionTime": end, "verified": true,
+        "version": version, "image": image(version)
+    })
+}
+
+/// An address of this machine on which nothing listens.
+fn free() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// Prometheus, with the alerts that are deployed and those of the test, and Alertmanager.
+fn serve(
+    root: &Path,
+    dir: &Path,
+    prometheus: SocketAddr,
+    alertmanager: SocketAddr,
+    metrics: SocketAddr,
+) -> Result<[Process; 2]> {
+    let deployed = fs::read_to_string(root.join("deploy/monitoring/upgrade-alerts.yaml"))?;
+    let start = deployed
+        .find("  groups:")
+        .context("no groups in the alerts")?;
+    let groups = deployed.get(start..).unwrap_or_default();
+    fs::write(
+        dir.join("deployed.yml"),
+        groups.replace("\n  ", "\n").trim_start(),
+    )?;
+    fs::write(dir.join("rules.yml"), "groups: []\n")?;
+    let target = json!([{ "targets": [metrics.to_string()] }]);
+    let settings = json!({
+        "global": { "scrape_interval": "1s", "evaluation_interval": "1s" },
+        "rule_files": ["deployed.yml", "rules.yml"],
+        "scrape_configs": [{ "job_name": "muo", "static_configs": target }],
+    });
+    fs::write(dir.join("prometheus.yml"), settings.to_string())?;
+    let routes = json!({ "route": { "receiver": "none" }, "receivers": [{ "name": "none" }] });
+    fs::write(dir.join("alertmanager.yml"), routes.to_string())?;
+    let prometheus = [
+        "--config.file=prometheus.yml".to_owned(),
+        "--storage.tsdb.path=prometheus".to_owned(),
+        "--web.enable-lifecycle".to_owned(),
+        format!("--web.listen-address={prometheus}"),
+    ];
+    let alertmanager = [
+        "--config.file=alertmanager.yml".to_owned(),
+        "--storage.path=alertmanager".to_owned(),
+        "--cluster.listen-address=".to_owned(),
+        format!("--web.listen-address={alertmanager}"),
+    ];
+    Ok([
+        Process::start("prometheus", Path::new("prometheus"), prometheus, dir)?,
+        Process::start(
+            "alertmanager",
+            Path::new("prometheus-alertmanager"),
+            alertmanager,
+            dir,
+        )?,
+    ])
+}
+
+/// Asks a server; its status and body.
+fn ask(address: SocketAddr, method: &str, path: &str) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    // Version 1.0: the body is not sent in chunks.
+    let request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
+        bail!("{address} answers {answer:?}");
+    };
+    let status = head.split(' ').nth(1).context("no status")?;
+    Ok((status.parse()?, body.to_owned()))
+}

@@ -1,0 +1,232 @@
+//! The managed upgrade operator against a real API server, Prometheus and Alertmanager: an upgrade
+//! on a date, held by its gates, killed and resumed, withdrawn, deleted in the middle, and asked
+//! for in ways that cannot be followed. The test plays version operator, nodes and machine API.
+//!
+//! - `env`: the cluster
+#![expect(
+    clippy::disallowed_methods,
+    reason = "helpers of tests write files of their own"
+)]
+
+mod env;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::env::{Cluster, NEW};
+
+const PLANE: &str = "Silence for OSD control plane upgrade to version 4.16.4";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
+async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()> {
+    let mut cluster = Cluster::start("flow").await?;
+    cluster.settings("").await?;
+    cluster.fire(Some("EtcdDown")).await?;
+    cluster.schedule(NEW, 5).await?;
+    let process = cluster.run()?;
+    let gate = "ClusterHealthyBeforeUpgrade";
+    cluster
+        .until_said(gate, "False critical alert(s) firing: EtcdDown")
+        .await?;
+    let failed = "upgradeoperator_healthcheck_failed{reason=\"critical_alerts_firing\"} == 1";
+    cluster.until_series(failed, 1).await?;
+    ensure!(
+        cluster.asked().await?.is_none(),
+        "the gate did not hold the upgrade"
+    );
+    ensure!(
+        cluster.silences()?.is_empty(),
+        "alerts are silenced behind a closed gate"
+    );
+    cluster.fire(None).await?;
+
+    let capacity = "MachineSet worker-a-upgrade: 0 of 1 machines ready";
+    cluster
+        .until_said("ComputeCapacityReserved", capacity)
+        .await?;
+    cluster.add_machine().await?;
+    cluster.until_asked().await?;
+    cluster.until_silences(&[PLANE]).await?;
+    drop(process);
+
+    // The control plane is done while the operator is away.
+    cluster.pool(2, 0).await?;
+    cluster.complete().await?;
+    let _process = cluster.run()?;
+    let workers = |count| {
+        format!(
+            "Silence for OSD worker node upgrade to version 4.16.4 with remaining {count} nodes"
+        )
+    };
+    cluster.until_silences(&[&workers(2)]).await?;
+    cluster
+        .until_said("WorkerNodesUpgraded", "pool worker: 0 of 2 updated")
+        .await?;
+    cluster.pool(2, 1).await?;
+    cluster.until_silences(&[&workers(1)]).await?;
+    cluster.pool(2, 2).await?;
+    let machine = "extra machines are there: worker-a-upgrade-x";
+    cluster
+        .until_said("ComputeCapacityRemoved", machine)
+        .await?;
+    let sets = cluster.machine_objects("machinesets")?;
+    ensure!(
+        sets == ["machineset.machine.openshift.io/worker-a"],
+        "{sets:?}"
+    );
+    let machine = [
+        "delete",
+        "machine",
+        "worker-a-upgrade-x",
+        "-n",
+        "openshift-machine-api",
+    ];
+    cluster.control_plane.kubectl(&machine)?;
+    cluster
+        .until_said("CompletedNotificationSent", "True")
+        .await?;
+    cluster.until_phase(NEW, "Upgraded").await?;
+    cluster.until_silences(&[]).await?;
+    let open: Vec<String> = cluster.said().await?;
+    let open: Vec<&String> = open
+        .iter()
+        .filter(|said| !said.contains("=True "))
+        .collect();
+    ensure!(open.is_empty(), "{open:?}");
+    let reasons = cluster.event_reasons().await?;
+    let expected = [
+        "StateCompleted",
+        "StateControlPlaneFinishedSL",
+        "StateControlPlaneStartedSL",
+        "StateStarted",
+        "StateWorkerPlaneFinishedSL",
+    ];
+    ensure!(reasons == expected, "{reasons:?}");
+    cluster
+        .until_series(
+            "upgradeoperator_upgrade_completed_timestamp{version=\"4.16.4\"}",
+            1,
+        )
+        .await?;
+    cluster
+        .until_series("upgradeoperator_upgrade_result{stream=\"z\"} == 1", 1)
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
+async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -> Result<()> {
+    let mut cluster = Cluster::start("withdrawn").await?;
+    cluster.settings("").await?;
+    let _process = cluster.run()?;
+    cluster.schedule(NEW, 3600).await?;
+    cluster.until_said("UpgradeConfigValid", "True").await?;
+    cluster.until_phase(NEW, "Pending").await?;
+    cluster.withdraw().await?;
+    cluster.until_gone().await?;
+    ensure!(
+        cluster.event_reasons().await?.is_empty(),
+        "a withdrawn upgrade was announced"
+    );
+
+    cluster.schedule(NEW, 0).await?;
+    cluster
+        .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
+        .await?;
+    cluster.add_machine().await?;
+    cluster.until_asked().await?;
+    cluster.until_silences(&[PLANE]).await?;
+    cluster.withdraw().await?;
+    cluster.until_gone().await?;
+    cluster.until_silences(&[]).await?;
+    let sets = cluster.machine_objects("machinesets")?;
+    ensure!(
+        sets == ["machineset.machine.openshift.io/worker-a"],
+        "{sets:?}"
+    );
+    let reasons = cluster.event_reasons().await?;
+    ensure!(
+        reasons.contains(&"StateCleanedUp".to_owned()),
+        "{reasons:?}"
+    );
+    // What the version operator has begun is not taken away.
+    ensure!(
+        cluster.asked().await?.as_deref() == Some(NEW),
+        "ClusterVersion was reset"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
+async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_followed() -> Result<()>
+{
+    let mut cluster = Cluster::start("invalid").await?;
+    cluster.settings("scale: {timeOut: soon}").await?;
+    let _process = cluster.run()?;
+    cluster.schedule(NEW, 3600).await?;
+    cluster
+        .until_said("OperatorConfigValid", "field scale.timeOut")
+        .await?;
+    cluster.settings("steps: {OSD: [Dance]}").await?;
+    cluster
+        .until_said(
+            "OperatorConfigValid",
+            "field steps.OSD[0]: unknown step \"Dance\"",
+        )
+        .await?;
+    cluster.settings("").await?;
+    cluster.until_said("OperatorConfigValid", "True").await?;
+    let spec = |at: &str, version: &str| {
+        json!({
+            "type": "OSD", "upgradeAt": at, "PDBForceDrainTimeout": 30,
+            "desired": { "version": version, "channel": "stable-4.16" },
+        })
+    };
+    let far = "2099-01-01T00:00:00Z";
+    for (at, version, expected) in [
+        (
+            "soon",
+            NEW,
+            "False spec.upgradeAt: \"soon\" is no time by RFC 3339",
+        ),
+        (
+            "2025-01-01T00:00:00Z",
+            NEW,
+            "False spec.upgradeAt: 2025-01-01T00:00:00Z is",
+        ),
+        (
+            far,
+            "4.16.9",
+            "version 4.16.9 not found in clusterversion available",
+        ),
+        (
+            far,
+            "4.16.2",
+            "downgrades to desired version 4.16.2 from 4.16.3 are unsupported",
+        ),
+    ] {
+        cluster.ask_for(spec(at, version)).await?;
+        cluster.until_said("UpgradeConfigValid", expected).await?;
+    }
+    let failed = "upgradeoperator_upgradeconfig_validation_failed == 1";
+    cluster.until_series(failed, 1).await?;
+    ensure!(
+        cluster.asked().await?.is_none(),
+        "an invalid upgrade was started"
+    );
+    cluster.schedule(NEW, 0).await?;
+    cluster
+        .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
+        .await?;
+    // Another version takes its place, as the cluster is not changed yet.
+    cluster.ask_for(spec(far, "4.16.9")).await?;
+    cluster.until_phase(NEW, "Failed").await?;
+    let sets = cluster.machine_objects("machinesets")?;
+    ensure!(
+        sets == ["machineset.machine.openshift.io/worker-a"],
+        "{sets:?}"
+    );
+    Ok(())
+}
