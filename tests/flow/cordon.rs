@@ -55,6 +55,13 @@ async fn an_administrators_cordon_and_delay_are_heeded_by_an_update() -> Result<
         code == Some(0) && text.contains("possible"),
         "{code:?}: {text}"
     );
+    let (code, text) = slipway(&cluster, &["node", NODE, "--plan-to", &target])?;
+    ensure!(
+        code == Some(0)
+            && text.contains("drain, new deployment, reboot")
+            && text.contains("karg    + slipway.test=cordon"),
+        "{code:?}: {text}"
+    );
     // The controller leaves a cordoned node alone; its target is set by hand.
     objects.set_target(NODE, &target).await?;
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use release::Version;
 
 use crate::access::AccessArgs;
+use crate::kubeconfig::ClusterArgs;
 use crate::pools::arguments::{NodeArgs, PoolArgs};
 use crate::upgrade::arguments::UpgradeArgs;
 
@@ -57,6 +58,12 @@ pub enum CommandGroup {
     Pool(PoolArgs),
     /// What a node runs, was assigned and waits for
     Node(NodeArgs),
+    /// MachineConfigs
+    Config {
+        /// What is done.
+        #[command(subcommand)]
+        verb: ConfigVerb,
+    },
     /// Print the completion of a shell
     Completion {
         /// The shell
@@ -67,6 +74,28 @@ pub enum CommandGroup {
         /// Directory that they are written to
         directory: PathBuf,
     },
+}
+
+/// What is done with MachineConfigs.
+#[derive(Debug, Subcommand)]
+pub enum ConfigVerb {
+    /// What a node would do to go from one to another, and why it cannot
+    Diff(ConfigDiffArgs),
+}
+
+/// `slipway config diff`.
+#[derive(Debug, Args)]
+pub struct ConfigDiffArgs {
+    /// Name of a MachineConfig in the cluster, or a file
+    #[arg(value_name = "FROM")]
+    pub from: String,
+    /// Name of a MachineConfig in the cluster, or a file. With two files no cluster is asked, and
+    /// the default node disruption policies count
+    #[arg(value_name = "TO")]
+    pub to: String,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// What is done with graph data.

@@ -7,6 +7,7 @@
 //!   `image_extract`: one verb each
 //! - `graph_data`: graph data, checked and promoted
 //! - [`upgrade`]: where a cluster is, which updates there are, and the request for one
+//! - `config_diff`: what a node would do to go from one MachineConfig to another
 //! - [`pools`]: what pools and nodes run, want and wait for
 //! - [`kubeconfig`]: options for the cluster that a command asks
 //! - `manual`: shell completion and manual pages
@@ -17,6 +18,7 @@
 
 pub mod access;
 pub mod cli;
+mod config_diff;
 pub mod failure;
 mod graph_data;
 mod image_extract;
@@ -34,7 +36,7 @@ mod release_verify;
 pub mod upgrade;
 mod view;
 
-use cli::{CommandGroup, GraphDataVerb, ImageVerb, ReleaseVerb, SlipwayArgs};
+use cli::{CommandGroup, ConfigVerb, GraphDataVerb, ImageVerb, ReleaseVerb, SlipwayArgs};
 use failure::Ending;
 
 /// Carries out a command.
@@ -60,6 +62,9 @@ pub async fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {
         CommandGroup::Upgrade(arguments) => return upgrade::run(*arguments).await,
         CommandGroup::Pool(arguments) => return pools::show_pools(arguments).await,
         CommandGroup::Node(arguments) => return pools::show_node(arguments).await,
+        CommandGroup::Config {
+            verb: ConfigVerb::Diff(arguments),
+        } => return config_diff::run(arguments).await,
         CommandGroup::Completion { shell } => manual::print_completion(shell),
         CommandGroup::Man { directory } => manual::write_pages(&directory),
     }?;

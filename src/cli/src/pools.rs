@@ -24,6 +24,7 @@ use serde::Serialize;
 use self::arguments::{NodeArgs, PoolArgs};
 use self::node_view::NodeDetails;
 use self::view::PoolDetails;
+use crate::config_diff;
 use crate::failure::Ending;
 use crate::output::show;
 
@@ -67,6 +68,13 @@ pub(crate) async fn show_node(arguments: NodeArgs) -> anyhow::Result<Ending> {
     let Some(node) = nodes.iter().find(|node| &node.name == name) else {
         bail!("Node {name}: there is no such node");
     };
+    if let Some(to) = &arguments.plan_to {
+        let current = node.status.current_config.as_deref();
+        let current = current.with_context(|| {
+            format!("Node {name}: its daemon has not reported a configuration (no currentConfig)")
+        })?;
+        return config_diff::plan_for(&arguments.cluster, &access, current, to).await;
+    }
     let trials = if arguments.try_drain {
         let trials = eviction::try_drain(&access, name).await;
         Some(trials.with_context(|| format!("Node {name}: cannot list its pods"))?)

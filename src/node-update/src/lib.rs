@@ -10,6 +10,7 @@
 //! - [`planner`]: from two configurations to a plan, or to rejections
 //! - [`reconcile`]: whether one can follow another
 //! - [`rejection`]: why one cannot, and which MachineConfig asks for it
+//! - [`settings`]: what a cluster says about changes
 //! - [`verify`]: what must hold on a host, and the judgement over what was observed
 //! - [`well_known`]: names and paths on a host
 
@@ -24,6 +25,7 @@ pub mod plan;
 pub mod planner;
 pub mod reconcile;
 pub mod rejection;
+pub mod settings;
 mod unit_settings;
 pub mod verify;
 pub mod well_known;

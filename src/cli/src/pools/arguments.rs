@@ -24,6 +24,9 @@ pub struct NodeArgs {
     /// Ask the API server which pods it would let a drain evict now; no pod is evicted
     #[arg(long)]
     pub try_drain: bool,
+    /// Print what the node would do to reach this MachineConfig from the one that it runs
+    #[arg(long, value_name = "CONFIG", conflicts_with = "try_drain")]
+    pub plan_to: Option<String>,
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,

@@ -16,11 +16,11 @@ use host::record;
 use ignition::Warning;
 use machineconfig::spec::{self, NodeConfig};
 use node_update::diff::Changes;
-use node_update::disruption::{Policies, REGISTRIES};
+use node_update::disruption::REGISTRIES;
 use node_update::phase::{Event, Outline};
 use node_update::plan::{Attempt, Bundle, Plan, Target};
 use node_update::planner::{self, Facts, Request, Side};
-use node_update::reconcile::Exempt;
+use node_update::settings::UpdateSettings;
 use node_update::well_known::{OSTREE_PULL_SECRET, PROXY_ENVIRONMENT, PULL_SECRET};
 use serde_json::Value;
 
@@ -140,13 +140,6 @@ pub struct Planner<'a> {
 /// How strictly a MachineConfig is read.
 type ReadConfig = fn(&Value) -> Result<(NodeConfig, Vec<Warning>), spec::Error>;
 
-/// What the cluster says about changes.
-#[derive(Debug, Default)]
-struct Settings {
-    policies: Policies,
-    exempt: Exempt,
-}
-
 impl Planner<'_> {
     /// Plans the way from `from` to `to` on a host of which `facts` are read meanwhile, and stores
     /// it there.
@@ -257,18 +250,21 @@ impl Planner<'_> {
 
     /// The cluster's settings, once the operator has worked out what they mean; the defaults where
     /// there are none.
-    async fn read_settings(&self, events: &EventSink) -> Result<Settings, NoPlan> {
+    async fn read_settings(&self, events: &EventSink) -> Result<UpdateSettings, NoPlan> {
         let path = path::object::<MachineConfiguration>(machine_configuration::NAME);
         let mut tries = POLICY_TRIES;
         loop {
             let object = match self.read(&path, events).await {
                 Ok(object) => object,
                 // Also where the kind is unknown to the cluster.
-                Err(error) if error.code() == Some(404) => return Ok(Settings::default()),
+                Err(error) if error.code() == Some(404) => return Ok(UpdateSettings::default()),
                 Err(error) => return Err(failed(&error)),
             };
             let Some(why) = is_behind(&object) else {
-                return settings(&object);
+                return UpdateSettings::read(&object).map_err(|error| {
+                    let name = machine_configuration::NAME;
+                    NoPlan::Failed(format!("MachineConfiguration {name}: {error}"))
+                });
             };
             tries -= 1;
             if tries == 0 {
@@ -339,37 +335,6 @@ pub async fn facts(
         fips: fips.map(|bytes| bytes.starts_with(b"1")),
         single_replica,
         is_node: true,
-    })
-}
-
-/// Reads what MachineConfiguration `cluster` has in force.
-///
-/// Source: `status.nodeDisruptionPolicyStatus.clusterPolicies`, into which the operator merges its
-/// defaults; and `spec.irreconcilableValidationOverrides.storage`.
-fn settings(object: &Value) -> Result<Settings, NoPlan> {
-    let policies = match object.pointer("/status/nodeDisruptionPolicyStatus/clusterPolicies") {
-        Some(policies) => Policies::parse(policies).map_err(|error| {
-            NoPlan::Failed(format!(
-                "MachineConfiguration {}: status.nodeDisruptionPolicyStatus.clusterPolicies.{error}",
-                machine_configuration::NAME
-            ))
-        })?,
-        None => Policies::default(),
-    };
-    let exempted = object.pointer("/spec/irreconcilableValidationOverrides/storage");
-    let has = |name: &str| {
-        let names = exempted.and_then(Value::as_array).into_iter().flatten();
-        names
-            .filter_map(Value::as_str)
-            .any(|exempted| exempted == name)
-    };
-    Ok(Settings {
-        policies,
-        exempt: Exempt {
-            disks: has("Disks"),
-            filesystems: has("FileSystems"),
-            raid: has("Raid"),
-        },
     })
 }
 

@@ -1,0 +1,258 @@
+//! `slipway config diff` and `slipway node --plan-to`: what a node would do to go from one
+//! MachineConfig to another, as its daemon plans it.
+//!
+//! A MachineConfig is named in a cluster, or is a file; then no cluster is asked.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use api::machineconfiguration::MachineConfig;
+use api::operator::machine_configuration::{self, MachineConfiguration};
+use cluster::access::Access;
+use cluster::path;
+use cluster::wire::escape;
+use machineconfig::spec::NodeConfig;
+use node_update::plan::{Attempt, Route, Target};
+use node_update::planner::{Facts, Request, Side, describe, plan};
+use node_update::settings::UpdateSettings;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::ConfigDiffArgs;
+use crate::failure::{Ending, Several};
+use crate::kubeconfig::ClusterArgs;
+use crate::output::show;
+
+/// What a change does to a node. File contents, keys and passwords are not in it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChangeView {
+    from: String,
+    to: String,
+    is_rebooting: bool,
+    is_draining: bool,
+    because: Vec<String>,
+    /// What is changed without effect on an installed host.
+    without_effect: Vec<String>,
+    steps: usize,
+    /// The plan for people.
+    text: String,
+}
+
+pub(crate) async fn run(arguments: ConfigDiffArgs) -> anyhow::Result<Ending> {
+    let is_file = |name: &str| name.contains(['/', '.']) && Path::new(name).exists();
+    let names = [&arguments.from, &arguments.to];
+    let access = if names.iter().all(|name| is_file(name)) {
+        None
+    } else {
+        Some(arguments.cluster.access()?)
+    };
+    let read = async |name: &str| match &access {
+        Some(access) if !is_file(name) => of_cluster(access, name).await,
+        _ => of_file(Path::new(name)),
+    };
+    let (from, to) = (read(&arguments.from).await?, read(&arguments.to).await?);
+    let settings = settings(access.as_ref()).await?;
+    compare(&arguments.cluster, &from, &to, &settings)
+}
+
+/// The same from what a node runs, as the cluster knows it.
+pub(crate) async fn plan_for(
+    arguments: &ClusterArgs,
+    access: &Access,
+    current: &str,
+    to: &str,
+) -> anyhow::Result<Ending> {
+    let from = of_cluster(access, current).await?;
+    let to = of_cluster(access, to).await?;
+    let settings = settings(Some(access)).await?;
+    compare(arguments, &from, &to, &settings)
+}
+
+fn compare(
+    arguments: &ClusterArgs,
+    from: &Value,
+    to: &Value,
+    settings: &UpdateSettings,
+) -> anyhow::Result<Ending> {
+    let view = ChangeView::new(from, to, settings)?;
+    show(arguments.output, &view, || view.text.clone())?;
+    Ok(Ending::Done)
+}
+
+impl ChangeView {
+    /// Plans the change on a host of which nothing is known but its configuration.
+    ///
+    /// # Errors
+    /// A MachineConfig that cannot be read, and all reasons why the second cannot follow the first.
+    fn new(from: &Value, to: &Value, settings: &UpdateSettings) -> anyhow::Result<Self> {
+        let named = |object: &Value| {
+            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+            format!("MachineConfig {}", name.unwrap_or_default())
+        };
+        let (from, _) = NodeConfig::in_force(from).with_context(|| named(from))?;
+        let (to, _) = NodeConfig::parse(to).with_context(|| named(to))?;
+        let target = |config: &NodeConfig| Target {
+            config: config.name.clone(),
+            image: None,
+        };
+        let facts = Facts {
+            is_node: true,
+            ..Facts::default()
+        };
+        let outcome = plan(&Request {
+            attempt: &Attempt("preview".to_owned()),
+            from: Side {
+                target: &target(&from),
+                config: &from,
+            },
+            to: Side {
+                target: &target(&to),
+                config: &to,
+            },
+            facts: &facts,
+            policies: &settings.policies,
+            exempt: settings.exempt,
+            force: false,
+        });
+        let outcome = outcome.map_err(|rejections| {
+            let name = &to.name;
+            let lines = rejections.0.iter();
+            Several::new(lines.map(|why| anyhow!("MachineConfig {name}: {why}")))
+        })?;
+        let plan = outcome.bundle.plan;
+        let text = if plan.steps.is_empty() && plan.route == Route::Live {
+            format!("{} and {} ask for the same\n", from.name, to.name)
+        } else {
+            describe(&plan)
+        };
+        Ok(Self {
+            from: from.name,
+            to: to.name,
+            is_rebooting: plan.route == Route::Reboot,
+            is_draining: plan.drain,
+            steps: plan.steps.len(),
+            because: plan.because,
+            without_effect: plan.without_effect,
+            text,
+        })
+    }
+}
+
+async fn of_cluster(access: &Access, name: &str) -> anyhow::Result<Value> {
+    let path = path::object::<MachineConfig>(&escape(name));
+    let read = access.get(&path).await;
+    read.with_context(|| format!("cannot read MachineConfig {name}"))
+}
+
+fn of_file(path: &Path) -> anyhow::Result<Value> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    serde_saphyr::from_str(&text).with_context(|| format!("file {shown}"))
+}
+
+/// The cluster's settings; the defaults without a cluster, or where it has none.
+async fn settings(access: Option<&Access>) -> anyhow::Result<UpdateSettings> {
+    let Some(access) = access else {
+        return Ok(UpdateSettings::default());
+    };
+    let name = machine_configuration::NAME;
+    let path = path::object::<MachineConfiguration>(name);
+    match access.get::<Value>(&path).await {
+        Ok(object) => {
+            UpdateSettings::read(&object).with_context(|| format!("MachineConfiguration {name}"))
+        }
+        Err(error) if error.code() == Some(404) => Ok(UpdateSettings::default()),
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot read MachineConfiguration {name}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn config(name: &str, files: &Value, kernel_arguments: &Value) -> Value {
+        json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": name },
+            "spec": {
+                "config": { "ignition": { "version": "3.4.0" }, "storage": { "files": files } },
+                "kernelArguments": kernel_arguments
+            }
+        })
+    }
+
+    fn file(path: &str, text: &str) -> Value {
+        json!({ "path": path, "mode": 420, "overwrite": true, "contents": { "source": format!("data:,{text}") } })
+    }
+
+    fn view(from: &Value, to: &Value) -> anyhow::Result<ChangeView> {
+        ChangeView::new(from, to, &UpdateSettings::default())
+    }
+
+    #[test]
+    fn a_change_is_shown_with_its_route_and_without_contents() {
+        let before = config("a", &json!([file("/etc/motd", "old")]), &json!([]));
+        let after = config(
+            "b",
+            &json!([file("/etc/motd", "secret")]),
+            &json!(["quiet"]),
+        );
+        let view = view(&before, &after).unwrap();
+        assert!(view.is_rebooting && view.is_draining);
+        assert!(view.text.contains("update  a -> b\n"), "{}", view.text);
+        assert!(view.text.contains("karg    + quiet\n"), "{}", view.text);
+        assert!(view.text.contains("write   /etc/motd"), "{}", view.text);
+        assert!(!view.text.contains("secret"), "{}", view.text);
+    }
+
+    #[test]
+    fn policies_of_the_cluster_decide() {
+        let before = config("a", &json!([file("/etc/app.conf", "old")]), &json!([]));
+        let after = config("b", &json!([file("/etc/app.conf", "new")]), &json!([]));
+        assert!(view(&before, &after).unwrap().is_rebooting);
+        let policies =
+            json!({ "files": [{ "path": "/etc/app.conf", "actions": [{ "type": "None" }] }] });
+        let object =
+            json!({ "status": { "nodeDisruptionPolicyStatus": { "clusterPolicies": policies } } });
+        let settings = UpdateSettings::read(&object).unwrap();
+        let view = ChangeView::new(&before, &after, &settings).unwrap();
+        assert!(!view.is_rebooting && !view.is_draining);
+    }
+
+    #[test]
+    fn equal_configurations_are_said_to_be() {
+        let one = config("a", &json!([file("/etc/motd", "x")]), &json!([]));
+        let other = config("b", &json!([file("/etc/motd", "x")]), &json!([]));
+        let view = view(&one, &other).unwrap();
+        assert_eq!(view.text, "a and b ask for the same\n");
+    }
+
+    #[test]
+    fn each_rejection_has_a_line_with_object_and_field() {
+        let before = config("a", &json!([]), &json!([]));
+        let mut after = config("b", &json!([file("/etc/motd", "x")]), &json!([]));
+        after["spec"]["fips"] = json!(true);
+        after["spec"]["config"]["storage"]["files"][0]["contents"]["source"] =
+            json!("https://example.com/x");
+        let error = view(&before, &after).unwrap_err();
+        let lines = crate::failure::lines(&error);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.starts_with("MachineConfig b: "))
+        );
+        assert!(lines.iter().any(|line| line.contains("fips")), "{lines:?}");
+        let broken = json!({ "metadata": { "name": "c" }, "spec": { "kernelArguments": 7 } });
+        let error = format!("{:#}", view(&before, &broken).unwrap_err());
+        assert!(
+            error.contains("MachineConfig c") && error.contains("kernelArguments"),
+            "{error}"
+        );
+    }
+}
