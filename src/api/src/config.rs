@@ -10,8 +10,8 @@ pub use cluster_operator::{
     ClusterOperator, ClusterOperatorSpec, ClusterOperatorStatus, OperandVersion, RelatedObject,
 };
 pub use cluster_version::{
-    CapabilitiesSpec, CapabilitiesStatus, ClusterVersion, ClusterVersionSpec, ClusterVersionStatus,
-    ComponentOverride, HistoryEntry, HistoryState, Release, Update,
+    AcceptedRisk, CapabilitiesSpec, CapabilitiesStatus, ClusterVersion, ClusterVersionSpec,
+    ClusterVersionStatus, ComponentOverride, HistoryEntry, HistoryState, Release, Update,
 };
 pub use conditional_update::{
     ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl, RecommendationType,

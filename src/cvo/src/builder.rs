@@ -8,10 +8,15 @@
 mod health;
 mod injection;
 
-pub use health::{Health, health, is_watched, operator_health};
+pub use health::{
+    Health, TOLERATED, health, is_watched, operator_health, operator_message, tolerate, tolerated,
+};
 pub use injection::{ClusterProxy, INJECT_PROXY, INJECT_TLS, inject_proxy};
 
+use cluster::apply::Error as ApplyError;
+use cluster::wire;
 use release::inventory::Entry;
+use release::manifest::ObjectId;
 use serde_json::{Map, Value, json};
 
 /// Kind and API of the owner of all objects.
@@ -52,6 +57,22 @@ pub fn prepare(entry: &Entry, mut object: Value, cluster_version_uid: &str) -> V
         }
     }
     object
+}
+
+/// Whether an object is a Job: it cannot be changed, and a failed one stays so.
+pub fn is_job(id: &ObjectId) -> bool {
+    (id.group.as_str(), id.kind.as_str()) == ("batch", "Job")
+}
+
+/// Whether the API server says that an object cannot become what a release has.
+pub fn is_immutable(error: &ApplyError) -> bool {
+    let ApplyError::Request { source, .. } = error else {
+        return false;
+    };
+    let wire::Error::Refused { status, .. } = source else {
+        return false;
+    };
+    status.code == 422 && status.message.contains("field is immutable")
 }
 
 /// Of a ClusterOperator what is applied: its metadata. All else its operator writes.

@@ -112,6 +112,8 @@ pub enum RetrievalKind {
 pub struct VersionOperatorOptions {
     /// Kubeconfig; without it the pod's service account.
     pub kubeconfig: Option<PathBuf>,
+    /// Namespace of events.
+    pub namespace: String,
     /// Where metrics and health are served.
     pub metrics: SocketAddr,
     /// The lease to work under, if any.
@@ -161,6 +163,7 @@ impl VersionOperatorArgs {
         let drawn = least + Duration::from_secs(random % spread);
         Ok(VersionOperatorOptions {
             kubeconfig: self.client.kubeconfig,
+            namespace: self.namespace,
             metrics: self.admin.metrics_url,
             candidacy,
             settings: VersionOperatorSettings {

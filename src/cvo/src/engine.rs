@@ -4,10 +4,11 @@
 //! Nothing is remembered that a restart would need: each pass begins at the first manifest, and
 //! what is as it must be costs no request of its own.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use chassis::metrics::Counter;
 use cluster::apply::Error as ApplyError;
 use cluster::cache::Cache;
 use futures::StreamExt as _;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 use crate::builder::{self, ClusterProxy, Health, INJECT_PROXY, INJECT_TLS};
-use crate::failure::{Effect, Failure};
+use crate::failure::{Effect, Failure, FailureSubject};
 use crate::hands::{Hands, Listing, Listings, Need};
 use crate::payload::ReleaseFiles;
 use crate::report::Report;
@@ -72,6 +73,8 @@ pub struct Context {
     pub owner: String,
     /// The cluster's proxy.
     pub proxy: ClusterProxy,
+    /// Operators whose degradation does not hold the release up.
+    pub tolerated: BTreeSet<String>,
     /// Its clock.
     pub now: fn() -> Timestamp,
 }
@@ -84,6 +87,7 @@ pub struct Engine {
     /// Changes with each operator that does.
     changes: watch::Receiver<()>,
     shared: Shared,
+    rewrites: Counter,
 }
 
 /// One pass.
@@ -109,19 +113,27 @@ enum Wait {
 }
 
 impl Engine {
-    /// Acts by `hands`, reads `operators`, and is woken by `changes`.
+    /// Acts by `hands`, reads `operators`, and is woken by `changes`. Counts in `rewrites` what it
+    /// puts back.
     pub const fn new(
         hands: Hands,
         operators: Cache<ClusterOperators>,
         changes: watch::Receiver<()>,
         shared: Shared,
+        rewrites: Counter,
     ) -> Self {
         Self {
             hands,
             operators,
             changes,
             shared,
+            rewrites,
         }
+    }
+
+    /// What it has come to.
+    pub fn shared(&self) -> Shared {
+        self.shared.clone()
     }
 
     /// Requests that belong to no manifest.
@@ -314,7 +326,7 @@ impl Pass<'_> {
         let mut changes = self.engine.changes.clone();
         loop {
             changes.mark_unchanged();
-            match self.look(task, entry, &manifest)? {
+            match self.look(task, entry, name, &manifest)? {
                 Wait::Done => return Ok(()),
                 Wait::Operator => {
                     // The sender lives as long as the process.
@@ -326,11 +338,19 @@ impl Pass<'_> {
         }
     }
 
-    fn look(&self, task: Task, entry: &Entry, manifest: &Value) -> Result<Wait, Failure> {
+    fn look(
+        &self,
+        task: Task,
+        entry: &Entry,
+        name: &str,
+        manifest: &Value,
+    ) -> Result<Wait, Failure> {
         let (operator, ordering) = (&entry.id.name, self.context.ordering);
         let found = self.engine.operators.get(operator);
         let found = found.as_deref().map(|operator| &operator.status);
         let fault = builder::operator_health(operator, manifest, found, ordering);
+        let fault = fault.map(|fault| builder::tolerate(fault, operator, &self.context.tolerated));
+        let fault = fault.map(|fault| fault.with_detail(name, &builder::operator_message(found)));
         let mut report = self.engine.shared.lock();
         let Some(failure) = fault else {
             report.pending.remove(operator);
@@ -376,7 +396,12 @@ impl Pass<'_> {
             // Waiting takes no worker. The semaphore is never closed.
             let _permit = self.workers.acquire().await.ok();
             let listing = hands.listing(&self.listings, entry).await?;
-            let head = listing.head(&entry.id);
+            let mut head = listing.head(&entry.id);
+            if head.is_some() && builder::is_job(&entry.id) && hands.is_condemned(&entry.id) {
+                tracing::info!(manifest = name, "making a failed job anew");
+                hands.clear(&entry.id, &listing.path(&entry.id)).await?;
+                head = None;
+            }
             if entry.is_create_only() && head.is_some() {
                 return Ok(());
             }
@@ -416,8 +441,19 @@ impl Pass<'_> {
             builder::inject_proxy(&mut wanted, containers, &self.context.proxy)
                 .map_err(|why| Failure::update(&format!("{name} of {}", entry.file), &why))?;
         }
+        if !self.may_wait() && hands.was_applied(&entry.id, key) {
+            tracing::info!(manifest = name, "putting back what was changed");
+            self.engine.rewrites.increment();
+        }
         let path = listing.path(&entry.id);
-        let mut object = hands.apply(&path, &wanted).await?;
+        let mut object = match hands.apply(&path, &wanted).await {
+            Err(error) if builder::is_job(&entry.id) && builder::is_immutable(&error) => {
+                tracing::info!(manifest = name, "making a job anew that cannot be changed");
+                hands.clear(&entry.id, &path).await?;
+                hands.apply(&path, &wanted).await?
+            }
+            applied => applied?,
+        };
         if let Some(patch) = builder::excess(&wanted, &object) {
             tracing::info!(manifest = name, "removing what others have added");
             object = hands.merge(&entry.id, &path, &patch).await?;
@@ -439,16 +475,29 @@ impl Pass<'_> {
         let judge =
             |object: &Value| builder::health(&entry.id, name, object, self.context.ordering);
         let shared = &self.engine.shared;
+        let workload = entry.to_string();
         let settle = |object: &Value| {
             let outcome = match judge(object) {
                 Health::Waiting(failure) => {
-                    shared.lock().failures.insert(task, failure);
+                    let mut report = shared.lock();
+                    let since = report.pending.entry(workload.clone());
+                    since.or_insert_with(self.context.now);
+                    let subject = FailureSubject::Workload(workload.clone());
+                    report.failures.insert(task, Failure { subject, ..failure });
                     return None;
                 }
                 Health::Ready => Ok(()),
-                Health::Failed(failure) => Err(Stop::Failure(failure)),
+                Health::Failed(failure) => {
+                    if builder::is_job(&entry.id) {
+                        self.engine.hands.condemn(&entry.id);
+                    }
+                    Err(Stop::Failure(failure))
+                }
             };
-            shared.lock().failures.remove(&task);
+            let mut report = shared.lock();
+            report.failures.remove(&task);
+            report.pending.remove(&workload);
+            drop(report);
             self.engine
                 .hands
                 .remember(&entry.id, key, object, outcome.is_ok());
@@ -458,7 +507,9 @@ impl Pass<'_> {
             Some(outcome) => outcome,
             // What rolls out while a release is there is no fault and nothing to wait for.
             None if !self.may_wait() => {
-                shared.lock().failures.remove(&task);
+                let mut report = shared.lock();
+                report.failures.remove(&task);
+                report.pending.remove(&workload);
                 Ok(())
             }
             None => self.engine.hands.follow(listing, &entry.id, settle).await,

@@ -24,6 +24,8 @@ pub enum Effect {
 pub enum FailureSubject {
     /// A ClusterOperator, by name.
     Operator(String),
+    /// A workload that rolls out, by kind and name.
+    Workload(String),
     /// Another object.
     Other,
 }
@@ -41,7 +43,21 @@ pub struct Failure {
     pub effect: Effect,
     /// What it is about.
     pub subject: FailureSubject,
+    /// What the operator itself says, and the manifest that waits for it.
+    pub detail: Option<Box<WaitDetail>>,
 }
+
+/// What is known of an operator that is waited for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WaitDetail {
+    /// The manifest, as people read it.
+    pub manifest: String,
+    /// The operator's own message; empty for none.
+    pub said: String,
+}
+
+/// Longest message of an operator that is repeated.
+const SAID_MAX: usize = 200;
 
 /// After so long a failing operator counts as a failure.
 const FAIL_AFTER: SignedDuration = SignedDuration::from_mins(40);
@@ -95,10 +111,11 @@ impl Failure {
             summary: format!("the cluster operator {name} {said}"),
             effect,
             subject: FailureSubject::Operator(name.to_owned()),
+            detail: None,
         }
     }
 
-    /// A workload that is not rolled out.
+    /// A workload that is not rolled out: `task` as people read it, and why.
     pub fn workload(reason: &str, task: &str, why: &str, effect: Effect) -> Self {
         let said = match reason {
             "WorkloadNotProgressing" => "cannot roll out",
@@ -110,6 +127,7 @@ impl Failure {
             summary: format!("the workload {task} {said}"),
             effect,
             subject: FailureSubject::Other,
+            detail: None,
         }
     }
 
@@ -121,6 +139,7 @@ impl Failure {
             summary: "the contents of the update are invalid".to_owned(),
             effect: Effect::Fail,
             subject: FailureSubject::Other,
+            detail: None,
         }
     }
 
@@ -133,6 +152,7 @@ impl Failure {
             summary: "the update could not be applied".to_owned(),
             effect: Effect::Fail,
             subject: FailureSubject::Other,
+            detail: None,
         }
     }
 
@@ -157,13 +177,44 @@ impl Failure {
             },
             effect: Effect::Fail,
             subject: FailureSubject::Other,
+            detail: None,
         }
+    }
+
+    /// The same, with what an operator says of itself.
+    #[must_use]
+    pub fn with_detail(self, manifest: &str, said: &str) -> Self {
+        let said: String = said.chars().take(SAID_MAX).collect();
+        let detail = WaitDetail {
+            manifest: manifest.to_owned(),
+            said,
+        };
+        Self {
+            detail: Some(Box::new(detail)),
+            ..self
+        }
+    }
+
+    /// A rollout that has taken too long, in the place of one that is waited for. It goes on being
+    /// waited for.
+    fn overdue(&self, pending: &BTreeMap<String, Timestamp>, now: Timestamp) -> Option<Self> {
+        let FailureSubject::Workload(name) = &self.subject else {
+            return None;
+        };
+        let since = pending.get(name)?;
+        let is_late = self.effect == Effect::None && now.duration_since(*since) > FAIL_AFTER;
+        is_late.then(|| Self {
+            reason: "WorkloadNotProgressing".to_owned(),
+            message: format!("{} for more than 40 minutes", self.message),
+            effect: Effect::Fail,
+            ..self.clone()
+        })
     }
 
     fn operator_name(&self) -> Option<&str> {
         match &self.subject {
             FailureSubject::Operator(name) => Some(name),
-            FailureSubject::Other => None,
+            FailureSubject::Workload(_) | FailureSubject::Other => None,
         }
     }
 }
@@ -264,8 +315,23 @@ pub struct Summary {
     pub effect: Option<Effect>,
     /// The operators that it is about.
     pub operators: BTreeSet<String>,
+    /// What they say, by name.
+    pub details: BTreeMap<String, WaitDetail>,
     /// What it consists of, if several.
     pub members: Vec<Self>,
+}
+
+/// Failures as they stand after a while: a rollout is waited for, but not for ever.
+pub fn aged(
+    failures: Vec<Failure>,
+    pending: &BTreeMap<String, Timestamp>,
+    now: Timestamp,
+) -> Vec<Failure> {
+    let aged = failures.into_iter().map(|failure| {
+        let overdue = failure.overdue(pending, now);
+        overdue.unwrap_or(failure)
+    });
+    aged.collect()
 }
 
 /// Makes one of several: operators with one reason are one, others stay.
@@ -301,8 +367,17 @@ fn single(failure: &Failure) -> Summary {
             .map(str::to_owned)
             .into_iter()
             .collect(),
+        details: details(&[failure]),
         members: Vec::new(),
     }
+}
+
+fn details(failures: &[&Failure]) -> BTreeMap<String, WaitDetail> {
+    let details = failures.iter().filter_map(|failure| {
+        let name = failure.operator_name()?;
+        Some((name.to_owned(), failure.detail.as_deref()?.clone()))
+    });
+    details.collect()
 }
 
 /// Operators with one reason.
@@ -330,6 +405,7 @@ fn merge(group: &[&Failure]) -> Option<Summary> {
         summary,
         effect: group.iter().map(|failure| failure.effect).max(),
         operators: names,
+        details: details(group),
         members: Vec::new(),
     })
 }
@@ -354,6 +430,7 @@ fn several(members: Vec<Summary>) -> Summary {
             .iter()
             .flat_map(|one| one.operators.clone())
             .collect(),
+        details: members.iter().flat_map(|one| one.details.clone()).collect(),
         members,
     }
 }
@@ -399,7 +476,7 @@ pub fn judge(
         since.map(|since| now.duration_since(since))
     };
     match summary.effect {
-        Some(Effect::None) => wait(summary, age),
+        Some(Effect::None) => wait(summary, pending, age),
         Some(Effect::FailAfterInterval) => {
             let late: BTreeSet<String> = summary
                 .operators
@@ -409,7 +486,8 @@ pub fn judge(
                 .collect();
             if late.is_empty() {
                 let names = joined(&summary.operators);
-                let text = format!("waiting up to 40 minutes on {names}");
+                let causes = causes(&summary.operators, summary, pending);
+                let text = format!("waiting up to 40 minutes on {names}{causes}");
                 return FailureVerdict {
                     waiting: Some((summary.reason.clone(), text)),
                     ..FailureVerdict::default()
@@ -429,7 +507,7 @@ pub fn judge(
                 .cloned()
                 .collect();
             match hard.as_slice() {
-                [] => wait(summary, age),
+                [] => wait(summary, pending, age),
                 [one] => judge(Some(one), pending, now),
                 _ => {
                     let hard = several(hard);
@@ -440,7 +518,40 @@ pub fn judge(
     }
 }
 
-fn wait(summary: &Summary, age: impl Fn(&String) -> Option<SignedDuration>) -> FailureVerdict {
+/// What operators say that are waited for, since when, and by which manifest; empty if nothing is
+/// known of them. Hours on "waiting on machine-config" without a cause helped no reader. Source:
+/// `docs/reference/cvo.md`, "What Slipway is to do better".
+fn causes(
+    names: &BTreeSet<String>,
+    summary: &Summary,
+    pending: &BTreeMap<String, Timestamp>,
+) -> String {
+    let causes: Vec<String> = names
+        .iter()
+        .filter_map(|name| {
+            let detail = summary.details.get(name)?;
+            let mut text = detail.manifest.clone();
+            if let Some(since) = pending.get(name) {
+                text = format!("{text} since {}", since.strftime("%Y-%m-%dT%H:%M:%SZ"));
+            }
+            if !detail.said.is_empty() {
+                text = format!("{text}: {}", detail.said);
+            }
+            Some(text)
+        })
+        .collect();
+    if causes.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", causes.join("; "))
+    }
+}
+
+fn wait(
+    summary: &Summary,
+    pending: &BTreeMap<String, Timestamp>,
+    age: impl Fn(&String) -> Option<SignedDuration>,
+) -> FailureVerdict {
     let is_slow = |name: &&String| {
         let limit = if *name == MACHINE_CONFIG {
             MACHINE_CONFIG_SLOW_AFTER
@@ -454,13 +565,16 @@ fn wait(summary: &Summary, age: impl Fn(&String) -> Option<SignedDuration>) -> F
         let text = if summary.operators.is_empty() {
             format!("waiting: {}", summary.message)
         } else {
-            format!("waiting on {}", joined(&summary.operators))
+            let names = &summary.operators;
+            let causes = causes(names, summary, pending);
+            format!("waiting on {}{causes}", joined(names))
         };
         return FailureVerdict {
             waiting: Some((summary.reason.clone(), text)),
             ..FailureVerdict::default()
         };
     }
+    let causes = causes(&slow, summary, pending);
     let (mut others, mut parts) = (slow, Vec::new());
     let is_nodes = others.remove(MACHINE_CONFIG);
     if !others.is_empty() {
@@ -470,7 +584,7 @@ fn wait(summary: &Summary, age: impl Fn(&String) -> Option<SignedDuration>) -> F
         parts.push(format!("{MACHINE_CONFIG} over 90 minutes"));
     }
     let text = format!(
-        "waiting on {} which is longer than expected",
+        "waiting on {} which is longer than expected{causes}",
         parts.join(" and ")
     );
     FailureVerdict {

@@ -1,6 +1,6 @@
 //! Requests of the version operator, and what it remembers of their answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,12 +26,17 @@ const WATCH_SECS: u32 = 120;
 /// Between two watches of one object.
 const REOPEN: Duration = Duration::from_secs(1);
 
+/// How often it is read whether an object is gone that was removed.
+const GONE_READS: usize = 10;
+
 /// Requests, and what was applied.
 #[derive(Debug)]
 pub struct Hands {
     access: Arc<Access>,
     applier: Applier,
     known: Mutex<HashMap<ObjectId, Known>>,
+    /// Objects that failed for good.
+    condemned: Mutex<HashSet<ObjectId>>,
 }
 
 /// An object as it was after the last apply.
@@ -104,6 +109,7 @@ impl Hands {
             applier: Applier::new(Arc::clone(&access), MANAGER),
             access,
             known: Mutex::default(),
+            condemned: Mutex::default(),
         }
     }
 
@@ -154,6 +160,11 @@ impl Hands {
         } else {
             Need::Apply
         }
+    }
+
+    /// Whether the same was applied before: then another writer has changed it.
+    pub fn was_applied(&self, id: &ObjectId, key: u64) -> bool {
+        self.known().get(id).is_some_and(|known| known.key == key)
     }
 
     /// Remembers an object that was applied, or read.
@@ -237,6 +248,41 @@ impl Hands {
             Err(error) if error.code() == Some(404) => Ok(()),
             Err(source) => Err(request_error(id, source)),
         }
+    }
+
+    /// Removes an object and waits until it is gone, so that another one can take its place.
+    ///
+    /// # Errors
+    /// What came of a request; the last answer where the object stays.
+    pub async fn clear(&self, id: &ObjectId, path: &str) -> Result<(), ApplyError> {
+        self.delete(id, path).await?;
+        let mut last = Ok(());
+        for _ in 0..GONE_READS {
+            match self.access.get::<Value>(path).await {
+                Err(error) if error.code() == Some(404) => return Ok(()),
+                Ok(_) => {}
+                Err(source) => last = Err(request_error(id, source)),
+            }
+            tokio::time::sleep(REOPEN).await;
+        }
+        last
+    }
+
+    /// Notes that an object has failed for good: it is made anew when its turn comes again.
+    pub fn condemn(&self, id: &ObjectId) {
+        self.condemned().insert(id.clone());
+    }
+
+    /// Whether it was noted. Asks once.
+    pub fn is_condemned(&self, id: &ObjectId) -> bool {
+        self.condemned().remove(id)
+    }
+
+    fn condemned(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
+        // Nothing panics while it is held; a poisoned lock still holds whole values.
+        self.condemned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads one object of the cluster's settings; none where there is none, or its kind is not

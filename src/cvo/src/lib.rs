@@ -11,20 +11,25 @@
 //! - [`failure`]: why a release is not applied, one cause or several
 //! - [`progress`], [`report`]: how much is applied, and what the engine has come to
 //! - [`validation`], [`history`], [`status`]: what ClusterVersion asks for, and its status
+//! - [`overrides`]: what an administrator takes from the release, and for how long
 //! - [`verifier`], [`fetch`]: whether another release is signed; requests to servers outside
 //! - [`retrieval`], [`retrieval_job`]: how another release comes to this program's disk
 //! - [`precondition`], [`upgradeable`]: what speaks against another release
 //! - [`advice`], [`risk`]: which updates the service advises, and which risks apply
+//! - [`metrics`], [`events`]: what dashboards read, and what is said in events
 //! - [`watches`], [`reconcile`]: the controller
 
 pub mod advice;
 pub mod builder;
 pub mod cli;
 pub mod engine;
+pub mod events;
 pub mod failure;
 pub mod fetch;
 pub mod hands;
 pub mod history;
+pub mod metrics;
+pub mod overrides;
 pub mod payload;
 pub mod precondition;
 pub mod process;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use chassis::http::Server;
 use chassis::logs::Log;
-use chassis::metrics::Registry;
 use chassis::{admin, shutdown};
 use cluster::cache::Cache;
+use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
 use operator::{Operator, Wake, WatchScope, client};
 use tokio::sync::watch;
@@ -16,7 +16,8 @@ use tokio::sync::watch;
 use crate::cli::VersionOperatorOptions;
 use crate::engine::{Engine, Shared};
 use crate::hands::Hands;
-use crate::reconcile::{VersionCaches, VersionOperator, VersionWork};
+use crate::metrics::VersionMetrics;
+use crate::reconcile::{VersionCaches, VersionOperator, VersionWork, Voice};
 use crate::upgradeable::{ACKS, GATES};
 use crate::watches::AdminMap;
 
@@ -42,11 +43,18 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
     let (gates, acks) = (Cache::default(), Cache::default());
     let (waker, changes) = watch::channel(());
     let shared = Shared::default();
+    let metrics = Arc::new(VersionMetrics::new(
+        versions.clone(),
+        operators.clone(),
+        shared.clone(),
+    ));
+    let registry = metrics.registry();
     let engine = Engine::new(
         Hands::new(Arc::clone(&access)),
         operators.clone(),
         changes,
         shared.clone(),
+        metrics.rewrites.clone(),
     );
     let known = shared.clone();
     let operator = Operator::new("cvo", Arc::clone(&access));
@@ -56,12 +64,22 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         gates: gates.clone(),
         acks: acks.clone(),
     };
+    let speaker = Speaker {
+        component: "cluster-version-operator".to_owned(),
+        host: String::new(),
+        namespace: options.namespace,
+    };
+    let (recorder, sending) = Recorder::new(Arc::clone(&access), speaker);
+    let sending = tokio::spawn(sending);
     let version_operator = VersionOperator::new(
         access,
         options.settings,
         caches,
         engine,
-        shared,
+        Voice {
+            metrics: Arc::clone(&metrics),
+            recorder,
+        },
         operator.waker(),
         Timestamp::now,
     );
@@ -70,7 +88,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
     let result = operator
         .lease(options.candidacy)
         .deadline(STUCK_AFTER)
-        .serve(server, Registry::default())
+        .serve(server, registry)
         .watch(&versions, WatchScope::cluster(), |before, after| {
             let generation = |object: Option<&api::config::ClusterVersion>| {
                 object.map(|object| object.metadata.generation)
@@ -81,7 +99,8 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
                 Wake::All
             }
         })
-        .watch(&operators, WatchScope::cluster(), move |_, _| {
+        .watch(&operators, WatchScope::cluster(), move |before, after| {
+            metrics.observe(before, after);
             waker.send_replace(());
             if known.lock().shown().is_empty() {
                 Wake::Keys(vec![VersionWork::Status])
@@ -96,5 +115,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         .await;
     // After a lost lease there is no shutdown that would end it.
     following.abort();
+    // The last recorder is gone with the version operator: its events are sent, then the task ends.
+    sending.await.context("the task that sends events failed")?;
     Ok(result?)
 }

@@ -20,6 +20,7 @@ use api::config::{ClusterVersion, Release, cluster_version};
 use chassis::backoff::Backoff;
 use cluster::access::Access;
 use cluster::cache::Cache;
+use cluster::events::Recorder;
 use cluster::wire;
 use jiff::Timestamp;
 use operator::{Next, Reconcile, Waker};
@@ -31,9 +32,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use self::advising::Advised;
-use crate::builder::ClusterProxy;
+use crate::builder::{self, ClusterProxy};
 use crate::engine::{Context, Engine, Shared};
 use crate::failure::Failure;
+use crate::metrics::VersionMetrics;
+use crate::overrides;
 use crate::payload::ReleaseFiles;
 use crate::progress::CHECKPOINT;
 use crate::report::Accepted;
@@ -158,6 +161,8 @@ pub struct VersionOperator {
     caches: VersionCaches,
     engine: Engine,
     shared: Shared,
+    metrics: Arc<VersionMetrics>,
+    recorder: Recorder,
     waker: Waker<VersionWork>,
     now: fn() -> Timestamp,
     target: Mutex<Arc<Target>>,
@@ -171,6 +176,15 @@ pub struct VersionOperator {
     advised: Mutex<Advised>,
 }
 
+/// By what people are told besides the status.
+#[derive(Debug)]
+pub struct Voice {
+    /// Metrics.
+    pub metrics: Arc<VersionMetrics>,
+    /// Events.
+    pub recorder: Recorder,
+}
+
 /// How often the release was applied, and when the status was written.
 #[derive(Debug)]
 struct Pace {
@@ -180,13 +194,13 @@ struct Pace {
 }
 
 impl VersionOperator {
-    /// Applies the release of `settings` by `engine`.
+    /// Applies the release of `settings` by `engine`, and tells people by `voice`.
     pub fn new(
         access: Arc<Access>,
         settings: VersionOperatorSettings,
         caches: VersionCaches,
         engine: Engine,
-        shared: Shared,
+        voice: Voice,
         waker: Waker<VersionWork>,
         now: fn() -> Timestamp,
     ) -> Self {
@@ -196,8 +210,10 @@ impl VersionOperator {
             target: Mutex::new(Arc::new(Target::local(&settings))),
             settings,
             caches,
+            shared: engine.shared(),
             engine,
-            shared,
+            metrics: voice.metrics,
+            recorder: voice.recorder,
             waker,
             now,
             loaded: Mutex::default(),
@@ -364,6 +380,7 @@ impl VersionOperator {
             proxy: proxy
                 .map(|proxy| ClusterProxy::read(&proxy))
                 .unwrap_or_default(),
+            tolerated: builder::tolerated(&object),
             now: self.now,
         };
         self.begin(&object, payload, &filter, entries.len(), attempt);
@@ -419,12 +436,12 @@ impl VersionOperator {
         let before = before
             .chain(loaded.target.implied.iter().cloned())
             .collect();
-        let overrides = object.spec.overrides.iter().filter(|one| one.unmanaged);
-        let overrides = overrides.map(|one| ObjectId {
-            group: one.group.clone(),
-            kind: one.kind.clone(),
-            namespace: one.namespace.clone(),
-            name: one.name.clone(),
+        let overrides = overrides::in_force(object, (self.now)());
+        let overrides = overrides.into_iter().map(|one| ObjectId {
+            group: one.group,
+            kind: one.kind,
+            namespace: one.namespace,
+            name: one.name,
         });
         let always = &self.settings.always;
         let set = &asked.baseline_capability_set;
@@ -451,7 +468,7 @@ impl VersionOperator {
             // The process has started: go on from what the one before had done.
             let annotations = object.metadata.annotations.as_ref();
             let stored = annotations.and_then(|all| all.get(CHECKPOINT)?.parse().ok());
-            report.checkpoint = stored.unwrap_or_default();
+            report.resume(stored.unwrap_or_default());
         }
         if attempt == 0 && report.failures.is_empty() {
             report.pending.clear();
@@ -469,7 +486,11 @@ impl VersionOperator {
         loop {
             tokio::time::sleep(TICK).await;
             let now = self.object();
-            if now.is_none_or(|now| now.metadata.generation != object.metadata.generation) {
+            let is_same = |now: Arc<ClusterVersion>| {
+                now.metadata.generation == object.metadata.generation
+                    && builder::tolerated(&now) == builder::tolerated(object)
+            };
+            if !now.is_some_and(is_same) {
                 return;
             }
         }

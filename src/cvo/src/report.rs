@@ -31,6 +31,8 @@ pub struct Report {
     earlier_done: usize,
     /// How many manifests this pass has done.
     done: usize,
+    /// How many the process before had done, until this one gets there.
+    resumed_at: usize,
     /// What is said of them.
     pub checkpoint: Checkpoint,
     /// Since when each operator is waited for.
@@ -85,8 +87,23 @@ impl Report {
         };
     }
 
+    /// Goes on from what the process before had done.
+    pub fn resume(&mut self, checkpoint: Checkpoint) {
+        self.resumed_at = checkpoint.done;
+        self.checkpoint = checkpoint;
+    }
+
+    /// Whether this process is still on its way to where the one before was.
+    pub fn is_resuming(&self) -> bool {
+        self.done < self.resumed_at
+    }
+
     /// A pass begins: failures of the one before stay until it gets further.
     pub fn begin(&mut self, accepted: Accepted, total: usize) {
+        if self.checkpoint.version_hash != accepted.version_hash {
+            // The process before applied another release.
+            self.resumed_at = 0;
+        }
         self.checkpoint = self.checkpoint.advance(&accepted.version_hash, 0, total);
         self.accepted = Some(accepted);
         self.unreadable = None;
@@ -104,6 +121,10 @@ impl Report {
         self.done += 1;
         if self.done > self.earlier_done {
             self.earlier.clear();
+        }
+        if !self.is_resuming() {
+            // The next pass begins at the first manifest too, and resumes nothing.
+            self.resumed_at = 0;
         }
         let Checkpoint {
             version_hash,
@@ -140,6 +161,36 @@ impl Report {
 mod tests {
     use super::*;
     use crate::failure::Effect;
+
+    /// Requirement 1 of the known weaknesses: a restart goes on from where the process before was,
+    /// and says so.
+    #[test]
+    fn restart_resumes_until_it_is_where_the_process_before_was() {
+        let accepted = |hash: &str| Accepted {
+            version_hash: hash.to_owned(),
+            capabilities: Capabilities::default(),
+            generation: 1,
+        };
+        let before = Checkpoint::default().advance("h", 2, 3);
+        let mut report = Report::default();
+        report.resume(before.clone());
+        report.begin(accepted("h"), 3);
+        assert!(report.is_resuming());
+        assert_eq!(report.checkpoint.done, 2);
+        report.done(0);
+        assert!(report.is_resuming());
+        report.done(1);
+        assert!(!report.is_resuming());
+        // The next pass of this process resumes nothing.
+        report.begin(accepted("h"), 3);
+        assert!(!report.is_resuming());
+        // Nor does a release that the process before did not apply.
+        let mut report = Report::default();
+        report.resume(before);
+        report.begin(accepted("other"), 3);
+        assert!(!report.is_resuming());
+        assert_eq!(report.checkpoint.done, 0);
+    }
 
     #[test]
     fn failure_stays_until_a_later_pass_gets_further() {

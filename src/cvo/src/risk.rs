@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::condition::{self, Condition};
 use api::config::{
-    ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl, RecommendationType, Release,
+    ClusterVersionSpec, ConditionalUpdate, ConditionalUpdateRisk, MatchingRule, PromQl,
+    RecommendationType, Release,
 };
 use api::{ConditionStatus, config};
 use jiff::{SignedDuration, Timestamp};
@@ -173,6 +174,7 @@ pub fn updates(
     offers: &Offers,
     cache: &QueryCache,
     before: &[ConditionalUpdate],
+    accepted: &BTreeSet<String>,
     now: Timestamp,
 ) -> (Vec<Release>, Vec<ConditionalUpdate>) {
     let (mut available, mut conditional) = (Vec::new(), Vec::new());
@@ -182,7 +184,7 @@ pub fn updates(
             available.push(release);
             continue;
         }
-        let mut recommended = recommend(offer, cache, now);
+        let mut recommended = recommend(offer, cache, accepted, now);
         let known = before
             .iter()
             .find(|update| update.release.image == release.image)
@@ -239,21 +241,61 @@ fn risk_of(risk: &UpdateRisk) -> ConditionalUpdateRisk {
     }
 }
 
+/// The risks that an administrator accepts.
+pub fn accepted(spec: &ClusterVersionSpec) -> BTreeSet<String> {
+    let update = spec.desired_update.iter();
+    let accepted = update.flat_map(|update| &update.accept_risks);
+    accepted.map(|risk| risk.name.clone()).collect()
+}
+
+/// What is recorded of a release whose risks were accepted: those that apply to the cluster.
+pub fn acceptance(
+    offers: &Offers,
+    image: &str,
+    cache: &QueryCache,
+    accepted: &BTreeSet<String>,
+) -> Option<String> {
+    let mut offers = offers.offers.iter();
+    let offer = offers.find(|offer| offer.node.payload == image)?;
+    let applies = |risk: &&UpdateRisk| {
+        accepted.contains(&risk.name) && cache.exposure(risk) != Exposure::Clear
+    };
+    let names: BTreeSet<&str> = offer
+        .risks
+        .iter()
+        .filter(applies)
+        .map(|risk| risk.name.as_str())
+        .collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "exposed to the risks [{}] which were all explicitly accepted by the cluster \
+             administrator.",
+            names.join(",")
+        )
+    })
+}
+
 /// Whether an update is recommended.
 fn recommend(
     offer: &Offer,
     cache: &QueryCache,
+    accepted: &BTreeSet<String>,
     now: Timestamp,
 ) -> Condition<config::RecommendationType> {
     let mut reasons = Vec::new();
     let mut texts = Vec::new();
     let mut status = ConditionStatus::True;
+    let mut is_accepted = false;
     for risk in &offer.risks {
         let UpdateRisk {
             url, name, message, ..
         } = risk;
         match cache.exposure(risk) {
             Exposure::Clear => {}
+            Exposure::Exposed | Exposure::Unknown(_) if accepted.contains(name) => {
+                is_accepted = true;
+            }
             Exposure::Exposed => {
                 status = ConditionStatus::False;
                 let reason = if is_reason(name) {
@@ -289,6 +331,12 @@ fn recommend(
     let distinct: BTreeSet<&String> = reasons.iter().collect();
     let (reason, message) = match (distinct.len(), distinct.first()) {
         (1, Some(reason)) => ((*reason).clone(), texts.join("\n\n")),
+        (0, _) | (_, None) if is_accepted => (
+            "AllExposedRisksAccepted".to_owned(),
+            "The update is recommended, because either risk does not apply to this cluster or \
+             it is accepted by cluster admins."
+                .to_owned(),
+        ),
         (0, _) | (_, None) => (
             "NotExposedToRisks".to_owned(),
             "The update is recommended, because none of the conditional update risks apply to \

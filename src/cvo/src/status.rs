@@ -1,5 +1,7 @@
 //! The status of a ClusterVersion, made from what the engine has come to: values in, values out.
 
+use std::collections::BTreeSet;
+
 use api::ConditionStatus;
 use api::condition;
 use api::config::{
@@ -13,6 +15,7 @@ use release::graph::Ordering;
 use crate::advice::Advice;
 use crate::failure::{self, FailureVerdict, Summary};
 use crate::history;
+use crate::overrides;
 use crate::report::Report;
 use crate::risk::{self, QueryCache};
 use crate::upgradeable::{self, UpgradeInputs};
@@ -106,7 +109,8 @@ pub fn next(
             .collect();
         conditions.implied(&implied);
     }
-    let shown = failure::summarize(&report.shown());
+    let shown = failure::aged(report.shown(), &report.pending, now);
+    let shown = failure::summarize(&shown);
     let version = name_of(own);
     if report.is_applied {
         let text = format!("Done applying {version}");
@@ -139,17 +143,40 @@ pub fn next(
         let verdict = failure::judge(shown.as_ref(), &report.pending, now);
         conditions.updating(&version, report, &verdict, is_invalid);
     }
-    offer(&mut status, facts, now);
+    let accepted = risk::accepted(&object.spec);
+    offer(&mut status, facts, &accepted, now);
     let mut conditions = Conditions {
         list: &mut status.conditions,
         now,
     };
+    oppose(&mut conditions, object, facts, &own.version, !is_settled);
+    status
+}
+
+/// What keeps objects from the release, and the cluster from another minor release.
+fn oppose(
+    conditions: &mut Conditions<'_>,
+    object: &ClusterVersion,
+    facts: &VersionFacts<'_>,
+    version: &str,
+    is_updating: bool,
+) {
+    let now = conditions.now;
+    match overrides::condition(object, now) {
+        None => conditions.remove(&ClusterConditionType::from(overrides::CONDITION.to_owned())),
+        Some((reason, message)) => {
+            let r#type = ClusterConditionType::from(overrides::CONDITION.to_owned());
+            conditions.set(r#type, ConditionStatus::True, reason, &message);
+        }
+    }
+    let mut spec = object.spec.clone();
+    spec.overrides = overrides::in_force(object, now);
     let risks = upgradeable::risks(
         facts.upgrade,
-        &object.spec,
-        &own.version,
-        !is_settled,
-        &report.deletions,
+        &spec,
+        version,
+        is_updating,
+        &facts.report.deletions,
     );
     match upgradeable::condition(&risks) {
         None => conditions.remove(&ClusterConditionType::Upgradeable),
@@ -158,18 +185,22 @@ pub fn next(
             conditions.set(r#type, ConditionStatus::False, &reason, &message);
         }
     }
-    status
 }
 
 /// Puts in which updates are offered. What the process before received stays until this one was
 /// answered, or another question is asked.
-fn offer(status: &mut ClusterVersionStatus, facts: &VersionFacts<'_>, now: Timestamp) {
+fn offer(
+    status: &mut ClusterVersionStatus,
+    facts: &VersionFacts<'_>,
+    accepted: &BTreeSet<String>,
+    now: Timestamp,
+) {
     let Some(advice) = facts.advice else {
         return;
     };
     if let Some((_, offers)) = &advice.found {
         let before = &status.conditional_updates;
-        let (available, conditional) = risk::updates(offers, facts.queries, before, now);
+        let (available, conditional) = risk::updates(offers, facts.queries, before, accepted, now);
         status.available_updates = Some(available);
         status.conditional_updates = conditional;
         let desired = &mut status.desired;
@@ -397,6 +428,9 @@ impl Conditions<'_> {
                 checkpoint.total,
                 checkpoint.percent()
             );
+            if report.is_resuming() {
+                text = format!("{text}, resuming after a restart");
+            }
         }
         let mut why = "";
         if let Some((reason, waiting)) = &verdict.waiting {

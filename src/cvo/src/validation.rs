@@ -37,6 +37,10 @@ pub fn validate(object: &ClusterVersion, own: &Release) -> (Vec<String>, WantedR
         return (faults, WantedRelease::Own);
     };
     if update.architecture.is_empty() && update.version.is_empty() && update.image.is_empty() {
+        if !update.accept_risks.is_empty() {
+            // For the advice, ahead of a request.
+            return (faults, WantedRelease::Own);
+        }
         faults.push(
             "spec.desiredUpdate: Required value: must specify architecture, version, or image"
                 .to_owned(),
@@ -202,6 +206,27 @@ mod tests {
             assert_eq!(faults.first().map(String::as_str), expected);
             assert_eq!(request, WantedRelease::Own);
         }
+    }
+
+    #[test]
+    fn risks_may_be_accepted_ahead_of_a_request() {
+        let update = json!({ "acceptRisks": [{ "name": "A" }] });
+        let found = check(json!({ "desiredUpdate": update }), Value::Null);
+        assert_eq!(found, (vec![], WantedRelease::Own));
+    }
+
+    /// Requirement 20 of the known weaknesses: a version that only the history has is applied.
+    #[test]
+    fn version_of_the_history_has_the_image_that_it_had() {
+        let own = Release {
+            image: "q/own".to_owned(),
+            ..Release::default()
+        };
+        let entry = json!({ "state": "Completed", "version": "4.0.0", "image": "q/old", "startedTime": "2025-01-01T00:00:00Z", "verified": true });
+        let object = json!({ "metadata": {}, "spec": { "desiredUpdate": { "version": "4.0.0" } }, "status": { "history": [entry] } });
+        let (faults, wanted) = validate(&serde_json::from_value(object).unwrap(), &own);
+        assert_eq!(faults, Vec::<String>::new());
+        assert!(matches!(wanted, WantedRelease::Other(release) if release.image == "q/old"));
     }
 
     #[test]

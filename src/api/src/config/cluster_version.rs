@@ -86,6 +86,7 @@ pub struct ClusterVersionSpec {
 
 /// A release to update to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {
         "rule": "has(self.architecture) && has(self.image) ? (self.architecture == \"\" || self.image == \"\") : true",
@@ -110,6 +111,22 @@ pub struct Update {
     /// Whether an update is made whose checks fail.
     #[serde(default)]
     pub force: bool,
+    /// Risks that the administrator accepts. The default definition does not have the field, and
+    /// the API server drops it there.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "nullable::or_default"
+    )]
+    #[schemars(skip)]
+    pub accept_risks: Vec<AcceptedRisk>,
+}
+
+/// A risk that an administrator accepts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AcceptedRisk {
+    /// Name of the risk.
+    pub name: String,
 }
 
 /// Which optional parts of a release are on.

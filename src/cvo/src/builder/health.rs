@@ -1,7 +1,9 @@
 //! What an object must be before the next manifest's turn.
 
+use std::collections::BTreeSet;
+
 use api::ConditionStatus;
-use api::config::{ClusterConditionType, ClusterOperatorStatus};
+use api::config::{ClusterConditionType, ClusterOperatorStatus, ClusterVersion};
 use release::graph::Ordering;
 use release::manifest::ObjectId;
 use serde_json::Value;
@@ -157,6 +159,45 @@ fn job(task: &str, found: &Value) -> Health {
         )),
         None if is_failed => Health::Failed(Failure::update(task, "the job has failed")),
         None => waiting(task, "has not succeeded yet"),
+    }
+}
+
+/// What an operator says of what it does: of a failure, else of its progress.
+pub fn operator_message(found: Option<&ClusterOperatorStatus>) -> String {
+    let said = |r#type, status| {
+        let condition = found?.condition(r#type)?;
+        let is_said = condition.status == status && !condition.message.is_empty();
+        is_said.then(|| condition.message.clone())
+    };
+    said(&ClusterConditionType::Degraded, ConditionStatus::True)
+        .or_else(|| said(&ClusterConditionType::Available, ConditionStatus::False))
+        .or_else(|| said(&ClusterConditionType::Progressing, ConditionStatus::True))
+        .unwrap_or_default()
+}
+
+/// On the ClusterVersion; written by an administrator: operators, with commas, whose degradation
+/// does not hold a release up.
+pub const TOLERATED: &str = "slipway.dev/tolerate-degraded";
+
+/// The operators of that annotation.
+pub fn tolerated(object: &ClusterVersion) -> BTreeSet<String> {
+    let annotations = object.metadata.annotations.as_ref();
+    let list = annotations.and_then(|annotations| annotations.get(TOLERATED));
+    let names = list.into_iter().flat_map(|list| list.split(','));
+    let names = names.map(str::trim).filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
+/// What a degraded operator does that an administrator tolerates: what follows it is applied, and
+/// it stays a failure. All else of it counts as ever.
+pub fn tolerate(failure: Failure, operator: &str, tolerated: &BTreeSet<String>) -> Failure {
+    if failure.reason == "ClusterOperatorDegraded" && tolerated.contains(operator) {
+        Failure {
+            effect: Effect::Report,
+            ..failure
+        }
+    } else {
+        failure
     }
 }
 

@@ -6,7 +6,7 @@ use release::inventory::{CREATE_ONLY, Entry, ManifestDirectory};
 use release::manifest::ObjectId;
 
 use super::*;
-use crate::failure::Effect;
+use crate::failure::{Effect, Failure};
 
 fn entry(kind: &str, annotations: &[(&str, &str)]) -> Entry {
     Entry {
@@ -292,6 +292,35 @@ fn daemon_sets_and_jobs_are_waited_for() {
             "UpdatePayloadFailed: Could not update t: deadline exceeded, reason: \"DeadlineExceeded\", message: \"m\"",
         ),
     ]);
+}
+
+/// Requirement 17 of the known weaknesses: an administrator may let the release go on past a
+/// degraded operator.
+#[test]
+fn tolerated_operator_may_be_degraded_and_nothing_else() {
+    let object = |list: &str| -> api::config::ClusterVersion {
+        let object = json!({
+            "metadata": { "name": "version", "annotations": { TOLERATED: list } },
+            "spec": { "clusterID": "c" }
+        });
+        serde_json::from_value(object).unwrap()
+    };
+    let tolerated = tolerated(&object(" a, ,b "));
+    assert_eq!(tolerated, ["a".to_owned(), "b".to_owned()].into());
+    let effect = |operator: &str, suffix: &str, effect| {
+        let failure = Failure::operator(operator, suffix, effect);
+        tolerate(failure, operator, &tolerated).effect
+    };
+    assert_eq!(
+        effect("a", "Degraded", Effect::FailAfterInterval),
+        Effect::Report
+    );
+    assert_eq!(
+        effect("c", "Degraded", Effect::FailAfterInterval),
+        Effect::FailAfterInterval
+    );
+    assert_eq!(effect("a", "NotAvailable", Effect::Fail), Effect::Fail);
+    assert_eq!(effect("a", "Updating", Effect::None), Effect::None);
 }
 
 #[test]

@@ -135,6 +135,8 @@ fn operators_with_one_reason_are_one_and_others_stay() {
     assert_eq!(merged.effect, Some(Effect::FailAfterInterval));
 }
 
+/// Requirement 4 of the known weaknesses: several errors are said by name, and `Failing` agrees with
+/// `Progressing`.
 #[test]
 fn several_errors_name_their_members() {
     let failures = [
@@ -234,4 +236,85 @@ fn waiting_becomes_slow_and_degraded_becomes_failing() {
         (failing, slow, waiting.as_deref()),
         (None, false, Some("waiting on b, c"))
     );
+}
+
+/// Requirement 3 of the known weaknesses: what an operator says, since when it is waited for, and
+/// the manifest that waits.
+#[test]
+fn operator_that_is_waited_for_is_said_with_its_cause() {
+    let now: Timestamp = "2025-01-01T12:00:00Z".parse().unwrap();
+    let since = now - SignedDuration::from_mins(10);
+    let pending = |names: &[&str]| -> BTreeMap<String, Timestamp> {
+        names
+            .iter()
+            .map(|name| ((*name).to_owned(), since))
+            .collect()
+    };
+    let manifest = "clusteroperator \"machine-config\" (8 of 9)";
+    let said = "Working towards 4.2.0: pool master has updated 1 of 3 nodes";
+    let waits = operator("machine-config", "Updating", Effect::None).with_detail(manifest, said);
+    let text = |failures: &[Failure], pending: &BTreeMap<String, Timestamp>, now| {
+        let verdict = judge(summarize(failures).as_ref(), pending, now);
+        verdict.waiting.unwrap().1
+    };
+    let cause = format!("({manifest} since 2025-01-01T11:50:00Z: {said})");
+    let waits = [waits];
+    assert_eq!(
+        text(&waits, &pending(&["machine-config"]), now),
+        format!("waiting on machine-config {cause}")
+    );
+    assert_eq!(
+        text(
+            &waits,
+            &pending(&["machine-config"]),
+            now + SignedDuration::from_mins(90)
+        ),
+        format!("waiting on machine-config over 90 minutes which is longer than expected {cause}")
+    );
+    let silent = operator("b", "Degraded", Effect::FailAfterInterval).with_detail("b (1 of 9)", "");
+    assert_eq!(
+        text(&[silent], &pending(&["b"]), now),
+        "waiting up to 40 minutes on b (b (1 of 9) since 2025-01-01T11:50:00Z)"
+    );
+    let long = operator("b", "Updating", Effect::None).with_detail("m", &"x".repeat(999));
+    assert_eq!(long.detail.unwrap().said.len(), SAID_MAX);
+}
+
+/// Requirement 19 of the known weaknesses: a rollout is waited for without a failure, and not for
+/// ever.
+#[test]
+fn rollout_is_no_failure_before_its_deadline() {
+    let now: Timestamp = "2025-01-01T12:00:00Z".parse().unwrap();
+    let task = "deployment \"n/d\" (3 of 9)";
+    let rolls = Failure {
+        subject: FailureSubject::Workload("deployment \"n/d\"".to_owned()),
+        ..Failure::workload("WorkloadUpdating", task, "is rolling out", Effect::None)
+    };
+    let since = |minutes| -> BTreeMap<String, Timestamp> {
+        let since = now - SignedDuration::from_mins(minutes);
+        [("deployment \"n/d\"".to_owned(), since)].into()
+    };
+    let judged = |minutes| {
+        let pending = since(minutes);
+        let aged = aged(vec![rolls.clone()], &pending, now);
+        judge(summarize(&aged).as_ref(), &pending, now)
+    };
+    let early = judged(40);
+    assert_eq!(early.failing, None);
+    assert_eq!(
+        early.waiting.unwrap().1,
+        format!("waiting: {task} is rolling out")
+    );
+    let late = judged(41);
+    assert_eq!(
+        late.failing,
+        Some((
+            "WorkloadNotProgressing".to_owned(),
+            format!("{task} is rolling out for more than 40 minutes")
+        ))
+    );
+    // An operator has its own limits.
+    let operator = operator("a", "Updating", Effect::None);
+    let pending = since(99);
+    assert_eq!(aged(vec![operator.clone()], &pending, now), [operator]);
 }

@@ -18,9 +18,11 @@ use serde_json::Value;
 
 use super::{Loaded, Target, VersionOperator, VersionWork};
 use crate::builder::ClusterProxy;
+use crate::events::VersionEvent;
 use crate::payload::ReleaseFiles;
 use crate::precondition;
 use crate::report::{AcceptanceStep, TargetRelease};
+use crate::risk;
 use crate::validation::{WantedRelease, validate};
 use crate::verifier::Verifier;
 
@@ -78,7 +80,7 @@ impl VersionOperator {
                 Ok(self.tried(Next::Settled))
             }
             Err(Refusal { step, message }) => {
-                tracing::warn!(step, "{message}");
+                self.say(&object, &VersionEvent::refused(step, &message));
                 self.step(&wanted, step, ConditionStatus::False, message);
                 let delay = self.request_pace().next_delay();
                 Ok(self.tried(Next::After(delay)))
@@ -96,6 +98,10 @@ impl VersionOperator {
         }
         self.waker.wake(vec![VersionWork::Status]);
         next
+    }
+
+    fn say(&self, object: &ClusterVersion, event: &VersionEvent) {
+        event.say(&self.recorder, object, (self.now)());
     }
 
     fn step(&self, wanted: &Release, reason: &'static str, status: ConditionStatus, text: String) {
@@ -119,6 +125,7 @@ impl VersionOperator {
         let is_forced = update.is_some_and(|update| update.force);
         let begun = format!("Retrieving and verifying payload {named}");
         tracing::info!(version, image, is_forced, "retrieving a release");
+        self.say(object, &VersionEvent::Retrieving(begun.clone()));
         self.step(wanted, "RetrievePayload", ConditionStatus::Unknown, begun);
         let retrieved = match self.retrieve(wanted, running, is_forced).await? {
             Ok(retrieved) => retrieved,
@@ -129,6 +136,13 @@ impl VersionOperator {
                 }));
             }
         };
+        if let Some(risk) = &retrieved.risk {
+            self.say(object, &VersionEvent::Unverified(risk.clone()));
+        }
+        self.say(
+            object,
+            &VersionEvent::Loading(format!("Loading payload {named}")),
+        );
         let files = match self.load(&retrieved, wanted).await? {
             Ok(loaded) => loaded,
             Err(why) => {
@@ -160,11 +174,15 @@ impl VersionOperator {
                 message: format!("Preconditions failed for payload loaded {named}: {why}"),
             }));
         }
+        let passed = format!("Preconditions passed for payload loaded {named}");
+        let checked = text.clone();
+        let checked = checked.map_or(VersionEvent::Passed(passed), VersionEvent::Warned);
+        self.say(object, &checked);
         let risks: Vec<String> = retrieved.risk.into_iter().chain(text).collect();
         let target = TargetRelease {
             release: found.clone(),
             is_verified: retrieved.is_verified,
-            accepted_risks: risks.join("\n"),
+            accepted_risks: self.with_accepted(object, image, &risks.join("\n")),
         };
         tracing::info!(
             version = found.version,
@@ -172,6 +190,8 @@ impl VersionOperator {
             risks = target.accepted_risks,
             "accepted a release"
         );
+        let loaded = VersionEvent::Accepted(format!("Payload loaded {named}"));
+        self.say(object, &loaded);
         let implied = self.implied(running, &files.1);
         let target_files = Target {
             root: retrieved.root,
@@ -181,6 +201,21 @@ impl VersionOperator {
         };
         self.switch(target_files, Some(target));
         Ok(Ok(()))
+    }
+
+    /// What is recorded of a release: what was overridden, and risks that were accepted.
+    fn with_accepted(&self, object: &ClusterVersion, image: &str, overridden: &str) -> String {
+        let advised = self.advised();
+        let found = advised.advice.as_ref();
+        let found = found.and_then(|advice| advice.found.as_ref());
+        let accepted = risk::accepted(&object.spec);
+        let exposed = found
+            .and_then(|(_, offers)| risk::acceptance(offers, image, &advised.queries, &accepted));
+        match (overridden, exposed) {
+            (_, None) => overridden.to_owned(),
+            ("", Some(exposed)) => format!("The target release {image} is {exposed}"),
+            (_, Some(exposed)) => format!("{overridden}; It is {exposed}"),
+        }
     }
 
     /// Applies another release from now on.

@@ -7,11 +7,14 @@ use api::config::{ClusterVersion, ClusterVersionStatus, cluster_version};
 use cluster::wire::RequestBody;
 use cluster::{path, wire};
 use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
 use operator::Next;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::advising::Advised;
 use super::{TICK, VersionOperator};
+use crate::metrics::{Installer, MetricsFacts};
 use crate::progress::{CHECKPOINT, Checkpoint};
 use crate::status::{self, VersionFacts};
 use crate::upgradeable::{ACKS, GATES, UpgradeInputs};
@@ -42,6 +45,7 @@ impl VersionOperator {
         };
         let report = self.shared.lock().clone();
         let advised = self.advised().clone();
+        self.measure(&object, &advised).await?;
         let facts = VersionFacts {
             report: &report,
             own: &self.own(),
@@ -62,6 +66,53 @@ impl VersionOperator {
         }
         self.checkpoint(&object, &report.checkpoint).await?;
         Ok(Next::After(TICK))
+    }
+
+    /// Renews what metrics say besides objects.
+    async fn measure(&self, object: &ClusterVersion, advised: &Advised) -> Result<(), wire::Error> {
+        let installer = match self.metrics.installer() {
+            Some(installer) => installer,
+            None => self.read_installer().await?,
+        };
+        let found = advised.advice.as_ref();
+        let found = found.and_then(|advice| advice.found.as_ref());
+        let offers = found.iter().flat_map(|(_, offers)| &offers.offers);
+        let risks = offers.flat_map(|offer| &offer.risks);
+        let risks = risks.map(|risk| (risk.name.clone(), advised.queries.exposure(risk)));
+        let service = self.settings.advice.service.as_ref();
+        self.metrics.set(MetricsFacts {
+            retrieved: found.map(|(at, _)| *at),
+            upstream: service.unwrap_or(&object.spec.upstream).clone(),
+            risks: risks.collect(),
+            installer: Some(installer),
+        });
+        Ok(())
+    }
+
+    /// What installed the cluster, by the ConfigMap that it left. Once a process.
+    async fn read_installer(&self) -> Result<Installer, wire::Error> {
+        const MAPS: [(&str, &str); 2] = [
+            ("openshift-install", "openshift-install"),
+            ("openshift-install-manifests", "other"),
+        ];
+        for (name, kind) in MAPS {
+            let path = path::namespaced::<ConfigMap>("openshift-config", name);
+            let map: ConfigMap = match self.access.get(&path).await {
+                Ok(map) => map,
+                Err(error) if error.code() == Some(404) => continue,
+                Err(error) => return Err(error),
+            };
+            let mut data = map.data.unwrap_or_default();
+            return Ok(Installer {
+                kind,
+                version: data.remove("version").unwrap_or_default(),
+                invoker: data.remove("invoker").unwrap_or_default(),
+            });
+        }
+        Ok(Installer {
+            kind: "other",
+            ..Installer::default()
+        })
     }
 
     /// Writes the status. A field that the definition on the server does not allow is left out, so
@@ -175,4 +226,40 @@ fn refused_fields(error: &wire::Error) -> BTreeSet<String> {
         .filter(|field| !NEEDED.contains(field))
         .map(str::to_owned)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    /// Requirement 8 of the known weaknesses: a field that the definition rejects does not keep the
+    /// rest from being written.
+    #[test]
+    fn refused_fields_are_named_but_for_those_that_each_status_has() {
+        let fields = [
+            "status.conditionalUpdates[0].risks[0].name",
+            "status.capabilities.enabledCapabilities[2]",
+            "status.history[0].state",
+            "spec.channel",
+        ];
+        let causes = fields.map(
+            |field| json!({ "reason": "FieldValueNotSupported", "field": field, "message": "" }),
+        );
+        let details =
+            json!({ "name": "version", "group": "", "kind": "", "uid": "", "causes": causes });
+        let error = wire::Error::Refused {
+            method: Method::PUT,
+            path: "/x".to_owned(),
+            status: Box::new(Status {
+                code: 422,
+                details: serde_json::from_value(details).unwrap(),
+                ..Status::failure("no", "Invalid")
+            }),
+            retry_after: None,
+        };
+        let refused: Vec<String> = refused_fields(&error).into_iter().collect();
+        assert_eq!(refused, ["capabilities", "conditionalUpdates"]);
+    }
 }

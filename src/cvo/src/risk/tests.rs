@@ -42,7 +42,7 @@ fn offers(risks: Vec<UpdateRisk>) -> Offers {
 }
 
 fn recommended(cache: &QueryCache, risks: Vec<UpdateRisk>) -> (String, usize) {
-    let (available, conditional) = updates(&offers(risks), cache, &[], at(0));
+    let (available, conditional) = updates(&offers(risks), cache, &[], &BTreeSet::new(), at(0));
     let one = &conditional[0].conditions[0];
     (
         format!("{} {}: {}", one.status, one.reason, one.message),
@@ -108,7 +108,13 @@ fn recommendation_follows_from_the_exposures() {
 
 #[test]
 fn releases_are_listed_with_what_the_graph_says() {
-    let (available, conditional) = updates(&offers(Vec::new()), &QueryCache::default(), &[], at(0));
+    let (available, conditional) = updates(
+        &offers(Vec::new()),
+        &QueryCache::default(),
+        &[],
+        &BTreeSet::new(),
+        at(0),
+    );
     assert!(conditional.is_empty());
     let release = &available[0];
     assert_eq!(release.channels, ["a", "b"]);
@@ -122,13 +128,13 @@ fn releases_are_listed_with_what_the_graph_says() {
 fn transition_time_stays_with_the_status() {
     let cache = QueryCache::default();
     let risky = offers(vec![risk("A", vec![promql("q")])]);
-    let (_, before) = updates(&risky, &cache, &[], at(0));
+    let (_, before) = updates(&risky, &cache, &[], &BTreeSet::new(), at(0));
     let time = |updates: &[ConditionalUpdate]| updates[0].conditions[0].last_transition_time.0;
-    let (_, same) = updates(&risky, &cache, &before, at(9));
+    let (_, same) = updates(&risky, &cache, &before, &BTreeSet::new(), at(9));
     assert_eq!(time(&same), at(0));
     let mut cache = cache;
     cache.store("q", Ok(true), at(10));
-    let (_, changed) = updates(&risky, &cache, &before, at(10));
+    let (_, changed) = updates(&risky, &cache, &before, &BTreeSet::new(), at(10));
     assert_eq!(time(&changed), at(10));
 }
 
@@ -198,4 +204,38 @@ fn answer_is_one_sample_of_one_or_zero() {
         assert!(why.contains(expected), "{why}");
     }
     assert!(read_sample(b"<html>").is_err());
+}
+
+#[test]
+fn accepted_risks_recommend_an_update_and_are_recorded() {
+    let mut cache = QueryCache::default();
+    cache.store("yes", Ok(true), at(0));
+    cache.store("no", Ok(false), at(0));
+    let offers = offers(vec![
+        risk("A", vec![promql("yes")]),
+        risk("B", vec![promql("no")]),
+        risk("C", vec![promql("unasked")]),
+    ]);
+    let accept = |names: &[&str]| -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    };
+    let said = |names: &[&str]| {
+        let (available, conditional) = updates(&offers, &cache, &[], &accept(names), at(0));
+        let one = &conditional[0].conditions[0];
+        (available.len(), format!("{} {}", one.status, one.reason))
+    };
+    assert_eq!(said(&[]), (0, "False MultipleReasons".to_owned()));
+    assert_eq!(said(&["A"]), (0, "Unknown EvaluationFailed".to_owned()));
+    assert_eq!(said(&["C"]), (0, "False A".to_owned()));
+    assert_eq!(
+        said(&["A", "C"]),
+        (1, "True AllExposedRisksAccepted".to_owned())
+    );
+    let recorded = |names: &[&str]| acceptance(&offers, "q/r@sha256:1", &cache, &accept(names));
+    assert_eq!(
+        recorded(&["C", "A", "B", "Z"]).unwrap(),
+        "exposed to the risks [A,C] which were all explicitly accepted by the cluster administrator."
+    );
+    assert_eq!(recorded(&["B"]), None);
+    assert_eq!(acceptance(&offers, "other", &cache, &accept(&["A"])), None);
 }
