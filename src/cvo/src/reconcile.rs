@@ -176,7 +176,7 @@ pub struct VersionOperator {
     advised: Mutex<Advised>,
 }
 
-/// By what people are told besides the status.
+/// Metrics and events, which people read besides the status.
 #[derive(Debug)]
 pub struct Voice {
     /// Metrics.

@@ -258,8 +258,24 @@ impl Cluster {
     /// controller
     /// of Deployments does once its pod runs.
     pub(crate) async fn roll_out(&self, image: &str) -> Result<()> {
+        let found = self.until_own_image(image).await?;
+        let status = json!({ "status": {
+            "observedGeneration": found.metadata.generation, "replicas": 1, "updatedReplicas": 1,
+            "availableReplicas": 1, "readyReplicas": 1,
+            "conditions": [{ "type": "Available", "status": "True" }],
+        } });
+        let params = PatchParams::default();
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), OWN.0);
-        let found = wait::until("the own Deployment", PATIENCE, async || {
+        deployments
+            .patch_status(OWN.1, &params, &Patch::Merge(status))
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until the version operator's own Deployment has an image.
+    pub(crate) async fn until_own_image(&self, image: &str) -> Result<Deployment> {
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), OWN.0);
+        wait::until("the own Deployment", PATIENCE, async || {
             let found = deployments.get_opt(OWN.1).await?;
             let pod = found
                 .as_ref()
@@ -271,17 +287,21 @@ impl Cluster {
                 _ => Err(format!("{has:?}")),
             })
         })
-        .await?;
-        let status = json!({ "status": {
-            "observedGeneration": found.metadata.generation, "replicas": 1, "updatedReplicas": 1,
-            "availableReplicas": 1, "readyReplicas": 1,
-            "conditions": [{ "type": "Available", "status": "True" }],
-        } });
-        let params = PatchParams::default();
-        deployments
-            .patch_status(OWN.1, &params, &Patch::Merge(status))
-            .await?;
-        Ok(())
+        .await
+    }
+
+    /// Waits until the log of the version operator that was started last says something so often.
+    pub(crate) async fn until_logged(&self, words: &str, count: usize) -> Result<()> {
+        let file = self.dir.join(format!("cvo-{}.log", self.starts));
+        wait::until(words, PATIENCE, async || {
+            let found = std::fs::read_to_string(&file)?.matches(words).count();
+            Ok(if found >= count {
+                Ok(())
+            } else {
+                Err(found.to_string())
+            })
+        })
+        .await
     }
 
     /// Starts the version operator of the release that runs, and waits until all is well.

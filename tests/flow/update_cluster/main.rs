@@ -18,6 +18,7 @@ mod release;
 
 use anyhow::Result;
 use kube::api::{Patch, PatchParams};
+use lab::audit;
 use serde_json::{Value, json};
 
 use crate::env::{Cluster, IMAGE, VERSION};
@@ -98,6 +99,8 @@ const BAD: [Bad; 5] = [
     },
 ];
 
+/// Requirements 13 and 20 of the known weaknesses: each store that was asked is said, and the
+/// release that runs says whose signatures count, whenever the process started.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs root, docker-registry and the control-plane binary"]
 async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
@@ -161,7 +164,26 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
     ];
     cluster.control_plane.kubectl(&patch)?;
 
-    // The version operator's own Deployment comes first; the next one's process goes on.
+    // The version operator's own Deployment comes first. The old program once more, as after a
+    // crash before its pod was replaced: it accepts the release again, and puts nothing of its own
+    // back.
+    cluster.until_own_image(&image).await?;
+    drop(process);
+    let before = audit::load(&cluster.control_plane.audit_log())?.len();
+    let process = cluster.run(IMAGE, &cluster.payload())?;
+    cluster.until_logged("accepted a release", 1).await?;
+    cluster.until_logged("applying the release", 2).await?;
+    let events = audit::load(&cluster.control_plane.audit_log())?;
+    let images = events.iter().skip(before).filter_map(|event| {
+        let is_own = event.user_agent.starts_with("cvo/") && event.concerns("apps", "deployments");
+        let body = event.request.as_ref().filter(|_| is_own)?;
+        body.pointer("/spec/template/spec/containers/0/image")
+            .cloned()
+    });
+    let images: Vec<serde_json::Value> = images.collect();
+    assert!(images.iter().all(|found| *found == image), "{images:?}");
+
+    // The next one's process goes on.
     cluster.roll_out(&image).await?;
     let said = cluster
         .until_said("Progressing", "Working towards 4.3.0")

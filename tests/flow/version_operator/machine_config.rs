@@ -277,6 +277,8 @@ fn settled(config: &str) -> Value {
     })
 }
 
+/// Requirements 3 and 19 of the known weaknesses: what is waited for is said with its cause, and a
+/// rollout is no failure.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
@@ -331,9 +333,17 @@ async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
         .until_operator(OLD, "pool master has updated 0 of 2 nodes")
         .await?;
     assert_eq!(scene.os_image().await?, image("slipway-os", VERSION));
-    scene
+    let said = scene
         .cluster
         .until_said("Progressing", "waiting on machine-config")
+        .await?;
+    assert!(
+        said.contains("clusteroperator \"machine-config\"") && said.contains(" since 20"),
+        "{said}"
+    );
+    scene
+        .cluster
+        .until_said("Progressing", "pool master has updated 0 of 2 nodes")
         .await?;
     let [one, other] = MASTERS;
     let first = wait::until("an assignment", PATIENCE, async || {

@@ -3,6 +3,7 @@
 //!
 //! - `payload`: the release
 //! - `machine_config`: run level 80 with the real controller
+//! - `replaced`: Jobs that cannot be changed, and fields that a release drops
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
@@ -11,6 +12,7 @@
 
 mod machine_config;
 mod payload;
+mod replaced;
 
 use std::path::Path;
 
@@ -194,6 +196,8 @@ fn percent(message: &str) -> Result<usize> {
         .parse()?)
 }
 
+/// Requirements 1, 2 and 5 of the known weaknesses: the percentage does not fall over a restart,
+/// counts what is included and ends at all of it; a pass with nothing to do writes nothing.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Result<()> {
@@ -456,6 +460,8 @@ async fn put_back_and_said(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
+/// Requirements 18 and 20 of the known weaknesses: a malformed manifest is an error of the payload,
+/// and one that the API server rejects is tried three times more in its pass.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {
@@ -506,6 +512,8 @@ async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {
         .until_said("Failing", "UpdatePayloadResourceInvalid")
         .await?;
     assert!(said.contains(file) && said.contains("Not_A_Name"), "{said}");
+    let log = std::fs::read_to_string(cluster.dir.join(format!("cvo-{}.log", cluster.starts)))?;
+    assert!(log.matches("trying again").count() >= 3, "{log}");
     cluster
         .until_said("Progressing", "some cluster configuration is invalid")
         .await?;

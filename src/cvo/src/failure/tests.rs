@@ -135,8 +135,8 @@ fn operators_with_one_reason_are_one_and_others_stay() {
     assert_eq!(merged.effect, Some(Effect::FailAfterInterval));
 }
 
-/// Requirement 4 of the known weaknesses: several errors are said by name, and `Failing` agrees with
-/// `Progressing`.
+/// Requirement 4 of the known weaknesses: several errors are said by name, and `Failing` agrees
+/// with `Progressing`.
 #[test]
 fn several_errors_name_their_members() {
     let failures = [

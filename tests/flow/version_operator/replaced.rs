@@ -1,0 +1,135 @@
+//! What cannot be changed is made anew, and what a release drops of an object goes.
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use lab::{PATIENCE, wait};
+use serde_json::{Value, json};
+
+use crate::Cluster;
+use crate::payload::VERSION;
+
+const INCLUDE: &str = "include.release.openshift.io/self-managed-high-availability";
+
+fn job(image: &str) -> Value {
+    let container = json!({ "name": "c", "image": image });
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": { "name": "migrate", "namespace": "default", "annotations": { INCLUDE: "true" } },
+        "spec": { "backoffLimit": 0, "template": { "spec": { "restartPolicy": "Never", "containers": [container] } } }
+    })
+}
+
+fn map(labels: &Value, data: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+        "metadata": { "name": "alpha", "namespace": "default", "labels": labels, "annotations": { INCLUDE: "true" } }
+    })
+}
+
+/// The Job's uid and image, once it is as asked for.
+async fn until_job(
+    jobs: &Api<Job>,
+    what: &str,
+    mut is_it: impl FnMut(&str, &str) -> bool,
+) -> Result<String> {
+    wait::until(what, PATIENCE, async || {
+        let Some(found) = jobs.get_opt("migrate").await? else {
+            return Ok(Err("none".to_owned()));
+        };
+        let uid = found.metadata.uid.unwrap_or_default();
+        let spec = found.spec.and_then(|spec| spec.template.spec);
+        let image = spec.and_then(|spec| spec.containers.into_iter().next()?.image);
+        let image = image.unwrap_or_default();
+        let is_deleted = found.metadata.deletion_timestamp.is_some();
+        Ok(if !is_deleted && is_it(&uid, &image) {
+            Ok(uid)
+        } else {
+            Err(format!("{uid} {image}"))
+        })
+    })
+    .await
+}
+
+async fn report(jobs: &Api<Job>, status: &Value) -> Result<()> {
+    let status = json!({ "status": status });
+    let params = PatchParams::default();
+    jobs.patch_status("migrate", &params, &Patch::Merge(status))
+        .await?;
+    Ok(())
+}
+
+/// Requirements 11 and 6 of the known weaknesses: Jobs that cannot be changed, or have failed, are
+/// made anew; labels and keys that a release drops go, and those of others stay.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
+    let mut cluster = Cluster::start("replaced", 4).await?;
+    let client = cluster.control_plane.client().await?;
+    let jobs: Api<Job> = Api::default_namespaced(client);
+    let old = serde_json::from_value(job("registry.example/old"))?;
+    let old = jobs.create(&PostParams::default(), &old).await?;
+    let old = old.metadata.uid.context("a uid")?;
+    let file = "0000_10_alpha_03_job.json";
+    cluster.payload.write(file, &job("registry.example/new"))?;
+    let config = "0000_10_alpha_05_config.json";
+    let labels = json!({ "kept": "a", "dropped": "b" });
+    let data = json!({ "level": "10", "dropped": "c" });
+    cluster.payload.write(config, &map(&labels, &data))?;
+    let process = cluster.run()?;
+
+    // The API server does not take another pod of a Job.
+    let first = until_job(&jobs, "a new Job", |uid, image| {
+        uid != old && image == "registry.example/new"
+    })
+    .await?;
+    cluster
+        .until_said("Progressing", "has not succeeded yet")
+        .await?;
+    cluster.until_said("Failing", "False").await?;
+    let failed = json!({ "failed": 1, "startTime": "2025-01-01T00:00:00Z" });
+    report(&jobs, &failed).await?;
+    until_job(&jobs, "another Job", |uid, _| uid != first).await?;
+    let log = std::fs::read_to_string(cluster.dir.join("cvo-1.log"))?;
+    assert!(log.contains("the job has failed"), "{log}");
+    let done = json!({ "succeeded": 1, "startTime": "2025-01-01T00:00:00Z" });
+    report(&jobs, &done).await?;
+    for (_, component) in crate::payload::COMPONENTS {
+        let named = format!("the cluster operator {component} is not available");
+        cluster.until_said("Progressing", &named).await?;
+        cluster.report(component, VERSION).await?;
+    }
+    cluster
+        .until_said("Available", "Done applying 4.2.0")
+        .await?;
+    drop(process);
+
+    // Another release in the same place: less of the ConfigMap, to which others have added.
+    let added = json!({ "metadata": { "labels": { "other": "d" } }, "data": { "other": "e" } });
+    let params = PatchParams::default();
+    cluster
+        .maps
+        .patch("alpha", &params, &Patch::Merge(added))
+        .await?;
+    let (labels, data) = (json!({ "kept": "a" }), json!({ "level": "10" }));
+    cluster.payload.write(config, &map(&labels, &data))?;
+    let process = cluster.run()?;
+    let found = wait::until("what was dropped to go", PATIENCE, async || {
+        let found: ConfigMap = cluster.maps.get("alpha").await?;
+        let data = found.data.clone().unwrap_or_default();
+        Ok(if data.contains_key("dropped") {
+            Err(format!("{data:?}"))
+        } else {
+            Ok(found)
+        })
+    })
+    .await?;
+    let labels = found.metadata.labels.unwrap_or_default();
+    let labels: Vec<&str> = labels.keys().map(String::as_str).collect();
+    assert_eq!(labels, ["kept", "other"]);
+    assert_eq!(found.data.unwrap_or_default()["other"], "e");
+    drop(process);
+    Ok(())
+}
