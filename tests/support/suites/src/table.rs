@@ -176,6 +176,12 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "control-plane",
+        executable: ("tests", "control-plane"),
+        own: &["tests/flow/control_plane.rs"],
+        ..SUITE
+    },
+    Suite {
         name: "operator",
         executable: ("tests", "operator"),
         programs: &[],

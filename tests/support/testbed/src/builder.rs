@@ -1,23 +1,30 @@
 //! How a cluster comes up: the control plane with what an installer applies, then its nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::machineconfiguration::{MachineConfig, NodeState, annotation};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
 use lab::control_plane::{ControlPlane, Options, Parts, definitions};
-use lab::host::{BOOTED_WITHIN, Host, HostSpec};
+use lab::host::{BOOTED_WITHIN, Containers, Host, HostSpec};
 use lab::manifest;
 use serde_json::json;
 
 use crate::component::{self, Component};
+use crate::images::ComponentImages;
+use crate::node_spec::CONTROL_PLANE_POOL;
 use crate::objects::{self, Objects};
 use crate::{Cluster, HostLab, NodeSpec, Programs, SOON, logs, until};
 
 /// The pool that every cluster has.
 const WORKERS: &str = include_str!("worker.yaml");
+
+/// The pool of control-plane nodes, where there are some.
+const CONTROL_PLANE: &str = include_str!("control_plane.yaml");
 
 /// A cluster to be.
 #[derive(Clone, Debug)]
@@ -82,9 +89,19 @@ impl Testbed {
 
     /// Starts it with the pool `worker`; returns when every node is Done in the first configuration
     /// of its pool, which names the image of the OS that it runs.
+    ///
+    /// With control-plane nodes, the Deployments of components run on them; what they rendered
+    /// before, in place of a bootstrap, are processes of this machine until then.
     pub async fn start(self) -> Result<Cluster> {
+        let has_control_plane = self.nodes.iter().any(NodeSpec::is_control_plane);
+        let components = self.components.clone();
         let mut cluster = self.boot().await?;
         cluster.adopt().await?;
+        if has_control_plane {
+            for component in components {
+                cluster.move_in(component).await?;
+            }
+        }
         Ok(cluster)
     }
 
@@ -152,8 +169,15 @@ impl Testbed {
         let client = control_plane.client().await?;
         let definitions = self.definitions.clone().map_or_else(definitions, Ok)?;
         manifest::define(&client, &definitions).await?;
+        let with_containers = self.nodes.iter().filter(|node| node.has_containers);
+        let with_containers: BTreeSet<_> = with_containers.map(|node| node.name.clone()).collect();
+        let (mut containers, mut images) = (None, ComponentImages::default());
+        if let Some(host_lab) = host_lab.as_ref().filter(|_| !with_containers.is_empty()) {
+            containers = Some(Containers::new(&control_plane, &host_lab.registry)?);
+            images = ComponentImages::push(host_lab, &programs).await?;
+        }
         for component in component::ALL {
-            manifest::apply(&client, &component.idle_objects()?).await?;
+            manifest::apply(&client, &component.idle_objects(&images)?).await?;
         }
         let cluster = Cluster {
             pods: BTreeMap::new(),
@@ -161,6 +185,9 @@ impl Testbed {
             replicas: BTreeMap::new(),
             on_nodes: Vec::new(),
             targets: BTreeMap::new(),
+            with_containers,
+            containers,
+            images,
             objects: Objects::new(client),
             control_plane,
             host_lab,
@@ -170,6 +197,11 @@ impl Testbed {
         let spec = json!({ "osImageURL": os });
         cluster.configure("00-worker", "worker", &spec).await?;
         cluster.apply(WORKERS).await?;
+        if self.nodes.iter().any(NodeSpec::is_control_plane) {
+            let pool = CONTROL_PLANE_POOL;
+            cluster.configure("00-master", pool, &spec).await?;
+            cluster.apply(CONTROL_PLANE).await?;
+        }
         cluster.apply(&self.objects).await?;
         Ok(cluster)
     }
@@ -179,7 +211,8 @@ impl Cluster {
     /// Starts what runs on nodes, and waits until every node is Done.
     pub async fn adopt(&mut self) -> Result<()> {
         for component in self.on_nodes.clone() {
-            for host in &self.hosts {
+            let hosts = self.hosts.iter();
+            for host in hosts.filter(|host| !self.with_containers.contains(host.name())) {
                 let pod = self.start_pod(component, host).await?;
                 let key = (component.folder, host.name().to_owned());
                 self.pods.insert(key, pod);
@@ -188,6 +221,43 @@ impl Cluster {
         for (pool, target) in &self.targets {
             self.all_done(pool, target, SOON).await?;
         }
+        Ok(())
+    }
+
+    /// Gives the Deployment of a component its pods, and ends the processes in their place.
+    async fn move_in(&mut self, component: Component) -> Result<()> {
+        let workload = component.workload()?;
+        let Some(count) = workload.replicas else {
+            return Ok(());
+        };
+        let program = workload
+            .call(&self.given("", String::new()))?
+            .program()
+            .to_owned();
+        for number in 0..count {
+            if let Some(replica) = self.replicas.remove(&format!("{program}-{number}")) {
+                // In order, so that it gives its lease back.
+                replica.stop()?;
+            }
+        }
+        let objects = component.objects_with(&self.images)?;
+        manifest::apply(self.objects.client(), &objects).await?;
+        let deployments =
+            Api::<Deployment>::namespaced(self.objects.client().clone(), &workload.namespace);
+        until(
+            &format!("the pods of {}", workload.name),
+            SOON,
+            async || {
+                let status = deployments.get(&workload.name).await?.status;
+                let ready = status.and_then(|status| status.ready_replicas).unwrap_or(0);
+                Ok(if usize::try_from(ready)? == count {
+                    Ok(())
+                } else {
+                    Err(format!("{ready} of {count} are ready"))
+                })
+            },
+        )
+        .await?;
         Ok(())
     }
 
@@ -230,8 +300,13 @@ impl Cluster {
             (annotation::STATE, NodeState::Done.as_str()),
         ]);
         let record = |file: &str| format!("/etc/machine-config-daemon/{file}");
-        let mut spec = HostSpec::new(&name, tree.base())
-            .kubelet(&self.control_plane.node_kubeconfig(&name)?, &arguments)
+        let kubeconfig = self.control_plane.node_kubeconfig(&name)?;
+        let spec = HostSpec::new(&name, tree.base());
+        let spec = match self.containers.as_ref().filter(|_| node.has_containers) {
+            Some(containers) => spec.containers(containers, address, &kubeconfig, &arguments),
+            None => spec.kubelet(&kubeconfig, &arguments),
+        };
+        let mut spec = spec
             .bin(programs.parent().context("the programs are in no folder")?)
             .registry(&registry.location())
             .registry(&registry.closed_location())

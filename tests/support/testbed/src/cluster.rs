@@ -1,7 +1,7 @@
 //! A cluster of real parts: a control plane, a registry, hosts with kubelets, and the components
 //! under test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use kube::Api;
 use kube::api::DeleteParams;
 use lab::audit::{self, Event};
 use lab::control_plane::{ControlPlane, Process};
-use lab::host::{BOOTED_WITHIN, Host, Pod};
+use lab::host::{BOOTED_WITHIN, Containers, Host, Pod};
 use lab::manifest;
 use lab::registry::Request;
 use lab::tree::Overlay;
 use observer::record::Record;
 use serde_json::Value;
 
+use crate::images::ComponentImages;
 use crate::objects::{self, Objects};
 use crate::{Component, DAEMON, HostLab, Image, Programs, SOON, config, until};
 
@@ -39,6 +40,11 @@ pub struct Cluster {
     pub(crate) targets: BTreeMap<String, String>,
     pub(crate) control_plane: Arc<ControlPlane>,
     pub(crate) objects: Objects,
+    /// Hosts whose pods are processes, by their nodes.
+    pub(crate) with_containers: BTreeSet<String>,
+    /// Where there are such hosts.
+    pub(crate) containers: Option<Containers>,
+    pub(crate) images: ComponentImages,
     /// Where there are hosts.
     pub(crate) host_lab: Option<HostLab>,
     pub(crate) programs: Programs,
@@ -191,6 +197,14 @@ impl Cluster {
     /// Makes an OS and puts it into the registry.
     pub fn image(&self, os: &Overlay) -> Result<Image> {
         self.host_lab()?.image(os)
+    }
+
+    /// Pull spec of a small image with a shell and its tools, for pods that are processes.
+    pub fn busybox(&self) -> Result<&str> {
+        let containers = self.containers.as_ref();
+        Ok(containers
+            .context("no pod of the cluster is a process")?
+            .busybox())
     }
 
     /// What its hosts are made from.

@@ -12,11 +12,12 @@ use lab::manifest;
 use lab::workload::{FromCluster, Workload};
 use serde_json::json;
 
+use crate::images::ComponentImages;
 use crate::{Cluster, account, workspace};
 
 /// A folder of `deploy/`: objects, of which one runs a program. A DaemonSet's program runs on every
 /// host as its pod would; a Deployment's replicas are processes of this machine, with the rights of
-/// their service account.
+/// their service account. Where pods are processes, the cluster itself runs both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Component {
     /// Name of the folder.
@@ -45,15 +46,22 @@ impl Component {
         manifest::component(&workspace().join("deploy").join(self.folder))
     }
 
+    /// Its objects with images of the registry.
+    pub(crate) fn objects_with(self, images: &ComponentImages) -> Result<Vec<DynamicObject>> {
+        let mut objects = self.objects()?;
+        images.name_in(&mut objects);
+        Ok(objects)
+    }
+
     /// What runs its program.
     pub(crate) fn workload(self) -> Result<Workload> {
         Workload::among(&self.objects()?)
             .with_context(|| format!("cannot use deploy/{}", self.folder))
     }
 
-    /// Its objects, with Deployments of no pods.
-    pub(crate) fn idle_objects(self) -> Result<Vec<DynamicObject>> {
-        let mut objects = self.objects()?;
+    /// The same, with Deployments of no pods.
+    pub(crate) fn idle_objects(self, images: &ComponentImages) -> Result<Vec<DynamicObject>> {
+        let mut objects = self.objects_with(images)?;
         for object in &mut objects {
             let types = object.types.as_ref();
             let is_deployment = types.is_some_and(|types| types.kind == "Deployment");
@@ -116,7 +124,7 @@ impl Cluster {
         Pod::start(host, spec)
     }
 
-    fn given(&self, node: &str, pod_name: String) -> FromCluster {
+    pub(crate) fn given(&self, node: &str, pod_name: String) -> FromCluster {
         FromCluster {
             node_name: node.to_owned(),
             pod_name,

@@ -24,6 +24,7 @@ mod component;
 pub mod config;
 pub mod files;
 mod host_lab;
+mod images;
 pub mod logs;
 mod node_spec;
 pub mod objects;
@@ -41,7 +42,7 @@ pub use self::builder::Testbed;
 pub use self::cluster::Cluster;
 pub use self::component::{CONTROLLER, Component, DAEMON};
 pub use self::host_lab::{HostLab, Image};
-pub use self::node_spec::NodeSpec;
+pub use self::node_spec::{CONTROL_PLANE_POOL, NodeSpec};
 pub use self::programs::Programs;
 
 /// How long what starts on its own may take to be there.

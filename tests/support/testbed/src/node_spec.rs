@@ -1,5 +1,8 @@
 //! Nodes to be.
 
+/// Pool of the nodes of the control plane.
+pub const CONTROL_PLANE_POOL: &str = "master";
+
 /// A node to be.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
@@ -7,6 +10,8 @@ pub struct NodeSpec {
     pub(crate) roles: Vec<String>,
     pub(crate) files: Vec<(String, String)>,
     pub(crate) boot_bytes: Option<u64>,
+    /// Its pods are processes.
+    pub(crate) has_containers: bool,
 }
 
 impl NodeSpec {
@@ -17,7 +22,25 @@ impl NodeSpec {
             roles: vec!["worker".to_owned()],
             files: Vec::new(),
             boot_bytes: None,
+            has_containers: false,
         }
+    }
+
+    /// One of the control plane: components run on it as pods, from their images. Its pool is
+    /// `master`. The API server is elsewhere.
+    pub fn control_plane(name: &str) -> Self {
+        let roles = ["control-plane", CONTROL_PLANE_POOL];
+        Self {
+            roles: roles.map(ToOwned::to_owned).to_vec(),
+            ..Self::new(name).containers()
+        }
+    }
+
+    /// With pods that are processes, from images of the lab's registry.
+    #[must_use]
+    pub fn containers(mut self) -> Self {
+        self.has_containers = true;
+        self
     }
 
     /// With another role: the label by which the pool of that name selects its nodes.
@@ -25,6 +48,11 @@ impl NodeSpec {
     pub fn role(mut self, role: &str) -> Self {
         self.roles.push(role.to_owned());
         self
+    }
+
+    /// Whether components run on it.
+    pub(crate) fn is_control_plane(&self) -> bool {
+        self.pool() == CONTROL_PLANE_POOL
     }
 
     /// The pool that it is in: that of its last role.

@@ -12,8 +12,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::PATIENCE;
+use crate::wait::until_blocking;
+
+/// Time between two polls at whether a program has ended.
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// Lines of a log that an error shows.
 const LAST_LINES: usize = 20;
@@ -92,6 +101,21 @@ impl Process {
             );
         }
         Ok(())
+    }
+
+    /// Asks it to end by SIGTERM, as a kubelet does, and waits for that.
+    ///
+    /// # Errors
+    ///
+    /// It does not end.
+    pub fn stop(mut self) -> Result<()> {
+        // It may have ended since.
+        kill(Pid::from_raw(self.id().cast_signed()), Signal::SIGTERM).ok();
+        let what = format!("{} to end", self.name);
+        until_blocking(&what, PATIENCE, POLL_EVERY, || {
+            let has_ended = self.child.try_wait()?.is_some();
+            Ok(has_ended.then_some(()).ok_or_else(|| "it runs".to_owned()))
+        })
     }
 }
 

@@ -1,0 +1,56 @@
+//! The components' images, as `make images` makes them, in the lab's registry.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use image_builder::{Options, build_all, push};
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use crate::{HostLab, Programs, workspace};
+
+/// Pull specs by the names that `deploy/` has in their place; none where no pod is a process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ComponentImages(BTreeMap<&'static str, String>);
+
+impl ComponentImages {
+    /// Makes and pushes all.
+    pub(crate) async fn push(host_lab: &HostLab, programs: &Programs) -> Result<Self> {
+        let out = host_lab.lab.dir().join("images");
+        let options = Options {
+            checkout: workspace(),
+            programs: programs.folder().to_owned(),
+            packages: lab::cache::dir().join("debian"),
+            out: out.clone(),
+        };
+        let built = build_all(&options)
+            .await
+            .context("cannot make the components' images")?;
+        let prefix = format!("{}/slipway", host_lab.registry.location());
+        let mut images = BTreeMap::new();
+        for image in built {
+            let pull_spec = push::push(&out, &image, &prefix, true)?;
+            images.insert(image.name, pull_spec.to_string());
+        }
+        Ok(Self(images))
+    }
+
+    /// Names them in the pod templates of objects.
+    pub(crate) fn name_in(&self, objects: &mut [DynamicObject]) {
+        for object in objects {
+            let containers = object.data.pointer_mut("/spec/template/spec/containers");
+            for container in containers
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+            {
+                let image = container.get_mut("image");
+                if let Some(image) = image
+                    && let Some(pull_spec) = image.as_str().and_then(|name| self.0.get(name))
+                {
+                    *image = pull_spec.as_str().into();
+                }
+            }
+        }
+    }
+}
