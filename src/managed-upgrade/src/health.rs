@@ -154,6 +154,20 @@ pub fn alert_query(config: &OperatorConfig) -> String {
     query
 }
 
+/// The query for servers that are scraped. Where none is, no alert can fire.
+pub const SCRAPED_QUERY: &str = "count(up == 1)";
+
+/// Whether Prometheus scrapes anything, so that silence means health.
+///
+/// # Errors
+/// It does not, or is not known to.
+pub fn check_scraped(status: http::StatusCode, body: &[u8]) -> Result<(), String> {
+    if read_result(status, body)?.is_empty() {
+        return Err("Prometheus has no data: no target is up".to_owned());
+    }
+    Ok(())
+}
+
 /// Reads which alerts fire, but for this operator's own. What is no answer of Prometheus is no
 /// "none".
 ///
@@ -170,6 +184,19 @@ pub fn read_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>,
 /// # Errors
 /// As of [`read_alerts`].
 pub fn read_all_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, String> {
+    let result = read_result(status, body)?;
+    let mut names = Vec::new();
+    for sample in &result {
+        let name = sample.pointer("/metric/alertname").and_then(Value::as_str);
+        names.push(name.ok_or("a sample has no alertname")?.to_owned());
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// The samples of an answer.
+fn read_result(status: http::StatusCode, body: &[u8]) -> Result<Vec<Value>, String> {
     let answer: Value = serde_json::from_slice(body)
         .map_err(|error| format!("{status}, and the answer is no JSON: {error}"))?;
     let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
@@ -179,14 +206,7 @@ pub fn read_all_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<Stri
     }
     let result = answer.pointer("/data/result").and_then(Value::as_array);
     let result = result.ok_or("the answer has no data.result")?;
-    let mut names = Vec::new();
-    for sample in result {
-        let name = sample.pointer("/metric/alertname").and_then(Value::as_str);
-        names.push(name.ok_or("a sample has no alertname")?.to_owned());
-    }
-    names.sort();
-    names.dedup();
-    Ok(names)
+    Ok(result.clone())
 }
 
 /// Operators that are degraded or not available.
@@ -332,6 +352,10 @@ mod tests {
             assert!(found.is_err(), "{status} {body}");
         }
         assert!(read_alerts(StatusCode::OK, b"<html>").is_err());
+        let scraped = |body: Value| check_scraped(StatusCode::OK, body.to_string().as_bytes());
+        assert_eq!(scraped(result(&["any"])), Ok(()));
+        let error = scraped(result(&[])).unwrap_err();
+        assert_eq!(error, "Prometheus has no data: no target is up");
         let error = ok(json!({ "status": "error", "error": "parse error" })).unwrap_err();
         assert_eq!(error, "200 OK: parse error");
     }

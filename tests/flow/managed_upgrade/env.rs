@@ -11,6 +11,8 @@ use anyhow::{Context as _, Result, bail};
 use api::config::{ClusterOperator, ClusterVersion};
 use api::machineconfiguration::MachineConfigPool;
 use api::upgrade::{UpgradeConfig, upgrade_config};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
 use kube::Api;
@@ -43,7 +45,8 @@ pub(crate) struct Cluster {
     metrics: SocketAddr,
     starts: usize,
     nudges: usize,
-    _servers: [Process; 2],
+    /// Prometheus and Alertmanager, while they run.
+    servers: [Option<Process>; 2],
 }
 
 impl Cluster {
@@ -70,13 +73,17 @@ impl Cluster {
             control_plane.kubectl(&["apply", "--server-side", "-f", crds])?;
             control_plane.kubectl(&["wait", "--for=condition=Established", "-f", crds])?;
         }
-        for namespace in [NAMESPACE, "openshift-machine-api"] {
+        for namespace in [NAMESPACE, "openshift-machine-api", "openshift-monitoring"] {
             control_plane.kubectl(&["create", "namespace", namespace])?;
         }
+        let rights = root.join("deploy/managed-upgrade/rbac.yaml");
+        let rights = rights.to_str().context("a path of text")?;
+        control_plane.kubectl(&["apply", "--server-side", "-f", rights])?;
+        write_kubeconfig(&control_plane, &dir.join("kubeconfig")).await?;
         let client = control_plane.client().await?;
         let (prometheus, alertmanager, metrics) = (free()?, free()?, free()?);
-        let servers = serve(&root, &dir, prometheus, alertmanager, metrics)?;
-        let this = Self {
+        configure(&root, &dir, metrics)?;
+        let mut this = Self {
             control_plane,
             upgrades: Api::namespaced(client.clone(), NAMESPACE),
             versions: Api::all(client.clone()),
@@ -91,18 +98,10 @@ impl Cluster {
             metrics,
             starts: 0,
             nudges: 0,
-            _servers: servers,
+            servers: [None, None],
         };
-        for (address, path) in [(prometheus, "/-/ready"), (alertmanager, "/-/ready")] {
-            wait::until("a server of alerts", PATIENCE, async || {
-                Ok(match ask(address, "GET", path) {
-                    Ok((200, _)) => Ok(()),
-                    Ok((status, _)) => Err(status.to_string()),
-                    Err(error) => Err(error.to_string()),
-                })
-            })
-            .await?;
-        }
+        this.start_prometheus().await?;
+        this.start_alertmanager().await?;
         this.fill().await?;
         Ok(this)
     }
@@ -208,10 +207,8 @@ impl Cluster {
         self.starts += 1;
         let arguments = [
             "start".to_owned(),
-            format!(
-                "--kubeconfig={}",
-                self.control_plane.admin_kubeconfig().display()
-            ),
+            // The rights are those that are deployed.
+            format!("--kubeconfig={}", self.dir.join("kubeconfig").display()),
             "--leader-elect=false".to_owned(),
             format!("--metrics-url={}", self.metrics),
             format!("--promql-url=http://{}", self.prometheus),
@@ -225,6 +222,87 @@ impl Cluster {
             arguments,
             &self.dir,
         )
+    }
+
+    /// Starts Prometheus, with what it knew before.
+    pub(crate) async fn start_prometheus(&mut self) -> Result<()> {
+        let arguments = [
+            "--config.file=prometheus.yml".to_owned(),
+            "--storage.tsdb.path=prometheus".to_owned(),
+            "--web.enable-lifecycle".to_owned(),
+            format!("--web.listen-address={}", self.prometheus),
+        ];
+        let program = Path::new("prometheus");
+        let process = Process::start("prometheus", program, arguments, &self.dir)?;
+        self.servers[0] = Some(process);
+        until_ready(self.prometheus).await
+    }
+
+    /// Starts Alertmanager, with the silences that it had.
+    pub(crate) async fn start_alertmanager(&mut self) -> Result<()> {
+        let arguments = [
+            "--config.file=alertmanager.yml".to_owned(),
+            "--storage.path=alertmanager".to_owned(),
+            "--cluster.listen-address=".to_owned(),
+            format!("--web.listen-address={}", self.alertmanager),
+        ];
+        let program = Path::new("prometheus-alertmanager");
+        let process = Process::start("alertmanager", program, arguments, &self.dir)?;
+        self.servers[1] = Some(process);
+        until_ready(self.alertmanager).await
+    }
+
+    pub(crate) fn stop_prometheus(&mut self) {
+        self.servers[0] = None;
+    }
+
+    pub(crate) fn stop_alertmanager(&mut self) {
+        self.servers[1] = None;
+    }
+
+    /// Plays the rest of the cluster's parts, as far as the upgrade has come.
+    pub(crate) async fn play(&self) -> Result<()> {
+        let said = self.said().await?;
+        let is_said = |words: &str| said.iter().any(|said| said.contains(words));
+        if is_said("0 of 1 machines ready") && self.machine_objects("machines")?.is_empty() {
+            self.add_machine().await?;
+        }
+        let version = self.versions.get("version").await?;
+        let is_asked = version
+            .spec
+            .desired_update
+            .is_some_and(|update| update.version == NEW);
+        let history = version.status.unwrap_or_default().history;
+        if is_asked && history.iter().all(|entry| entry.version != NEW) {
+            self.pool(2, 0).await?;
+            self.complete().await?;
+        }
+        if is_said("pool worker: 0 of 2 updated") {
+            self.pool(2, 2).await?;
+        }
+        if is_said("extra machines are there") {
+            self.remove_machine()?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the machine of the copied MachineSet.
+    pub(crate) fn remove_machine(&self) -> Result<()> {
+        let machine = [
+            "machine",
+            "worker-a-upgrade-x",
+            "-n",
+            "openshift-machine-api",
+        ];
+        self.control_plane
+            .kubectl(&[&["delete"], &machine[..], &["--ignore-not-found"]].concat())?;
+        Ok(())
+    }
+
+    /// The status of the UpgradeConfig, as JSON.
+    pub(crate) async fn status(&self) -> Result<Value> {
+        let upgrade = self.upgrades.get(upgrade_config::NAME).await?;
+        Ok(serde_json::to_value(upgrade.status)?)
     }
 
     /// Changes something that the operator watches, as clusters do all the time.
@@ -468,6 +546,17 @@ impl Cluster {
     }
 }
 
+async fn until_ready(address: SocketAddr) -> Result<()> {
+    wait::until("a server of alerts", PATIENCE, async || {
+        Ok(match ask(address, "GET", "/-/ready") {
+            Ok((200, _)) => Ok(()),
+            Ok((status, _)) => Err(status.to_string()),
+            Err(error) => Err(error.to_string()),
+        })
+    })
+    .await
+}
+
 async fn make<K>(api: &Api<K>, object: Value) -> Result<()>
 where
     K: Clone + DeserializeOwned + serde::Serialize + std::fmt::Debug,
@@ -475,6 +564,22 @@ where
     let object = serde_json::from_value(object)?;
     api.create(&PostParams::default(), &object).await?;
     Ok(())
+}
+
+/// A kubeconfig with the operator's account.
+async fn write_kubeconfig(control_plane: &ControlPlane, file: &Path) -> Result<()> {
+    let token = control_plane.token(NAMESPACE, CREATOR).await?;
+    let authority = BASE64.encode(control_plane.ca_pem());
+    let cluster = json!({
+        "server": control_plane.server_url(), "certificate-authority-data": authority
+    });
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "lab",
+        "clusters": [{ "name": "lab", "cluster": cluster }],
+        "users": [{ "name": "muo", "user": { "token": token } }],
+        "contexts": [{ "name": "lab", "context": { "cluster": "lab", "user": "muo" } }],
+    });
+    Ok(fs::write(file, text.to_string())?)
 }
 
 fn image(version: &str) -> String {
@@ -499,14 +604,9 @@ fn free() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// Prometheus, with the alerts that are deployed and those of the test, and Alertmanager.
-fn serve(
-    root: &Path,
-    dir: &Path,
-    prometheus: SocketAddr,
-    alertmanager: SocketAddr,
-    metrics: SocketAddr,
-) -> Result<[Process; 2]> {
+/// Settings of Prometheus, with the alerts that are deployed and those of the test, and of
+/// Alertmanager.
+fn configure(root: &Path, dir: &Path, metrics: SocketAddr) -> Result<()> {
     let deployed = fs::read_to_string(root.join("deploy/monitoring/upgrade-alerts.yaml"))?;
     let start = deployed
         .find("  groups:")
@@ -526,27 +626,7 @@ fn serve(
     fs::write(dir.join("prometheus.yml"), settings.to_string())?;
     let routes = json!({ "route": { "receiver": "none" }, "receivers": [{ "name": "none" }] });
     fs::write(dir.join("alertmanager.yml"), routes.to_string())?;
-    let prometheus = [
-        "--config.file=prometheus.yml".to_owned(),
-        "--storage.tsdb.path=prometheus".to_owned(),
-        "--web.enable-lifecycle".to_owned(),
-        format!("--web.listen-address={prometheus}"),
-    ];
-    let alertmanager = [
-        "--config.file=alertmanager.yml".to_owned(),
-        "--storage.path=alertmanager".to_owned(),
-        "--cluster.listen-address=".to_owned(),
-        format!("--web.listen-address={alertmanager}"),
-    ];
-    Ok([
-        Process::start("prometheus", Path::new("prometheus"), prometheus, dir)?,
-        Process::start(
-            "alertmanager",
-            Path::new("prometheus-alertmanager"),
-            alertmanager,
-            dir,
-        )?,
-    ])
+    Ok(())
 }
 
 /// Asks a server; its status and body.

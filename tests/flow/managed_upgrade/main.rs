@@ -10,6 +10,9 @@
 
 mod env;
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
 use serde_json::json;
 
@@ -75,14 +78,7 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
         sets == ["machineset.machine.openshift.io/worker-a"],
         "{sets:?}"
     );
-    let machine = [
-        "delete",
-        "machine",
-        "worker-a-upgrade-x",
-        "-n",
-        "openshift-machine-api",
-    ];
-    cluster.control_plane.kubectl(&machine)?;
+    cluster.remove_machine()?;
     cluster
         .until_said("CompletedNotificationSent", "True")
         .await?;
@@ -223,6 +219,108 @@ async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_follo
     // Another version takes its place, as the cluster is not changed yet.
     cluster.ask_for(spec(far, "4.16.9")).await?;
     cluster.until_phase(NEW, "Failed").await?;
+    let sets = cluster.machine_objects("machinesets")?;
+    ensure!(
+        sets == ["machineset.machine.openshift.io/worker-a"],
+        "{sets:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
+async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_ends_it() -> Result<()>
+{
+    let mut cluster = Cluster::start("away").await?;
+    cluster.settings("upgradeWindow: {timeOut: 1}").await?;
+    cluster.stop_prometheus();
+    cluster.schedule(NEW, 0).await?;
+    let process = cluster.run()?;
+    let gate = "ClusterHealthyBeforeUpgrade";
+    let unknown = "False cannot tell which alerts fire: http://";
+    cluster.until_said(gate, unknown).await?;
+    // It is there, and has scraped nothing: the operator, which it would scrape, is away.
+    drop(process);
+    cluster.start_prometheus().await?;
+    cluster.until_series("up == 1", 0).await?;
+    let _process = cluster.run()?;
+    cluster.until_said(gate, "True").await?;
+    cluster.stop_alertmanager();
+    cluster
+        .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
+        .await?;
+    cluster.add_machine().await?;
+    cluster
+        .until_said("ControlPlaneMaintenanceWindowCreated", "False http://")
+        .await?;
+    ensure!(
+        cluster.asked().await?.is_none(),
+        "the cluster was changed without a silence"
+    );
+    // The window closes, and what cannot be cleaned up is said until it can.
+    cluster.until_said("FailedUpgrade", "False http://").await?;
+    cluster.start_alertmanager().await?;
+    cluster.until_said("FailedUpgrade", "True").await?;
+    cluster.until_phase(NEW, "Failed").await?;
+    let sets = cluster.machine_objects("machinesets")?;
+    ensure!(
+        sets == ["machineset.machine.openshift.io/worker-a"],
+        "{sets:?}"
+    );
+    ensure!(
+        cluster.asked().await?.is_none(),
+        "an upgrade that failed changed the cluster"
+    );
+    cluster
+        .until_series("upgradeoperator_upgrade_window_breached == 1", 1)
+        .await?;
+    let reasons = cluster.event_reasons().await?;
+    ensure!(reasons == ["StateFailed", "StateStarted"], "{reasons:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
+async fn an_operator_that_is_killed_after_each_write_resumes_its_upgrade() -> Result<()> {
+    let mut cluster = Cluster::start("killed").await?;
+    cluster.settings("").await?;
+    cluster.schedule(NEW, 0).await?;
+    let mut steps = BTreeSet::new();
+    let mut status = cluster.status().await?;
+    let mut lives = 0;
+    while status.pointer("/history/0/phase") != Some(&json!("Upgraded")) {
+        lives += 1;
+        ensure!(lives < 150, "it does not end: {status}");
+        let process = cluster.run()?;
+        let began = Instant::now();
+        loop {
+            let next = cluster.status().await?;
+            if next != status {
+                status = next;
+                break;
+            }
+            if began.elapsed() > Duration::from_secs(1) {
+                cluster.play().await?;
+            }
+            ensure!(began.elapsed() < lab::PATIENCE, "no write: {status}");
+        }
+        drop(process);
+        let step = status.pointer("/history/0/conditions/0/type");
+        steps.extend(step.map(ToString::to_string));
+        cluster.play().await?;
+    }
+    // Most writes are seen before the next: a step that is quick may end with the one before.
+    ensure!(
+        steps.len() >= 10,
+        "killed in {steps:?} only, in {lives} lives"
+    );
+    let open: Vec<String> = cluster.said().await?;
+    let open: Vec<&String> = open
+        .iter()
+        .filter(|said| !said.contains("=True "))
+        .collect();
+    ensure!(open.is_empty(), "{open:?}");
+    cluster.until_silences(&[]).await?;
     let sets = cluster.machine_objects("machinesets")?;
     ensure!(
         sets == ["machineset.machine.openshift.io/worker-a"],

@@ -50,16 +50,22 @@ impl UpgradeOperator {
     }
 
     async fn check_alerts(&self, pass: &Pass) -> Option<HealthFinding> {
-        let query = health::alert_query(&pass.config);
-        let answer = self
-            .monitoring
-            .query(&self.requests, &query, pass.now)
-            .await;
-        match answer.and_then(|(status, body)| health::read_alerts(status, &body)) {
+        match self.alerts(pass).await {
             Ok(names) if names.is_empty() => None,
             Ok(names) => Some(HealthFinding::CriticalAlerts(names)),
             Err(why) => Some(HealthFinding::AlertsUnknown(why)),
         }
+    }
+
+    async fn alerts(&self, pass: &Pass) -> Result<Vec<String>, String> {
+        let ask = |query: String| async move {
+            let asked = self.monitoring.query(&self.requests, &query, pass.now);
+            asked.await
+        };
+        let (status, body) = ask(health::SCRAPED_QUERY.to_owned()).await?;
+        health::check_scraped(status, &body)?;
+        let (status, body) = ask(health::alert_query(&pass.config)).await?;
+        health::read_alerts(status, &body)
     }
 
     async fn check_capacity(&self, pass: &Pass) -> Option<HealthFinding> {
