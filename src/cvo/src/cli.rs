@@ -55,6 +55,9 @@ pub struct VersionOperatorArgs {
     /// Seconds after which the release is applied again; drawn from 120 to 240 unless set
     #[arg(long, value_name = "SECONDS")]
     interval_secs: Option<u64>,
+    /// Remove objects that the release before had and this one has not
+    #[arg(long)]
+    prune_dropped: bool,
     /// Update service, in place of the ClusterVersion's
     #[arg(long, value_name = "URL")]
     update_service: Option<String>,
@@ -163,7 +166,7 @@ impl VersionOperatorArgs {
         let drawn = least + Duration::from_secs(random % spread);
         Ok(VersionOperatorOptions {
             kubeconfig: self.client.kubeconfig,
-            namespace: self.namespace,
+            namespace: self.namespace.clone(),
             metrics: self.admin.metrics_url,
             candidacy,
             settings: VersionOperatorSettings {
@@ -177,6 +180,7 @@ impl VersionOperatorArgs {
                     .filter(|name| !name.is_empty())
                     .collect::<BTreeSet<_>>(),
                 interval: self.interval_secs.map_or(drawn, Duration::from_secs),
+                inventory: self.prune_dropped.then_some(self.namespace),
                 retrieval,
                 advice: AdviceSettings {
                     service: self.update_service,

@@ -162,6 +162,14 @@ impl Hands {
         }
     }
 
+    /// Where the objects of a kind are.
+    ///
+    /// # Errors
+    /// The kind is not served, or its group cannot be read.
+    pub async fn served(&self, api_version: &str, kind: &str) -> Result<ServedKind, ApplyError> {
+        self.applier.find(api_version, kind).await
+    }
+
     /// Whether the same was applied before: then another writer has changed it.
     pub fn was_applied(&self, id: &ObjectId, key: u64) -> bool {
         self.known().get(id).is_some_and(|known| known.key == key)

@@ -11,6 +11,7 @@
 //! - [`failure`]: why a release is not applied, one cause or several
 //! - [`progress`], [`report`]: how much is applied, and what the engine has come to
 //! - [`validation`], [`history`], [`status`]: what ClusterVersion asks for, and its status
+//! - [`dropped`]: objects that a release before had
 //! - [`overrides`]: what an administrator takes from the release, and for how long
 //! - [`verifier`], [`fetch`]: whether another release is signed; requests to servers outside
 //! - [`retrieval`], [`retrieval_job`]: how another release comes to this program's disk
@@ -22,6 +23,7 @@
 pub mod advice;
 pub mod builder;
 pub mod cli;
+pub mod dropped;
 pub mod engine;
 pub mod events;
 pub mod failure;

@@ -3,10 +3,12 @@
 //!
 //! - `acceptance`: another release on its way to the one that is applied
 //! - `advising`: the update service and the cluster's metrics
+//! - `pruning`: objects that a release dropped
 //! - `reporting`: the status of the ClusterVersion, and how far the release is
 
 mod acceptance;
 mod advising;
+mod pruning;
 mod reporting;
 
 use std::collections::BTreeSet;
@@ -33,6 +35,7 @@ use tokio::time::Instant;
 
 use self::advising::Advised;
 use crate::builder::{self, ClusterProxy};
+use crate::dropped::ReleaseInventory;
 use crate::engine::{Context, Engine, Shared};
 use crate::failure::Failure;
 use crate::metrics::VersionMetrics;
@@ -90,6 +93,8 @@ pub struct VersionOperatorSettings {
     pub always: BTreeSet<String>,
     /// Base interval: the release is applied again that often.
     pub interval: Duration,
+    /// Namespace of the inventory of applied releases, where dropped objects are removed by it.
+    pub inventory: Option<String>,
     /// How other releases are retrieved.
     pub retrieval: RetrievalSettings,
     /// Who is asked about updates.
@@ -174,6 +179,8 @@ pub struct VersionOperator {
     pace: Mutex<Pace>,
     request_pace: Mutex<Backoff>,
     advised: Mutex<Advised>,
+    /// What is stored of the release that is applied.
+    inventory: Mutex<Option<ReleaseInventory>>,
 }
 
 /// Metrics and events, which people read besides the status.
@@ -220,6 +227,7 @@ impl VersionOperator {
             own: OnceLock::new(),
             has_tried: AtomicBool::new(false),
             advised: Mutex::default(),
+            inventory: Mutex::default(),
             request_pace: Mutex::new(Backoff::new(interval / 16, interval)),
             pace: Mutex::new(Pace {
                 attempt: 0,
@@ -405,6 +413,9 @@ impl VersionOperator {
             () = self.replaced(&object) => return Ok(Next::After(Duration::ZERO)),
             () = self.retargeted(&loaded) => return Ok(Next::After(Duration::ZERO)),
         };
+        if matches!(ended, Ok(true)) {
+            self.prune(&object, &loaded).await;
+        }
         let mut pace = self.pace();
         match ended {
             Ok(true) => {
@@ -505,6 +516,11 @@ impl VersionOperator {
 
     fn target(&self) -> std::sync::MutexGuard<'_, Arc<Target>> {
         self.target.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn inventory(&self) -> std::sync::MutexGuard<'_, Option<ReleaseInventory>> {
+        let inventory = self.inventory.lock();
+        inventory.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn request_pace(&self) -> std::sync::MutexGuard<'_, Backoff> {

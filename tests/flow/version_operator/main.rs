@@ -39,6 +39,10 @@ struct Cluster {
     /// Starts of the version operator.
     starts: usize,
     interval_secs: u64,
+    /// Pull spec of its release.
+    image: &'static str,
+    /// Arguments besides those of all tests.
+    arguments: Vec<String>,
 }
 
 impl Cluster {
@@ -67,6 +71,8 @@ impl Cluster {
             dir,
             starts: 0,
             interval_secs,
+            image: IMAGE,
+            arguments: Vec::new(),
         };
         let spec = json!({ "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11" });
         let object = json!({ "metadata": { "name": "version" }, "spec": spec });
@@ -96,19 +102,20 @@ impl Cluster {
 
     fn run(&mut self) -> Result<Process> {
         self.starts += 1;
-        let arguments = [
+        let mut arguments = vec![
             "start".to_owned(),
             format!(
                 "--kubeconfig={}",
                 self.control_plane.admin_kubeconfig().display()
             ),
-            format!("--release-image={IMAGE}"),
+            format!("--release-image={}", self.image),
             format!("--payload={}", self.payload.path().display()),
             "--leader-elect=false".to_owned(),
             format!("--interval-secs={}", self.interval_secs),
             "--metrics-url=127.0.0.1:0".to_owned(),
             "--v=4".to_owned(),
         ];
+        arguments.extend(self.arguments.iter().cloned());
         let program = Programs::built()?.path("cvo")?;
         Process::start(
             &format!("cvo-{}", self.starts),

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use lab::{PATIENCE, wait};
@@ -61,8 +62,8 @@ async fn report(jobs: &Api<Job>, status: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Requirements 11 and 6 of the known weaknesses: Jobs that cannot be changed, or have failed, are
-/// made anew; labels and keys that a release drops go, and those of others stay.
+/// Requirements 6, 7 and 11 of the known weaknesses: Jobs that cannot be changed, or have failed,
+/// are made anew; labels, keys and objects that a release drops go, and those of others stay.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
@@ -78,6 +79,8 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     let labels = json!({ "kept": "a", "dropped": "b" });
     let data = json!({ "level": "10", "dropped": "c" });
     cluster.payload.write(config, &map(&labels, &data))?;
+    cluster.arguments.push("--prune-dropped".to_owned());
+    cluster.arguments.push("--namespace=default".to_owned());
     let process = cluster.run()?;
 
     // The API server does not take another pod of a Job.
@@ -115,6 +118,10 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
         .await?;
     let (labels, data) = (json!({ "kept": "a" }), json!({ "level": "10" }));
     cluster.payload.write(config, &map(&labels, &data))?;
+    // It has no ConfigMap `once` any more, which an administrator made, nor ClusterRole `beta`.
+    cluster.payload.remove("0000_20_beta_01_role.json")?;
+    cluster.payload.remove("0000_20_beta_02_once.json")?;
+    cluster.image = "registry.example/release@sha256:4";
     let process = cluster.run()?;
     let found = wait::until("what was dropped to go", PATIENCE, async || {
         let found: ConfigMap = cluster.maps.get("alpha").await?;
@@ -130,6 +137,13 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     let labels: Vec<&str> = labels.keys().map(String::as_str).collect();
     assert_eq!(labels, ["kept", "other"]);
     assert_eq!(found.data.unwrap_or_default()["other"], "e");
+    let roles: Api<ClusterRole> = Api::all(cluster.control_plane.client().await?);
+    wait::until("the role to go", PATIENCE, async || {
+        let found = roles.get_opt("beta").await?;
+        Ok(found.map_or(Ok(()), |role| Err(format!("{:?}", role.metadata))))
+    })
+    .await?;
+    assert!(cluster.maps.get_opt("once").await?.is_some());
     drop(process);
     Ok(())
 }

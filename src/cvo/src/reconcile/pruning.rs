@@ -1,0 +1,101 @@
+//! Objects that a release dropped are removed, if the program was started to do so.
+
+use api::config::ClusterVersion;
+use cluster::apply::Error as ApplyError;
+use cluster::{discovery, path};
+use k8s_openapi::api::core::v1::ConfigMap;
+use release::manifest::ObjectId;
+
+use super::{Loaded, VersionOperator};
+use crate::dropped::{self, InventoryObject, ReleaseInventory};
+
+impl VersionOperator {
+    /// Removes what the release before had and this one has not, once all of this one is applied;
+    /// then remembers what this one has. What fails is tried again after the next pass.
+    pub(super) async fn prune(&self, object: &ClusterVersion, loaded: &Loaded) {
+        let Some(namespace) = &self.settings.inventory else {
+            return;
+        };
+        let files = &loaded.files;
+        let now = ReleaseInventory::of(&files.release.image, &files.inventory.entries);
+        if self.inventory().as_ref() == Some(&now) {
+            return;
+        }
+        match self.try_prune(object, namespace, &now).await {
+            Ok(()) => *self.inventory() = Some(now),
+            Err(error) => {
+                let error = chassis::report::Chain(&error).to_string();
+                tracing::warn!(error, "cannot remove what the release dropped");
+            }
+        }
+    }
+
+    async fn try_prune(
+        &self,
+        object: &ClusterVersion,
+        namespace: &str,
+        now: &ReleaseInventory,
+    ) -> Result<(), ApplyError> {
+        let path = path::namespaced::<ConfigMap>(namespace, dropped::NAME);
+        let known = match self.access.get::<ConfigMap>(&path).await {
+            Ok(map) => ReleaseInventory::parse(&map.data.unwrap_or_default()),
+            Err(error) if error.code() == Some(404) => ReleaseInventory::default(),
+            Err(source) => {
+                let object = format!("ConfigMap {namespace}/{}", dropped::NAME);
+                return Err(ApplyError::Request { object, source });
+            }
+        };
+        if known == *now {
+            return Ok(());
+        }
+        let uid = object.metadata.uid.clone().unwrap_or_default();
+        for one in now.dropped(&known) {
+            self.remove(&one, &uid).await?;
+        }
+        let map = now.to_object(namespace);
+        self.engine.hands().apply(&path, &map).await?;
+        Ok(())
+    }
+
+    async fn remove(&self, one: &InventoryObject, uid: &str) -> Result<(), ApplyError> {
+        let InventoryObject {
+            api_version,
+            kind,
+            namespace,
+            name,
+        } = one;
+        let hands = self.engine.hands();
+        let served = match hands.served(api_version, kind).await {
+            Ok(served) => served,
+            // Its kind went with it.
+            Err(ApplyError::Discover {
+                source: discovery::Error::NotServed { .. },
+                ..
+            }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let group = api_version.rsplit_once('/');
+        let id = ObjectId {
+            group: group.map_or("", |(group, _)| group).to_owned(),
+            kind: kind.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+        };
+        let path = served.path(namespace, name);
+        let found = match hands.read(&id, &path).await {
+            Ok(found) => found,
+            Err(ApplyError::Request { source, .. }) if source.code() == Some(404) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if !dropped::is_ours(&found, uid) {
+            tracing::info!(object = %id, "the release dropped an object that others own");
+            return Ok(());
+        }
+        if one.is_kept() {
+            tracing::warn!(object = %id, "the release dropped an object that may hold others' data: it stays");
+            return Ok(());
+        }
+        tracing::info!(object = %id, "removing an object that the release dropped");
+        hands.delete(&id, &path).await
+    }
+}
