@@ -11,7 +11,8 @@ use jiff::SignedDuration;
 use regex::Regex;
 
 use self::glob::Glob;
-use self::written::{MergedConfig, WrittenConfig};
+use self::written::{MergedConfig, WrittenConfig, WrittenHook};
+use crate::hook::{Hook, HookTime};
 use crate::step::{StepName, UpgradeStep};
 
 /// Name of the ConfigMap in the operator's namespace, and its key.
@@ -59,6 +60,8 @@ pub struct OperatorConfig {
     pub has_all_health_checks: bool,
     /// Names of risks that do not hold a conditional update.
     pub accepted_risks: BTreeSet<String>,
+    /// Jobs before and after steps, in order.
+    pub hooks: Vec<Hook>,
     /// Lists of steps in place of the usual ones.
     custom_steps: BTreeMap<UpgradeType, Vec<UpgradeStep>>,
 }
@@ -135,6 +138,7 @@ impl OperatorConfig {
         check.patterns(&merged.ignored_namespace_patterns);
         check.gates(&merged.gates);
         check.not_built(&merged);
+        let hooks = check.hooks(&merged.hooks);
         let custom_steps = check.steps(&merged.steps);
         check.dependencies(&merged);
         let config = Self {
@@ -184,6 +188,7 @@ impl OperatorConfig {
             is_fedramp: merged.is_fedramp,
             has_all_health_checks: merged.gates.iter().any(|gate| gate == PRE_HEALTH_CHECK),
             accepted_risks: merged.accepted_risks.into_iter().collect(),
+            hooks,
             custom_steps,
         };
         if check.0.is_empty() {
@@ -307,12 +312,48 @@ impl Check {
     }
 
     fn not_built(&mut self, merged: &MergedConfig) {
-        for (field, is_there) in [("windows", merged.has_windows), ("hooks", merged.has_hooks)] {
-            if is_there {
-                let words = format!("config {field} is invalid");
-                self.add(field, &words, "it is not supported yet");
+        if merged.has_windows {
+            let words = "config windows is invalid";
+            self.add("windows", words, "it is not supported yet");
+        }
+    }
+
+    fn hooks(&mut self, written: &[WrittenHook]) -> Vec<Hook> {
+        const WORDS: &str = "config hooks is invalid";
+        let mut hooks: Vec<Hook> = Vec::new();
+        for (number, hook) in written.iter().enumerate() {
+            let field = |key: &str| format!("hooks[{number}].{key}");
+            if let Err((key, why)) = Hook::check(&hook.name, &hook.job) {
+                self.add(field(key), WORDS, why);
+            }
+            if hooks.iter().any(|known| known.name == hook.name) {
+                let why = format!("{:?} stands twice", hook.name);
+                self.add(field("name"), WORDS, why);
+            }
+            let step = StepName::named(&hook.step);
+            if step.is_none() {
+                let why = format!("unknown step {:?}", hook.step);
+                self.add(field("step"), WORDS, why);
+            }
+            let when = match hook.when.as_str() {
+                "before" => Some(HookTime::Before),
+                "after" => Some(HookTime::After),
+                other => {
+                    let why = format!("{other:?} is neither before nor after");
+                    self.add(field("when"), WORDS, why);
+                    None
+                }
+            };
+            if let (Some(step), Some(when)) = (step, when) {
+                hooks.push(Hook {
+                    name: hook.name.clone(),
+                    step,
+                    when,
+                    job: hook.job.clone(),
+                });
             }
         }
+        hooks
     }
 
     fn steps(

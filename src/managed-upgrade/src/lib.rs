@@ -10,6 +10,7 @@
 //! - [`validation`], [`schedule`]: whether an upgrade may be followed, and when it starts
 //! - [`phase`]: the phases of an upgrade
 //! - [`step`], [`history`]: the steps as data, and what they leave in the status
+//! - [`hook`]: Jobs before and after steps
 //! - [`window`]: how long an upgrade may wait for its gates
 //! - [`commence`], [`upgradeable`]: what is written to ClusterVersion, and what speaks against it
 //! - [`health`], [`node_view`]: whether the cluster is well, and how far its nodes are
@@ -30,6 +31,7 @@ pub mod config;
 mod fixture;
 pub mod health;
 pub mod history;
+pub mod hook;
 pub mod metrics;
 pub mod monitoring;
 pub mod node_view;

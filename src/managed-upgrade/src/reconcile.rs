@@ -370,7 +370,7 @@ impl UpgradeOperator {
                     history::begin(&mut pass.entry, &step, pass.now);
                     // The intent is written before the first effect.
                     self.save(pass).await?;
-                    self.run_step(pass, step.name).await
+                    self.run_with_hooks(pass, step.name).await
                 }
             };
             history::finish(&mut pass.entry, &step, &outcome, pass.now);

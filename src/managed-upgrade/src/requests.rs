@@ -120,13 +120,7 @@ impl Requests {
     /// Creates a MachineSet. One of that name that is there stays.
     pub(crate) async fn create_machine_set(&self, set: &Value) -> Result<(), Error> {
         let path = format!("{MACHINE_API}/machinesets?fieldManager={MANAGER}");
-        let content = RequestBody::Object(set);
-        let answer: Result<IgnoredAny, Error> =
-            self.access.send(Method::POST, &path, content).await;
-        match answer {
-            Err(error) if error.code() != Some(409) => Err(error),
-            Ok(_) | Err(_) => Ok(()),
-        }
+        self.create(&path, set).await
     }
 
     /// Deletes a MachineSet.
@@ -142,6 +136,22 @@ impl Requests {
     /// PodDisruptionBudgets of all namespaces.
     pub(crate) async fn budgets(&self) -> Result<Vec<Value>, Error> {
         self.list("/apis/policy/v1/poddisruptionbudgets").await
+    }
+
+    /// A Job in the operator's namespace.
+    pub(crate) async fn job(&self, name: &str) -> Result<Option<Value>, Error> {
+        let path = format!("{}/{}", self.jobs_path(), escape(name));
+        self.read(&path).await
+    }
+
+    /// Creates a Job in the operator's namespace. One of that name that is there stays.
+    pub(crate) async fn create_job(&self, job: &Value) -> Result<(), Error> {
+        let path = format!("{}?fieldManager={MANAGER}", self.jobs_path());
+        self.create(&path, job).await
+    }
+
+    fn jobs_path(&self) -> String {
+        format!("/apis/batch/v1/namespaces/{}/jobs", self.namespace)
     }
 
     /// Has the file integrity database initialised.
@@ -172,6 +182,15 @@ impl Requests {
             .await?;
         let token = answer.pointer("/status/token").and_then(Value::as_str);
         Ok(token.unwrap_or_default().to_owned())
+    }
+
+    async fn create(&self, path: &str, object: &Value) -> Result<(), Error> {
+        let content = RequestBody::Object(object);
+        let answer: Result<IgnoredAny, Error> = self.access.send(Method::POST, path, content).await;
+        match answer {
+            Err(error) if error.code() != Some(409) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     async fn change(&self, path: &str, change: &Value) -> Result<(), Error> {

@@ -14,6 +14,7 @@ use api::upgrade::{UpgradeConfig, upgrade_config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -35,6 +36,7 @@ pub(crate) struct Cluster {
     pub(crate) upgrades: Api<UpgradeConfig>,
     pub(crate) versions: Api<ClusterVersion>,
     maps: Api<ConfigMap>,
+    jobs: Api<Job>,
     events: Api<Event>,
     nodes: Api<Node>,
     operators: Api<ClusterOperator>,
@@ -88,6 +90,7 @@ impl Cluster {
             upgrades: Api::namespaced(client.clone(), NAMESPACE),
             versions: Api::all(client.clone()),
             maps: Api::namespaced(client.clone(), NAMESPACE),
+            jobs: Api::namespaced(client.clone(), NAMESPACE),
             events: Api::namespaced(client.clone(), NAMESPACE),
             nodes: Api::all(client.clone()),
             operators: Api::all(client.clone()),
@@ -283,6 +286,32 @@ impl Cluster {
         if is_said("extra machines are there") {
             self.remove_machine()?;
         }
+        Ok(())
+    }
+
+    /// Ends a Job as its controller does.
+    pub(crate) async fn end_job(&self, name: &str, how: [&str; 2]) -> Result<()> {
+        let time = Timestamp::from_second(Timestamp::now().as_second())?.to_string();
+        let condition = |r#type: &str| {
+            json!({
+                "type": r#type, "status": "True", "message": "as the test wants",
+                "lastTransitionTime": time, "lastProbeTime": time
+            })
+        };
+        let conditions = how.map(condition);
+        let status = if how.contains(&"Complete") {
+            json!({
+                "startTime": time, "completionTime": time, "succeeded": 1, "conditions": conditions
+            })
+        } else {
+            json!({ "startTime": time, "conditions": conditions })
+        };
+        self.set_status(&self.jobs, name, status).await
+    }
+
+    /// Deletes a Job at once.
+    pub(crate) async fn delete_job(&self, name: &str) -> Result<()> {
+        self.jobs.delete(name, &DeleteParams::background()).await?;
         Ok(())
     }
 

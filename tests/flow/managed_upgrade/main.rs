@@ -126,7 +126,25 @@ async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -
         "a withdrawn upgrade was announced"
     );
 
+    let job = "template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}";
+    let hook = format!("name: backup, step: IsUpgradeable, when: before, job: {{{job}}}");
+    cluster.settings(&format!("hooks: [{{{hook}}}]")).await?;
     cluster.schedule(NEW, 0).await?;
+    let (step, job) = ("IsClusterUpgradable", "upgrade-4-16-4-backup");
+    cluster
+        .until_said(step, "False hook backup: Job upgrade-4-16-4-backup runs")
+        .await?;
+    cluster.end_job(job, ["FailureTarget", "Failed"]).await?;
+    cluster
+        .until_said(step, "failed: as the test wants; it is created again")
+        .await?;
+    cluster.delete_job(job).await?;
+    cluster
+        .until_said(step, "False hook backup: Job upgrade-4-16-4-backup runs")
+        .await?;
+    cluster
+        .end_job(job, ["SuccessCriteriaMet", "Complete"])
+        .await?;
     cluster
         .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
         .await?;

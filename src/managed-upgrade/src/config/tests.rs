@@ -145,7 +145,13 @@ fn each_key_that_cannot_be_used_is_named() {
             "field upgradeType: \"ROSA\" is neither",
         ),
         ("windows: []", "field windows: it is not supported yet"),
-        ("hooks: {a: b}", "field hooks: it is not supported yet"),
+        ("hooks: [{}]", "field hooks[0].name: \"\" is no DNS label"),
+        (
+            "hooks: [{name: a, step: Dance, when: later, job: {}}]",
+            "hooks[0].job: the Job's spec has no template; config hooks is invalid: field \
+             hooks[0].step: unknown step \"Dance\"; config hooks is invalid: field \
+             hooks[0].when: \"later\" is neither before nor after",
+        ),
         (
             "steps: {OSD: [CommenceUpgrade, Dance]}",
             "field steps.OSD[1]: unknown step \"Dance\"",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// As written: absent keys are none. Unknown keys are ignored.
 #[derive(Debug, Default, Deserialize)]
@@ -23,7 +23,7 @@ pub(super) struct WrittenConfig {
     conditional_updates: WrittenConditional,
     steps: BTreeMap<String, Vec<String>>,
     windows: Value,
-    hooks: Value,
+    hooks: Vec<WrittenHook>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -114,13 +114,18 @@ struct WrittenConditional {
     accepted_risks: Vec<String>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct WrittenHook {
+    pub(super) name: String,
+    pub(super) step: String,
+    pub(super) when: String,
+    pub(super) job: Map<String, Value>,
+}
+
 /// Merged with the defaults. Times are minutes, those of dependencies seconds; none where a key
 /// without a default is absent.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "keys of a file, independent of each other"
-)]
 pub(super) struct MergedConfig {
     pub(super) upgrade_type: String,
     pub(super) source: String,
@@ -145,7 +150,7 @@ pub(super) struct MergedConfig {
     pub(super) accepted_risks: Vec<String>,
     pub(super) steps: BTreeMap<String, Vec<String>>,
     pub(super) has_windows: bool,
-    pub(super) has_hooks: bool,
+    pub(super) hooks: Vec<WrittenHook>,
 }
 
 impl WrittenConfig {
@@ -161,7 +166,7 @@ impl WrittenConfig {
             text.lines().next().unwrap_or_default().to_owned()
         })?;
         // An empty text, and a key without a value, are as if they were absent.
-        let value = without_nulls(value).unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+        let value = without_nulls(value).unwrap_or_else(|| Value::Object(Map::new()));
         serde_path_to_error::deserialize(value)
             .map_err(|error| format!("field {}: {}", error.path(), error.inner()))
     }
@@ -195,7 +200,7 @@ impl WrittenConfig {
             accepted_risks: self.conditional_updates.accepted_risks,
             steps: self.steps,
             has_windows: !self.windows.is_null(),
-            has_hooks: !self.hooks.is_null(),
+            hooks: self.hooks,
         }
     }
 }

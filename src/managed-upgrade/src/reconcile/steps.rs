@@ -12,6 +12,7 @@ use crate::capacity::{self, CapacityState};
 use crate::commence::{self, CommenceStep};
 use crate::health::HealthFinding;
 use crate::history::StepOutcome;
+use crate::hook::{HookState, HookTime};
 use crate::metrics;
 use crate::monitoring::check_dependencies;
 use crate::notice::NoticeState;
@@ -25,7 +26,53 @@ use crate::{upgradeable, window};
 type Outcome = Result<StepOutcome, String>;
 
 impl UpgradeOperator {
-    pub(super) async fn run_step(&self, pass: &mut Pass, step: StepName) -> StepOutcome {
+    /// Runs a step between its hooks.
+    pub(super) async fn run_with_hooks(&self, pass: &mut Pass, step: StepName) -> StepOutcome {
+        for part in [Some(HookTime::Before), None, Some(HookTime::After)] {
+            let outcome = match part {
+                Some(when) => {
+                    let outcome = self.run_hooks(pass, step, when).await;
+                    outcome.unwrap_or_else(StepOutcome::Failed)
+                }
+                None => self.run_step(pass, step).await,
+            };
+            if outcome != StepOutcome::Done {
+                return outcome;
+            }
+        }
+        StepOutcome::Done
+    }
+
+    async fn run_hooks(&self, pass: &Pass, step: StepName, when: HookTime) -> Outcome {
+        let hooks = pass.config.hooks.iter();
+        for hook in hooks.filter(|hook| hook.step == step && hook.when == when) {
+            let job = hook.job_name(&pass.entry.version);
+            let found = self.requests.job(&job).await;
+            let Some(found) = found.map_err(|error| said(&error))? else {
+                let wanted = hook.to_job(&pass.upgrade, &pass.entry.version);
+                let created = self.requests.create_job(&wanted).await;
+                created.map_err(|error| said(&error))?;
+                tracing::info!(hook = hook.name, job, "created the Job of a hook");
+                return Ok(StepOutcome::Hold(format!(
+                    "hook {}: Job {job} runs",
+                    hook.name
+                )));
+            };
+            match hook.state(&found, &pass.upgrade) {
+                HookState::Done => {}
+                HookState::Running => {
+                    let why = format!("hook {}: Job {job} runs", hook.name);
+                    return Ok(StepOutcome::Hold(why));
+                }
+                HookState::Failed(why) => {
+                    return Ok(StepOutcome::Hold(format!("hook {}: {why}", hook.name)));
+                }
+            }
+        }
+        Ok(StepOutcome::Done)
+    }
+
+    async fn run_step(&self, pass: &mut Pass, step: StepName) -> StepOutcome {
         use StepName as Name;
         let outcome = match step {
             Name::SendStartedNotification => self.said(pass, NoticeState::Started).await,
