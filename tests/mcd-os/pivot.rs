@@ -104,6 +104,48 @@ fn a_pivoted_host_keeps_its_configuration() {
 
 #[test]
 #[ignore = "needs the lab"]
+fn a_pivot_to_the_booted_image_changes_nothing_and_a_reverted_one_keeps_the_way_back() {
+    let env = Env::untouched().unwrap();
+    let second = env.push(&Overlay::version("second")).unwrap();
+    let output = env.host.exec([MCD, "pivot", &second]).unwrap();
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    let (before, entries) = (host::snapshot(&env.host).unwrap(), env.entries().unwrap());
+    let view = env.view().unwrap();
+    let output = env.host.exec([MCD, "pivot", "--reboot", &second]).unwrap();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let said = format!("nothing to do: {second} is booted\n");
+    assert_eq!(output.stdout, said);
+    assert_eq!(env.view().unwrap(), view);
+    assert_eq!(env.entries().unwrap(), entries);
+    let after = host::snapshot(&env.host).unwrap();
+    assert_eq!(host::differences(&before, &after), [""; 0]);
+    // Another one that is reverted leaves the previous deployment.
+    let third = env.push(&Overlay::version("third")).unwrap();
+    let output = env.host.exec([MCD, "pivot", &third]).unwrap();
+    assert_eq!(output.code, Some(4), "{output:?}");
+    env.expect(0, &["rollback"]).unwrap();
+    let view = env.view().unwrap();
+    assert_eq!(view["booted"]["version"], "second");
+    assert_eq!(view["rollback"]["version"], "v1");
+    // And by hand back to that one, which is then the other's way back.
+    let output = env.host.exec([MCD, "rollback"]).unwrap();
+    assert_eq!(output.code, Some(4), "{output:?}");
+    let view = env.view().unwrap();
+    assert_eq!(view["next"]["version"], "v1");
+    let output = env.host.exec([MCD, "rollback"]).unwrap();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(env.view().unwrap()["next"], serde_json::Value::Null);
+    let output = env.host.exec([MCD, "rollback"]).unwrap();
+    assert_eq!(output.code, Some(4), "{output:?}");
+    env.host.reboot().unwrap();
+    let view = env.view().unwrap();
+    assert_eq!(view["booted"]["version"], "v1");
+    assert_eq!(view["rollback"]["version"], "second");
+}
+
+#[test]
+#[ignore = "needs the lab"]
 fn a_pivot_that_is_refused_changes_nothing() {
     let env = Env::untouched().unwrap();
     let nothing = format!("{}/absent:1", env.host_lab.registry.location());

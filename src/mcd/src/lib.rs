@@ -2,7 +2,8 @@
 //!
 //! `mcd` watches, decides, drains and publishes ([`daemon`]); it never links libostree. `mcd-os`
 //! ([`os`]) acts on the host, one shot at a time: the daemon runs it in units of the host,
-//! `mcd pivot` and `mcd status` beside themselves. They exchange what [`protocol`] says.
+//! `mcd pivot`, `mcd rollback` and `mcd status` beside themselves. They exchange what [`protocol`]
+//! says.
 
 #[cfg(feature = "node-daemon")]
 pub mod daemon;
@@ -13,4 +14,5 @@ pub mod os;
 pub mod pivot;
 mod program;
 pub mod protocol;
+pub mod rollback;
 pub mod status;

@@ -13,6 +13,7 @@ mod fetch;
 mod guard;
 mod install;
 mod listing;
+mod previous;
 mod rehearse;
 mod report;
 mod self_check;
@@ -68,6 +69,7 @@ fn act(verb: &Verb) -> anyhow::Result<HelperReport> {
         Verb::Rehearse { plan } => rehearse::run(&context, plan),
         Verb::Apply { plan, stay } => apply::run(&context, plan, *stay),
         Verb::Rollback => apply::revert_or_roll_back(&context),
+        Verb::BootPrevious => previous::run(&context),
         Verb::Deployments { json } => listing::run(&context, *json),
         Verb::Guard(guard) if guard.install => install::run(&context),
         Verb::Guard(guard) if guard.verify => Ok(guard::verify(&context, guard.deadline())),

@@ -1,6 +1,7 @@
 //! `mcd pivot`: this host to another OS image, with the configuration it has, without a cluster.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,13 +10,16 @@ use clap::Args as ClapArgs;
 use host::files::Root;
 use host::journal::JournalStore;
 use host::record;
-use host::systemd::SystemdClient;
 use jiff::Timestamp;
 use node_update::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Target};
 use node_update::verify::expectations;
 
-use crate::local_helper::Helper;
-use crate::protocol::{Guard, HelperOutcome, Verb, VerbName};
+use crate::deployments::View;
+use crate::local_helper::{Helper, exit_code, reboot};
+use crate::protocol::{FetchDetails, Guard, HelperOutcome, HelperReport, Verb, VerbName};
+
+/// Where the helper's reports are.
+const REPORTS: &str = "/run/slipway";
 
 /// How attempts begin that a person made, and not the daemon.
 const BY_HAND: &str = "pivot-";
@@ -28,8 +32,8 @@ pub fn is_by_hand(attempt: &Attempt) -> bool {
 /// Changes the OS of this host to an image, keeping its configuration
 ///
 /// Both forms of images are known: native container images, and those with a repository at
-/// /srv/repo. Exit codes: 0 done, 1 failed, 2 usage, 3 refused (nothing was changed), 4 needs
-/// reboot.
+/// /srv/repo. An image that is booted changes nothing. Exit codes: 0 done, 1 failed, 2 usage, 3
+/// refused (nothing was changed), 4 needs reboot.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// Pull spec of the image, without transport.
@@ -46,6 +50,9 @@ pub struct Args {
 /// standard error, and its exit code is returned.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let helper = Helper::find()?;
+    if is_booted(&helper.view()?, &args.image, None) {
+        return nothing_to_do(&args.image);
+    }
     let root = Root::open(Path::new("/"), None)?;
     let bundle = plan(&root, &args.image, Timestamp::now())?;
     let directory = JournalStore::plan_directory(&bundle.plan.attempt)?;
@@ -65,14 +72,29 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         },
     ] {
         let is_rehearsal = verb.name() == VerbName::Rehearse;
+        let is_fetch = verb.name() == VerbName::Fetch;
         if is_rehearsal {
             store.put_plan(&bundle)?;
         }
-        let code = helper.act(&verb)?.code;
+        let report = format!("{REPORTS}/{}-{}.json", verb.name(), bundle.plan.attempt.0);
+        let exit = if is_fetch {
+            helper.act_and_report(&verb, &report)?
+        } else {
+            helper.act(&verb)?
+        };
+        let code = exit.code;
         let code = code.with_context(|| format!("mcd-os {} was killed", verb.name()))?;
         match HelperOutcome::of_exit_code(code) {
+            Some(HelperOutcome::Done) if is_fetch => {
+                let fetched = take_report(&root, &report)?.checksum;
+                if is_booted(&helper.view()?, &args.image, Some(&fetched)) {
+                    return nothing_to_do(&args.image);
+                }
+            }
             Some(HelperOutcome::Done) => {}
-            Some(HelperOutcome::NeedsReboot) if args.reboot => return reboot(),
+            Some(HelperOutcome::NeedsReboot) if args.reboot => {
+                return reboot("the boot loader names the new OS, but the host does not reboot");
+            }
             Some(_) | None => {
                 if is_rehearsal {
                     store.discard_plan(&bundle.plan.attempt)?;
@@ -82,6 +104,32 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether an image is what runs and what boots next: then another deployment of it would only
+/// take the place of the previous one. A pull spec with a digest tells it alone; what a tag names
+/// is known once it is fetched, by the checksum of its commit.
+fn is_booted(view: &View, image: &str, fetched: Option<&str>) -> bool {
+    let is_settled = view.journal.is_none() && view.next.is_none();
+    let is_named = image.contains("@sha256:") && view.booted.os_image.as_deref() == Some(image);
+    is_settled && (is_named || fetched == Some(view.booted.checksum.as_str()))
+}
+
+fn nothing_to_do(image: &str) -> anyhow::Result<ExitCode> {
+    writeln!(std::io::stdout(), "nothing to do: {image} is booted").context("cannot print")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads what the helper reports of a fetch, and removes the report.
+fn take_report(root: &Root, path: &str) -> anyhow::Result<FetchDetails> {
+    let bytes = root.read(path)?;
+    let bytes = bytes.with_context(|| format!("mcd-os left no report at {path}"))?;
+    root.remove(&root.locate(path)?)?;
+    let report: HelperReport =
+        serde_json::from_slice(&bytes).with_context(|| format!("cannot understand {path}"))?;
+    report
+        .details()
+        .with_context(|| format!("cannot understand {path}"))
 }
 
 /// The plan that changes the image and nothing else. The record goes along as it is: what the host
@@ -137,29 +185,11 @@ fn unmanaged() -> Target {
     }
 }
 
-fn reboot() -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let reboot = async { SystemdClient::connect(None).await?.reboot().await };
-    match runtime.block_on(reboot) {
-        // The host may go down before the answer is through.
-        Err(error) if !error.is_answer_lost() => {
-            Err(error).context("the boot loader names the new OS, but the host does not reboot")
-        }
-        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
-    }
-}
-
-fn exit_code(code: i32) -> anyhow::Result<ExitCode> {
-    Ok(ExitCode::from(
-        u8::try_from(code).context("mcd-os ended strangely")?,
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use host::record::write;
+
+    use crate::deployments::Deployment;
 
     use super::*;
 
@@ -198,6 +228,55 @@ mod tests {
             target(None),
             "what the configuration asks for is no layer"
         );
+    }
+
+    #[test]
+    fn only_the_image_that_runs_and_boots_next_is_nothing_to_do() {
+        let deployment = |checksum: &str, image: &str| Deployment {
+            checksum: checksum.to_owned(),
+            serial: 0,
+            version: None,
+            config: None,
+            image: None,
+            record_error: None,
+            os_image: Some(image.to_owned()),
+            origin: None,
+            kernel_arguments: Vec::new(),
+        };
+        let view = View {
+            boot_id: "boot".to_owned(),
+            booted: deployment("aaa", "r/os@sha256:1"),
+            next: None,
+            rollback: Some(deployment("bbb", "r/os:2")),
+            journal: None,
+            last: None,
+            held: None,
+            without_effect: Vec::new(),
+        };
+        let table = [
+            ("r/os@sha256:1", None, true),
+            ("r/os@sha256:2", None, false),
+            ("r/os:1", Some("aaa"), true),
+            ("mirror/os:1", Some("aaa"), true),
+            ("r/os:2", Some("bbb"), false),
+            ("r/os:1", None, false),
+        ];
+        for (image, fetched, expected) in table {
+            assert_eq!(is_booted(&view, image, fetched), expected, "{image}");
+            let next = Some(deployment("bbb", "r/os:2"));
+            let pending = View {
+                next,
+                ..view.clone()
+            };
+            assert!(!is_booted(&pending, image, fetched), "{image}");
+        }
+        // What a tag named when it was booted says nothing of what it names now.
+        let tagged = View {
+            booted: deployment("aaa", "r/os:1"),
+            ..view
+        };
+        assert!(!is_booted(&tagged, "r/os:1", None));
+        assert!(!is_booted(&tagged, "r/os:1", Some("ccc")));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub enum Verb {
     },
     /// Reverts or rolls back the update under way
     Rollback,
+    /// Boots the previous deployment next, where no update is under way
+    BootPrevious,
     /// Shows the deployments of this host and what is under way
     Deployments {
         /// As JSON.
@@ -119,6 +121,8 @@ pub enum VerbName {
     Apply,
     /// [`Verb::Rollback`].
     Rollback,
+    /// [`Verb::BootPrevious`].
+    BootPrevious,
     /// [`Verb::Deployments`].
     Deployments,
     /// [`Verb::Guard`].
@@ -139,6 +143,7 @@ impl VerbName {
             Self::Rehearse => "rehearse",
             Self::Apply => "apply",
             Self::Rollback => "rollback",
+            Self::BootPrevious => "boot-previous",
             Self::Deployments => "deployments",
             Self::Guard => "guard",
             Self::SyncEachObject => "sync-each-object",
@@ -162,6 +167,7 @@ impl Verb {
             Self::Rehearse { .. } => VerbName::Rehearse,
             Self::Apply { .. } => VerbName::Apply,
             Self::Rollback => VerbName::Rollback,
+            Self::BootPrevious => VerbName::BootPrevious,
             Self::Deployments { .. } => VerbName::Deployments,
             Self::Guard(_) => VerbName::Guard,
             Self::SyncEachObject => VerbName::SyncEachObject,
@@ -211,7 +217,7 @@ impl Verb {
                     add(root);
                 }
             }
-            Self::Rollback | Self::SyncEachObject => {}
+            Self::Rollback | Self::BootPrevious | Self::SyncEachObject => {}
         }
         words
     }

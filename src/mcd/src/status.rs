@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::deployments::{Deployment, View};
 use crate::local_helper::Helper;
-use crate::protocol::Verb;
 
 /// Shows the deployments of this host, what is under way, and how the last update ended
 #[derive(Debug, ClapArgs)]
@@ -37,9 +36,7 @@ struct Status {
 /// # Errors
 /// Where `mcd-os` is not to be had, or cannot read the host.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let output = Helper::find()?.ask(&Verb::Deployments { json: true })?;
-    let text = String::from_utf8(output).context("mcd-os said something else than text")?;
-    let view: View = serde_json::from_str(&text).context("cannot understand mcd-os")?;
+    let view = Helper::find()?.view()?;
     let shown = if args.json {
         let (phase, reason) = phase(&view);
         serde_json::to_string_pretty(&Status {

@@ -92,8 +92,12 @@ impl Deployments {
         })
     }
 
-    /// Writes the boot entries: deployment `id`, the booted one, then pinned ones and those of
-    /// other state roots.
+    /// Writes the boot entries: deployment `id`, the booted one, a previous one, then pinned ones
+    /// and those of other state roots.
+    ///
+    /// The previous one stays until the target is verified: a target that is reverted or rolled
+    /// back would else take it along. Of several the last one stays; those before it failed. A
+    /// switch back to the booted one removes the target.
     fn switch_to(&mut self, id: &DeploymentId) -> Result<()> {
         // libostree identifies the booted deployment by its address. Before a write it reads
         // deployments again if they changed, as by the cleanup after a rehearsal; so they are read
@@ -106,19 +110,66 @@ impl Deployments {
         if !first.equal(&booted) {
             order.push(Clone::clone(&booted));
         }
-        let rest = self
-            .sysroot()
-            .deployments()
-            .into_iter()
-            .filter(|deployment| {
-                !deployment.equal(&first)
-                    && !deployment.equal(&booted)
-                    && (deployment.is_pinned() || deployment.osname() != booted.osname())
-            });
-        order.extend(rest);
+        let known = self.sysroot().deployments();
+        let is_target = |deployment: &ostree::Deployment| {
+            first.equal(&booted) && known.first().is_some_and(|first| first.equal(deployment))
+        };
+        let mut previous = self.droppable()?;
+        previous.retain(|deployment| {
+            !deployment.equal(&first) && !is_target(deployment) && !deployment.is_staged()
+        });
+        let previous = previous.pop();
+        let rest = known.iter().filter(|deployment| {
+            let is_previous = |previous: &ostree::Deployment| previous.equal(deployment);
+            !deployment.equal(&first)
+                && !deployment.equal(&booted)
+                && (deployment.is_pinned()
+                    || deployment.osname() != booted.osname()
+                    || previous.as_ref().is_some_and(is_previous))
+        });
+        order.extend(rest.map(Clone::clone));
         self.write(&order, &format!("have {id} booted next"))?;
         self.made = None;
         Ok(())
+    }
+
+    /// Makes a deployment that has a boot entry the default. All others stay, in their order, and
+    /// boots are not counted.
+    ///
+    /// # Errors
+    /// [`Error::Ostree`], [`Error::NoDeployment`].
+    pub fn boot_next(&mut self, id: &DeploymentId) -> Result<()> {
+        self.reload()?;
+        let first = self.find(id)?;
+        let mut order = self.sysroot().deployments();
+        order.retain(|deployment| !deployment.equal(&first));
+        order.insert(0, first);
+        self.set_tries(None);
+        self.write(&order, &format!("have {id} booted next"))
+    }
+
+    /// Drops the boot entries of deployments that are older than the one before the booted one.
+    /// Pinned ones stay, and all of them while another than the booted one boots next.
+    ///
+    /// # Errors
+    /// [`Error::Ostree`].
+    pub fn drop_older_than(&mut self, previous: &DeploymentId) -> Result<()> {
+        self.reload()?;
+        let booted = self.current()?;
+        let known = self.sysroot().deployments();
+        if known.first().is_none_or(|first| !first.equal(&booted)) {
+            return Ok(());
+        }
+        let mut older = self.droppable()?;
+        older.retain(|deployment| id_of(deployment) != *previous);
+        if older.is_empty() {
+            return Ok(());
+        }
+        let kept: Vec<ostree::Deployment> = known
+            .into_iter()
+            .filter(|deployment| !older.iter().any(|other| other.equal(deployment)))
+            .collect();
+        self.write(&kept, "drop deployments older than the previous one")
     }
 
     fn write(&self, order: &[ostree::Deployment], what: &str) -> Result<()> {

@@ -239,6 +239,46 @@ fn switching_back_makes_the_origin_the_default() {
 }
 
 #[test]
+fn the_previous_deployment_stays_until_the_target_is_verified() {
+    let host = Host::new();
+    let versions = || -> Vec<String> {
+        let listed = host.list().into_iter();
+        listed.filter_map(|deployment| deployment.version).collect()
+    };
+    let switch = |version: &str| {
+        let deploy = host.image(version, |_| ());
+        let mut deployments = host.open();
+        let made = deployments.deploy(&deploy).unwrap();
+        deployments.set_default(&made.id, None).unwrap();
+        made.id
+    };
+    let second = switch("2");
+    let third = switch("3");
+    assert_eq!(versions(), ["3", "2", "1"]);
+    // The target is left again.
+    let mut deployments = host.open();
+    deployments.set_default(&second, None).unwrap();
+    assert_eq!(versions(), ["2", "3", "1"]);
+    // Of those that are left, the one that failed goes first.
+    drop(deployments);
+    let fourth = switch("4");
+    assert_eq!(versions(), ["4", "2", "1"]);
+    let mut deployments = host.open();
+    deployments.drop_older_than(&second).unwrap();
+    deployments.cleanup().unwrap();
+    assert_eq!(versions(), ["4", "2"]);
+    assert_eq!(host.directories(), 2);
+    assert_ne!(third, fourth);
+    deployments.drop_older_than(&second).unwrap();
+    assert_eq!(versions(), ["4", "2"]);
+    // By hand there and back: neither is lost.
+    deployments.boot_next(&second).unwrap();
+    assert_eq!(versions(), ["2", "4"]);
+    deployments.boot_next(&fourth).unwrap();
+    assert_eq!(versions(), ["4", "2"]);
+}
+
+#[test]
 fn the_same_commit_again_is_another_deployment_of_the_same_origin() {
     let host = Host::new();
     let mut deployments = host.open();

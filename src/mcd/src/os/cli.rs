@@ -28,6 +28,7 @@ impl Verb {
             | Self::Rehearse { .. }
             | Self::Apply { .. }
             | Self::Rollback
+            | Self::BootPrevious
             | Self::SyncEachObject => true,
             Self::Guard(guard) => !guard.install,
             Self::Deployments { .. } | Self::Verify { .. } | Self::SelfCheck { .. } => false,
@@ -64,6 +65,7 @@ mod tests {
             apply(false),
             apply(true),
             Verb::Rollback,
+            Verb::BootPrevious,
             Verb::Deployments { json: false },
             Verb::Deployments { json: true },
             Verb::Guard(Guard::install()),

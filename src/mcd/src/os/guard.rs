@@ -251,7 +251,7 @@ impl Judge {
         }
         let attempt = journal.plan.attempt.clone();
         let end = as_booted(context, attempt, |host| boot::verified(host, &journal))?;
-        prune();
+        prune(&journal.origin);
         Ok(JudgeStep::Over(end.into()))
     }
 }
@@ -305,8 +305,11 @@ fn reboot_if_asked(context: &Context, end: &End) -> anyhow::Result<()> {
 
 /// Frees what the update before this one left. That it cannot be freed now is no reason to doubt
 /// the target.
-fn prune() {
-    let pruned = lock_deployments().and_then(|mut deployments| Ok(deployments.prune()?));
+fn prune(origin: &DeploymentId) {
+    let pruned = lock_deployments().and_then(|mut deployments| {
+        deployments.drop_older_than(origin)?;
+        Ok(deployments.prune()?)
+    });
     if let Err(error) = pruned {
         warn!(error = %Chain(&*error), "old deployments were not removed");
     }
