@@ -26,7 +26,6 @@ use tokio::sync::Semaphore;
 use crate::assign::{Round, assign};
 use crate::events::{self, Announcement, announce, on_status};
 use crate::metrics::{ControllerMetrics, PoolMetrics};
-use crate::release::images::OS_IMAGE;
 use crate::release::steps::ReleaseStep;
 use crate::rendering::{self, Last};
 use crate::reporting;
@@ -124,7 +123,7 @@ impl Reconcile for Controller {
             .settings
             .get(machine_configuration::NAME)
             .is_some();
-        let has_release = self.store.os_image.get(OS_IMAGE).is_some();
+        let has_release = self.store.has_release();
         [Work::NewNodes]
             .into_iter()
             .chain(has_settings.then_some(Work::Settings))

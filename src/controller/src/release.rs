@@ -23,9 +23,13 @@ use crate::version::VERSION;
 /// What stands for the release's version in a manifest that no release was made of.
 const PLACEHOLDER: &str = "0.0.1-snapshot";
 
-/// Version of the release that this controller belongs to, compared as an opaque string.
+/// Version of the release that this controller belongs to, compared as an opaque string; outside a
+/// release, the program's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReleaseVersion(Arc<str>);
+pub struct ReleaseVersion {
+    text: Arc<str>,
+    is_named: bool,
+}
 
 impl ReleaseVersion {
     /// The version that the Deployment names. Outside a release it names none, and the program's
@@ -34,24 +38,64 @@ impl ReleaseVersion {
         if version.is_empty() || version == PLACEHOLDER {
             Self::default()
         } else {
-            Self(version.into())
+            Self {
+                text: version.into(),
+                is_named: true,
+            }
         }
+    }
+
+    /// Whether the controller belongs to a release. One that does not leaves the `ConfigMap`s of
+    /// the cluster's release to that release's own operator.
+    pub const fn is_of_a_release(&self) -> bool {
+        self.is_named
     }
 
     /// As text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
 impl Default for ReleaseVersion {
     fn default() -> Self {
-        Self(VERSION.into())
+        Self {
+            text: VERSION.into(),
+            is_named: false,
+        }
     }
 }
 
 impl fmt::Display for ReleaseVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::settled;
+    use crate::release::images::ReleaseMap;
+    use crate::store::Store;
+    use cluster::cache::WatchEvent;
+    use serde_json::json;
+
+    #[test]
+    fn only_a_controller_of_a_release_takes_its_images_over() {
+        let table = [("", false), (PLACEHOLDER, false), ("4.2.0", true)];
+        for (named, is_of_a_release) in table {
+            let store = Store {
+                version: ReleaseVersion::named(named),
+                ..Store::default()
+            };
+            settled().0.fill(&store);
+            assert!(!store.has_release(), "{named}");
+            let map = json!({ "metadata": { "name": images::OS_IMAGE, "resourceVersion": "1" } });
+            let map = ReleaseMap::parse(serde_json::from_value(map).unwrap());
+            store.os_image.apply(WatchEvent::Synced(vec![map]));
+            assert_eq!(store.has_release(), is_of_a_release, "{named}");
+            assert_eq!(store.snapshot().has_release, is_of_a_release);
+        }
     }
 }

@@ -278,6 +278,11 @@ pub struct Store {
 }
 
 impl Store {
+    /// Whether this controller belongs to the release whose images the cluster has.
+    pub fn has_release(&self) -> bool {
+        self.version.is_of_a_release() && self.os_image.get(OS_IMAGE).is_some()
+    }
+
     /// What is known now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
@@ -287,7 +292,7 @@ impl Store {
             controller_configs: self.controller_configs.table(),
             foreign: self.foreign.tables(),
             version: self.version.clone(),
-            has_release: self.os_image.get(OS_IMAGE).is_some(),
+            has_release: self.has_release(),
         }
     }
 }

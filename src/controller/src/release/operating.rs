@@ -29,12 +29,13 @@ const WRITES: usize = 2;
 impl Controller {
     /// Takes the release's images over, and reports how far the cluster is.
     pub(crate) async fn reconcile_release(&self, snapshot: &Snapshot) -> Result<Next, wire::Error> {
-        let Some(os) = self.store.os_image.get(OS_IMAGE) else {
+        if !self.store.has_release() {
             return Ok(Next::Gone);
-        };
+        }
+        let os = self.store.os_image.get(OS_IMAGE);
         let version = self.store.version.clone();
         let components = self.store.component_images.get(COMPONENT_IMAGES);
-        let images = ReleaseImages::read(Some(&os), components.as_deref(), version.as_str());
+        let images = ReleaseImages::read(os.as_deref(), components.as_deref(), version.as_str());
         let pools: Vec<&MachineConfigPool> =
             snapshot.pools.values().map(|pool| &pool.object).collect();
         let progress = self.advance(snapshot, &pools, &images).await?;
