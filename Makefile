@@ -27,7 +27,7 @@ PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap s
 .PHONY: help setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench
 
 help:
-	@echo "make demo    three hosts roll to a new OS and configuration; target/demo/timeline.svg"
+	@echo "make demo    three workers and a control plane roll to a new OS; target/demo/timeline.svg"
 	@echo "make playground   the demo's cluster and a shell beside it"
 	@echo "make test    everything that CI runs; make test SUITE=mcd-os: one suite, or several; make list: their names"
 	@echo "make proof   what takes longer than CI may; its parts: proof-programs, proof-hosts, proof-machine,"

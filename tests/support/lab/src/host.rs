@@ -33,7 +33,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use nix::unistd::Pid;
 
-pub use self::containers::Containers;
+pub use self::containers::{BUSYBOX, Containers};
 pub(crate) use self::entries::deployment_id;
 pub use self::entries::{DeploymentId, Entry, entries};
 pub(crate) use self::install::{Disks, Images, install, write as install_file};

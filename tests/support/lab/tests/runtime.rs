@@ -26,7 +26,6 @@ struct Cluster {
     hosts: Vec<Host>,
     control_plane: Arc<ControlPlane>,
     _registry: Registry,
-    busybox: String,
     /// From the start of the hosts until all Nodes were Ready.
     ready_after: Duration,
     lab: Lab,
@@ -44,7 +43,6 @@ impl Cluster {
             hosts: Vec::new(),
             control_plane,
             _registry: registry,
-            busybox: containers.busybox().to_owned(),
             ready_after: Duration::ZERO,
             lab,
         };
@@ -86,7 +84,7 @@ impl Cluster {
     #[expect(clippy::disallowed_methods, reason = "a run's own file")]
     fn apply(&self, yaml: &str) -> Result<()> {
         let file = self.lab.dir().join("objects.yaml");
-        fs::write(&file, yaml.replace("BUSYBOX", &self.busybox))?;
+        fs::write(&file, yaml)?;
         self.kubectl(&["apply", "--filename", &file.display().to_string()])?;
         Ok(())
     }
@@ -156,7 +154,7 @@ spec:
   terminationGracePeriodSeconds: 1
   containers:
   - name: web
-    image: BUSYBOX
+    image: registry.lab/busybox:1
     command: [sh, -c, 'echo started; exec httpd -f -p 8080 -h /tmp']
     readinessProbe:
       httpGet: {port: 8080, path: /ready}
@@ -240,7 +238,7 @@ spec:
         labelSelector: {matchLabels: {app: web}}
       containers:
       - name: web
-        image: BUSYBOX
+        image: registry.lab/busybox:1
         command: [sh, -c, 'hostname >/tmp/index.html; exec httpd -f -p 8080 -h /tmp']
         readinessProbe:
           httpGet: {port: 8080, path: /}

@@ -23,6 +23,15 @@ pub struct Record {
 }
 
 impl Record {
+    /// The facts of nodes whose names begin so; the audit log stays whole.
+    #[must_use]
+    pub fn of_nodes(&self, prefix: &str) -> Self {
+        let mut of = self.clone();
+        of.boots.retain(|node, _| node.starts_with(prefix));
+        of.fetches.retain(|node, _| node.starts_with(prefix));
+        of
+    }
+
     /// Judges by the laws that hold whatever is killed, rebooted or asked for meanwhile.
     pub fn judge(&self, since: Timestamp) -> Vec<Breach> {
         Run::of_record(self, since).judge()

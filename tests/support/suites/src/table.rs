@@ -146,7 +146,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "demo",
         executable: ("demo", "proven"),
-        own: &["tests/tools"],
+        own: &["tests/tools/demo", "tests/tools/bench"],
         ..SUITE
     },
     Suite {

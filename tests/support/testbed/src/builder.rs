@@ -275,9 +275,15 @@ impl Cluster {
         .await?;
         let label = |role| (format!("node-role.kubernetes.io/{role}"), "");
         let labels: BTreeMap<_, _> = node.roles.iter().map(label).collect();
-        self.objects
-            .patch_node(&node.name, &json!({ "metadata": { "labels": labels } }))
-            .await
+        let key = format!("node-role.kubernetes.io/{CONTROL_PLANE_POOL}");
+        let metadata = json!({ "labels": labels });
+        let patch = if node.is_control_plane() {
+            let taints = json!([{ "key": key, "effect": "NoSchedule" }]);
+            json!({ "metadata": metadata, "spec": { "taints": taints } })
+        } else {
+            json!({ "metadata": metadata })
+        };
+        self.objects.patch_node(&node.name, &patch).await
     }
 
     /// A host as an installer leaves it: with the first configuration of its pool in force.

@@ -199,14 +199,6 @@ impl Cluster {
         self.host_lab()?.image(os)
     }
 
-    /// Pull spec of a small image with a shell and its tools, for pods that are processes.
-    pub fn busybox(&self) -> Result<&str> {
-        let containers = self.containers.as_ref();
-        Ok(containers
-            .context("no pod of the cluster is a process")?
-            .busybox())
-    }
-
     /// What its hosts are made from.
     pub fn host_lab(&self) -> Result<&HostLab> {
         self.host_lab.as_ref().context("the cluster has no hosts")

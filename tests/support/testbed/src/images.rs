@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
-use image_builder::{Options, build_all, push};
+use image_builder::{Options, build_named, push};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
 use crate::{HostLab, Programs, workspace};
+
+/// Images of [`crate::component::ALL`].
+const NAMES: [&str; 2] = ["slipway-mcc", "slipway-mcd"];
 
 /// Pull specs by the names that `deploy/` has in their place; none where no pod is a process.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +26,7 @@ impl ComponentImages {
             packages: lab::cache::dir().join("debian"),
             out: out.clone(),
         };
-        let built = build_all(&options)
+        let built = build_named(&options, &NAMES)
             .await
             .context("cannot make the components' images")?;
         let prefix = format!("{}/slipway", host_lab.registry.location());

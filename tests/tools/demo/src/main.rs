@@ -1,5 +1,5 @@
-//! `make demo`: three real hosts roll to a new OS and configuration while pods keep running, shown
-//! live, judged by the observer.
+//! `make demo`: three workers and the nodes of a control plane roll to a new OS and configuration
+//! while pods keep running, shown live, judged by the observer.
 //!
 //! - `run`: the order of events
 //! - `rolls`, `workload`: what is asked for, and what runs meanwhile
@@ -26,7 +26,7 @@ use clap::Parser;
 use testbed::Programs;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Rolls a new OS and configuration through a pool of three hosts, and proves it.
+/// Rolls a new OS and configuration through three workers and the control plane, and proves it.
 ///
 /// Exits with 0 only if every node is proven updated and every law held.
 #[derive(Debug, Parser)]
@@ -40,7 +40,7 @@ struct Arguments {
     /// File for what was recorded, as far as the observer reads it.
     #[arg(long)]
     keep_record: Option<PathBuf>,
-    /// How many of the three rolls.
+    /// How many of the three rolls of the workers; the control plane follows the third.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     rolls: u8,
     /// Roll nothing: keep the cluster up, and start a shell beside it.

@@ -31,7 +31,7 @@ WantedBy=multi-user.target
 /// Without it the unit fails.
 const DROP_IN: &str = "[Service]\nExecStart=\nExecStart=/bin/true\n";
 
-/// One roll of the pool.
+/// One roll of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Roll {
     pub(crate) title: &'static str,
@@ -50,7 +50,22 @@ impl Roll {
     }
 }
 
-/// All rolls, in order.
+/// The roll of the control plane, after those of the workers.
+pub(crate) fn control_plane() -> Roll {
+    Roll {
+        title: "the control plane, on which the controller runs",
+        os: Some(second_os()),
+        config: Config::new().argument(ARGUMENT),
+        facts: vec![Fact::Argument(ARGUMENT.into())],
+    }
+}
+
+/// What the first roll brings.
+fn second_os() -> Overlay {
+    Overlay::version("v2").file("/usr/share/demo/second", "v2\n", 0o644)
+}
+
+/// All rolls of the workers, in order.
 pub(crate) fn all() -> [Roll; 3] {
     [first(), second(), third()]
 }
@@ -108,7 +123,7 @@ fn first() -> Roll {
     facts.push(file(SHADOWED, SHADOW, 0o644, "root:root"));
     Roll {
         title: "new OS and configuration",
-        os: Some(Overlay::version("v2").file("/usr/share/demo/second", "v2\n", 0o644)),
+        os: Some(second_os()),
         config: config(KEY).files([File::new(SHADOWED, SHADOW)]),
         facts,
     }

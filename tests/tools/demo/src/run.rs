@@ -13,7 +13,7 @@ use observer::laws::Breach;
 use observer::rollout::{self, Rollout};
 use testbed::objects::{self, Objects};
 use testbed::single_host;
-use testbed::{Cluster, Image, NodeSpec, Programs, Testbed, logs};
+use testbed::{CONTROL_PLANE_POOL, Cluster, Image, NodeSpec, Programs, Testbed, logs};
 
 use crate::judge;
 use crate::live::Screen;
@@ -29,8 +29,14 @@ const ROLL_WITHIN: Duration = Duration::from_mins(4);
 /// Time between two polls at the nodes.
 const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Name of the MachineConfig that the rolls change.
-const CONFIG: &str = "50-demo";
+/// Pool of the workers, with which their names begin.
+const WORKERS: &str = "worker";
+
+/// Pool of the control plane's nodes, with which their names begin.
+const CONTROL_PLANE: &str = CONTROL_PLANE_POOL;
+
+/// Nodes of each pool.
+const NODES: [(&str, usize); 2] = [(WORKERS, 3), (CONTROL_PLANE, 2)];
 
 /// Runs the demo; whether every node is proven updated and every law held.
 pub(crate) async fn run(
@@ -51,10 +57,11 @@ pub(crate) async fn run(
 
     let mut ran = Vec::new();
     let mut running = None;
+    let of_all = planned.len() == rolls::all().len();
     for (number, (roll, image)) in (1..).zip(planned) {
         running = image.or(running);
         let image = running.as_ref().context("the first roll brings an image")?;
-        let went = one_roll(&cluster, &mut screen, number, &roll, image).await?;
+        let went = one_roll(&cluster, &mut screen, number, WORKERS, &roll, image).await?;
         let took = picture::clock(went.end.duration_since(went.start));
         let became = if went.doubts.is_empty() {
             "every node is there"
@@ -73,15 +80,30 @@ pub(crate) async fn run(
         }
     }
 
-    let rollout = Rollout {
-        record: cluster.record()?,
-        rolls: ran,
+    let mut last = Vec::new();
+    if of_all && ran.iter().all(|roll| roll.doubts.is_empty()) {
+        last.push(roll_control_plane(&cluster, &mut screen, ran.len() + 1).await?);
+    }
+
+    let recorded = cluster.record()?;
+    let rollout = |pool, rolls| Rollout {
+        record: recorded.of_nodes(pool),
+        rolls,
         workload: judge::workload(),
         is_over: true,
     };
-    let verdict = rollout.judge();
+    let (mut rollout, control_plane) = (rollout(WORKERS, ran), rollout(CONTROL_PLANE, last));
+    let mut verdict = rollout.judge();
     if let Some(record) = record {
         rollout.keep(record)?;
+    }
+    // Each pool is judged by itself, and both are shown. The first verdict has the outages of all.
+    if !control_plane.rolls.is_empty() {
+        let of_control_plane = control_plane.judge();
+        verdict.breaches.extend(of_control_plane.breaches);
+        verdict.phases.extend(of_control_plane.phases);
+        verdict.fetched_while_out_bytes += of_control_plane.fetched_while_out_bytes;
+        rollout.rolls.extend(control_plane.rolls);
     }
     let timeline = judge::timeline(&rollout, &verdict);
     write(
@@ -93,8 +115,26 @@ pub(crate) async fn run(
     Ok(verdict.breaches.is_empty())
 }
 
-/// Starts three hosts with the workload. A booted target has `proved_within_secs` to prove itself,
-/// or as long as on a real machine.
+/// Rolls the nodes on which the controller's replicas run: it goes on while either is out.
+async fn roll_control_plane(
+    cluster: &Cluster,
+    screen: &mut Screen,
+    number: usize,
+) -> Result<rollout::Roll> {
+    let roll = rolls::control_plane();
+    let os = roll.os.as_ref().context("the roll brings an image")?;
+    let image = cluster.image(os)?;
+    let went = one_roll(cluster, screen, number, CONTROL_PLANE, &roll, &image).await?;
+    screen.say(&format!(
+        "roll {number}, {}: over after {}",
+        roll.title,
+        picture::clock(went.end.duration_since(went.start))
+    ))?;
+    Ok(went)
+}
+
+/// Starts three workers and two nodes of the control plane, with the workload. A booted target has
+/// `proved_within_secs` to prove itself, or as long as on a real machine.
 ///
 /// # Errors
 ///
@@ -105,16 +145,24 @@ pub(crate) async fn start(
     screen: &mut Screen,
     proved_within_secs: Option<u32>,
 ) -> Result<Cluster> {
-    screen.say("starting a control plane, a registry, three hosts and the programs under test")?;
-    let node = |number| {
-        let node = NodeSpec::new(&format!("worker-{number}")).static_pod(workload::STATIC_POD);
+    screen
+        .say("starting an API server, a registry, five hosts and the components in their pods")?;
+    let node = |(pool, number)| {
+        let name = format!("{pool}-{number}");
+        let node = if pool == CONTROL_PLANE {
+            NodeSpec::control_plane(&name)
+        } else {
+            let node = NodeSpec::new(&name).containers();
+            node.static_pod(workload::STATIC_POD)
+        };
         match proved_within_secs {
             Some(secs) => node.file(single_host::DEADLINE_FILE, &single_host::deadline(secs)),
             None => node,
         }
     };
     let testbed = Testbed::new(out).programs(programs);
-    let cluster = (0..3)
+    let of_pool = |(pool, count)| (0..count).map(move |number| (pool, number));
+    let cluster = (NODES.into_iter().flat_map(of_pool))
         .map(node)
         .fold(testbed, Testbed::node)
         .start()
@@ -130,21 +178,26 @@ async fn one_roll(
     cluster: &Cluster,
     screen: &mut Screen,
     number: usize,
+    pool: &str,
     roll: &Roll,
     image: &Image,
 ) -> Result<rollout::Roll> {
     let title = format!("Roll {number}: {}", roll.title);
-    let before = cluster.objects().target("worker").await?;
+    let before = cluster.objects().target(pool).await?;
     let start = Timestamp::now();
     cluster
-        .configure(CONFIG, "worker", &roll.spec(&image.reference))
+        .configure(
+            &format!("50-demo-{pool}"),
+            pool,
+            &roll.spec(&image.reference),
+        )
         .await?;
 
     let deadline = tokio::time::Instant::now() + ROLL_WITHIN;
     let mut late = None;
     let config = loop {
-        let config = cluster.objects().target("worker").await?;
-        let nodes = cluster.objects().nodes().await?;
+        let config = cluster.objects().target(pool).await?;
+        let mut nodes = cluster.objects().nodes().await?;
         let ready = cluster.objects().pods(workload::LABEL).await?;
         let ready = ready.iter().filter(|pod| objects::is_ready(pod)).count();
         let heading = Heading {
@@ -153,6 +206,7 @@ async fn one_roll(
         };
         let rows: Vec<_> = nodes.iter().map(|(name, node)| row(name, node)).collect();
         screen.show(&heading, &rows, Timestamp::now())?;
+        nodes.retain(|name, _| name.starts_with(pool));
         if config != before
             && nodes
                 .values()
@@ -193,15 +247,16 @@ async fn one_roll(
         end,
         doubts: match late {
             Some(late) => vec![late],
-            None => doubts(cluster, &facts)?,
+            None => doubts(cluster, pool, &facts)?,
         },
     })
 }
 
-/// What speaks against the facts, on each host.
-fn doubts(cluster: &Cluster, facts: &[Fact]) -> Result<Vec<String>> {
+/// What speaks against the facts, on each host of a pool.
+fn doubts(cluster: &Cluster, pool: &str, facts: &[Fact]) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
-    for host in cluster.hosts() {
+    let hosts = cluster.hosts().iter();
+    for host in hosts.filter(|host| host.name().starts_with(pool)) {
         for fact in facts {
             let doubt = fact.doubt(host)?;
             doubts.extend(doubt.map(|doubt| format!("{}: {doubt}", host.name())));
@@ -225,7 +280,7 @@ fn row(name: &str, node: &Node) -> Row {
 pub(crate) async fn wait_for_pods(objects: &Objects) -> Result<()> {
     let wanted = [
         ("web", workload::REPLICAS),
-        ("agent", 3),
+        ("agent", 5),
         ("scratch", 3),
         ("static", 3),
     ];

@@ -52,6 +52,21 @@ pub struct BuiltImage {
 /// # Errors
 /// Something that they are made of is not there.
 pub async fn build_all(options: &Options) -> anyhow::Result<Vec<BuiltImage>> {
+    build(options, |_| true).await
+}
+
+/// Makes the images of these names.
+///
+/// # Errors
+/// Something that they are made of is not there.
+pub async fn build_named(options: &Options, names: &[&str]) -> anyhow::Result<Vec<BuiltImage>> {
+    build(options, |component| names.contains(&component.name)).await
+}
+
+async fn build(
+    options: &Options,
+    is_wanted: impl Fn(&Component) -> bool,
+) -> anyhow::Result<Vec<BuiltImage>> {
     let checkout = Checkout::read(&options.checkout)?;
     check_sources(options)?;
     let out = &options.out;
@@ -66,7 +81,7 @@ pub async fn build_all(options: &Options) -> anyhow::Result<Vec<BuiltImage>> {
     }
     let stores = Stores::new(Credentials::default(), false);
     let mut all = Vec::new();
-    for component in COMPONENTS {
+    for component in COMPONENTS.iter().filter(|component| is_wanted(component)) {
         let draft = draft(options, &checkout, component);
         let draft = draft.with_context(|| format!("image {}", component.name))?;
         let built = draft.build()?;

@@ -15,6 +15,12 @@ use crate::control_plane::{ControlPlane, SERVICES};
 use crate::image::busybox;
 use crate::registry::Registry;
 
+/// Name of the lab's registry in pull specs of pods.
+const REGISTRY_NAME: &str = "registry.lab";
+
+/// A small image with a shell and its tools, which waits until it is ended.
+pub const BUSYBOX: &str = "registry.lab/busybox:1";
+
 /// Where Debian's package of CNI plugins has its programs, on this machine.
 const CNI_PLUGINS: &str = "/usr/lib/cni";
 
@@ -37,7 +43,7 @@ const KUBELET_DROP_IN: &str = include_str!("containers/kubelet.conf");
 #[derive(Clone, Debug)]
 pub struct Containers {
     runtime: ContainerRuntime,
-    /// Pull spec of [`busybox`].
+    /// Pull spec of [`BUSYBOX`] by digest.
     busybox: String,
     /// Speaks plain HTTP; `address:port`.
     registry: String,
@@ -55,16 +61,11 @@ impl Containers {
     pub fn new(control_plane: &ControlPlane, registry: &Registry) -> Result<Self> {
         Ok(Self {
             runtime: ContainerRuntime::find()?,
-            busybox: registry.push_layout(&busybox()?, "lab/busybox:1")?,
+            busybox: registry.push_layout(&busybox()?, "busybox:1")?,
             registry: registry.location(),
             client_ca: control_plane.ca_pem().to_vec(),
             proxy_kubeconfig: control_plane.proxy_kubeconfig(),
         })
-    }
-
-    /// Pull spec of a small image with a shell and its tools, which waits until it is ended.
-    pub fn busybox(&self) -> &str {
-        &self.busybox
     }
 }
 
@@ -81,7 +82,8 @@ impl HostSpec {
     ) -> Self {
         let arguments = format!("{arguments} --real-pods --container-runtime-endpoint={ENDPOINT}");
         let registry = &containers.registry;
-        let hosts = format!("/etc/containerd/certs.d/{registry}/hosts.toml");
+        let hosts = |name: &str| format!("/etc/containerd/certs.d/{name}/hosts.toml");
+        let server = format!("server = \"http://{registry}\"\n");
         let unit = |name: &str| format!("/etc/systemd/system/{name}");
         let mut spec = self;
         spec.routes_pods = true;
@@ -93,7 +95,8 @@ impl HostSpec {
                 settings(&containers.busybox),
                 0o644,
             )
-            .file(&hosts, format!("server = \"http://{registry}\"\n"), 0o644)
+            .file(&hosts(registry), server.as_str(), 0o644)
+            .file(&hosts(REGISTRY_NAME), server.as_str(), 0o644)
             .file(
                 "/etc/cni/net.d/10-lab.conflist",
                 network(address).to_string(),

@@ -19,7 +19,7 @@ host() {
 things() {
     cat <<'THINGS'
 
-Five things to try, in this folder:
+Six things to try, in this folder:
 
   1. nodes -w                        what each node does, as it changes (Ctrl-C ends it); kubectl get mcp
   2. kubectl apply -f file.yaml      a file that needs no reboot: there in seconds, no node goes out of service
@@ -29,6 +29,10 @@ Five things to try, in this folder:
   5. kubectl apply -f broken.yaml    an OS whose kubelet fails: the node rolls back and says why, the pool stops;
                                      kubectl delete -f broken.yaml
 
+  6. kubectl run mine --image=registry.lab/busybox:1     a process of your own on a worker: kubectl logs, kubectl exec -it mine -- sh;
+                                     apply os.yaml, and the drain of its node evicts it (kubectl get pods -w)
+
+The controller and the daemons are pods, too: kubectl get pods -n openshift-machine-config-operator -o wide
 `host worker-0` is a shell on a host. `things` prints this again. Ctrl-D ends the cluster.
 
 THINGS
