@@ -74,7 +74,15 @@ enum Source {
         read: Reader,
         /// Token that takes the place of the kubeconfig's own credentials.
         token: Option<PathBuf>,
+        /// Server that takes the place of the kubeconfig's own.
+        elsewhere: Option<Elsewhere>,
     },
+}
+
+/// Another server than that of a kubeconfig, and the bundle that vouches for it, a path in the pod.
+struct Elsewhere {
+    server: String,
+    authority: PathBuf,
 }
 
 struct Made {
@@ -103,6 +111,19 @@ impl Access {
         token: impl Into<PathBuf>,
     ) -> Self {
         Self::files(path.into(), read, Some(token.into()))
+    }
+
+    /// Shows the same credentials to another server: the config server knows nodes by their
+    /// kubelet's certificate.
+    ///
+    /// Shape: `server` is `https://host:port`. `authority` is a path in the pod, PEM, and is read
+    /// with the rest. Of a client that its caller has made nothing changes.
+    #[must_use]
+    pub fn at(mut self, server: String, authority: PathBuf) -> Self {
+        if let Source::Files { elsewhere, .. } = &mut self.source {
+            *elsewhere = Some(Elsewhere { server, authority });
+        }
+        self
     }
 
     /// Says in each request who sends it, as `program/version`: two programs may share an identity.
@@ -140,6 +161,7 @@ impl Access {
                 kubeconfig,
                 read,
                 token,
+                elsewhere: None,
             },
             user_agent: UNNAMED,
             made: Mutex::new(None),
@@ -157,9 +179,15 @@ impl Access {
                 kubeconfig,
                 read,
                 token,
+                elsewhere,
             } => {
                 let token = token.as_deref().map(read_directly).transpose()?;
-                (kubeconfig, kubeconfig::load(kubeconfig, read, token)?)
+                let mut material = kubeconfig::load(kubeconfig, read, token)?;
+                if let Some(Elsewhere { server, authority }) = elsewhere {
+                    let bundle = read_directly(authority)?;
+                    kubeconfig::redirect(kubeconfig, &mut material, server, bundle)?;
+                }
+                (kubeconfig, material)
             }
         };
         if let Some(made) = self.made().as_ref()

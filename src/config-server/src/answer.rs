@@ -21,6 +21,9 @@ pub(crate) enum Refusal {
     /// There is no such pool.
     #[error("there is no pool {0:?}")]
     Pool(String),
+    /// There is no such configuration.
+    #[error("there is no MachineConfig {0:?}")]
+    Config(String),
     /// The version cannot be served at all.
     #[error(transparent)]
     Version(#[from] NotAcceptable),
@@ -68,7 +71,7 @@ impl Refusal {
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Path | Self::Pool(_) => StatusCode::NOT_FOUND,
+            Self::Path | Self::Pool(_) | Self::Config(_) => StatusCode::NOT_FOUND,
             Self::Version(_) | Self::Inexpressible { .. } => StatusCode::NOT_ACCEPTABLE,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) | Self::Closed(_) => StatusCode::FORBIDDEN,
@@ -84,6 +87,7 @@ impl Refusal {
             Self::Method => "Method",
             Self::Path => "Path",
             Self::Pool(_) => "UnknownPool",
+            Self::Config(_) => "UnknownConfig",
             Self::Version(_) => "Version",
             Self::Inexpressible { .. } => "Inexpressible",
             Self::Unauthenticated(_) => "Unauthenticated",
@@ -103,6 +107,7 @@ impl Refusal {
             Self::Method
             | Self::Path
             | Self::Pool(_)
+            | Self::Config(_)
             | Self::Version(_)
             | Self::Inexpressible { .. }
             | Self::Unauthenticated(_)

@@ -8,6 +8,7 @@
 //! - `certificate`: the subject of a client's certificate
 //! - `visits`: how often an address may ask, and how long a credential is answered
 //! - `store`: the pools, their configurations and certificates, kept up to date
+//! - `own`: which configurations a node that has joined may have
 //! - `document`: a pool's configuration with the files that only a new machine gets
 //! - `answer`: the status of each refusal
 //! - `server`: from request to answer
@@ -20,6 +21,7 @@ mod certificate;
 pub mod cli;
 mod document;
 mod metrics;
+mod own;
 pub mod process;
 mod server;
 mod store;

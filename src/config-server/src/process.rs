@@ -66,7 +66,8 @@ pub async fn start(options: ConfigServerOptions, log: Log) -> anyhow::Result<()>
         visits: Mutex::new(Visits::new(options.visits)),
         access: Arc::clone(&access),
         bootstrap: options.bootstrap,
-        gate: (!options.is_open).then(|| Gate::new(Arc::clone(&access), options.audiences)),
+        gate: Gate::new(Arc::clone(&access), options.audiences),
+        is_open: options.is_open,
         clock: Instant::now,
     });
     let service = |is_plain: bool| {

@@ -5,27 +5,36 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use api::machineconfiguration::MachineConfig;
 use bytes::Bytes;
 use chassis::http::Peer;
 use chassis::report::Chain;
 use cluster::access::Access;
+use cluster::path;
 use cluster::wire::RequestBody;
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use serde_json::json;
+use k8s_openapi::api::core::v1::Node;
+use serde_json::{Value, json};
 
 use crate::accept::negotiate;
 use crate::answer::Refusal;
 use crate::document::{Extras, document, kubeconfig};
 use crate::metrics::ServerMetrics;
+use crate::own;
 use crate::store::{ServedStore, Serving};
 use crate::visits::{ClosedWindow, Visits};
 use crate::who::{Gate, Identity, unavailable};
 
 /// Prefix of the paths of pools.
 const CONFIG: &str = "/config/";
+
+/// Prefix of the paths of a node's own configurations: those that they have at the API server.
+const OWN: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs/";
 
 /// Who a machine is where the server is open.
 const ANONYMOUS: &str = "system:anonymous";
@@ -50,8 +59,10 @@ pub(crate) struct ConfigServer {
     pub(crate) visits: Mutex<Visits>,
     pub(crate) access: Arc<Access>,
     pub(crate) bootstrap: Bootstrap,
-    /// Who decides; absent where the server is open.
-    pub(crate) gate: Option<Gate>,
+    /// Who decides.
+    pub(crate) gate: Gate,
+    /// Whether new machines need no credential.
+    pub(crate) is_open: bool,
     pub(crate) clock: fn() -> Instant,
 }
 
@@ -68,6 +79,7 @@ impl fmt::Debug for ConfigServer {
 enum Asked<'a> {
     Health,
     Pool(&'a str),
+    Own(&'a str),
 }
 
 impl ConfigServer {
@@ -82,14 +94,17 @@ impl ConfigServer {
         let result = match asked(method, path) {
             Ok(Asked::Health) => return answer(StatusCode::OK, None, Bytes::new()),
             Err(refusal) => Err(refusal),
-            Ok(Asked::Pool(_)) if is_plain => Err(Refusal::Forbidden(
+            Ok(Asked::Pool(_) | Asked::Own(_)) if is_plain => Err(Refusal::Forbidden(
                 "configurations are served over TLS only".to_owned(),
             )),
-            Ok(Asked::Pool(pool)) => {
-                let peer = request.extensions().get::<Peer>();
-                let result = match peer {
-                    Some(peer) => self.serve(pool, method, request.headers(), peer).await,
-                    None => Err(Refusal::NotReady("the peer is unknown".to_owned())),
+            Ok(asked) => {
+                let headers = request.headers();
+                let result = match (asked, request.extensions().get::<Peer>()) {
+                    (Asked::Pool(pool), Some(peer)) => {
+                        self.serve(pool, method, headers, peer).await
+                    }
+                    (Asked::Own(config), Some(peer)) => self.serve_own(config, headers, peer).await,
+                    _ => Err(Refusal::NotReady("the peer is unknown".to_owned())),
                 };
                 self.metrics.observe(began.elapsed().as_secs_f64());
                 result
@@ -122,17 +137,16 @@ impl ConfigServer {
         // Before anything that costs: each guess of a token is a request to the API server.
         let counted = self.with_visits(|visits| visits.count(address, now));
         counted.map_err(|after| Refusal::TooMany { after })?;
-        let identity = match &self.gate {
-            None => Identity {
+        let identity = if self.is_open {
+            Identity {
                 user: ANONYMOUS.to_owned(),
                 credential: format!("{ANONYMOUS} {address}"),
                 ..Identity::default()
-            },
-            Some(gate) => {
-                let identity = gate.identify(headers, peer).await?;
-                gate.admit(&identity, pool).await?;
-                identity
             }
+        } else {
+            let identity = self.gate.identify(headers, peer).await?;
+            self.gate.admit(&identity, pool).await?;
+            identity
         };
         let credential = identity.credential.as_str();
         let open = self.with_visits(|visits| visits.check(credential, address, now));
@@ -162,6 +176,41 @@ impl ConfigServer {
         let (user, version) = (&identity.user, version.as_str());
         tracing::info!(pool, config, peer = %address, user, credential, version, "served");
         Ok(body.into())
+    }
+
+    /// One of a node's own configurations, as the API server has it.
+    async fn serve_own(
+        &self,
+        config: &str,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<Bytes, Refusal> {
+        let address = peer.address.ip();
+        let now = (self.clock)();
+        let counted = self.with_visits(|visits| visits.count(address, now));
+        counted.map_err(|after| Refusal::TooMany { after })?;
+        let identity = self.gate.identify(headers, peer).await?;
+        let no_node = || Refusal::Forbidden(format!("{:?} is no node", identity.user));
+        let name = identity.node().ok_or_else(no_node)?;
+        let node = self.access.get::<Node>(&path::object::<Node>(name)).await;
+        let node = node.map_err(|error| match error.code() {
+            Some(404) => Refusal::Forbidden(format!("there is no Node {name:?}")),
+            _ => unavailable("read the Node", &error),
+        })?;
+        let found = path::object::<MachineConfig>(config);
+        let found: Value = self
+            .access
+            .get(&found)
+            .await
+            .map_err(|error| match error.code() {
+                Some(404) => Refusal::Config(config.to_owned()),
+                _ => unavailable("read the MachineConfig", &error),
+            })?;
+        let pools = self.store.views();
+        own::check(node, &found, &pools)
+            .map_err(|why| Refusal::Forbidden(format!("node {name:?}: {why}")))?;
+        tracing::info!(node = name, config, peer = %address, "served a node its own");
+        Ok(found.to_string().into())
     }
 
     /// The kubeconfig of a new machine, with a token of its own that ends soon.
@@ -201,6 +250,12 @@ fn asked<'a>(method: &Method, path: &'a str) -> Result<Asked<'a>, Refusal> {
     let is_read = method == Method::GET || method == Method::HEAD;
     let asked = if path == "/healthz" {
         Asked::Health
+    } else if let Some(config) = path.strip_prefix(OWN) {
+        Asked::Own(
+            Some(config)
+                .filter(|name| is_name(name))
+                .ok_or(Refusal::Path)?,
+        )
     } else {
         let pool = path
             .strip_prefix(CONFIG)
@@ -243,6 +298,8 @@ fn refuse(refusal: &Refusal) -> Response<Full<Bytes>> {
         }
         StatusCode::UNAUTHORIZED => {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            // A certificate is shown in the handshake only: the next try needs a new one.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         _ => {}
     }
@@ -281,10 +338,15 @@ mod tests {
         for (path, expected) in table {
             let found = match asked(&Method::GET, path) {
                 Ok(Asked::Pool(pool)) => Some(pool),
-                Ok(Asked::Health) | Err(_) => None,
+                Ok(Asked::Health | Asked::Own(_)) | Err(_) => None,
             };
             assert_eq!(found, expected, "{path}");
         }
+        let (own, below) = (format!("{OWN}rendered-worker-1"), format!("{OWN}a/b"));
+        let own = asked(&Method::GET, &own);
+        assert!(matches!(own, Ok(Asked::Own("rendered-worker-1"))));
+        let below = asked(&Method::GET, &below);
+        assert!(matches!(below, Err(Refusal::Path)));
         let posted = asked(&Method::POST, "/config/worker");
         assert!(matches!(posted, Err(Refusal::Method)));
         assert!(matches!(

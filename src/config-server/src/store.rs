@@ -17,22 +17,26 @@ use cluster::cache::{Cache, CachedKind};
 use cluster::{path, wire};
 use k8s_openapi::api::core::v1::ConfigMap;
 use operator::{Next, Operator, Reconcile, Wake, WatchScope, Watched};
+use pool::view::PoolView;
 
 /// Key of the ConfigMap under which the API server publishes who signs its clients' certificates.
 const CLIENT_CA: &str = "client-ca-file";
 
 /// A pool, as far as it is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ServedPool {
     pub(crate) name: String,
     version: String,
     /// The rendered configuration that a new machine gets.
     pub(crate) config: Option<String>,
+    /// Which nodes it selects.
+    view: PoolView,
 }
 
 impl ServedPool {
     /// New machines get the pool's new configuration once one node has proved it.
     fn of(pool: MachineConfigPool) -> Self {
+        let view = PoolView::parse(&pool);
         let status = pool.status.unwrap_or_default();
         let configuration = if status.updated_machine_count > 0 {
             &pool.spec.configuration
@@ -43,6 +47,7 @@ impl ServedPool {
             config: configuration.name().map(ToOwned::to_owned),
             name: pool.metadata.name.unwrap_or_default(),
             version: pool.metadata.resource_version.unwrap_or_default(),
+            view,
         }
     }
 }
@@ -63,7 +68,7 @@ impl CachedKind for ServedPools {
     }
 
     fn has_same_content(one: &ServedPool, other: &ServedPool) -> bool {
-        one.config == other.config
+        one.config == other.config && one.view == other.view
     }
 }
 
@@ -213,6 +218,12 @@ impl ServedStore {
             Some(config) => Serving::Config(Arc::clone(config)),
             None => Serving::NotYet(format!("MachineConfig {config:?} was not read yet")),
         }
+    }
+
+    /// All pools.
+    pub(crate) fn views(&self) -> Vec<PoolView> {
+        let table = self.pools.table();
+        table.values().map(|pool| pool.view.clone()).collect()
     }
 
     /// Certificates that machines get.

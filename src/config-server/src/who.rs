@@ -39,6 +39,16 @@ pub(crate) struct Identity {
     pub(crate) credential: String,
 }
 
+impl Identity {
+    /// The node whose kubelet this is.
+    pub(crate) fn node(&self) -> Option<&str> {
+        let is_node = self.groups.iter().any(|group| group == "system:nodes");
+        self.user
+            .strip_prefix("system:node:")
+            .filter(|name| is_node && !name.is_empty())
+    }
+}
+
 /// Finds out who asks.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -206,6 +216,12 @@ mod tests {
         let identity = of_certificate(&der).unwrap();
         assert_eq!(identity.user, "system:node:worker-0");
         assert_eq!(identity.groups, ["system:nodes", "system:authenticated"]);
+        assert_eq!(identity.node(), Some("worker-0"));
+        let alone = Identity {
+            groups: Vec::new(),
+            ..identity
+        };
+        assert_eq!(alone.node(), None);
         assert!(of_certificate(b"no certificate").is_err());
     }
 

@@ -90,6 +90,11 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let kubelet = Access::kubeconfig(kubeconfig, host()).with_user_agent(USER_AGENT);
     let account = Access::service_account(kubeconfig, host(), &options.token);
     let account = Arc::new(account.with_user_agent(USER_AGENT));
+    let configs = options.config_server.map(|(server, authority)| {
+        // The config server knows the node by its kubelet's certificate.
+        let own = Access::kubeconfig(kubeconfig, host()).at(server, authority);
+        Arc::new(own.with_user_agent(USER_AGENT))
+    });
     let kubelet = Arc::new(kubelet);
     let metrics = Arc::new(DaemonMetrics::new(Timestamp::now));
     metrics.set_host_os(host_os(&options.root));
@@ -119,6 +124,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         node: options.node.clone(),
         root: options.root,
         kubelet: Arc::clone(&kubelet),
+        configs: configs.unwrap_or_else(|| Arc::clone(&account)),
         account,
         writer,
         seen: seen.clone(),

@@ -176,7 +176,7 @@ const REFUSED_TO_THE_CONTROLLER: [Attempt; 5] = [
 /// What a thief of the config server's token would try besides.
 const REFUSED_TO_THE_CONFIG_SERVER: [Attempt; 5] = [
     Attempt::new("create", "", "serviceaccounts/token", DAEMON),
-    Attempt::new("get", "", "nodes", "some"),
+    Attempt::new("patch", "", "nodes", "some"),
     Attempt::new(
         "list",
         "machineconfiguration.openshift.io",

@@ -128,12 +128,46 @@ impl Site {
         self.apply(&object).await
     }
 
+    /// Writes a configuration that was rendered for a pool.
+    pub(crate) async fn owned_config(&self, name: &str, spec: &Value, pool: &str) -> Result<()> {
+        let pools = Api::<MachineConfigPool>::all(self.client.clone());
+        let uid = pools.get(pool).await?.metadata.uid;
+        let owner = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+            "name": pool, "uid": uid, "controller": true, "blockOwnerDeletion": true,
+        });
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": name, "ownerReferences": [owner] }, "spec": spec,
+        });
+        self.apply(&object).await
+    }
+
+    /// A kubeconfig with a certificate of the client authority, as a kubelet has one.
+    pub(crate) fn certificate_kubeconfig(&self, name: &str, user: &str) -> PathBuf {
+        let certificate = self.dir.join(format!("{name}-client"));
+        self.signer.issue(&certificate, user, "system:nodes");
+        let path = self.kubeconfig(&format!("{name}.kubeconfig"), "unused");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut config: Value = serde_json::from_str(&text).unwrap();
+        config["users"][0]["user"] = json!({
+            "client-certificate": certificate.with_extension("crt"),
+            "client-key": certificate.with_extension("key"),
+        });
+        std::fs::write(&path, config.to_string()).unwrap();
+        path
+    }
+
     /// Writes a pool: its new configuration, the one that all its nodes run, and how many run the
     /// new one.
     pub(crate) async fn pool(&self, name: &str, new: &str, old: &str, updated: i32) -> Result<()> {
         let object = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
-            "metadata": { "name": name }, "spec": { "configuration": { "name": new } },
+            "metadata": { "name": name },
+            "spec": {
+                "configuration": { "name": new },
+                "nodeSelector": { "matchLabels": { format!("node-role.kubernetes.io/{name}"): "" } },
+            },
         });
         self.apply(&object).await?;
         let status = json!({ "status": {

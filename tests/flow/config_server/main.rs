@@ -12,6 +12,7 @@
 mod env;
 
 use anyhow::{Result, ensure};
+use cluster::access::Access;
 use serde_json::{Value, json};
 
 use crate::env::{AUDIENCE, Authority, Machine, NAMESPACE, Server, Site, bearer, version};
@@ -406,6 +407,83 @@ async fn credentials_decide_who_is_answered() -> Result<()> {
         ensure!(metrics.contains(line), "no {line} in {metrics}");
     }
     Ok(())
+}
+
+/// A node of a pool, by the label of its role, and what it is to have.
+async fn join(site: &Site, name: &str, role: &str, config: &str) -> Result<()> {
+    let label = format!("node-role.kubernetes.io/{role}");
+    let key = "machineconfiguration.openshift.io/desiredConfig";
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "labels": { label: "" }, "annotations": { key: config } },
+    });
+    site.apply(&node).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs curl and the control-plane binary"]
+async fn node_gets_its_own_configurations_by_its_kubelets_certificate() -> Result<()> {
+    let site = site("nodes").await?;
+    for pool in ["worker", "master"] {
+        let name = format!("rendered-{pool}-owned");
+        site.owned_config(&name, &config(&name), pool).await?;
+    }
+    join(&site, "w", "worker", "rendered-worker-owned").await?;
+    // A stolen node: its kubelet may write the annotation.
+    join(&site, "thief", "worker", "rendered-master-owned").await?;
+    let server = site.serve("mcs", &["--open"]).await?;
+    let kubeconfig = |node: &str| site.certificate_kubeconfig(node, &format!("system:node:{node}"));
+    let of = |kubeconfig| {
+        let read = Box::new(|path: &std::path::Path| std::fs::read(path));
+        let server_url = format!("https://{}", server.secure);
+        Access::kubeconfig(kubeconfig, read).at(server_url, server.trusted.clone())
+    };
+    let path = |config: &str| {
+        format!("/apis/machineconfiguration.openshift.io/v1/machineconfigs/{config}")
+    };
+    // As the daemon asks: the kubelet's kubeconfig, another server.
+    let worker = of(kubeconfig("w"));
+    let own = lab::wait::until("the node's own", lab::PATIENCE, async || {
+        let read = worker.get::<Value>(&path("rendered-worker-owned")).await;
+        Ok(read.map_err(|error| format!("{error:?}")))
+    })
+    .await?;
+    let kept: Value = site
+        .client
+        .request(http_get(&path("rendered-worker-owned"))?)
+        .await?;
+    assert_eq!(own, kept);
+    let thief = of(kubeconfig("thief"));
+    let table = [
+        (&worker, "rendered-master-owned", 403),
+        (&worker, "rendered-worker-new", 403),
+        (&worker, "rendered-worker-lost", 404),
+        (&thief, "rendered-master-owned", 403),
+        (&thief, "rendered-worker-owned", 403),
+        // A Node that is not there, and one that is no node. The open mode changes nothing here.
+        (&of(kubeconfig("gone")), "rendered-worker-owned", 403),
+        (
+            &of(site.certificate_kubeconfig("admin", "admin")),
+            "rendered-worker-owned",
+            403,
+        ),
+    ];
+    for (number, (access, config, expected)) in table.into_iter().enumerate() {
+        let refused = access.get::<Value>(&path(config)).await.unwrap_err();
+        assert_eq!(refused.code(), Some(expected), "{number}: {refused}");
+    }
+    let anonymous = server.get(&path("rendered-worker-owned"), &[]);
+    assert_eq!(anonymous.status, 401);
+    let log = server.log();
+    ensure!(
+        log.contains("was not rendered for the node's pool"),
+        "{log}"
+    );
+    Ok(())
+}
+
+fn http_get(path: &str) -> Result<http::Request<Vec<u8>>> {
+    Ok(http::Request::get(path).body(Vec::new())?)
 }
 
 #[tokio::test(flavor = "multi_thread")]

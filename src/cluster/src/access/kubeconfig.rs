@@ -49,6 +49,23 @@ pub(super) fn load(path: &Path, read: &Reader, token: Option<Vec<u8>>) -> Result
     })
 }
 
+/// Puts another server, and the bundle that vouches for it, into the selected context.
+pub(super) fn redirect(
+    path: &Path,
+    material: &mut Material,
+    server: &str,
+    bundle: Vec<u8>,
+) -> Result<(), Error> {
+    let (cluster, _) = selected(path, &mut material.kubeconfig)?;
+    *cluster = Cluster {
+        server: Some(server.to_owned()),
+        certificate_authority_data: Some(STANDARD.encode(&bundle)),
+        ..Cluster::default()
+    };
+    material.bytes.push(bundle);
+    Ok(())
+}
+
 struct Files<'a> {
     base: &'a Path,
     read: &'a Reader,

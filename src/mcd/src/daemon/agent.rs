@@ -42,6 +42,8 @@ pub struct Agent {
     pub kubelet: Arc<Access>,
     /// The pod's own identity: configurations.
     pub account: Arc<Access>,
+    /// Identity and server that configurations are read by.
+    pub configs: Arc<Access>,
     /// Writes the Node.
     pub writer: NodeWriter,
     /// The Node as it is seen.
@@ -212,6 +214,7 @@ impl Agent {
         let planner = Planner {
             root: &self.root,
             account: &self.account,
+            configs: &self.configs,
             is_forced,
         };
         tracing::info!("Starting update from {} to {}", from.config, to.config);
@@ -479,7 +482,7 @@ impl Agent {
             && let Some(path) = planning::config_path(name)
         {
             let config: serde_json::Value = self
-                .account
+                .configs
                 .get(&path)
                 .await
                 .map_err(|error| Chain(&error).to_string())?;
@@ -537,6 +540,7 @@ impl Agent {
     /// An idle daemon keeps no connection but its watch, and no memory that it does not use.
     fn rest(&self) {
         self.account.rest();
+        self.configs.rest();
         chassis::memory::trim_heap();
     }
 }

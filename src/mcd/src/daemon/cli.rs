@@ -29,6 +29,13 @@ pub struct StartArgs {
         default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token"
     )]
     token_file: PathBuf,
+    /// Config server that hands the node its configurations, as https://host:port; by default the
+    /// API server does, to the pod's service account
+    #[arg(long, value_name = "URL", requires = "config_server_ca_file")]
+    config_server: Option<String>,
+    /// Bundle that vouches for the config server, PEM
+    #[arg(long, value_name = "FILE", requires = "config_server")]
+    config_server_ca_file: Option<PathBuf>,
     /// This pod, as namespace/name, where it is not of a DaemonSet: a drain leaves it alone
     #[arg(long)]
     pod: Option<String>,
@@ -62,6 +69,8 @@ pub struct Options {
     pub metrics: SocketAddr,
     /// Token of the pod's service account, in the pod.
     pub token: PathBuf,
+    /// The config server and the bundle that vouches for it, in the pod.
+    pub config_server: Option<(String, PathBuf)>,
     /// This pod.
     pub own: Option<PodName>,
     /// Namespace of events.
@@ -100,6 +109,14 @@ impl StartArgs {
             endpoint.scheme_str() == Some("http") && endpoint.host().is_some(),
             "--kubelet-healthz-endpoint {endpoint} is no http:// URL"
         );
+        let config_server = self.config_server.zip(self.config_server_ca_file);
+        if let Some((server, _)) = &config_server {
+            let authority = server.strip_prefix("https://").unwrap_or_default();
+            anyhow::ensure!(
+                authority.parse::<http::uri::Authority>().is_ok(),
+                "--config-server {server:?} is no https:// URL of a server"
+            );
+        }
         let own = self.pod.map(|pod| parse_pod(&pod)).transpose()?;
         Ok(Options {
             kubeconfig: self.kubeconfig,
@@ -107,6 +124,7 @@ impl StartArgs {
             root: self.root_mount,
             metrics: self.admin.metrics_url,
             token: self.token_file,
+            config_server,
             own,
             events_namespace: self.events_namespace,
             kubelet_health: self.kubelet_healthz_enabled.then_some(endpoint),
@@ -177,6 +195,19 @@ mod tests {
             (
                 vec!["--node-name", "a", "--metrics-url", "x"],
                 "--metrics-url",
+            ),
+            (
+                vec!["--node-name", "a", "--config-server", "https://a:1"],
+                "--config-server-ca-file",
+            ),
+            (
+                vec![
+                    "--node-name",
+                    "a",
+                    "--config-server-ca-file=/ca",
+                    "--config-server=http://a:1",
+                ],
+                "--config-server \"http://a:1\"",
             ),
         ];
         for (arguments, expected) in table {

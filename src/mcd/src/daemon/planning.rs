@@ -131,8 +131,10 @@ impl From<NoPlan> for Event {
 pub struct Planner<'a> {
     /// Where the host's root is mounted.
     pub root: &'a Path,
-    /// Identity that reads configurations.
+    /// Identity that reads the cluster's settings.
     pub account: &'a Access,
+    /// Identity and server that configurations are read by.
+    pub configs: &'a Access,
     /// Whether everything is written and the node reboots, whatever changes.
     pub is_forced: bool,
 }
@@ -225,7 +227,7 @@ impl Planner<'_> {
                 "annotation {key}: {name:?} is no name of a MachineConfig"
             )])
         })?;
-        let value = match self.read(&path, events).await {
+        let value = match read(self.configs, &path, events).await {
             Ok(value) => value,
             Err(error) if error.code() == Some(404) => {
                 return Err(NoPlan::Failed(format!(
@@ -254,7 +256,7 @@ impl Planner<'_> {
         let path = path::object::<MachineConfiguration>(machine_configuration::NAME);
         let mut tries = POLICY_TRIES;
         loop {
-            let object = match self.read(&path, events).await {
+            let object = match read(self.account, &path, events).await {
                 Ok(object) => object,
                 // Also where the kind is unknown to the cluster.
                 Err(error) if error.code() == Some(404) => return Ok(UpdateSettings::default()),
@@ -275,23 +277,6 @@ impl Planner<'_> {
         }
     }
 
-    /// Reads an object, for as long as the API server is out of reach.
-    async fn read(&self, path: &str, events: &EventSink) -> Result<Value, wire::Error> {
-        let mut retry = Backoff::new(RETRY.0, RETRY.1);
-        loop {
-            match self.account.get(path).await {
-                Err(error) if error.is_transient() => {
-                    let text = Chain(&error).to_string();
-                    tracing::warn!(error = text, "cannot read what the update needs yet");
-                    events.send(Event::StillTrying(text));
-                    let delay = error.retry_after().unwrap_or_else(|| retry.next_delay());
-                    tokio::time::sleep(delay).await;
-                }
-                result => return result,
-            }
-        }
-    }
-
     /// Stores the plan, and drops those that no journal is open for.
     fn store(&self, bundle: &Bundle) -> Result<Stored, host::journal::Error> {
         let root = Root::open(self.root, None)?;
@@ -304,6 +289,23 @@ impl Planner<'_> {
         }
         store.put_plan(bundle)?;
         Stored::of(&bundle.plan)
+    }
+}
+
+/// Reads an object, for as long as the server is out of reach.
+async fn read(access: &Access, path: &str, events: &EventSink) -> Result<Value, wire::Error> {
+    let mut retry = Backoff::new(RETRY.0, RETRY.1);
+    loop {
+        match access.get(path).await {
+            Err(error) if error.is_transient() => {
+                let text = Chain(&error).to_string();
+                tracing::warn!(error = text, "cannot read what the update needs yet");
+                events.send(Event::StillTrying(text));
+                let delay = error.retry_after().unwrap_or_else(|| retry.next_delay());
+                tokio::time::sleep(delay).await;
+            }
+            result => return result,
+        }
     }
 }
 

@@ -76,6 +76,7 @@ impl Host {
         let planner = Planner {
             root: self.directory.path(),
             account: &account,
+            configs: &account,
             is_forced: false,
         };
         let (events, _said) = EventSink::channel();
@@ -117,6 +118,7 @@ async fn broken_record_is_not_replaced_by_the_clusters_copy() {
         let planner = Planner {
             root: host.directory.path(),
             account: &account,
+            configs: &account,
             is_forced: false,
         };
         let read = |from| {

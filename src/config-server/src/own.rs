@@ -1,0 +1,124 @@
+//! Which configurations a node may have: its own.
+//!
+//! A kubelet may write its Node's annotations, so that these alone prove nothing: with its
+//! credential a stolen node could name any configuration. Which pool selects the node follows from
+//! labels of its role, which `NodeRestriction` keeps from the kubelet, and a rendered configuration
+//! names the pool that it was made for.
+
+use api::machineconfiguration::annotation;
+use k8s_openapi::api::core::v1::Node;
+use pool::membership::{Placement, place};
+use pool::node::NodeView;
+use pool::view::PoolView;
+use serde_json::Value;
+
+/// Name of the pool of the control plane.
+const MASTER: &str = "master";
+
+/// Annotations that name configurations of a node.
+const NAMED: [&str; 3] = [
+    annotation::CURRENT_CONFIG,
+    annotation::DESIRED_CONFIG,
+    annotation::NEXT_CONFIG,
+];
+
+/// Whether a configuration, as the API server has it, is one of a node's own; else why not.
+///
+/// # Errors
+/// A sentence that names the configuration.
+pub(crate) fn check<'a>(
+    node: Node,
+    config: &Value,
+    pools: impl IntoIterator<Item = &'a PoolView> + Clone,
+) -> Result<(), String> {
+    let text = |pointer: &str| config.pointer(pointer).and_then(Value::as_str);
+    let name = text("/metadata/name").unwrap_or_default();
+    let annotations = node.metadata.annotations.clone().unwrap_or_default();
+    let is_named = (NAMED.iter())
+        .filter_map(|key| annotations.get(*key))
+        .any(|named| named == name);
+    if !is_named {
+        return Err(format!("no annotation of the Node names {name:?}"));
+    }
+    let view = NodeView::parse(node);
+    let pool = match place(&view, pools.clone()) {
+        Placement::Pool(pool) => pool,
+        Placement::MasterOverCustom { .. } => MASTER,
+        Placement::Conflict(_) | Placement::Unmanaged => {
+            return Err("the node belongs to no pool".to_owned());
+        }
+    };
+    let owners = config.pointer("/metadata/ownerReferences");
+    let owners = owners.and_then(Value::as_array).into_iter().flatten();
+    let controllers = owners.filter(|owner| owner["controller"] == true);
+    let uids: Vec<&str> = controllers
+        .filter(|owner| owner["kind"] == "MachineConfigPool")
+        .filter_map(|owner| owner["uid"].as_str())
+        .collect();
+    let mut pools = pools.into_iter();
+    let is_its_pools = pools.any(|known| known.name == pool && uids.contains(&known.uid.as_str()));
+    if is_its_pools {
+        Ok(())
+    } else {
+        Err(format!(
+            "{name:?} was not rendered for the node's pool {pool:?}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::machineconfiguration::MachineConfigPool;
+    use serde_json::json;
+
+    use super::*;
+
+    fn pool(name: &str) -> PoolView {
+        let label = format!("node-role.kubernetes.io/{name}");
+        let pool: MachineConfigPool = serde_json::from_value(json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "resourceVersion": "1"},
+            "spec": {"nodeSelector": {"matchLabels": {label: ""}}},
+        }))
+        .unwrap();
+        PoolView::parse(&pool)
+    }
+
+    fn node(role: &str, annotations: &Value) -> Node {
+        let label = format!("node-role.kubernetes.io/{role}");
+        let metadata = json!({"name": "n", "labels": {label: ""}, "annotations": annotations});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    fn config(name: &str, pool: &str) -> Value {
+        let kind = "MachineConfigPool";
+        let owner = json!({"kind": kind, "uid": format!("uid-{pool}"), "controller": true});
+        json!({"metadata": {"name": name, "ownerReferences": [owner]}})
+    }
+
+    #[test]
+    fn node_gets_what_its_annotations_name_if_it_is_its_pools() {
+        let pools = [pool("worker"), pool("master")];
+        let of_others = json!({annotation::DESIRED_CONFIG: "rendered-master-1"});
+        let own = json!({annotation::DESIRED_CONFIG: "rendered-worker-1"});
+        let next = json!({annotation::NEXT_CONFIG: "rendered-worker-1"});
+        let (worker, master) = (
+            config("rendered-worker-1", "worker"),
+            config("rendered-master-1", "master"),
+        );
+        let by_hand = json!({"metadata": {"name": "rendered-worker-1"}});
+        let table = [
+            (node("worker", &own), &worker, true),
+            (node("worker", &next), &worker, true),
+            (node("worker", &json!({})), &worker, false),
+            (node("worker", &own), &by_hand, false),
+            // A stolen node that writes its own annotation.
+            (node("worker", &of_others), &master, false),
+            (node("master", &of_others), &master, true),
+            (node("other", &own), &worker, false),
+        ];
+        for (number, (node, config, expected)) in table.into_iter().enumerate() {
+            let checked = check(node, config, &pools);
+            assert_eq!(checked.is_ok(), expected, "{number}: {checked:?}");
+        }
+    }
+}
