@@ -400,8 +400,8 @@ fn in_order(events: &[Event]) -> Result<()> {
     };
     // The last status of the DaemonSet is the one of its new pods, played by this program; the last
     // change of the ControllerConfig is the one of the new controller.
-    let daemons = writes("", "machine-config-daemon").filter(is_status).last();
-    let os = writes("mcc/", "machine-config-controller").filter(|event| !is_status(event));
+    let daemons = writes("", "machine-config-daemon").rfind(is_status);
+    let os = writes("mcc/", "machine-config-controller").rfind(|event| !is_status(event));
     let version = writes("mcc/", "machine-config").find(is_reached);
     let late = writes("cvo/", "late").next();
     let received = |event: Option<&Event>, what| {
@@ -409,7 +409,7 @@ fn in_order(events: &[Event]) -> Result<()> {
         anyhow::Ok(event.received)
     };
     let daemons = received(daemons, "the daemons")?;
-    let os = received(os.last(), "the OS image")?;
+    let os = received(os, "the OS image")?;
     let version = received(version, "the version")?;
     let late = received(late, "the run level behind")?;
     ensure!(
