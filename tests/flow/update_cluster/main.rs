@@ -113,32 +113,7 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
     let files = cluster.release("4.3.0")?;
     let (image, digest) = cluster.push("next", &files).await?;
 
-    // Not signed, then signed by a stranger, then about another image: each is said.
-    let request = json!({ "version": "4.3.0", "image": image });
-    cluster.ask(request.clone()).await?;
-    let refused = "False RetrievePayload: Retrieving payload failed version=\"4.3.0\"";
-    let said = cluster
-        .until_said("ReleaseAccepted", "The update cannot be verified")
-        .await?;
-    assert!(
-        said.starts_with(refused) && said.contains("there is no signature"),
-        "{said}"
-    );
-    assert!(
-        said.contains(&format!("store {}: 0 signatures", cluster.server.address)),
-        "{said}"
-    );
-    cluster.server.put(&digest, Key::make()?.sign(&digest)?);
-    cluster
-        .until_said("ReleaseAccepted", "no key of keyring test signed it")
-        .await?;
-    let other = ::release::ImageDigest::of(b"other");
-    cluster.server.put(&digest, cluster.key.sign(&other)?);
-    cluster.until_said("ReleaseAccepted", "it is about").await?;
-    cluster
-        .until_said("Progressing", "Cluster version is 4.2.0")
-        .await?;
-    cluster.until_reconciled(VERSION).await?;
+    refused_until_signed(&cluster, &image, &digest).await?;
 
     // Signed: an administrator has not acknowledged what the next minor release needs.
     cluster.server.put(&digest, cluster.key.sign(&digest)?);
@@ -223,6 +198,40 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
     let risks = &status.history[0].accepted_risks;
     assert!(risks.contains("ClusterVersionRecommendedUpdate"), "{risks}");
     drop(process);
+    Ok(())
+}
+
+/// Not signed, then signed by a stranger, then about another image: each is said.
+async fn refused_until_signed(
+    cluster: &Cluster,
+    image: &str,
+    digest: &::release::ImageDigest,
+) -> Result<()> {
+    let request = json!({ "version": "4.3.0", "image": image });
+    cluster.ask(request).await?;
+    let refused = "False RetrievePayload: Retrieving payload failed version=\"4.3.0\"";
+    let said = cluster
+        .until_said("ReleaseAccepted", "The update cannot be verified")
+        .await?;
+    assert!(
+        said.starts_with(refused) && said.contains("there is no signature"),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!("store {}: 0 signatures", cluster.server.address)),
+        "{said}"
+    );
+    cluster.server.put(digest, Key::make()?.sign(digest)?);
+    cluster
+        .until_said("ReleaseAccepted", "no key of keyring test signed it")
+        .await?;
+    let other = ::release::ImageDigest::of(b"other");
+    cluster.server.put(digest, cluster.key.sign(&other)?);
+    cluster.until_said("ReleaseAccepted", "it is about").await?;
+    cluster
+        .until_said("Progressing", "Cluster version is 4.2.0")
+        .await?;
+    cluster.until_reconciled(VERSION).await?;
     Ok(())
 }
 
