@@ -16,7 +16,7 @@
 //! - [`drift`]: what is changed by hand on a node at rest
 //! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`events`]: events and the log lines that people search for
-//! - [`kubelet_health`], [`host_os`]: what metrics tell of the host
+//! - [`kubelet_health`], [`mod@host_os`]: what metrics tell of the host
 //! - [`metrics`]: metrics and health
 
 pub mod adopt;
