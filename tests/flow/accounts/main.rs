@@ -19,6 +19,12 @@ use testbed::{SOON, logs, until};
 /// Folders of `deploy/` with a component each.
 const COMPONENTS: [&str; 3] = ["daemon", "controller", "config-server"];
 
+/// Those whose objects lie in namespaces that a cluster has besides.
+const BESIDE: [(&str, &[&str]); 1] = [(
+    "managed-upgrade",
+    &["openshift-machine-api", "openshift-monitoring"],
+)];
+
 const NAMESPACE: &str = "openshift-machine-config-operator";
 const CONTROLLER: &str = "machine-config-controller";
 const DAEMON: &str = "machine-config-daemon";
@@ -51,8 +57,15 @@ fn objects(component: &str) -> Result<Vec<DynamicObject>> {
 #[ignore = "needs the control plane"]
 async fn each_account_may_do_what_its_golden_says() -> Result<()> {
     let cluster = cluster("rights").await?;
+    for (component, namespaces) in BESIDE {
+        for namespace in namespaces {
+            cluster.kubectl(&["create", "namespace", namespace])?;
+        }
+        manifest::apply(&cluster.client().await?, &objects(component)?).await?;
+    }
     let mut accounts = Vec::new();
-    for component in COMPONENTS {
+    let beside = BESIDE.into_iter().map(|(component, _)| component);
+    for component in COMPONENTS.into_iter().chain(beside) {
         let objects = objects(component)?;
         accounts.extend(
             objects
