@@ -19,15 +19,16 @@ IMAGES ?=
 
 # What the build and the lab take from Debian: libostree and its tool, the hosts (debootstrap, systemd-nspawn), what their pods need (CNI
 # plugins, an image with busybox), the registry and skopeo, Prometheus and Alertmanager for managed upgrades,
-# qemu and GRUB for the machine, XFS for the crash tests, Ignition for new machines, checkmodule and semodule_package for selinux/.
+# qemu and GRUB for the machine, XFS for the crash tests, Ignition for new machines, Chromium and a font for the update service's page,
+# checkmodule and semodule_package for selinux/.
 PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap systemd-container skopeo docker-registry \
 	prometheus prometheus-alertmanager qemu-system-x86 qemu-utils grub-pc-bin xfsprogs ignition curl checkpolicy semodule-utils iproute2 e2fsprogs \
-	containernetworking-plugins busybox-static
+	containernetworking-plugins busybox-static chromium-headless-shell fonts-dejavu-core
 
 .PHONY: help setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench
 
 help:
-	@echo "make demo    three workers and a control plane roll to a new OS; target/demo/timeline.svg"
+	@echo "make demo    three workers roll, then a release goes through the cluster; target/demo/timeline.svg"
 	@echo "make playground   the demo's cluster and a shell beside it"
 	@echo "make test    everything that CI runs; make test SUITE=mcd-os: one suite, or several; make list: their names"
 	@echo "make proof   what takes longer than CI may; its parts: proof-programs, proof-hosts, proof-machine,"

@@ -217,8 +217,9 @@ async fn is_refused(cluster: &Cluster, why: &str) -> Result<()> {
     .await
 }
 
-/// What the daemon asked for, but for its watch and its events: each once, sorted. The event of the
-/// drift monitor's start may come before or after the certificates.
+/// What the daemon asked for, but for its watch, its events and its node's MachineConfigNode: each
+/// once, sorted. The event of the drift monitor's start, and the MachineConfigNode, may come before
+/// or after the certificates.
 fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Vec<String>> {
     let events = cluster.events()?;
     let mut asked: Vec<String> = events
@@ -226,6 +227,7 @@ fn asked_since(cluster: &Cluster, since: Timestamp) -> Result<Vec<String>> {
         .filter(|event| event.user_agent.starts_with("mcd/") && event.received > since)
         .filter(|event| event.verb != Verb::Watch && event.stage == Stage::ResponseComplete)
         .filter(|event| !event.uri.contains("/events"))
+        .filter(|event| !event.uri.contains("/machineconfignodes/"))
         .map(|event| format!("{:?} {}", event.verb, event.uri).to_lowercase())
         .collect();
     asked.sort_unstable();

@@ -1,10 +1,10 @@
 //! What a daemon asks of the API server, when it adopts a node and for an update, from the first
-//! word to the last: verbs, paths and bodies, and nothing else. And what adopting a node does to
-//! its host.
+//! word to the last: verbs, paths and bodies, and nothing else. What its MachineConfigNode shows
+//! meanwhile. And what adopting a node does to its host.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use lab::audit::{Event, Stage, Verb};
 use lab::tree::Overlay;
@@ -77,6 +77,22 @@ async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
         (format!("watch {pods}"), Value::Null),
     ];
     assert_eq!(asked.others, once(expected));
+    let executed = "UpdatePrepared UpdateExecuted Cordoned Drained AppliedFilesAndOS";
+    let booted = format!("{executed} UpdatePostActionComplete RebootedNode");
+    let phases = [
+        "UpdatePrepared?".to_owned(),
+        "UpdatePrepared UpdateExecuted? Cordoned Drained?".to_owned(),
+        "UpdatePrepared UpdateExecuted? Cordoned Drained AppliedFilesAndOS?".to_owned(),
+        format!("{executed} UpdatePostActionComplete? RebootedNode?"),
+        format!("{booted} UpdateComplete?"),
+        format!("{booted} UpdateComplete Uncordoned Resumed"),
+        "Updated".to_owned(),
+    ];
+    shows_in_order(&asked.shown, &phases)?;
+    let columns = ["get", "machineconfignodes", NODE, "--no-headers"];
+    let printed = cluster.control_plane().kubectl(&columns)?;
+    let printed: Vec<&str> = printed.split_whitespace().take(5).collect();
+    assert_eq!(printed, [NODE, POOL, &target, &target, "True"]);
 
     let live = with_image.keys(&["ssh-rsa AAAA traffic"]);
     let (target, asked) = update(&cluster, &live).await?;
@@ -95,6 +111,23 @@ async fn an_update_asks_for_what_it_needs_and_nothing_else() -> Result<()> {
         (format!("get {OPERATOR}"), Value::Null),
     ];
     assert_eq!(asked.others, once(expected));
+    let executed = "UpdatePrepared UpdateExecuted AppliedFilesAndOS UpdatePostActionComplete";
+    let end = [
+        format!("{executed} UpdateComplete Resumed"),
+        "Updated".to_owned(),
+    ];
+    shows_in_order(&asked.shown, &end)
+}
+
+/// Whether a MachineConfigNode showed these conditions one after the other, and these last. The
+/// daemon may have missed short phases between them.
+fn shows_in_order(shown: &[String], expected: &[String]) -> Result<()> {
+    let mut rest = shown.iter();
+    let is_there = expected.iter().all(|one| rest.any(|shown| shown == one));
+    ensure!(
+        is_there && rest.next().is_none(),
+        "{shown:#?} instead of {expected:#?}"
+    );
     Ok(())
 }
 
@@ -135,6 +168,7 @@ async fn adopt(cluster: &mut Cluster) -> Result<()> {
     Ok(())
 }
 
+const OBJECTS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes";
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 /// Asked for once a life; this cluster has none.
 const CERTIFICATES: &str =
@@ -168,6 +202,9 @@ struct Asked {
     /// All other requests, with the body each time. Events are left out, whose bodies the audit log
     /// does not keep, and the watch on the Node, which begins again when it likes.
     others: BTreeMap<String, Vec<Value>>,
+    /// Conditions of the MachineConfigNode that were written and are not False; `?` where they are
+    /// Unknown. Once the object is there it is read once.
+    shown: Vec<String>,
     /// Whether the last write to the Node conflicted with another, and the Node may be read again.
     met_another: bool,
 }
@@ -184,6 +221,15 @@ impl Asked {
             return Ok(());
         }
         if event.verb == Verb::Get && path == node && std::mem::take(&mut self.met_another) {
+            return Ok(());
+        }
+        let object = format!("{OBJECTS}/{NODE}");
+        if event.verb == Verb::Get && path == object {
+            return Ok(());
+        }
+        if event.verb == Verb::Patch && path.starts_with(&format!("{object}/status?")) {
+            let body = event.request.as_ref().context("a patch without a body")?;
+            self.shown.push(held(body));
             return Ok(());
         }
         if event.verb == Verb::Patch && path == node {
@@ -234,6 +280,21 @@ impl Asked {
             }
         }
     }
+}
+
+/// The conditions of a MachineConfigNode that are not False, in the order of an update.
+fn held(object: &Value) -> String {
+    let conditions = object.pointer("/status/conditions");
+    let conditions = conditions.and_then(Value::as_array);
+    let words = conditions.into_iter().flatten().filter_map(|condition| {
+        let name = condition.get("type")?.as_str()?;
+        match condition.get("status")?.as_str()? {
+            "True" => Some(name.to_owned()),
+            "Unknown" => Some(format!("{name}?")),
+            _ => None,
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Fields with the values that they get, one after the other.

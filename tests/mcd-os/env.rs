@@ -146,11 +146,23 @@ impl Env {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// Waits until nothing is under way; how the last attempt ended.
+    /// Waits until nothing is under way, and what the attempt leaves behind is removed; how the
+    /// last attempt ended.
     pub(crate) fn wait_ended(&self) -> Result<Value> {
         let ended = until_blocking("the attempt to end", PATIENCE, PAUSE, || {
             let view = self.view()?;
-            let is_over = view["journal"].is_null();
+            // The removal writes the boot entries anew.
+            let unit = "slipway-verify.service";
+            let state = [
+                "systemctl",
+                "show",
+                "--property=ActiveState",
+                "--value",
+                unit,
+            ];
+            let state = self.host.exec(state)?.stdout;
+            let is_over = view["journal"].is_null()
+                && !["activating", "active", "deactivating"].contains(&state.trim());
             Ok(if is_over {
                 Ok(view["last"].clone())
             } else {

@@ -17,5 +17,6 @@ mod live;
 mod pivot;
 mod policy;
 mod refusals;
+mod registries;
 mod rollback;
 mod update;

@@ -59,6 +59,7 @@ fn a_host_is_pivoted_to_either_form_of_image() {
     let mut expected = view;
     expected["phase"] = "Idle".into();
     expected["reason"] = serde_json::Value::Null;
+    expected["lacks_selinux_module"] = false.into();
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&json).unwrap(),
         expected
@@ -110,6 +111,10 @@ fn a_pivot_to_the_booted_image_changes_nothing_and_a_reverted_one_keeps_the_way_
     let output = env.host.exec([MCD, "pivot", &second]).unwrap();
     assert_eq!(output.code, Some(4), "{output:?}");
     assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    let words = ["journalctl", "-b", "-o", "cat", "-u", "slipway-guard"];
+    let said = env.host.exec(words).unwrap().stdout;
+    assert!(!said.is_empty(), "the guard ran");
+    assert!(!said.contains("/etc"), "nothing changed there: {said}");
     let (before, entries) = (host::snapshot(&env.host).unwrap(), env.entries().unwrap());
     let view = env.view().unwrap();
     let output = env.host.exec([MCD, "pivot", "--reboot", &second]).unwrap();

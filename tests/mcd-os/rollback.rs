@@ -6,6 +6,7 @@ use lab::tree::Overlay;
 use node_update::plan::Bundle;
 use node_update::verify::Expectation;
 use serde_json::json;
+use testbed::single_host::MCD_BROUGHT as MCD;
 use testbed::{single_host, until_blocking};
 
 use super::configs;
@@ -258,4 +259,43 @@ fn a_host_that_booted_something_else_is_adopted() {
     let last = env.reboot().unwrap();
     assert_eq!(last["outcome"], "adopted", "{last}");
     assert_eq!(env.view().unwrap()["booted"]["version"], "third");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn by_hand_an_update_leads_back_where_deployments_share_what_differs() {
+    let env = Env::new().unwrap();
+    let (none, full) = (
+        configs::none().unwrap(),
+        configs::full(configs::FIRST_OS).unwrap(),
+    );
+    for (attempt, from, to) in [("a1", &none, &full), ("a2", &full, &none)] {
+        let plan = configs::plan(attempt, from, to).unwrap();
+        env.switch(&plan).unwrap();
+        assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    }
+    let tool = "/usr/local/bin/tool";
+    assert_ne!(env.host.exec(["cat", tool]).unwrap().code, Some(0));
+    let output = env.host.exec([MCD, "rollback"]).unwrap();
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert_eq!(
+        output.stdout,
+        format!("an update leads back to {}\n", full.name)
+    );
+    assert!(output.stderr.contains(tool), "{output:?}");
+    let view = env.view().unwrap();
+    assert_eq!(view["held"]["config"], none.name.as_str());
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    assert_eq!(env.view().unwrap()["booted"]["config"], full.name.as_str());
+    assert_eq!(env.stat(tool).unwrap().1, "#!/bin/sh");
+
+    // What stops an update stops it, too, and what was held is held.
+    env.host
+        .run(["sh", "-c", "echo by hand >/etc/managed/secret"])
+        .unwrap();
+    let output = env.host.exec([MCD, "rollback"]).unwrap();
+    assert_eq!(output.code, Some(3), "{output:?}");
+    assert!(output.stderr.contains("/etc/managed/secret"), "{output:?}");
+    assert_eq!(env.view().unwrap()["held"], view["held"]);
+    env.expect(1, &["verify"]).unwrap();
 }

@@ -3,6 +3,7 @@
 //! - `upstream`: OpenShift's own manifests
 //! - `scene`: a registry, toy images in it, and the program
 //! - `round_trip`: a release is made, signed, verified, read and made again
+//! - `mirror`: a release is mirrored, goes on after a failure, and is compared
 //! - `bad_input`: what is wrong is named, and nothing is pushed
 
 #![expect(
@@ -13,6 +14,7 @@
 )]
 
 mod bad_input;
+mod mirror;
 mod round_trip;
 mod scene;
 mod upstream;

@@ -144,11 +144,28 @@ fn info(scene: &Scene, digest: &str) {
         3
     );
     assert_eq!(json["versions"]["machine-os"], "12.0.1");
+    let template = "jsonpath={.versions.machine-os} {.digest}";
+    let filled = scene.done(&["release", "info", "@release:1.2.3", "-o", template]);
+    assert_eq!(filled, format!("12.0.1 {digest}"));
     let os = scene.done(&["release", "info", "@release:1.2.3", "--image-for", "os"]);
     assert!(
         os.starts_with(&format!("{}@sha256:", scene.at("os"))),
         "{os}"
     );
+    let verified = scene.done(&["release", "info", "@release:1.2.3", "--verify"]);
+    let lines: Vec<Vec<&str>> = verified
+        .lines()
+        .map(|line| line.split(' ').collect())
+        .collect();
+    assert_eq!(lines.len(), 3, "{verified}");
+    let digest_of_os = os.trim_end().rsplit('@').next();
+    let line = lines.iter().find(|words| words.last() == Some(&"os"));
+    assert_eq!(line.and_then(|words| words.first().copied()), digest_of_os);
+    let sizes = scene.done(&["release", "info", "@release:1.2.3", "--size"]);
+    assert!(sizes.contains("  NAME "), "{sizes}");
+    assert!(sizes.contains("\n  Total "), "{sizes}");
+    let both = ["release", "info", "@release:1.2.3", "--size", "--verify"];
+    assert_eq!(scene.run(&both).code, 2);
     let other = scene.run(&["release", "info", "@release:1.2.3", "--image-for", "other"]);
     let expected = format!(
         "error: no image tag \"other\" exists in the release image {}\n",

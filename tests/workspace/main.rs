@@ -8,8 +8,10 @@
 )]
 
 mod citations;
+mod explained;
 mod faults;
 mod layers;
 mod packages;
+mod requirements;
 mod sources;
 mod words;

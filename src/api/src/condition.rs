@@ -150,6 +150,9 @@ macro_rules! words {
         }
 
         impl $name {
+            /// Every word that is known.
+            pub const KNOWN: &'static [&'static str] = &[$($word),+];
+
             /// The word as written in the API.
             pub fn as_str(&self) -> &str {
                 match self {

@@ -6,11 +6,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt as _;
 
-use crate::config::{ClusterOperator, ClusterVersion};
+use crate::config::{
+    ClusterOperator, ClusterVersion, FeatureGate, Image, ImageDigestMirrorSet, ImageTagMirrorSet,
+};
 use crate::machineconfiguration::{
-    ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool,
+    ContainerRuntimeConfig, ControllerConfig, KubeletConfig, MachineConfig, MachineConfigNode,
+    MachineConfigPool, OSImageStream,
 };
 use crate::operator::MachineConfiguration;
+use crate::rollout::RolloutPolicy;
 
 /// Annotation of objects of a release that a cluster of the default profile applies.
 ///
@@ -20,13 +24,21 @@ const IN_RELEASE: &str = "include.release.openshift.io/self-managed-high-availab
 /// All definitions, in the order of their files.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
+        ContainerRuntimeConfig::crd(),
         ControllerConfig::crd(),
+        KubeletConfig::crd(),
         MachineConfigNode::crd(),
         MachineConfigPool::crd(),
         MachineConfig::crd(),
+        OSImageStream::crd(),
         MachineConfiguration::crd(),
+        RolloutPolicy::crd(),
         ClusterOperator::crd(),
         ClusterVersion::crd(),
+        FeatureGate::crd(),
+        ImageDigestMirrorSet::crd(),
+        Image::crd(),
+        ImageTagMirrorSet::crd(),
     ];
     for crd in &mut crds {
         let annotations = crd.metadata.annotations.get_or_insert_default();

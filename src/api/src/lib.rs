@@ -11,6 +11,7 @@
 //! - [`machineconfiguration`]: configurations, pools and nodes, and the keys on them
 //! - `operator`: settings of the cluster's components
 //! - `config`: the cluster's release, and what its operators report
+//! - `rollout`: in which steps the nodes of a pool are updated; ours
 //! - `upgrade`: an upgrade of the cluster on a date
 //! - `condition`: status of a condition, and enums that keep what they do not know
 //! - `int_or_string`: a number or a text, as `maxUnavailable` is written
@@ -32,6 +33,8 @@ mod nullable;
 pub mod operator;
 #[cfg(feature = "crds")]
 mod raw;
+#[cfg(feature = "crds")]
+pub mod rollout;
 #[cfg(feature = "crds")]
 pub mod upgrade;
 

@@ -1,15 +1,22 @@
 //! Group `machineconfiguration.openshift.io`, version `v1`: configurations, pools and nodes.
 //!
 //! - [`annotation`], [`label`]: keys on nodes, configurations and pools
+//! - [`drain_lease`]: who removes pods from a node in the daemon's place
 //! - [`node_state`], [`phase_name`]: how far a node is, as its daemon reports it
 //! - [`node_status`]: the one reading of a Node's annotations
-//! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`: the
-//!   objects (feature `crds`)
+//! - `machine_config`, `machine_config_pool`, `machine_config_node`, `controller_config`,
+//!   `kubelet_config`, `container_runtime_config`, `os_image_stream`: the objects (feature `crds`)
+//! - `tls_profile`: what of TLS a server takes (feature `crds`)
 //! - [`unhandled`]: kinds that no program here handles, as far as that is read (feature `crds`)
 
 pub mod annotation;
 #[cfg(feature = "crds")]
+pub mod container_runtime_config;
+#[cfg(feature = "crds")]
 pub mod controller_config;
+pub mod drain_lease;
+#[cfg(feature = "crds")]
+pub mod kubelet_config;
 pub mod label;
 #[cfg(feature = "crds")]
 pub mod machine_config;
@@ -19,12 +26,25 @@ pub mod machine_config_node;
 pub mod machine_config_pool;
 pub mod node_state;
 pub mod node_status;
+#[cfg(feature = "crds")]
+pub mod os_image_stream;
 pub mod phase_name;
+#[cfg(feature = "crds")]
+pub mod tls_profile;
 #[cfg(feature = "crds")]
 pub mod unhandled;
 
 #[cfg(feature = "crds")]
+pub use container_runtime_config::{
+    AdditionalStore, ContainerRuntimeConfig, ContainerRuntimeConfigSpec, RuntimeOptions,
+};
+#[cfg(feature = "crds")]
 pub use controller_config::{ControllerConfig, ControllerConfigSpec, ControllerConfigStatus};
+pub use drain_lease::DrainLease;
+#[cfg(feature = "crds")]
+pub use kubelet_config::{
+    KubeletConfig, KubeletConfigSpec, SettingCondition, SettingConditionType, SettingStatus,
+};
 #[cfg(feature = "crds")]
 pub use machine_config::{MachineConfig, MachineConfigSpec};
 #[cfg(feature = "crds")]
@@ -33,7 +53,11 @@ pub use machine_config_node::{MachineConfigNode, MachineConfigNodeSpec, MachineC
 pub use machine_config_pool::{MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus};
 pub use node_state::NodeState;
 pub use node_status::NodeStatus;
+#[cfg(feature = "crds")]
+pub use os_image_stream::{AvailableStream, OSImageStream};
 pub use phase_name::PhaseName;
+#[cfg(feature = "crds")]
+pub use tls_profile::TlsSecurityProfile;
 
 /// Name of the group.
 pub const GROUP: &str = "machineconfiguration.openshift.io";

@@ -7,9 +7,22 @@ pub(crate) fn object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
+/// A list of objects of any shape.
+pub(crate) fn objects(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true }
+    })
+}
+
 /// An object of any shape, or `null`.
 pub(crate) fn nullable_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// An object without members, or `null`.
+pub(crate) fn nullable_empty(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "nullable": true })
 }
 
 /// Bytes in base64.

@@ -2,8 +2,10 @@
 //!
 //! The definition is upstream's file, `deploy/managed-upgrade/crds`; these types read and write it.
 
+pub mod plan;
 pub mod upgrade_config;
 
+pub use plan::{PlanForecast, PlanState, PlanStep, PlanWindow, UpgradePlan};
 pub use upgrade_config::{
     DesiredRelease, UpgradeCondition, UpgradeConfig, UpgradeConfigSpec, UpgradeConfigStatus,
     UpgradeHistoryEntry, UpgradePhase, UpgradeType,

@@ -4,8 +4,11 @@
 //! `tower` service, such as an `axum::Router`. HTTP/1.1 only: no client of these programs needs
 //! more, and HTTP/2 would bring limits of its own to keep.
 //!
+//! - `certificate` (feature `tls`): the subject of a client's certificate
 //! - `tls` (feature): certificate and key that are read again when their files change
 
+#[cfg(feature = "tls")]
+pub mod certificate;
 #[cfg(feature = "tls")]
 pub mod tls;
 

@@ -2,14 +2,22 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use images::ImageLocation;
 use jiff::Timestamp;
 use release::Version;
 
 use crate::access::AccessArgs;
+use crate::config_render::ConfigRenderArgs;
+use crate::explain::ExplainArgs;
+use crate::graph::{GraphArgs, ServiceArgs};
+use crate::json_template::JsonTemplate;
 use crate::kubeconfig::ClusterArgs;
-use crate::pools::arguments::{NodeArgs, PoolArgs};
+use crate::managed::arguments::ManagedArgs;
+use crate::pools::arguments::{NodeArgs, PoolArgs, WatchArgs};
+use crate::release_extract::filter::Cloud;
+use crate::release_mirror::MirrorArgs;
+use crate::release_name::ReleaseName;
 use crate::upgrade::arguments::UpgradeArgs;
 
 /// Name under which kubectl finds this program as `kubectl slipway`.
@@ -52,18 +60,27 @@ pub enum CommandGroup {
         #[command(subcommand)]
         verb: GraphDataVerb,
     },
+    /// A channel of an update service: its releases, the shortest path, a picture
+    Graph(Box<GraphArgs>),
     /// Where a cluster is, which updates there are, and the request for one
     Upgrade(Box<UpgradeArgs>),
+    /// Upgrades on a date: plan, schedule, cancel, status
+    Managed(Box<ManagedArgs>),
     /// What MachineConfigPools run and want, and what their nodes wait for
     Pool(PoolArgs),
     /// What a node runs, was assigned and waits for
     Node(NodeArgs),
+    /// Pools and nodes while they change: drawn in place on a terminal, else a line for each
+    /// change
+    Watch(WatchArgs),
     /// MachineConfigs
     Config {
         /// What is done.
         #[command(subcommand)]
         verb: ConfigVerb,
     },
+    /// What a reason, condition, phase or event means, and what to do about it
+    Explain(ExplainArgs),
     /// Print the completion of a shell
     Completion {
         /// The shell
@@ -81,6 +98,8 @@ pub enum CommandGroup {
 pub enum ConfigVerb {
     /// What a node would do to go from one to another, and why it cannot
     Diff(ConfigDiffArgs),
+    /// What a pool's MachineConfigs are merged into, from files alone
+    Render(ConfigRenderArgs),
 }
 
 /// `slipway config diff`.
@@ -143,7 +162,11 @@ pub enum ReleaseVerb {
     /// Hold signatures against a release image, without a cluster
     Verify(VerifyArgs),
     /// Print what a release image holds, or how two differ
-    Info(InfoArgs),
+    Info(Box<InfoArgs>),
+    /// Copy a release and all of its images into one repository
+    Mirror(Box<MirrorArgs>),
+    /// Print how two releases differ: components, images, and fields of manifests
+    Diff(DiffArgs),
     /// Write the files of a release image to a directory, or print one
     Extract(ExtractArgs),
 }
@@ -268,16 +291,18 @@ pub struct VerifyArgs {
 
 /// `slipway release info`.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("variant").args(["pullspecs", "commits", "commit_urls", "contents", "image_for", "output"]))]
+#[command(group = clap::ArgGroup::new("variant").args(["pullspecs", "commits", "commit_urls", "size", "contents", "verify", "image_for", "output"]))]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "flags of the command line, of which one may be set"
 )]
 pub struct InfoArgs {
-    /// Release image
-    pub image: ImageLocation,
+    /// Release image, or a version, which is looked for in ClusterVersion, then in channels of the
+    /// update service [default: the release that the cluster is to run]
+    #[arg(value_name = "RELEASE")]
+    pub release: Option<ReleaseName>,
     /// Another one: how the two differ is printed
-    pub other: Option<ImageLocation>,
+    pub other: Option<ReleaseName>,
     /// Pull specs of the images, instead of digests
     #[arg(long)]
     pub pullspecs: bool,
@@ -287,22 +312,46 @@ pub struct InfoArgs {
     /// Addresses of the images' commits
     #[arg(long)]
     pub commit_urls: bool,
+    /// Age, layers and compressed size of the images, and what they share
+    #[arg(long)]
+    pub size: bool,
     /// All files, each after a line with its name
     #[arg(long)]
     pub contents: bool,
+    /// Check that all images are there and are what the release says: digest, time and name of each
+    #[arg(long)]
+    pub verify: bool,
     /// Pull spec of one image
     #[arg(long, value_name = "NAME")]
     pub image_for: Option<String>,
-    /// Form
-    #[arg(long, short = 'o', value_name = "FORM")]
+    /// json, name, digest, pullspec, or jsonpath=TEMPLATE with paths in braces, as kubectl takes it
+    #[arg(long, short = 'o', value_name = "FORM", value_parser = form)]
     pub output: Option<Form>,
+    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Update service.
+    #[command(flatten)]
+    pub service: ServiceArgs,
+    /// Registries.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// `slipway release diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// Release image
+    pub from: ImageLocation,
+    /// Release image that it is compared with
+    pub to: ImageLocation,
     /// Registries.
     #[command(flatten)]
     pub access: AccessArgs,
 }
 
 /// Forms of `slipway release info` for programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Form {
     /// All that is known
     Json,
@@ -312,6 +361,8 @@ pub enum Form {
     Digest,
     /// The image's pull spec by digest
     Pullspec,
+    /// A template, filled in with all that is known
+    JsonPath(JsonTemplate),
 }
 
 /// `slipway release extract`.
@@ -326,6 +377,19 @@ pub struct ExtractArgs {
     /// The file to print
     #[arg(long, value_name = "NAME")]
     pub file: Option<String>,
+    /// Only manifests that a cluster applies
+    #[arg(long, conflicts_with = "file")]
+    pub included: bool,
+    /// install-config.yaml of that cluster: its feature set, gates and capabilities [default: all
+    /// capabilities]
+    #[arg(long, value_name = "FILE", requires = "included")]
+    pub install_config: Option<PathBuf>,
+    /// Only requests for credentials
+    #[arg(long, conflicts_with = "file")]
+    pub credentials_requests: bool,
+    /// Of these, only those for this cloud
+    #[arg(long, value_name = "CLOUD", requires = "credentials_requests")]
+    pub cloud: Option<Cloud>,
     /// Registries.
     #[command(flatten)]
     pub access: AccessArgs,
@@ -346,6 +410,30 @@ pub struct ImageExtractArgs {
     /// Registries.
     #[command(flatten)]
     pub access: AccessArgs,
+}
+
+fn form(text: &str) -> Result<Form, String> {
+    Ok(match text {
+        "json" => Form::Json,
+        "name" => Form::Name,
+        "digest" => Form::Digest,
+        "pullspec" => Form::Pullspec,
+        _ => match text.split_once('=') {
+            Some(("jsonpath", template)) => Form::JsonPath(
+                template
+                    .parse()
+                    .map_err(|error| format!("jsonpath: {error}"))?,
+            ),
+            _ if text.starts_with("go-template") => {
+                return Err("there are no Go templates: take jsonpath=TEMPLATE, or json".to_owned());
+            }
+            _ => {
+                return Err(
+                    "it is not json, name, digest, pullspec or jsonpath=TEMPLATE".to_owned(),
+                );
+            }
+        },
+    })
 }
 
 fn named_image(text: &str) -> Result<(String, ImageLocation), String> {
@@ -419,7 +507,18 @@ mod tests {
                 "release info quay.io/a --commits --contents",
                 "cannot be used with",
             ),
-            ("release info quay.io/a -o yaml", "possible values: json"),
+            (
+                "release info quay.io/a -o yaml",
+                "it is not json, name, digest, pullspec or jsonpath=TEMPLATE",
+            ),
+            (
+                "release info quay.io/a -o jsonpath={.digest",
+                "jsonpath: {.digest has no closing brace",
+            ),
+            (
+                "release info quay.io/a -o go-template={{.digest}}",
+                "there are no Go templates: take jsonpath=TEMPLATE, or json",
+            ),
             (
                 "release extract quay.io/a",
                 "<--to <DIRECTORY>|--file <NAME>>",

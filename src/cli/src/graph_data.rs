@@ -1,7 +1,5 @@
 //! `slipway graph-data`: what curators of an update service check and change.
 
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -10,7 +8,7 @@ use update_graph::{GraphData, SourceProblem, comparison, promotion};
 
 use crate::cli::{GraphCheckArgs, GraphPromoteArgs};
 use crate::failure::Ending;
-use crate::output::print;
+use crate::output::{print, write};
 
 /// Lists problems, and what differs from another directory.
 pub(crate) fn check(arguments: &GraphCheckArgs) -> anyhow::Result<Ending> {
@@ -43,7 +41,7 @@ pub(crate) fn promote(arguments: &GraphPromoteArgs) -> anyhow::Result<()> {
         bail!("file {shown}: field versions is no list with one version a line");
     };
     if !arguments.dry_run {
-        replace(&path, &text).with_context(|| format!("cannot write {shown}"))?;
+        write(&path, text.as_bytes())?;
     }
     print(format!(
         "+ channel {}: release {version}\n",
@@ -74,18 +72,6 @@ fn read(directory: &Path) -> anyhow::Result<(GraphData, Vec<SourceProblem>)> {
     GraphData::parse(&files).with_context(|| format!("directory {shown}"))
 }
 
-/// Replaces a file whole.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let directory = path.parent().unwrap_or_else(|| Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .permissions(std::fs::Permissions::from_mode(0o644))
-        .tempfile_in(directory)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +81,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         std::fs::create_dir(path.join("channels")).unwrap();
-        let write = |name: &str, text: &str| replace(&path.join(name), text).unwrap();
+        let write = |name: &str, text: &str| write(&path.join(name), text.as_bytes()).unwrap();
         write("version", "1.1.0\n");
         write(
             "channels/c.yaml",

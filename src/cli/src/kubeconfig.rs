@@ -20,6 +20,11 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
+    /// Whether a cluster is named, or is where tools keep it.
+    pub(crate) fn is_there(&self) -> bool {
+        self.kubeconfig.is_some() || found().is_some()
+    }
+
     /// Access with the kubeconfig that is named, or that is where tools keep it.
     ///
     /// # Errors

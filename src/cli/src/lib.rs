@@ -5,31 +5,45 @@
 //! - [`failure`]: the lines that report errors
 //! - `release_new`, `release_sign`, `release_verify`, `release_info`, `release_extract`,
 //!   `image_extract`: one verb each
+//! - [`release_mirror`]: a release and all of its images into one repository
+//! - [`release_name`]: a release that is named by its version
 //! - `graph_data`: graph data, checked and promoted
 //! - [`upgrade`]: where a cluster is, which updates there are, and the request for one
+//! - [`managed`]: upgrades on a date
+//! - [`graph`]: a channel of an update service, and its picture
 //! - `config_diff`: what a node would do to go from one MachineConfig to another
+//! - [`config_render`]: what a pool's MachineConfigs are merged into
+//! - [`explain`]: what each reason, condition, phase and event means
 //! - [`pools`]: what pools and nodes run, want and wait for
 //! - [`kubeconfig`]: options for the cluster that a command asks
 //! - `manual`: shell completion and manual pages
 //! - `payload`: a release image, read
 //! - `inputs`: the images that a release is made of
+//! - [`json_template`]: what of a JSON document is printed
 //! - `view`: what is printed, from values
 //! - [`output`]: where it is printed, and in which form
 
 pub mod access;
 pub mod cli;
 mod config_diff;
+pub mod config_render;
+pub mod explain;
 pub mod failure;
+pub mod graph;
 mod graph_data;
 mod image_extract;
 mod inputs;
+pub mod json_template;
 pub mod kubeconfig;
+pub mod managed;
 mod manual;
 pub mod output;
 mod payload;
 pub mod pools;
 mod release_extract;
 mod release_info;
+pub mod release_mirror;
+pub mod release_name;
 mod release_new;
 mod release_sign;
 mod release_verify;
@@ -49,7 +63,9 @@ pub async fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {
             ReleaseVerb::New(arguments) => release_new::run(*arguments).await,
             ReleaseVerb::Sign(arguments) => release_sign::run(arguments).await,
             ReleaseVerb::Verify(arguments) => release_verify::run(arguments).await,
-            ReleaseVerb::Info(arguments) => release_info::run(arguments).await,
+            ReleaseVerb::Info(arguments) => release_info::run(*arguments).await,
+            ReleaseVerb::Mirror(arguments) => release_mirror::run(*arguments).await,
+            ReleaseVerb::Diff(arguments) => release_info::diff(arguments).await,
             ReleaseVerb::Extract(arguments) => release_extract::run(arguments).await,
         },
         CommandGroup::Image { verb } => match verb {
@@ -59,12 +75,19 @@ pub async fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {
             GraphDataVerb::Check(arguments) => return graph_data::check(&arguments),
             GraphDataVerb::Promote(arguments) => graph_data::promote(&arguments),
         },
-        CommandGroup::Upgrade(arguments) => return upgrade::run(*arguments).await,
+        CommandGroup::Graph(arguments) => return graph::run(*arguments).await,
+        CommandGroup::Upgrade(arguments) => return Box::pin(upgrade::run(*arguments)).await,
+        CommandGroup::Managed(arguments) => return managed::run(*arguments).await,
         CommandGroup::Pool(arguments) => return pools::show_pools(arguments).await,
         CommandGroup::Node(arguments) => return pools::show_node(arguments).await,
+        CommandGroup::Watch(arguments) => return pools::watch::run(arguments).await,
         CommandGroup::Config {
             verb: ConfigVerb::Diff(arguments),
         } => return config_diff::run(arguments).await,
+        CommandGroup::Config {
+            verb: ConfigVerb::Render(arguments),
+        } => return config_render::run(&arguments),
+        CommandGroup::Explain(arguments) => return explain::run(&arguments),
         CommandGroup::Completion { shell } => manual::print_completion(shell),
         CommandGroup::Man { directory } => manual::write_pages(&directory),
     }?;

@@ -1,4 +1,4 @@
-//! `slipway pool` and `slipway node`: what pools and nodes run, want and wait for.
+//! `slipway pool`, `slipway node` and `slipway watch`: what pools and nodes run, want and wait for.
 //!
 //! All of it is read from the objects that the controller and the daemons write: nothing is decided
 //! here a second time.
@@ -6,12 +6,16 @@
 //! - `arguments`: options
 //! - `view`: a pool and its nodes, from objects
 //! - `node_view`: one node, from objects
+//! - `watch`: pools and nodes while they change
+//! - `forecast`: how long the rest of a roll takes
 //! - `eviction`: which pods a drain would evict, and what the API server answers
 
 pub mod arguments;
 mod eviction;
+pub(crate) mod forecast;
 mod node_view;
 mod view;
+pub(crate) mod watch;
 
 use anyhow::{Context as _, bail};
 use api::machineconfiguration::MachineConfigPool;

@@ -1,10 +1,15 @@
 //! `slipway release extract`: the files of a release image.
+//!
+//! - [`filter`]: which manifests, where not all are asked for
+
+pub(crate) mod filter;
 
 use std::path::Path;
 
 use anyhow::Context as _;
-use release::payload::Files;
+use release::payload::{Files, Payload};
 
+use self::filter::ManifestFilter;
 use crate::cli::ExtractArgs;
 use crate::output::print;
 use crate::payload::read_files;
@@ -12,6 +17,10 @@ use crate::payload::read_files;
 pub(crate) async fn run(arguments: ExtractArgs) -> anyhow::Result<()> {
     let stores = arguments.access.stores()?;
     let (image, files) = read_files(&stores, &arguments.image).await?;
+    let files = match filter(&arguments, &files)? {
+        Some((filter, payload)) => filter.files(&payload, &files)?,
+        None => files,
+    };
     if let Some(name) = &arguments.file {
         let missing = || format!("image {} did not contain {name}", arguments.image);
         return print(files.get(name).with_context(missing)?);
@@ -31,6 +40,40 @@ pub(crate) async fn run(arguments: ExtractArgs) -> anyhow::Result<()> {
         ))?;
     }
     Ok(())
+}
+
+/// Which manifests are asked for, and those of the release; none where all files are.
+fn filter(
+    arguments: &ExtractArgs,
+    files: &Files,
+) -> anyhow::Result<Option<(ManifestFilter, Payload)>> {
+    if !arguments.included && !arguments.credentials_requests {
+        return Ok(None);
+    }
+    let payload = Payload::parse(files).with_context(|| format!("image {}", arguments.image))?;
+    let cluster = if arguments.included {
+        let (major, _) = payload.metadata.version.minor();
+        let settings = match &arguments.install_config {
+            Some(path) => Some(
+                std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?,
+            ),
+            None => None,
+        };
+        let cluster = filter::cluster(major, settings.as_deref());
+        Some(cluster.with_context(|| match &arguments.install_config {
+            Some(path) => format!("file {}", path.display()),
+            None => "the cluster".to_owned(),
+        })?)
+    } else {
+        None
+    };
+    let filter = ManifestFilter {
+        cluster,
+        is_for_credentials: arguments.credentials_requests,
+        cloud: arguments.cloud,
+    };
+    Ok(Some((filter, payload)))
 }
 
 /// Writes files into a directory, byte for byte.

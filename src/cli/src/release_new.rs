@@ -112,6 +112,8 @@ fn request(arguments: &NewArgs, inputs: &Inputs) -> anyhow::Result<ReleaseReques
             serde_json::from_str(json).context("--metadata is no JSON object of texts")?;
         metadata.metadata.extend(more);
     }
+    // The version operator would refuse each return because of it.
+    metadata.rollback_sources().context("--metadata")?;
     let components = component_versions::parse(&arguments.component_versions, "");
     Ok(ReleaseRequest {
         metadata,

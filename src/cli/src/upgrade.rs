@@ -6,35 +6,41 @@
 //! - `arguments`: verbs and options
 //! - `hands`: requests
 //! - `object`, `version`: what is read of objects
-//! - `summary`, `recommend`, `status`: views
+//! - `summary`, `recommend`, `status`, `timeline`: views
 //! - `request`: what is changed
+//! - `preflight`: a release is checked before it is requested
 //! - `blocks`: pieces of text
 
 pub mod arguments;
 pub(crate) mod blocks;
-mod hands;
-mod object;
+pub(crate) mod hands;
+pub(crate) mod object;
+mod preflight;
 mod recommend;
 mod request;
 pub mod status;
 mod summary;
+mod timeline;
 mod version;
+
+use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
 use serde_json::json;
 
-use self::arguments::{UpgradeArgs, UpgradeVerb};
+use self::arguments::{PreflightArgs, UpgradeArgs, UpgradeVerb};
 use self::hands::ClusterHands;
 use self::object::ClusterObject;
+use self::preflight::PreflightWish;
 use self::recommend::{PrecheckReport, RecommendView, RecommendWish};
 use self::request::UpgradeDecision;
 use self::status::UpgradeStatus;
 use self::summary::UpgradeSummary;
+use self::timeline::UpdateTimeline;
 use self::version::VersionView;
 use crate::failure::{Ending, Usage};
-use crate::kubeconfig::ClusterArgs;
-use crate::output::{show, warn};
+use crate::output::{print_or_write, show, warn};
 
 pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
     let access = &arguments.cluster;
@@ -85,7 +91,7 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             allow_explicit_channel,
         } => {
             let channel = channel.as_deref().unwrap_or_default();
-            change(access, |version| {
+            change(&arguments, |version| {
                 request::channel(version, channel, *allow_explicit_channel)
             })
             .await
@@ -99,10 +105,51 @@ pub(crate) async fn run(arguments: UpgradeArgs) -> anyhow::Result<Ending> {
             hands.check_accept_risks().await?;
             let object = hands.version().await?;
             let decided = request::accept(VersionView(&object), risks, *replace, *clear);
-            apply(access, &hands, decided.map_err(Usage)?).await
+            apply(&arguments, &hands, decided.map_err(Usage)?).await
         }
-        UpgradeVerb::Rollback => change(access, request::rollback).await,
+        UpgradeVerb::Timeline { svg } => {
+            if svg.is_some() && access.output.is_some() {
+                bail!(Usage("-o cannot be used with --svg".to_owned()));
+            }
+            let inputs = ClusterHands::new(access)?.timeline().await?;
+            let timeline =
+                UpdateTimeline::new(&inputs, Timestamp::now()).map_err(|why| anyhow!(why))?;
+            match svg {
+                Some(path) => print_or_write(path, &timeline.svg())?,
+                None => show(access.output, &timeline, || timeline.text())?,
+            }
+            Ok(Ending::Done)
+        }
+        UpgradeVerb::Preflight(options) => check(&arguments, options).await,
+        UpgradeVerb::Rollback { allow_minor } => {
+            change(&arguments, |version| {
+                request::rollback(version, *allow_minor)
+            })
+            .await
+        }
     }
+}
+
+/// A preflight: its request, or what came of the last one.
+async fn check(arguments: &UpgradeArgs, options: &PreflightArgs) -> anyhow::Result<Ending> {
+    let access = &arguments.cluster;
+    let wish = preflight::wish(options)?;
+    let hands = ClusterHands::new(access)?;
+    let object = hands.version().await?;
+    let Some(decision) = wish.decide(&object) else {
+        return preflight::look(access, &object);
+    };
+    let PreflightWish::Check(request) = &wish else {
+        return apply(arguments, &hands, decision).await;
+    };
+    if arguments.dry_run {
+        return apply(arguments, &hands, decision).await;
+    }
+    if let Some(patch) = &decision.patch {
+        hands.patch_version(patch, false).await?;
+    }
+    let limit = Duration::from_secs(options.timeout_secs);
+    preflight::follow(access, &hands, request, limit).await
 }
 
 async fn update(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
@@ -110,7 +157,7 @@ async fn update(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
     // Options that contradict each other cost no request.
     wish.check().map_err(Usage)?;
     if wish.is_any() {
-        return change(&arguments.cluster, |version| wish.decide(version)).await;
+        return change(arguments, |version| wish.decide(version)).await;
     }
     let hands = ClusterHands::new(&arguments.cluster)?;
     let object = hands.version().await?;
@@ -129,29 +176,37 @@ async fn update(arguments: &UpgradeArgs) -> anyhow::Result<Ending> {
 
 /// Reads ClusterVersion, decides, and changes it.
 async fn change(
-    access: &ClusterArgs,
+    arguments: &UpgradeArgs,
     decide: impl FnOnce(VersionView<'_>) -> Result<UpgradeDecision, String>,
 ) -> anyhow::Result<Ending> {
-    let hands = ClusterHands::new(access)?;
+    let hands = ClusterHands::new(&arguments.cluster)?;
     let object: ClusterObject = hands.version().await?;
     let decision = decide(VersionView(&object)).map_err(|why| anyhow!(why))?;
-    apply(access, &hands, decision).await
+    apply(arguments, &hands, decision).await
 }
 
 async fn apply(
-    access: &ClusterArgs,
+    arguments: &UpgradeArgs,
     hands: &ClusterHands,
     decision: UpgradeDecision,
 ) -> anyhow::Result<Ending> {
     for warning in &decision.warnings {
         warn(warning);
     }
+    let is_dry = arguments.dry_run;
     if let Some(patch) = &decision.patch {
-        hands.patch_version(patch).await?;
+        hands.patch_version(patch, is_dry).await?;
     }
+    let is_changed = decision.patch.is_some() && !is_dry;
     let done = json!({
-        "changed": decision.patch.is_some(), "message": decision.said.trim_end(), "warnings": decision.warnings
+        "changed": is_changed, "message": decision.said.trim_end(), "warnings": decision.warnings
     });
-    show(access.output, &done, || decision.said.clone())?;
+    show(arguments.cluster.output, &done, || {
+        let mut said = decision.said.clone();
+        if is_dry && decision.patch.is_some() {
+            said.push_str("info: Dry run: nothing was changed\n");
+        }
+        said
+    })?;
     Ok(Ending::Done)
 }

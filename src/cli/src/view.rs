@@ -2,10 +2,12 @@
 //!
 //! - `table`: cells that stand under each other
 //! - `info`: a release
+//! - `parts`: the images of a release, opened
 //! - `difference`: how two releases differ
 //! - `json`: a release, for programs
 
 pub(crate) mod difference;
 pub(crate) mod info;
 pub(crate) mod json;
+pub(crate) mod parts;
 mod table;

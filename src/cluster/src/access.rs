@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::Stream;
 use http::header::{HeaderValue, USER_AGENT};
@@ -12,12 +13,17 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use crate::wire::{self, ObjectEvent, RequestBody};
 
 mod kubeconfig;
 #[cfg(test)]
 mod tests;
+
+/// The longest silence of a live connection: a watch has a bookmark every minute. After it the
+/// connection counts as dead, as it may be behind a load balancer that dropped it without a word.
+pub const SILENCE: Duration = Duration::from_mins(6);
 
 /// Reads a file as the identity's owner sees it: the daemon reads the kubelet's files below the
 /// host's root.
@@ -61,6 +67,8 @@ pub struct Access {
     source: Source,
     user_agent: HeaderValue,
     made: Mutex<Option<Made>>,
+    /// When the right to write ends; none where there is no lease.
+    term: Mutex<Option<Instant>>,
 }
 
 /// What a program that gives itself no name is called.
@@ -139,6 +147,7 @@ impl Access {
             source: Source::Fixed(client),
             user_agent: UNNAMED,
             made: Mutex::new(None),
+            term: Mutex::new(None),
         }
     }
 
@@ -165,6 +174,7 @@ impl Access {
             },
             user_agent: UNNAMED,
             made: Mutex::new(None),
+            term: Mutex::new(None),
         }
     }
 
@@ -224,7 +234,14 @@ impl Access {
         *self.made() = None;
     }
 
-    /// Sends one request and reads its answer as `T`.
+    /// Sends writes only until `end` from now on; without it, for ever. A process that was frozen
+    /// finds out about a lost lease only after it has gone on for a moment.
+    pub(crate) fn write_until(&self, end: Option<Instant>) {
+        *self.term() = end;
+    }
+
+    /// Sends one request and reads its answer as `T`. A write is sent only while the lease is held
+    /// that was taken by this identity.
     ///
     /// # Errors
     /// All of [`wire::Error`].
@@ -235,6 +252,11 @@ impl Access {
         content: RequestBody<'_>,
     ) -> Result<T, wire::Error> {
         let client = self.client().await?;
+        let is_over = || self.term().is_some_and(|end| Instant::now() >= end);
+        if method != Method::GET && is_over() {
+            let path = path.to_owned();
+            return Err(wire::Error::NotLeading { method, path });
+        }
         wire::send(&client, method, path, content).await
     }
 
@@ -256,6 +278,11 @@ impl Access {
     ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, wire::Error>> + use<T>, wire::Error> {
         let client = self.client().await?;
         wire::watch(&client, path, RequestBody::Empty).await
+    }
+
+    fn term(&self) -> MutexGuard<'_, Option<Instant>> {
+        // Nothing panics while it is held.
+        self.term.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn made(&self) -> MutexGuard<'_, Option<Made>> {
@@ -304,6 +331,7 @@ async fn connect(
     // refused.
     config.default_retry = false;
     config.headers.push((USER_AGENT, user_agent));
+    config.read_timeout = Some(SILENCE);
     Client::try_from(config).map_err(|source| Error::Client {
         path: path.to_owned(),
         source: Box::new(source),

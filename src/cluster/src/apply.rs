@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::access::Access;
 use crate::discovery::{self, Discovery, ServedKind};
-use crate::wire::{self, RequestBody, escape};
+use crate::wire::{self, PlainObject, RequestBody, escape};
 
 /// What happens to fields of the object that another manager owns with another value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,9 +268,9 @@ impl Applier {
         if self.is_strict {
             path.push_str("&fieldValidation=Strict");
         }
-        self.access
-            .send(Method::PATCH, &path, RequestBody::Apply(object))
-            .await
+        let body = RequestBody::Apply(object);
+        let answer = self.access.send::<PlainObject>(Method::PATCH, &path, body);
+        answer.await.map(|PlainObject(object)| object)
     }
 }
 

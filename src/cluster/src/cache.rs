@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A kind of objects, and what a [`Table`] needs of each.
 pub trait CachedKind: 'static {
@@ -137,14 +137,14 @@ impl<K: CachedKind> Table<K> {
 }
 
 /// Called with each change of a [`Cache`].
-type Listener<T> = Box<dyn Fn(&TableChange<T>) + Send + Sync>;
+type Listener<T> = Arc<dyn Fn(&TableChange<T>) + Send + Sync>;
 
 /// A [`Table`] that a watch fills and others read. Its clones are one.
 pub struct Cache<K: CachedKind>(Arc<Shared<K>>);
 
 struct Shared<K: CachedKind> {
     table: Mutex<Table<K>>,
-    listener: OnceLock<Listener<K::Entry>>,
+    listeners: Mutex<Vec<Listener<K::Entry>>>,
 }
 
 impl<K: CachedKind> Clone for Cache<K> {
@@ -157,7 +157,7 @@ impl<K: CachedKind> Default for Cache<K> {
     fn default() -> Self {
         Self(Arc::new(Shared {
             table: Mutex::default(),
-            listener: OnceLock::new(),
+            listeners: Mutex::default(),
         }))
     }
 }
@@ -188,9 +188,9 @@ impl<K: CachedKind> Cache<K> {
         self.lock().has_synced
     }
 
-    /// Calls `listener` with each change from now on. Only the first one is called.
+    /// Calls `listener` with each change from now on, after those that were there before.
     pub fn listen(&self, listener: impl Fn(&TableChange<K::Entry>) + Send + Sync + 'static) {
-        self.0.listener.get_or_init(|| Box::new(listener));
+        self.listeners().push(Arc::new(listener));
     }
 
     /// Applies a watch event.
@@ -206,9 +206,20 @@ impl<K: CachedKind> Cache<K> {
     }
 
     fn notify(&self, change: Option<TableChange<K::Entry>>) {
-        if let (Some(change), Some(listener)) = (change, self.0.listener.get()) {
+        let Some(change) = change else {
+            return;
+        };
+        // A listener may read the cache, and may take its time.
+        let listeners = self.listeners().clone();
+        for listener in listeners {
             listener(&change);
         }
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<Listener<K::Entry>>> {
+        // Nothing panics while it is held.
+        let listeners = self.0.listeners.lock();
+        listeners.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table<K>> {
@@ -282,6 +293,17 @@ mod tests {
         assert!(is_newer("10", "9"));
         assert!(!is_newer("9", "10") && !is_newer("10", "10"));
         assert!(!is_newer("x", "10") && !is_newer("10", "x"));
+    }
+
+    #[test]
+    fn each_listener_is_called() {
+        let (cache, changes) = cache();
+        let others = Changes::default();
+        let listener = Arc::clone(&others);
+        cache.listen(move |change| listener.lock().unwrap().push(change.clone()));
+        cache.apply(WatchEvent::Synced(vec![]));
+        assert_eq!(*changes.lock().unwrap(), [TableChange::All]);
+        assert_eq!(*others.lock().unwrap(), [TableChange::All]);
     }
 
     #[test]

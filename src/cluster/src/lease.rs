@@ -1,7 +1,9 @@
 //! Of several replicas one leads: the one that holds a Lease and renews it in time.
 //!
-//! A lease is no lock: a leader that was stopped for a while may act once more after another took
-//! over. A leader guards its writes (see `pool::claim`).
+//! A lease is no lock: a leader that was frozen does not know that another took over. Its
+//! [`Access`] sends no write after the time in which the lease had to be renewed. A request that
+//! was under way when it froze may still arrive; where that matters, a leader guards its writes
+//! (see `pool::claim`).
 
 use std::time::Duration;
 
@@ -147,6 +149,8 @@ pub async fn acquire(
         renewed: Instant::now(),
     };
     let mut seen: Option<(Lease, Instant)> = None;
+    // Of a lease that was held before.
+    access.write_until(None);
     loop {
         match held.attempt(&mut seen).await {
             Ok(true) => return held,
@@ -250,8 +254,7 @@ impl Leadership<'_> {
         let began = Instant::now();
         match self.patch(&lease.metadata.resource_version, spec).await {
             Ok(lease) => {
-                self.version = lease.metadata.resource_version;
-                self.renewed = began;
+                self.holds(lease, began);
                 Ok(true)
             }
             // Another was quicker.
@@ -284,8 +287,7 @@ impl Leadership<'_> {
             .await
         {
             Ok(lease) => {
-                self.version = lease.metadata.resource_version;
-                self.renewed = began;
+                self.holds(lease, began);
                 Ok(true)
             }
             Err(error) if error.code() == Some(409) => Ok(false),
@@ -297,9 +299,16 @@ impl Leadership<'_> {
         let began = Instant::now();
         let spec = self.term(&self.now());
         let lease = self.patch(&self.version, spec).await?;
+        self.holds(lease, began);
+        Ok(())
+    }
+
+    /// Notes that the lease is held as of `began`.
+    fn holds(&mut self, lease: Lease, began: Instant) {
         self.version = lease.metadata.resource_version;
         self.renewed = began;
-        Ok(())
+        let end = began + self.candidacy.terms.renew_deadline;
+        self.access.write_until(Some(end));
     }
 
     /// After a conflict: why we do not lead any more. Where the lease is still ours, for example

@@ -4,6 +4,7 @@
 //! are wanted, and its errors drop the `Retry-After` header, which evictions need.
 
 mod error;
+mod object;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 pub use self::error::Error;
 use self::error::{of_client, of_status, refused};
+pub use self::object::PlainObject;
 
 /// The longest a request may take from its first byte to the last of its answer. The API server
 /// gives up after 60 s itself.

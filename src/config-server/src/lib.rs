@@ -5,7 +5,6 @@
 //!
 //! - `accept`: which version of Ignition's specification a request asks for
 //! - `who`: the identity behind a request, and whether it may have a pool's configuration
-//! - `certificate`: the subject of a client's certificate
 //! - `visits`: how often an address may ask, and how long a credential is answered
 //! - `store`: the pools, their configurations and certificates, kept up to date
 //! - `own`: which configurations a node that has joined may have
@@ -17,7 +16,6 @@
 
 mod accept;
 mod answer;
-mod certificate;
 pub mod cli;
 mod document;
 mod metrics;

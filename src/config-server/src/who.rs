@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chassis::http::Peer;
+use chassis::http::{Peer, certificate};
 use chassis::report::Chain;
 use cluster::access::Access;
 use cluster::wire::{self, RequestBody};
@@ -20,7 +20,6 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::answer::Refusal;
-use crate::certificate;
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";

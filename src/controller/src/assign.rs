@@ -1,5 +1,6 @@
 //! A round: what was decided is claimed, then assigned node by node.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chassis::report::Chain;
@@ -8,7 +9,8 @@ use futures::StreamExt as _;
 use futures::stream;
 use pool::node::NodeView;
 use pool::rollout::RolloutDecision;
-use pool::write::NodeWrite;
+use pool::view::PoolView;
+use pool::write::{ClusterFacts, NodeWrite};
 
 use crate::reconcile::{Observed, WRITES};
 use crate::requests::Requests;
@@ -19,6 +21,8 @@ use crate::store::Store;
 pub struct Round {
     /// Nodes that were assigned the target.
     pub assigned: Vec<String>,
+    /// Nodes that were given up, because their drain takes too long.
+    pub quarantined: Vec<String>,
     /// Whether a node was claimed and not assigned: it changed in between, the API server refused
     /// the write, or the pool was stopped. It stays claimed, counts as out of service, and is
     /// assigned first when the pool goes on.
@@ -45,12 +49,12 @@ pub async fn assign(
     store: &Store,
     observed: &mut Observed,
     decision: &mut RolloutDecision,
-    topology: Option<&str>,
+    facts: ClusterFacts<'_>,
 ) -> Result<Round, wire::Error> {
     let nodes = observed.members.values().chain(&observed.peers);
     let nodes: Vec<&NodeView> = nodes.map(Arc::as_ref).collect();
     let claim = decision.claim(&observed.pool.view, &nodes);
-    let writes = writes(decision, observed, topology);
+    let writes = writes(decision, observed, facts);
     let name = observed.pool.view.name.clone();
     tracing::debug!(pool = name, nodes = writes.len(), "nodes to assign");
     let holder = observed.holder.as_ref().unwrap_or(&observed.pool);
@@ -59,7 +63,9 @@ pub async fn assign(
     if observed.holder.is_some() {
         observed.pool.view.claim = claimed.view.claim;
     } else {
-        observed.pool = claimed;
+        let before = std::mem::replace(&mut observed.pool, claimed).view;
+        let view = &mut observed.pool.view;
+        (view.policy, view.facts, view.previous) = (before.policy, before.facts, before.previous);
     }
     let allows = || {
         let known = store.pools.get(&name);
@@ -73,6 +79,12 @@ pub async fn assign(
         };
         (write.node, result)
     });
+    let given_up: BTreeSet<String> = decision
+        .quarantines
+        .iter()
+        .map(|up| up.node.clone())
+        .collect();
+    let is_to_stay = |node: &str| given_up.contains(node);
     let mut results = stream::iter(sent).buffered(WRITES);
     let mut round = Round::default();
     let mut is_stopped = false;
@@ -87,6 +99,14 @@ pub async fn assign(
                 is_stopped = true;
             }
             Some(Ok(written)) => {
+                store.nodes.refresh(written.clone());
+                if let Some(config) = written.quarantined.clone().filter(|_| is_to_stay(&node)) {
+                    tracing::warn!(node, pool = name, config, "gave up a node");
+                    decision.record_quarantined(&node, &config);
+                    round.quarantined.push(node);
+                    observed.replace(written);
+                    continue;
+                }
                 tracing::info!(
                     node,
                     pool = name,
@@ -94,7 +114,6 @@ pub async fn assign(
                     desired = written.status.desired_config,
                     "assigned a node"
                 );
-                store.nodes.refresh(written.clone());
                 decision.record_assigned(&node);
                 round.assigned.push(node);
                 observed.replace(written);
@@ -124,16 +143,25 @@ pub async fn assign(
     Ok(round)
 }
 
-/// The writes of the assignments, in their order.
+/// The writes of the assignments, in their order, and of the nodes that are given up.
 fn writes(
     decision: &RolloutDecision,
     observed: &Observed,
-    topology: Option<&str>,
+    facts: ClusterFacts<'_>,
 ) -> Vec<NodeWrite> {
+    let view = &observed.pool.view;
+    let goal = PoolView {
+        target: decision.goal.clone(),
+        ..view.clone()
+    };
     let assignments = decision.assignments.iter();
-    let writes = assignments.filter_map(|assignment| {
+    let assignments = assignments.filter_map(|assignment| {
         let node = observed.members.get(&assignment.node)?;
-        NodeWrite::of(node, &observed.pool.view, true, topology)
+        NodeWrite::of(node, &goal, true, facts)
     });
-    writes.collect()
+    let given_up = decision.quarantines.iter().filter_map(|given_up| {
+        let node = observed.members.get(&given_up.node)?;
+        Some(NodeWrite::quarantine(node, view.target.as_deref()?))
+    });
+    assignments.chain(given_up).collect()
 }

@@ -2,16 +2,25 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::ensure;
+use api::config::preflight::NextRelease;
 use chassis::cli::{AdminArgs, LogArgs};
 use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
+use promql::MetricsServer;
 
+use crate::process::USER_AGENT;
 use crate::release::ReleaseVersion;
+use crate::rendering::preview::ReleasePreview;
+use crate::unused::Retention;
 
 /// Name of the lease; upstream's, so that the two never lead at once.
 const LEASE: &str = "machine-config-controller";
+
+/// Where a pod has the files of its service account.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// `mcc start`: renders the pools' configurations and moves their nodes.
 #[derive(Debug, Clone, clap::Args)]
@@ -29,6 +38,25 @@ pub struct ControllerArgs {
         hide_default_value = true
     )]
     release_version: String,
+    /// Node that this program runs on: it is updated last
+    #[arg(long, env = "NODE_NAME")]
+    node_name: Option<String>,
+    /// How many rendered configurations of each pool are kept, the newest, used or not
+    #[arg(long, default_value_t = Retention::DEFAULT.count)]
+    rendered_keep_count: usize,
+    /// For how many hours a rendered configuration is kept that nothing uses
+    #[arg(long, default_value_t = Retention::DEFAULT.age.as_secs() / 3600)]
+    rendered_keep_hours: u64,
+    /// Prometheus or Thanos that answers the queries of rollout policies [default: the Service
+    /// thanos-querier]
+    #[arg(long, value_name = "URL")]
+    promql_url: Option<String>,
+    /// Authority of that server, as PEM [default: for the Service, the service account's]
+    #[arg(long, value_name = "FILE")]
+    promql_ca_file: Option<PathBuf>,
+    /// Token that is sent to it [default: for the Service, the service account's]
+    #[arg(long, value_name = "FILE")]
+    promql_token_file: Option<PathBuf>,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -49,6 +77,12 @@ pub struct ControllerOptions {
     pub metrics: SocketAddr,
     /// Version of the release.
     pub version: ReleaseVersion,
+    /// The node that it runs on, if that is known.
+    pub node: Option<String>,
+    /// Which unused rendered configurations are kept.
+    pub retention: Retention,
+    /// Who answers the queries of rollout policies.
+    pub metrics_server: MetricsServer,
     /// The lease to work under, if any.
     pub candidacy: Option<Candidacy>,
 }
@@ -65,14 +99,81 @@ impl ControllerArgs {
             self.namespace
         );
         let candidacy = self.leader.candidacy(&self.namespace, LEASE, identity)?;
+        // Another server has other credentials.
+        let is_service = self.promql_url.is_none();
+        let of_account = |file: &str| is_service.then(|| PathBuf::from(ACCOUNT).join(file));
         Ok(ControllerOptions {
             kubeconfig: self.client.kubeconfig,
             namespace: self.namespace,
             version: ReleaseVersion::named(&self.release_version),
             metrics: self.admin.metrics_url,
+            node: self.node_name.filter(|node| !node.is_empty()),
+            retention: Retention {
+                count: self.rendered_keep_count,
+                age: Duration::from_secs(self.rendered_keep_hours.saturating_mul(3600)),
+            },
+            metrics_server: MetricsServer {
+                user_agent: USER_AGENT,
+                url: self
+                    .promql_url
+                    .map(|url| url.trim_end_matches('/').to_owned()),
+                authority: self.promql_ca_file.or_else(|| of_account("service-ca.crt")),
+                token: self.promql_token_file.or_else(|| of_account("token")),
+            },
             candidacy,
         })
     }
+}
+
+/// `mcc render`: renders every pool as another release would, and stores what nodes can rehearse.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RenderArgs {
+    #[command(flatten)]
+    client: ClientArgs,
+    /// File for the outcome
+    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
+    output: PathBuf,
+    /// The log is set up before the rest is validated.
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// What `mcc render` runs with.
+#[derive(Debug)]
+pub struct RenderOptions {
+    /// Kubeconfig; without it the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// File for the outcome.
+    pub output: PathBuf,
+    /// The release.
+    pub release: ReleasePreview,
+}
+
+impl RenderArgs {
+    /// Validates. `variable` yields a variable of the environment, which has the release.
+    ///
+    /// # Errors
+    /// A message that names the variable, or the object in it.
+    pub fn validate(
+        self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<RenderOptions> {
+        let release = NextRelease::of_variables(variable).and_then(ReleasePreview::parse);
+        Ok(RenderOptions {
+            kubeconfig: self.client.kubeconfig,
+            output: self.output,
+            release: release.map_err(anyhow::Error::msg)?,
+        })
+    }
+}
+
+/// A variable of the environment; none where it is no text.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is where configuration is read; how many variables there are is not known"
+)]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Whether it is a DNS label: it becomes part of request paths.
@@ -117,6 +218,17 @@ mod tests {
         assert_eq!(options(&["--leader-elect=false"]).unwrap().candidacy, None);
         let named = options(&["--identity", "a"]).unwrap().candidacy.unwrap();
         assert_eq!(named.identity, "a");
+    }
+
+    #[test]
+    fn how_much_is_kept_can_be_set() {
+        assert_eq!(options(&[]).unwrap().retention, Retention::DEFAULT);
+        let set = ["--rendered-keep-count=3", "--rendered-keep-hours=24"];
+        let retention = Retention {
+            count: 3,
+            age: Duration::from_hours(24),
+        };
+        assert_eq!(options(&set).unwrap().retention, retention);
     }
 
     #[test]

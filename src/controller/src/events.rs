@@ -1,16 +1,21 @@
 //! Events: what operators search for, said once each.
 
 use api::ConditionStatus;
+use api::config::NodeSettings;
 use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::machine_config_pool::PoolConditionType;
 use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
+use pool::list::NameList;
 use pool::node::NodeView;
 
 use crate::store::Pool;
 
 /// Reason of the event about a managed node in no pool.
 const NO_POOL: &str = "NodeInNoPool";
+
+/// Reason of the event about a step between latency profiles that is not made.
+const PROHIBITED: &str = "ActionProhibited";
 
 /// What is said.
 ///
@@ -35,6 +40,16 @@ pub enum Announcement {
     /// An object that is not the pool's has the name of its configuration.
     Refused {
         /// Why, and what to do.
+        message: String,
+    },
+    /// Rendered configurations that nothing uses were removed.
+    Removed {
+        /// Their names.
+        configs: Vec<String>,
+    },
+    /// The pool cannot be rendered.
+    RenderDegraded {
+        /// Message of the condition.
         message: String,
     },
     /// A user's configuration replaces the OS image of the release.
@@ -63,6 +78,16 @@ pub enum Announcement {
         /// Their new configuration.
         config: String,
     },
+    /// A node could not be drained in time, and is passed over.
+    Quarantined {
+        /// The node.
+        node: String,
+    },
+    /// The node that the controller runs on waits for the others.
+    Deferred {
+        /// The node.
+        node: String,
+    },
     /// All nodes run the pool's configuration.
     Completed {
         /// The configuration.
@@ -86,12 +111,16 @@ impl Announcement {
     fn severity(&self) -> Severity {
         match self {
             Self::Rendered { .. }
+            | Self::Removed { .. }
+            | Self::Deferred { .. }
             | Self::ImageOverridden { .. }
             | Self::Targeted { .. }
             | Self::Completed { .. } => Severity::Normal,
             Self::Warned { .. }
+            | Self::Quarantined { .. }
             | Self::Restored { .. }
             | Self::Refused { .. }
+            | Self::RenderDegraded { .. }
             | Self::SelectingAll { .. }
             | Self::Unsupported { .. }
             | Self::RolloutDegraded { .. } => Severity::Warning,
@@ -104,10 +133,14 @@ impl Announcement {
             Self::Rendered { .. } => "RenderedConfigGenerated",
             Self::Restored { .. } => "RenderedConfigRestored",
             Self::Refused { .. } => "RenderedConfigRefused",
+            Self::Removed { .. } => "RenderedConfigsRemoved",
+            Self::RenderDegraded { .. } => "RenderDegraded",
             Self::ImageOverridden { .. } => "OSImageURLOverridden",
             Self::Warned { .. } => "MachineConfigWarning",
             Self::SelectingAll { .. } => "SelectingAll",
             Self::Targeted { .. } => "SetDesiredConfig",
+            Self::Quarantined { .. } => "NodeQuarantined",
+            Self::Deferred { .. } => "DeferringOperatorNodeUpdate",
             Self::Completed { .. } => "Completed",
             Self::Unsupported { .. } => "Unsupported",
             Self::RolloutDegraded { reason, .. } => reason,
@@ -141,10 +174,26 @@ impl Announcement {
                     nodes.len()
                 ),
             },
+            Self::Quarantined { node } => format!(
+                "node {node} could not be drained in time; it stays cordoned and is passed over until it is uncordoned"
+            ),
+            Self::Deferred { node } => {
+                format!("Deferring update of machine config operator node {node}")
+            }
             Self::Completed { config } => {
                 format!("Pool {pool} has completed update to MachineConfig {config}")
             }
+            Self::Removed { configs } => {
+                let (count, names) = (
+                    configs.len(),
+                    NameList::new(configs.iter().map(String::as_str)),
+                );
+                format!(
+                    "Removed {count} rendered MachineConfigs that no pool and no node uses: {names}"
+                )
+            }
             Self::Refused { message }
+            | Self::RenderDegraded { message }
             | Self::Unsupported { message }
             | Self::RolloutDegraded { message, .. } => message.clone(),
         }
@@ -172,6 +221,20 @@ pub fn announce(recorder: &Recorder, pool: &Pool, announcement: &Announcement, a
     recorder.say(&subject, announcement.severity(), reason, &message, at);
 }
 
+/// Says on the cluster's node settings that a step between latency profiles is not made.
+///
+/// Source: reason of upstream's node configuration controller.
+pub fn announce_prohibited(recorder: &Recorder, settings: &NodeSettings, why: &str, at: Timestamp) {
+    let subject = EventSubject {
+        api_version: "config.openshift.io/v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: settings.metadata.name.clone().unwrap_or_default(),
+        uid: settings.metadata.uid.clone().unwrap_or_default(),
+    };
+    tracing::warn!(message_id = PROHIBITED, reason = why, "event");
+    recorder.say(&subject, Severity::Warning, PROHIBITED, why, at);
+}
+
 /// Says of a node that was managed once that no pool selects it: nothing updates it, and a mistake
 /// in a label is the usual cause.
 pub fn announce_orphan(recorder: &Recorder, node: &NodeView, at: Timestamp) {
@@ -193,7 +256,7 @@ pub fn announce_orphan(recorder: &Recorder, node: &NodeView, at: Timestamp) {
 /// What a new status is worth saying: that the pool is updated, that it cannot be rolled, and that
 /// something has no effect. Each once, when it becomes so.
 pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<Announcement> {
-    use PoolConditionType::{RolloutDegraded, Unsupported};
+    use PoolConditionType::{RenderDegraded, RolloutDegraded, Unsupported};
     let mut said = Vec::new();
     let Some(status) = &after.status else {
         return said;
@@ -214,6 +277,11 @@ pub fn on_status(before: &MachineConfigPool, after: &MachineConfigPool) -> Vec<A
         && holds(before, RolloutDegraded).is_none_or(|(known, _)| known != reason)
     {
         said.push(Announcement::RolloutDegraded { reason, message });
+    }
+    if let Some((_, message)) = holds(after, RenderDegraded)
+        && holds(before, RenderDegraded).is_none_or(|(_, known)| known != message)
+    {
+        said.push(Announcement::RenderDegraded { message });
     }
     if let Some((_, message)) = holds(after, Unsupported)
         && holds(before, Unsupported).is_none_or(|(_, known)| known != message)
@@ -260,6 +328,23 @@ mod tests {
             .iter()
             .map(|announcement| announcement.reason().to_owned())
             .collect()
+    }
+
+    #[test]
+    fn a_failed_rendering_is_said_when_it_begins_and_when_its_cause_changes() {
+        let failed = |message: &str| {
+            pool(&json!([{ "type": "RenderDegraded", "status": "True", "message": message }]))
+        };
+        let fine = pool(&json!([{ "type": "RenderDegraded", "status": "False" }]));
+        let one = failed("MachineConfig 50-a: spec.kernelType: kernelType=x is invalid");
+        assert_eq!(said(&fine, &one), ["RenderDegraded"]);
+        assert_eq!(said(&one, &one), [""; 0]);
+        assert_eq!(said(&one, &failed("another")), ["RenderDegraded"]);
+        assert_eq!(said(&one, &fine), [""; 0]);
+        let Some(announcement) = on_status(&fine, &one).pop() else {
+            panic!("nothing is said");
+        };
+        assert!(announcement.message("worker").contains("50-a"));
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Objects for this crate's tests, as the API server writes them.
 
-use api::machineconfiguration::unhandled::{KubeletConfig, MachineOSConfig};
-use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool};
+use api::config::{Image, ImageDigestMirrorSet, NodeSettings};
+use api::machineconfiguration::unhandled::{MachineOSConfig, PinnedImageSet};
+use api::machineconfiguration::{
+    ControllerConfig, KubeletConfig, MachineConfig, MachineConfigPool, OSImageStream,
+};
 use api::operator::MachineConfiguration;
+use api::rollout::RolloutPolicy;
 use cluster::cache::WatchEvent;
 use k8s_openapi::api::core::v1::Node;
 use kube::core::PartialObjectMeta;
@@ -32,7 +36,13 @@ pub(crate) struct Cluster {
     pub(crate) controller_configs: Vec<Value>,
     pub(crate) settings: Vec<Value>,
     pub(crate) os_configs: Vec<Value>,
+    pub(crate) pinned_sets: Vec<Value>,
     pub(crate) kubelet_configs: Vec<Value>,
+    pub(crate) policies: Vec<Value>,
+    pub(crate) images: Vec<Value>,
+    pub(crate) digest_mirrors: Vec<Value>,
+    pub(crate) image_streams: Vec<Value>,
+    pub(crate) node_settings: Vec<Value>,
 }
 
 impl Cluster {
@@ -60,16 +70,34 @@ impl Cluster {
             SettingsMeta::parse(read::<PartialObjectMeta<MachineConfiguration>>(settings))
         });
         store.settings.apply(WatchEvent::Synced(settings.collect()));
+        let policies = self.policies.iter().map(read::<RolloutPolicy>);
+        store.policies.apply(WatchEvent::Synced(policies.collect()));
         let configs = self.os_configs.iter();
         let configs = configs.map(read::<PartialObjectMeta<MachineOSConfig>>);
         let configs = configs.map(Asking::read).collect();
         store.foreign.os_configs.apply(WatchEvent::Synced(configs));
+        let sets = self.pinned_sets.iter();
+        let sets = sets.map(read::<PartialObjectMeta<PinnedImageSet>>);
+        let sets = sets.map(Asking::read).collect();
+        store.foreign.pinned_sets.apply(WatchEvent::Synced(sets));
         let configs = self.kubelet_configs.iter().map(read::<KubeletConfig>);
-        let configs = configs.map(Asking::read).collect();
         store
-            .foreign
+            .generators
             .kubelet_configs
-            .apply(WatchEvent::Synced(configs));
+            .apply(WatchEvent::Synced(configs.collect()));
+        let images = self.images.iter().map(read::<Image>);
+        let images = WatchEvent::Synced(images.collect());
+        store.generators.images.apply(images);
+        let sets = self.digest_mirrors.iter();
+        let sets = sets.map(read::<ImageDigestMirrorSet>);
+        let sets = WatchEvent::Synced(sets.collect());
+        store.generators.digest_mirrors.apply(sets);
+        let settings = self.node_settings.iter().map(read::<NodeSettings>);
+        let settings = WatchEvent::Synced(settings.collect());
+        store.generators.node_settings.apply(settings);
+        let streams = self.image_streams.iter().map(read::<OSImageStream>);
+        let streams = WatchEvent::Synced(streams.collect());
+        store.generators.image_streams.apply(streams);
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

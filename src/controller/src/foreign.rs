@@ -5,23 +5,16 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use api::machineconfiguration::label;
-use api::machineconfiguration::unhandled::{
-    ContainerRuntimeConfig, HandledStatus, KubeletConfig, MachineOSBuild, MachineOSConfig,
-    PinnedImageSet,
-};
+use api::machineconfiguration::unhandled::{MachineOSBuild, MachineOSConfig, PinnedImageSet};
 use cluster::cache::{Cache, CachedKind, Table};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::PartialObjectMeta;
 use operator::{Operator, Wake, WatchScope, Watched};
-use pool::selector::Selector;
 use pool::unhandled::{Ask, Scope, UnhandledObject};
 use serde::de::DeserializeOwned;
 
 use crate::watches::Work;
-
-/// The field by which a `KubeletConfig` and a `ContainerRuntimeConfig` select pools.
-const POOL_SELECTOR: &str = "spec.machineConfigPoolSelector";
 
 /// An object as it is watched, and what it asks for.
 pub trait Asking:
@@ -59,36 +52,6 @@ impl Asking for PartialObjectMeta<PinnedImageSet> {
     }
 }
 
-impl Asking for KubeletConfig {
-    fn read(self) -> UnhandledObject {
-        let selector = self.spec.machine_config_pool_selector;
-        config::<Self>(self.metadata, selector.as_ref(), self.status)
-    }
-}
-
-impl Asking for ContainerRuntimeConfig {
-    fn read(self) -> UnhandledObject {
-        let selector = self.spec.machine_config_pool_selector;
-        config::<Self>(self.metadata, selector.as_ref(), self.status)
-    }
-}
-
-/// An object that selects pools by their labels, and whose controller says what it has handled.
-fn config<K: Resource<DynamicType = ()>>(
-    metadata: ObjectMeta,
-    selector: Option<&LabelSelector>,
-    status: Option<HandledStatus>,
-) -> UnhandledObject {
-    let observed = status.and_then(|status| status.observed_generation);
-    let is_handled = observed.is_some() && observed == metadata.generation;
-    // No controller could handle it with a selector that cannot be read.
-    let selector = Selector::parse(POOL_SELECTOR, selector).unwrap_or(Selector::Nothing);
-    UnhandledObject {
-        is_handled,
-        ..object::<K>(metadata, Ask::Setting, Scope::Pools(selector))
-    }
-}
-
 fn object<K: Resource<DynamicType = ()>>(
     metadata: ObjectMeta,
     asks: Ask,
@@ -100,7 +63,6 @@ fn object<K: Resource<DynamicType = ()>>(
         resource_version: metadata.resource_version.unwrap_or_default(),
         asks,
         scope,
-        is_handled: false,
     }
 }
 
@@ -151,10 +113,6 @@ pub struct ForeignCaches {
     pub os_builds: Cache<Foreign<PartialObjectMeta<MachineOSBuild>>>,
     /// `PinnedImageSets`, by their metadata.
     pub pinned_sets: Cache<Foreign<PartialObjectMeta<PinnedImageSet>>>,
-    /// `KubeletConfigs`.
-    pub kubelet_configs: Cache<Foreign<KubeletConfig>>,
-    /// `ContainerRuntimeConfigs`.
-    pub runtime_configs: Cache<Foreign<ContainerRuntimeConfig>>,
 }
 
 impl ForeignCaches {
@@ -165,8 +123,6 @@ impl ForeignCaches {
             .watch(&self.os_configs, WatchScope::cluster().optional(), all)
             .watch(&self.os_builds, WatchScope::cluster().optional(), all)
             .watch(&self.pinned_sets, WatchScope::cluster().optional(), all)
-            .watch(&self.kubelet_configs, WatchScope::cluster().optional(), all)
-            .watch(&self.runtime_configs, WatchScope::cluster().optional(), all)
     }
 
     /// What is known now.
@@ -175,8 +131,6 @@ impl ForeignCaches {
             os_configs: self.os_configs.table(),
             os_builds: self.os_builds.table(),
             pinned_sets: self.pinned_sets.table(),
-            kubelet_configs: self.kubelet_configs.table(),
-            runtime_configs: self.runtime_configs.table(),
         }
     }
 }
@@ -184,21 +138,16 @@ impl ForeignCaches {
 /// What is known of them at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct ForeignTables {
-    os_configs: Table<Foreign<PartialObjectMeta<MachineOSConfig>>>,
+    pub(crate) os_configs: Table<Foreign<PartialObjectMeta<MachineOSConfig>>>,
     os_builds: Table<Foreign<PartialObjectMeta<MachineOSBuild>>>,
     pinned_sets: Table<Foreign<PartialObjectMeta<PinnedImageSet>>>,
-    kubelet_configs: Table<Foreign<KubeletConfig>>,
-    runtime_configs: Table<Foreign<ContainerRuntimeConfig>>,
 }
 
 impl ForeignTables {
     /// All objects, by kind and name.
     pub fn objects(&self) -> impl Iterator<Item = &UnhandledObject> {
         let configs = self.os_configs.values().chain(self.os_builds.values());
-        let settings = self.pinned_sets.values();
-        let settings = settings.chain(self.kubelet_configs.values());
-        let settings = settings.chain(self.runtime_configs.values());
-        configs.chain(settings).map(AsRef::as_ref)
+        configs.chain(self.pinned_sets.values()).map(AsRef::as_ref)
     }
 }
 
@@ -210,11 +159,6 @@ mod tests {
 
     use super::*;
     use crate::fixture::read;
-
-    fn selecting(selector: &Value) -> Scope {
-        let selector = Selector::parse(POOL_SELECTOR, Some(&read(selector)));
-        Scope::Pools(selector.unwrap())
-    }
 
     #[test]
     fn a_build_names_its_pool_by_label_or_by_its_owner() {
@@ -242,50 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_configuration_is_handled_once_its_generation_was_observed() {
-        let selector = json!({ "matchLabels": { "size": "small" } });
-        let table = [
-            (json!({}), false),
-            (json!({ "observedGeneration": 1 }), false),
-            (
-                json!({ "observedGeneration": 2, "conditions": [{ "type": "Failure" }] }),
-                true,
-            ),
-        ];
-        for (status, is_handled) in table {
-            let object: KubeletConfig = read(&json!({
-                "metadata": { "name": "pods", "generation": 2, "resourceVersion": "7" },
-                "spec": {
-                    "machineConfigPoolSelector": selector, "kubeletConfig": { "maxPods": 300 }
-                },
-                "status": status
-            }));
-            let expected = UnhandledObject {
-                kind: "KubeletConfig",
-                name: "pods".to_owned(),
-                resource_version: "7".to_owned(),
-                asks: Ask::Setting,
-                scope: selecting(&selector),
-                is_handled,
-            };
-            assert_eq!(object.read(), expected, "{status}");
-        }
-    }
-
-    #[test]
-    fn what_selects_no_pool_is_read_all_the_same() {
-        let no_generation: ContainerRuntimeConfig =
-            read(&json!({ "metadata": { "name": "a" }, "spec": {} }));
-        let read_it = no_generation.read();
-        assert_eq!(read_it.scope, Scope::Pools(Selector::Nothing));
-        assert!(!read_it.is_handled);
-        let broken: ContainerRuntimeConfig = read(&json!({
-            "metadata": { "name": "a" },
-            "spec": { "machineConfigPoolSelector": {
-                "matchExpressions": [{ "key": "a", "operator": "Near" }]
-            } }
-        }));
-        assert_eq!(broken.read().scope, Scope::Pools(Selector::Nothing));
+    fn a_set_without_labels_is_read_all_the_same() {
         let set: PartialObjectMeta<PinnedImageSet> = read(&json!({ "metadata": { "name": "a" } }));
         assert_eq!(set.read().scope, Scope::Labels(BTreeMap::new()));
     }

@@ -19,14 +19,19 @@
 //! - [`watches`]: what is watched, and which work a change wakes
 //! - [`requests`]: each request that is ever sent
 //! - [`reconcile`]: one pool: observed, decided, assigned, reported
+//! - [`generating`]: MachineConfigs that other objects ask for
 //! - [`rendering`]: the configuration of a pool
 //! - [`release`]: the release's images, and ClusterOperator `machine-config`
+//! - `asking`: what a rollout policy asks for beside the nodes
 //! - [`assign`]: a claimed round, and its assignments
+//! - [`node_objects`]: MachineConfigNodes: what each node is assigned
 //! - [`settings`]: the node disruption policies in force
 //! - [`reporting`]: what a pool's status says, and what of it changed
 //! - [`events`]: what is said in events, and when
+//! - [`unused`]: rendered configurations that nothing uses
 //! - [`metrics`]: the metrics of pools and nodes
 
+mod asking;
 pub mod assign;
 pub mod cli;
 pub mod configs;
@@ -34,7 +39,9 @@ pub mod events;
 #[cfg(test)]
 mod fixture;
 pub mod foreign;
+pub mod generating;
 pub mod metrics;
+pub mod node_objects;
 pub mod process;
 pub mod reconcile;
 pub mod release;
@@ -44,5 +51,6 @@ pub mod requests;
 pub mod settings;
 pub mod store;
 pub mod stored;
+pub mod unused;
 pub mod version;
 pub mod watches;

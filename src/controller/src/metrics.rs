@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use chassis::metrics::{Collector, DescriptorEncoder, Registry, encode_gauges};
+use api::ConditionStatus;
+use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
+use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
 use pool::node::NodeView;
 use pool::rollout::{NotAssigned, RolloutDecision};
 use pool::unhandled::Hold;
@@ -23,6 +25,21 @@ pub struct PoolMetrics {
     pub unavailable: usize,
     /// Whether a user's configuration replaces the OS image.
     pub is_image_overridden: bool,
+    /// Whether it is paused.
+    pub is_paused: bool,
+    /// Its conditions: type, and whether it holds.
+    pub conditions: Vec<(String, bool)>,
+}
+
+/// How far an object that selects pools is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingState {
+    /// What follows it.
+    pub controller: &'static str,
+    /// `Accepted`, `Refused` or `Waiting`.
+    pub state: &'static str,
+    /// Its name.
+    pub object: String,
 }
 
 impl PoolMetrics {
@@ -59,7 +76,22 @@ impl PoolMetrics {
                 .filter(|node| node.is_out_of_service())
                 .count(),
             is_image_overridden,
+            is_paused: pool.is_paused,
+            conditions: Vec::new(),
         }
+    }
+
+    /// With the conditions of the pool's status.
+    #[must_use]
+    pub fn with_conditions(mut self, status: &MachineConfigPoolStatus) -> Self {
+        let conditions = status.conditions.iter();
+        self.conditions = conditions
+            .map(|condition| {
+                let holds = condition.status == ConditionStatus::True;
+                (condition.r#type.to_string(), holds)
+            })
+            .collect();
+        self
     }
 }
 
@@ -74,11 +106,15 @@ const fn reason(not_assigned: &NotAssigned) -> &'static str {
         NotAssigned::Paused => "Paused",
         NotAssigned::Held(Hold::ImageMode { .. }) => "ImageMode",
         NotAssigned::Held(Hold::ConfigChanged { .. }) => "RenderedConfigChanged",
+        NotAssigned::Held(Hold::InvalidPolicy { .. }) => "InvalidRolloutPolicy",
         NotAssigned::NoBudget => "InvalidMaxUnavailable",
         NotAssigned::NotReported => "NotReported",
         NotAssigned::Unready(_) => "NotReady",
-        NotAssigned::Halted { .. } => "RolloutHalted",
+        NotAssigned::Halted { .. } | NotAssigned::Reverted { .. } => "RolloutHalted",
         NotAssigned::Budget { .. } => "Budget",
+        NotAssigned::Policy(_) => "RolloutPolicy",
+        NotAssigned::Quarantined { .. } => "NodesQuarantined",
+        NotAssigned::RunsController => "RunsController",
         NotAssigned::WriteRejected(_) => "NotAssigned",
     }
 }
@@ -91,12 +127,19 @@ type Count = fn(&PoolMetrics) -> usize;
 pub struct ControllerMetrics {
     pools: Mutex<BTreeMap<String, PoolMetrics>>,
     alerts: Mutex<Vec<String>>,
+    settings: Mutex<Vec<SettingState>>,
+    image_modes: Gauge,
 }
 
 impl ControllerMetrics {
     /// The controller's metrics.
     pub fn registry(self: &Arc<Self>) -> Registry {
         let mut registry = Registry::default();
+        registry.register(
+            "mco_mosc_count",
+            "MachineOSConfigs: pools that ask for images of their own.",
+            self.image_modes.clone(),
+        );
         registry.collect(Arc::clone(self));
         registry
     }
@@ -109,6 +152,17 @@ impl ControllerMetrics {
     /// Forgets pools that are gone, and their series with them.
     pub fn retain(&self, is_there: impl Fn(&str) -> bool) {
         lock(&self.pools).retain(|name, _| is_there(name));
+    }
+
+    /// Replaces how far the objects that select pools are.
+    pub fn set_settings(&self, settings: Vec<SettingState>) {
+        *lock(&self.settings) = settings;
+    }
+
+    /// Says how many pools ask for images of their own.
+    pub fn set_image_modes(&self, count: usize) {
+        self.image_modes
+            .set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Replaces the nodes of `master` that a custom pool selects too.
@@ -171,6 +225,40 @@ impl Collector for ControllerMetrics {
         )?;
         encode_gauges(
             &mut encoder,
+            "mcc_pool_paused",
+            "Whether the pool is paused.",
+            pools
+                .iter()
+                .map(|(pool, metrics)| ([("pool", pool)], i64::from(metrics.is_paused))),
+        )?;
+        let conditions = pools.iter().flat_map(|(pool, metrics)| {
+            let conditions = metrics.conditions.iter();
+            conditions.map(|(condition, holds)| {
+                let labels = [("pool", pool.as_str()), ("condition", condition)];
+                (labels, i64::from(*holds))
+            })
+        });
+        encode_gauges(
+            &mut encoder,
+            "mcc_pool_condition",
+            "Whether a condition of the pool holds.",
+            conditions,
+        )?;
+        encode_gauges(
+            &mut encoder,
+            "mcc_sub_controller_state",
+            "How far an object that selects pools is; always 1.",
+            lock(&self.settings).iter().map(|setting| {
+                let labels = [
+                    ("subcontroller", setting.controller),
+                    ("state", setting.state),
+                    ("object", &setting.object),
+                ];
+                (labels, 1_i64)
+            }),
+        )?;
+        encode_gauges(
+            &mut encoder,
             "mcc_pool_alert",
             "Nodes of the control plane that a custom pool selects too; always 1.",
             lock(&self.alerts)
@@ -188,6 +276,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use pool::rollout::decide;
+    use serde_json::json;
 
     use super::*;
     use crate::fixture::{OLD, node, settled};
@@ -204,13 +293,25 @@ mod tests {
             .map(|node| node.as_ref().clone())
             .collect();
         let members: Vec<&NodeView> = nodes.iter().collect();
-        let decision = decide(&pool.view, &members);
+        let decision = decide(&pool.view, &members, jiff::Timestamp::UNIX_EPOCH);
         let metrics = Arc::new(ControllerMetrics::default());
         let registry = metrics.registry();
         metrics.set_pool(
             "worker",
-            PoolMetrics::of(&pool.view, &members, &decision, true),
+            PoolMetrics::of(&pool.view, &members, &decision, true).with_conditions(
+                &serde_json::from_value(json!({ "conditions": [
+                    { "type": "Updated", "status": "False" },
+                    { "type": "Degraded", "status": "True" }
+                ] }))
+                .unwrap(),
+            ),
         );
+        metrics.set_settings(vec![SettingState {
+            controller: "kubelet-config",
+            state: "Refused",
+            object: "pods".to_owned(),
+        }]);
+        metrics.set_image_modes(2);
         metrics.set_alerts(&[("m", "infra")]);
         assert_eq!(
             registry.text().unwrap(),

@@ -1,8 +1,11 @@
 //! One process, from its start to its end.
 
+use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use api::config::preflight::RenderedPools;
 use chassis::http::Server;
 use chassis::logs::Log;
 use chassis::{admin, shutdown};
@@ -10,7 +13,7 @@ use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
 use operator::{Operator, client};
 
-use crate::cli::ControllerOptions;
+use crate::cli::{ControllerOptions, RenderOptions};
 use crate::metrics::ControllerMetrics;
 use crate::reconcile::Controller;
 use crate::requests::Requests;
@@ -18,13 +21,18 @@ use crate::store::Store;
 use crate::watches::watch_all;
 
 /// What the process calls itself in requests.
-const USER_AGENT: &str = concat!("mcc/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("mcc/", env!("CARGO_PKG_VERSION"));
+
+/// How long all requests of a rendering may take.
+const RENDER: Duration = Duration::from_mins(2);
 
 /// Runs until it is asked to stop, or the lease is lost.
 ///
 /// # Errors
 /// Bad credentials, a taken address, a lost lease: a new process starts over better than this one.
 pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
+    // It fails if a provider was installed before: then that one is used.
+    drop(rustls::crypto::ring::default_provider().install_default());
     let shutdown = shutdown::on_signals().context("cannot handle signals")?;
     let following = tokio::spawn(log.follow(shutdown.clone()));
     let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
@@ -43,7 +51,10 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
         ..Store::default()
     };
     let requests = Requests::new(Arc::clone(&access));
-    let controller = Controller::new(requests, store.clone(), recorder, metrics, Timestamp::now);
+    let controller = Controller::new(requests, store.clone(), recorder, metrics, Timestamp::now)
+        .keeping(options.retention)
+        .on_node(options.node)
+        .asking(options.metrics_server);
     let result = watch_all(Operator::new("mcc", access), &store)
         .lease(options.candidacy)
         .serve(server, registry)
@@ -54,4 +65,32 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
     // The last recorder is gone with the controller: its events are sent, then the task ends.
     sending.await.context("the task that sends events failed")?;
     Ok(result?)
+}
+
+/// Renders every pool as another release would, and writes the outcome to a file.
+///
+/// # Errors
+/// The cluster cannot be read within [`RENDER`], or the file cannot be written. That a pool cannot
+/// be rendered is an outcome.
+pub async fn render(options: RenderOptions) -> anyhow::Result<()> {
+    let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
+    let requests = Requests::new(access);
+    let rendered = tokio::time::timeout(RENDER, options.release.render(&requests));
+    let rendered = rendered.await.context("the cluster does not answer")?;
+    let rendered = rendered.context("cannot read the cluster")?;
+    for pool in &rendered {
+        if pool.failure.is_empty() {
+            tracing::info!(pool = pool.pool, config = pool.config, "rendered");
+        } else {
+            tracing::warn!(pool = pool.pool, reason = pool.failure, "not rendered");
+        }
+    }
+    let path = &options.output;
+    let failed = || format!("cannot write {}", path.display());
+    // The kubelet has made the file, and mounted it: it cannot be replaced.
+    let mut file = std::fs::OpenOptions::new();
+    let file = file.write(true).create(true).truncate(true).open(path);
+    let message = RenderedPools::to_message(rendered);
+    file.and_then(|mut file| file.write_all(message.as_bytes()))
+        .with_context(failed)
 }

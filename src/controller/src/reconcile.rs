@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
 use api::operator::machine_configuration;
 use chassis::report::Chain;
 use cluster::cache::WatchEvent;
@@ -11,28 +12,35 @@ use cluster::events::Recorder;
 use cluster::wire;
 use futures::StreamExt as _;
 use futures::stream;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use operator::{Next, Reconcile};
 use pool::claim::ClaimState;
 use pool::membership::{Conflict, Membership, claim_holder, partner};
 use pool::node::NodeView;
+use pool::policy::RolloutPolicy;
+use pool::rehearsal::rehearser;
 use pool::rollout::{RolloutDecision, decide_beside};
 use pool::status::{StatusInput, status};
 use pool::unhandled::{Hold, unhandled};
 use pool::view::PoolView;
-use pool::write::NodeWrite;
+use pool::write::{ClusterFacts, NodeWrite};
+use promql::MetricsServer;
 use tokio::sync::Semaphore;
 
+use crate::asking::Asked;
 use crate::assign::{Round, assign};
 use crate::events::{self, Announcement, announce, on_status};
+use crate::generating::{self, GeneratingState};
 use crate::metrics::{ControllerMetrics, PoolMetrics};
+use crate::process::USER_AGENT;
 use crate::release::steps::ReleaseStep;
-use crate::rendering::{self, Last};
+use crate::rendering::{self, Last, inputs};
 use crate::reporting;
 use crate::requests::Requests;
 use crate::settings;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 use crate::stored::{self, CheckedTarget};
+use crate::unused::Retention;
 use crate::watches::Work;
 
 /// Writes of one pool's nodes that are under way at once: a rollout begins with a taint on each
@@ -43,6 +51,9 @@ pub(crate) const WRITES: usize = 16;
 /// of thousands of nodes, and assignments must not wait behind them.
 const TAINTS: usize = 32;
 
+/// A time that a rollout policy waits for may be a moment ahead.
+const SHORTEST_WAIT: SignedDuration = SignedDuration::from_secs(1);
+
 /// Does the controller's work.
 #[derive(Debug)]
 pub struct Controller {
@@ -51,12 +62,19 @@ pub struct Controller {
     pub(crate) recorder: Recorder,
     metrics: Arc<ControllerMetrics>,
     pub(crate) clock: fn() -> Timestamp,
+    /// Which unused configurations are kept.
+    pub(crate) retention: Retention,
+    /// The node that it runs on, if that is known.
+    node: Option<String>,
+    /// Who answers the queries of rollout policies.
+    pub(crate) metrics_server: MetricsServer,
     pools: Mutex<BTreeMap<String, PoolState>>,
     taints: Semaphore,
     /// The settings whose status is as it should be. Only a change of them can make it wrong.
     settled: Mutex<Option<SettingsMeta>>,
     /// Managed nodes that no pool selects, as they were last reported.
     orphans: Mutex<BTreeSet<String>>,
+    generating: Mutex<GeneratingState>,
     /// The step of the release that is under way, and since when.
     release_clock: Mutex<Option<(ReleaseStep, Timestamp)>>,
 }
@@ -66,6 +84,7 @@ pub struct Controller {
 pub(crate) struct PoolState {
     pub(crate) rendering: Option<Last>,
     checked: Option<CheckedTarget>,
+    pub(crate) asked: Asked,
     /// Generation for which an event said that a selector takes everything.
     warned: Option<i64>,
 }
@@ -85,9 +104,9 @@ pub struct Observed {
 
 impl Observed {
     /// Decides which of the nodes are assigned the pool's configuration.
-    fn decide(&self) -> RolloutDecision {
+    fn decide(&self, now: Timestamp) -> RolloutDecision {
         let peers: Vec<&NodeView> = self.peers.iter().map(Arc::as_ref).collect();
-        decide_beside(&self.pool.view, &self.members(), &peers)
+        decide_beside(&self.pool.view, &self.members(), &peers, now)
     }
 
     fn members(&self) -> Vec<&NodeView> {
@@ -123,10 +142,12 @@ impl Reconcile for Controller {
             .settings
             .get(machine_configuration::NAME)
             .is_some();
+        let has_generated = self.has_generated();
         let has_release = self.store.has_release();
-        [Work::NewNodes]
+        [Work::NewNodes, Work::NodeObjects, Work::Unused]
             .into_iter()
             .chain(has_settings.then_some(Work::Settings))
+            .chain(has_generated.then_some(Work::Generated))
             .chain(has_release.then_some(Work::Release))
             .chain(pools)
             .collect()
@@ -137,7 +158,10 @@ impl Reconcile for Controller {
         self.forget_deleted(&snapshot);
         let result = match work {
             Work::NewNodes => Ok(self.label_new_nodes(&snapshot).await),
+            Work::NodeObjects => Ok(self.reconcile_node_objects(&snapshot).await),
+            Work::Unused => Ok(self.remove_unused(&snapshot).await),
             Work::Settings => self.reconcile_settings().await,
+            Work::Generated => Box::pin(self.reconcile_generated(&snapshot)).await,
             Work::Release => Box::pin(self.reconcile_release(&snapshot)).await,
             Work::Pool(name) => Box::pin(self.reconcile_pool(&snapshot, name)).await,
         };
@@ -166,12 +190,42 @@ impl Controller {
             recorder,
             metrics,
             clock,
+            retention: Retention::DEFAULT,
+            node: None,
+            metrics_server: MetricsServer {
+                user_agent: USER_AGENT,
+                url: None,
+                authority: None,
+                token: None,
+            },
             pools: Mutex::new(BTreeMap::new()),
             taints: Semaphore::const_new(TAINTS),
             settled: Mutex::new(None),
             orphans: Mutex::new(BTreeSet::new()),
+            generating: Mutex::new(GeneratingState::new()),
             release_clock: Mutex::new(None),
         }
+    }
+
+    /// Keeps so many unused configurations.
+    #[must_use]
+    pub const fn keeping(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// Says which node this controller runs on, if that is known: it goes last.
+    #[must_use]
+    pub fn on_node(mut self, node: Option<String>) -> Self {
+        self.node = node;
+        self
+    }
+
+    /// Asks this server the queries of rollout policies.
+    #[must_use]
+    pub fn asking(mut self, server: MetricsServer) -> Self {
+        self.metrics_server = server;
+        self
     }
 
     /// Gives nodes that were provisioned for a custom pool its labels. That wakes the pool.
@@ -231,12 +285,22 @@ impl Controller {
         let Some(pool) = snapshot.pools.get(name) else {
             return Ok(Next::Gone);
         };
-        let (mut pool, rendering) = self.render(snapshot, pool.as_ref().clone()).await?;
+        let (mut pool, rendering, render_waits) =
+            self.render(snapshot, pool.as_ref().clone()).await?;
         pool.view.hold = self.hold(snapshot, &pool).await?;
-        let unhandled = unhandled(&pool.object, &pool.view, snapshot.foreign.objects());
-        let topology = snapshot
-            .controller_config()
-            .and_then(|config| config.spec.control_plane_topology());
+        follow_policy(snapshot, &mut pool.view);
+        pool.view.leader.clone_from(&self.node);
+        let has_streams = inputs::has_streams(snapshot);
+        let objects = snapshot.foreign.objects();
+        let unhandled = unhandled(&pool.object, &pool.view, has_streams, objects);
+        let worker = snapshot.pools.get("worker");
+        let worker = worker.map(AsRef::as_ref);
+        let stream = inputs::stream(&pool, worker).filter(|_| has_streams);
+        let config = snapshot.controller_config();
+        let facts = ClusterFacts {
+            topology: config.and_then(|config| config.spec.control_plane_topology()),
+            masters_schedulable: snapshot.masters_schedulable(),
+        };
 
         let views = snapshot.views_with(&pool.view);
         let sorted = snapshot.sort(snapshot.nodes.values().map(Arc::as_ref), &views);
@@ -260,39 +324,39 @@ impl Controller {
         if let Some(holder) = &observed.holder {
             observed.pool.view.claim = holder.view.claim.clone();
         }
-        let mut decision = observed.decide();
+        self.ask_for_policy(&mut observed).await?;
+        let mut decision = observed.decide((self.clock)());
         let mut round = Round::default();
-        if !decision.assignments.is_empty() {
+        if decision.has_writes() {
             if self.learn_claimed(snapshot, &observed.pool).await? {
                 tracing::debug!(pool = name, "claimed nodes are not known yet");
                 return Ok(Next::Retry);
             }
             let (requests, store) = (&self.requests, &self.store);
-            round = assign(requests, store, &mut observed, &mut decision, topology).await?;
+            round = assign(requests, store, &mut observed, &mut decision, facts).await?;
         }
         if self.store.pools.get(name).is_none() {
             // Deleted meanwhile: its nodes are another pool's.
             return Ok(Next::Gone);
         }
-        let written = self.write_members(&mut observed, topology).await;
+        let written = self.write_members(&mut observed, facts).await;
         let conflicts: Vec<&Conflict> = sorted.conflicts_of(name).collect();
-        if !round.assigned.is_empty() {
-            let (nodes, config) = (round.assigned, observed.pool.view.claim.target.clone());
-            self.say(&observed.pool, &[Announcement::Targeted { nodes, config }]);
-        }
+        self.say_round(&observed.pool, &decision, &round);
         let certificates = snapshot.controller_config().map(reporting::certificates);
-        let after = status(StatusInput {
+        let mut after = status(StatusInput {
             pool: &observed.pool.object,
             view: &observed.pool.view,
             members: &observed.members(),
             decision: &decision,
             conflicts: &conflicts,
             rendering,
+            render_waits: render_waits.as_deref(),
             unhandled: &unhandled,
             certificates,
             now: (self.clock)(),
         });
-        self.count(&observed, &decision);
+        reporting::stream(&mut after, stream);
+        self.count(&observed, &decision, &after);
         if let Some(changes) = reporting::changes(observed.pool.object.status.as_ref(), &after) {
             let written = self.requests.set_status(&observed.pool, &changes).await?;
             self.say(
@@ -306,18 +370,37 @@ impl Controller {
         let is_late = observed.is_behind_the_claim();
         Ok(if round.is_unfinished || !are_written || is_late {
             Next::Retry
+        } else if let Some(wakes) = decision.wakes {
+            let left = wakes.duration_since((self.clock)()).max(SHORTEST_WAIT);
+            Next::After(left.unsigned_abs())
         } else {
             Next::Settled
         })
     }
 
+    /// Says what came of a round.
+    fn say_round(&self, pool: &Pool, decision: &RolloutDecision, round: &Round) {
+        for node in &round.quarantined {
+            let node = node.clone();
+            self.say(pool, &[Announcement::Quarantined { node }]);
+        }
+        if !round.assigned.is_empty() {
+            if let Some(node) = decision.deferred() {
+                let node = node.to_owned();
+                self.say(pool, &[Announcement::Deferred { node }]);
+            }
+            let (nodes, config) = (round.assigned.clone(), pool.view.claim.target.clone());
+            self.say(pool, &[Announcement::Targeted { nodes, config }]);
+        }
+    }
+
     /// Renders the pool's configuration where something changed. The pool as it is then, and how
-    /// the last rendering ended, where there was one.
+    /// the last rendering ended, where there was one; what it waits for, if it does.
     async fn render(
         &self,
         snapshot: &Snapshot,
         pool: Pool,
-    ) -> Result<(Pool, Option<Result<(), String>>), wire::Error> {
+    ) -> Result<(Pool, Option<Result<(), String>>, Option<String>), wire::Error> {
         let name = pool.view.name.clone();
         let mut last = self
             .state()
@@ -333,14 +416,14 @@ impl Controller {
             self.store.configs.apply(WatchEvent::Applied(stored));
         }
         self.say(&outcome.pool, &outcome.said);
-        Ok((outcome.pool, outcome.result))
+        Ok((outcome.pool, outcome.result, outcome.waits))
     }
 
     /// Why no node of the pool may be assigned anything, if so: by the objects beside it, or by its
     /// configuration, as it is after the rendering.
     async fn hold(&self, snapshot: &Snapshot, pool: &Pool) -> Result<Option<Hold>, wire::Error> {
         let objects = snapshot.foreign.objects();
-        if let Some(hold) = Hold::of(&pool.object, &pool.view, objects) {
+        if let Some(hold) = Hold::of(&pool.view, objects) {
             return Ok(Some(hold));
         }
         let target = pool.view.target.as_deref();
@@ -369,8 +452,8 @@ impl Controller {
         Ok(false)
     }
 
-    /// Writes what nodes lack besides an assignment: taint and topology. False when a node changed
-    /// meanwhile.
+    /// Writes what nodes lack besides an assignment: taints, topology, and labels of masters. False
+    /// when a node changed meanwhile.
     ///
     /// # Errors
     /// The first one. A node that cannot be written keeps neither the others nor the pool's status
@@ -378,11 +461,16 @@ impl Controller {
     async fn write_members(
         &self,
         observed: &mut Observed,
-        topology: Option<&str>,
+        facts: ClusterFacts<'_>,
     ) -> Result<bool, wire::Error> {
+        let rehearsing = rehearser(&observed.pool.view, &observed.members());
+        let rehearsing = rehearsing.map(str::to_owned);
+        if let Some(rehearsal) = &mut observed.pool.view.rehearsal {
+            rehearsal.node = rehearsing;
+        }
         let members = observed.members.values();
         let writes: Vec<NodeWrite> = members
-            .filter_map(|node| NodeWrite::of(node, &observed.pool.view, false, topology))
+            .filter_map(|node| NodeWrite::of(node, &observed.pool.view, false, facts))
             .collect();
         let writes = stream::iter(writes).map(|write| async move {
             // It is never closed.
@@ -418,7 +506,12 @@ impl Controller {
         self.metrics.set_alerts(&sorted.alerts);
     }
 
-    fn count(&self, observed: &Observed, decision: &RolloutDecision) {
+    fn count(
+        &self,
+        observed: &Observed,
+        decision: &RolloutDecision,
+        status: &MachineConfigPoolStatus,
+    ) {
         let view: &PoolView = &observed.pool.view;
         let is_image_overridden = self
             .state()
@@ -426,11 +519,12 @@ impl Controller {
             .and_then(|state| state.rendering.as_ref())
             .is_some_and(|last| last.is_image_overridden);
         let members = observed.members();
-        let metrics = PoolMetrics::of(view, &members, decision, is_image_overridden);
+        let metrics =
+            PoolMetrics::of(view, &members, decision, is_image_overridden).with_conditions(status);
         self.metrics.set_pool(&view.name, metrics);
     }
 
-    fn say(&self, pool: &Pool, said: &[Announcement]) {
+    pub(crate) fn say(&self, pool: &Pool, said: &[Announcement]) {
         let at = (self.clock)();
         for announcement in said {
             if matches!(announcement, Announcement::SelectingAll { .. }) {
@@ -445,8 +539,12 @@ impl Controller {
         }
     }
 
-    /// Forgets pools that do not exist any more, and their series with them.
+    /// Forgets pools that do not exist any more, and their series with them; counts what belongs to
+    /// no pool.
     fn forget_deleted(&self, snapshot: &Snapshot) {
+        self.metrics.set_settings(generating::states(snapshot));
+        self.metrics
+            .set_image_modes(snapshot.foreign.os_configs.values().count());
         self.state()
             .retain(|name, _| snapshot.pools.get(name).is_some());
         self.metrics
@@ -457,8 +555,31 @@ impl Controller {
         lock(&self.release_clock)
     }
 
+    pub(crate) fn generating(&self) -> MutexGuard<'_, GeneratingState> {
+        lock(&self.generating)
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, BTreeMap<String, PoolState>> {
         lock(&self.pools)
+    }
+}
+
+/// Gives a pool its rollout policy. One that cannot be followed holds the pool.
+fn follow_policy(snapshot: &Snapshot, pool: &mut PoolView) {
+    let Some(policy) = snapshot.policies.get(&pool.name) else {
+        return;
+    };
+    match RolloutPolicy::parse(&policy.spec) {
+        Ok(policy) => {
+            // One that was removed cannot be returned to.
+            let is_there = |config: &String| snapshot.configs.get(config).is_some();
+            pool.previous = pool.previous.take().filter(is_there);
+            pool.policy = Some(policy);
+        }
+        Err(error) => {
+            let why = format!("{}: {error}", pool.name);
+            pool.hold.get_or_insert(Hold::InvalidPolicy { why });
+        }
     }
 }
 

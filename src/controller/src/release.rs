@@ -6,6 +6,7 @@
 //! - [`required`]: whether the pools are there that a release waits for
 //! - [`steps`]: which step is next, and how far it is
 //! - [`status`]: the status of the ClusterOperator
+//! - [`streams`]: the stream of the release's OS
 //! - `operating`: requests
 
 pub mod daemons;
@@ -14,6 +15,7 @@ mod operating;
 pub mod required;
 pub mod status;
 pub mod steps;
+pub mod streams;
 
 use std::fmt;
 use std::sync::Arc;

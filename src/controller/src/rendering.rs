@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use api::machineconfiguration::{annotation, label};
+use api::machineconfiguration::{MachineConfig, annotation, label};
 use chassis::report::Chain;
 use cluster::wire;
-use machineconfig::render::{Rendered, Source, render};
+use machineconfig::render::{Base, Rendered, Source, render};
 use pool::selector::Selector;
 use tokio::time::Instant;
 
@@ -18,12 +18,16 @@ use crate::store::{Pool, Snapshot};
 use crate::stored::ObjectState;
 
 pub mod inputs;
+pub mod preview;
 mod publishing;
 mod rejection;
 
 /// How long a refusal stands before it is looked at again: an administrator may have let the change
 /// through.
 const REFUSED: Duration = Duration::from_mins(1);
+
+/// Why a pool without a selector is not rendered.
+const NO_SELECTOR: &str = "no MachineConfigs are selected: spec.machineConfigSelector is missing";
 
 /// API version of what is written here.
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
@@ -86,6 +90,8 @@ pub struct RenderOutcome {
     pub stored: Option<ConfigMeta>,
     /// How the last rendering ended, where there was one.
     pub result: Option<Result<(), String>>,
+    /// What it waits for, if it does.
+    pub waits: Option<String>,
 }
 
 /// Renders where something changed since `last`, stores the result and names it in the pool.
@@ -106,6 +112,7 @@ pub async fn reconcile(
         said: Vec::new(),
         stored: None,
         result: last.as_ref().map(|last| last.outcome.clone()),
+        waits: None,
     };
     if outcome.pool.view.is_deleted {
         return Ok(outcome);
@@ -117,6 +124,7 @@ pub async fn reconcile(
                 reason = why,
                 "not rendered yet"
             );
+            outcome.waits = Some(why);
             return Ok(outcome);
         }
         Preparation::Impossible(why) => {
@@ -210,35 +218,20 @@ async fn make(
     inputs: &Inputs,
 ) -> Result<Result<Rendered, Failure>, wire::Error> {
     let Ok(Selector::Labels(selector)) = &pool.view.config_selector else {
-        let why = "no MachineConfigs are selected: spec.machineConfigSelector is missing";
-        return Ok(Err(Failure::Sources(why.to_owned())));
+        return Ok(Err(Failure::Sources(NO_SELECTOR.to_owned())));
     };
     if inputs.sources.is_empty() {
-        let why = format!("no MachineConfigs found matching selector {selector}");
-        return Ok(Err(Failure::Sources(why)));
+        return Ok(Err(Failure::Sources(none_found(selector))));
     }
     let sources: Vec<Source> = requests
         .list_configs(&selector.to_string())
         .await?
         .into_iter()
-        .filter(|config| {
-            config
-                .metadata
-                .labels
-                .as_ref()
-                .is_some_and(|labels| !labels.is_empty())
-        })
-        .map(source)
+        .filter_map(source)
         .collect();
-    let rendered = match render(&pool.view.name, &sources, &inputs.base) {
+    let rendered = match merge(pool, &sources, &inputs.base) {
         Ok(rendered) => rendered,
-        Err(error) => {
-            let why = format!(
-                "could not generate rendered MachineConfig: {}",
-                Chain(&error)
-            );
-            return Ok(Err(Failure::Sources(why)));
-        }
+        Err(why) => return Ok(Err(Failure::Sources(why))),
     };
     if let Some((gone, false)) = &inputs.target
         && inputs.is_without_controller_config
@@ -250,6 +243,16 @@ async fn make(
         return Ok(Err(Failure::Sources(missing(&why))));
     }
     let stream = inputs.stream.as_deref();
+    if let (Some(_), Some(source)) = (stream, &rendered.image_overridden_by)
+        && inputs.has_streams
+    {
+        let why = "cannot override MachineConfig osImageURL and set MachineConfigPool spec.osImageStream.name simultaneously";
+        return Ok(Err(Failure::Sources(format!(
+            "MachineConfig {source}: {why}"
+        ))));
+    }
+    // Without streams, the image of a pool that asks for one is not replaced.
+    let stream = stream.filter(|_| !inputs.has_streams);
     if let Some(why) = rejection::of(requests, pool, &sources, &rendered, stream).await? {
         return Ok(Err(Failure::Rejected(why)));
     }
@@ -264,17 +267,32 @@ async fn make(
     Ok(Ok(rendered))
 }
 
-fn source(config: api::machineconfiguration::MachineConfig) -> Source {
-    let labels = config.metadata.labels.unwrap_or_default();
+fn none_found(selector: &impl std::fmt::Display) -> String {
+    format!("no MachineConfigs found matching selector {selector}")
+}
+
+/// The rendering of a pool's sources, or why there is none.
+fn merge(pool: &Pool, sources: &[Source], base: &Base) -> Result<Rendered, String> {
+    render(&pool.view.name, sources, base).map_err(|error| {
+        format!(
+            "could not generate rendered MachineConfig: {}",
+            Chain(&error)
+        )
+    })
+}
+
+/// A source; none where the MachineConfig has no labels, because no pool selects it.
+fn source(config: MachineConfig) -> Option<Source> {
+    let labels = config.metadata.labels.filter(|labels| !labels.is_empty())?;
     let annotations = config.metadata.annotations.unwrap_or_default();
-    Source {
+    Some(Source {
         name: config.metadata.name.unwrap_or_default(),
         role: labels.get(label::ROLE).cloned(),
         generated_by: annotations
             .get(annotation::GENERATED_BY_CONTROLLER_VERSION)
             .cloned(),
         spec: serde_json::to_value(config.spec).unwrap_or_default(),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! What a pool's status says, and what of it changed.
 
-use api::machineconfiguration::ControllerConfig;
-use api::machineconfiguration::machine_config_pool::CertificateExpiry;
+use api::ConditionStatus;
+use api::machineconfiguration::machine_config_pool::{
+    CertificateExpiry, NamedReference, PoolConditionType,
+};
+use api::machineconfiguration::{ControllerConfig, MachineConfigPoolStatus};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -28,6 +31,17 @@ pub fn changes<S: Serialize>(before: Option<&S>, after: &S) -> Option<Value> {
         changes.insert(key.clone(), Value::Null);
     }
     (!changes.is_empty()).then_some(Value::Object(changes))
+}
+
+/// Names the stream that all nodes of a pool have, once they have it.
+pub fn stream(status: &mut MachineConfigPoolStatus, stream: Option<String>) {
+    let is_true = |r#type: &PoolConditionType| {
+        let condition = status.condition(r#type);
+        condition.is_some_and(|condition| condition.status == ConditionStatus::True)
+    };
+    if is_true(&PoolConditionType::Updated) && !is_true(&PoolConditionType::Degraded) {
+        status.os_image_stream = stream.map(|name| NamedReference { name });
+    }
 }
 
 /// Certificates that every node carries, as the ControllerConfig knows them.

@@ -1,11 +1,13 @@
 //! Each request that is ever sent, but for watches, the lease and events.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::config::{ClusterOperator, ClusterVersion, cluster_version};
 use api::machineconfiguration::machine_config_pool::Configuration;
 use api::machineconfiguration::{
-    ControllerConfig, MachineConfig, MachineConfigPool, annotation, controller_config,
+    ControllerConfig, MachineConfig, MachineConfigNode, MachineConfigPool, OSImageStream,
+    annotation, controller_config, os_image_stream,
 };
 use api::operator::machine_configuration::{self, MachineConfiguration};
 use cluster::access::Access;
@@ -13,19 +15,60 @@ use cluster::list::list;
 use cluster::path;
 use cluster::wire::{Error, RequestBody};
 use http::Method;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Resource;
 use pool::claim::RoundClaim;
 use pool::node::NodeView;
 use pool::write::NodeWrite;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::configs::ConfigMeta;
+use crate::node_objects::NodeAssignment;
 use crate::store::{Pool, SettingsMeta};
 use crate::stored::replacement;
 
 /// Who owns the fields that are written.
 const MANAGER: &str = "fieldManager=machine-config-controller";
+
+/// The same for MachineConfigNodes: the manager that clients of OpenShift's MCO know.
+const NODE_OBJECT_MANAGER: &str = "fieldManager=machine-config-operator";
+
+/// Pods that a PodDisruptionBudget keeps where they are.
+struct BlockedPods {
+    namespace: String,
+    /// Their label selector; all pods of the namespace where it is empty.
+    labels: String,
+}
+
+/// The pods that a budget lets none go of; none if it does.
+fn blocked(budget: PodDisruptionBudget) -> Option<BlockedPods> {
+    let status = budget.status?;
+    let allows = status.disruptions_allowed.unwrap_or_default() > 0;
+    if allows || status.expected_pods.unwrap_or_default() == 0 {
+        return None;
+    }
+    let selector = budget.spec?.selector?;
+    let equal = selector.match_labels.into_iter().flatten();
+    let equal = equal.map(|(key, value)| format!("{key}={value}"));
+    let asked = selector.match_expressions.into_iter().flatten();
+    let asked = asked.map(|asked| {
+        let (key, values) = (asked.key, asked.values.unwrap_or_default().join(","));
+        match asked.operator.as_str() {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key,
+        }
+    });
+    let labels: Vec<String> = equal.chain(asked).collect();
+    Some(BlockedPods {
+        namespace: budget.metadata.namespace.unwrap_or_default(),
+        labels: labels.join(","),
+    })
+}
 
 /// Sends requests. Writes are patches of what we own, guarded by the version that was read where
 /// they depend on it.
@@ -38,6 +81,37 @@ impl Requests {
     /// Sends as this identity.
     pub const fn new(access: Arc<Access>) -> Self {
         Self { access }
+    }
+
+    /// The identity that it sends as.
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// How many pods of each node no PodDisruptionBudget lets go now.
+    ///
+    /// # Errors
+    /// All of [`Error`], as every method here.
+    pub async fn count_blocked_pods(&self) -> Result<BTreeMap<String, usize>, Error> {
+        let budgets = list::<PodDisruptionBudget, _>(&self.access, None, blocked).await?;
+        let mut pods = BTreeSet::new();
+        for blocked in budgets.into_iter().flatten() {
+            let of = |pod: Pod| {
+                let is_here = pod.metadata.namespace.as_deref() == Some(&blocked.namespace);
+                let node = pod.spec.and_then(|spec| spec.node_name)?;
+                let phase = pod.status.and_then(|status| status.phase);
+                let has_ended = matches!(phase.as_deref(), Some("Succeeded" | "Failed"));
+                let name = pod.metadata.name.unwrap_or_default();
+                (is_here && !has_ended).then(|| (blocked.namespace.clone(), name, node))
+            };
+            let found = list::<Pod, _>(&self.access, Some(&blocked.labels), of).await?;
+            pods.extend(found.into_iter().flatten());
+        }
+        let mut counts = BTreeMap::new();
+        for (_, _, node) in pods {
+            *counts.entry(node).or_default() += 1;
+        }
+        Ok(counts)
     }
 
     /// Whether a Node is there.
@@ -62,6 +136,22 @@ impl Requests {
     /// All of [`Error`].
     pub async fn list_configs(&self, labels: &str) -> Result<Vec<MachineConfig>, Error> {
         list::<MachineConfig, _>(&self.access, Some(labels), |config| config).await
+    }
+
+    /// Reads all pools.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub async fn list_pools(&self) -> Result<Vec<MachineConfigPool>, Error> {
+        list::<MachineConfigPool, _>(&self.access, None, |pool| pool).await
+    }
+
+    /// Reads all ControllerConfigs; one counts.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub async fn list_controller_configs(&self) -> Result<Vec<ControllerConfig>, Error> {
+        list::<ControllerConfig, _>(&self.access, None, |config| config).await
     }
 
     /// Reads a MachineConfig; nothing where there is none.
@@ -126,6 +216,16 @@ impl Requests {
     ) -> Result<ControllerConfig, Error> {
         let config = path::object::<ControllerConfig>(controller_config::NAME);
         self.patch(&format!("{config}/status?{MANAGER}"), change)
+            .await
+    }
+
+    /// Sets fields of the status of OSImageStream `cluster`, if it is still as it was read.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where it has changed.
+    pub async fn set_stream_status(&self, change: &Value) -> Result<OSImageStream, Error> {
+        let stream = path::object::<OSImageStream>(os_image_stream::NAME);
+        self.patch(&format!("{stream}/status?{MANAGER}"), change)
             .await
     }
 
@@ -234,6 +334,56 @@ impl Requests {
         self.patch(&path, &change).await.map(ConfigMeta::parse)
     }
 
+    /// Changes a MachineConfig, if it is still as it was read.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where it has changed.
+    pub async fn change_config(&self, name: &str, change: &Value) -> Result<ConfigMeta, Error> {
+        let path = format!("{}?{MANAGER}", path::object::<MachineConfig>(name));
+        self.patch(&path, change).await.map(ConfigMeta::parse)
+    }
+
+    /// Deletes a MachineConfig, if it is still the one with this unique id. One that is gone is no
+    /// error.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where another one has its name.
+    pub async fn delete_config(&self, name: &str, uid: &str) -> Result<(), Error> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": { "uid": uid }
+        });
+        let path = path::object::<MachineConfig>(name);
+        self.delete(&path, &options).await
+    }
+
+    /// Changes an object without a namespace, or a part of it, if it is still as it was read.
+    ///
+    /// # Errors
+    /// All of [`Error`]; 409 where it has changed.
+    pub async fn change<K>(&self, object: &K, part: &str, change: &Value) -> Result<K, Error>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned,
+    {
+        let name = object.meta().name.as_deref().unwrap_or_default();
+        let path = format!("{}{part}?{MANAGER}", path::object::<K>(name));
+        self.patch(&path, change).await
+    }
+
+    /// Removes a MachineConfig, if it is still as it was read.
+    ///
+    /// # Errors
+    /// All of [`Error`] but 404; 409 where it has changed.
+    pub async fn remove_config(&self, config: &ConfigMeta) -> Result<(), Error> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "preconditions": { "uid": config.uid, "resourceVersion": config.resource_version },
+        });
+        let path = path::object::<MachineConfig>(&config.name);
+        self.delete(&path, &options).await
+    }
+
     /// Gives a pool its configuration, if it is still as it was read.
     ///
     /// # Errors
@@ -282,6 +432,59 @@ impl Requests {
         let path = format!("{}?{MANAGER}", path::object::<Node>(&write.node));
         let node: Node = self.patch(&path, &write.to_patch()).await?;
         Ok(NodeView::parse(node))
+    }
+
+    /// Makes the MachineConfigNode of a node, or what it says of the assignment.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub async fn write_node_object(&self, says: &NodeAssignment) -> Result<NodeAssignment, Error> {
+        let owner = json!({
+            "apiVersion": "v1", "kind": "Node", "name": says.name, "uid": says.owner,
+        });
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfigNode",
+            "metadata": { "name": says.name, "ownerReferences": [owner] },
+            "spec": {
+                "configVersion": { "desired": says.desired },
+                "node": { "name": says.name },
+                "pool": { "name": says.pool },
+            },
+        });
+        let path = path::object::<MachineConfigNode>(&says.name);
+        let path = format!("{path}?{NODE_OBJECT_MANAGER}&force=true");
+        let written = self
+            .access
+            .send(Method::PATCH, &path, RequestBody::Apply(&object))
+            .await?;
+        Ok(NodeAssignment::parse(written))
+    }
+
+    /// Removes a MachineConfigNode, if it is still as it was read.
+    ///
+    /// # Errors
+    /// All of [`Error`] but 404; 409 where it has changed.
+    pub async fn remove_node_object(&self, object: &NodeAssignment) -> Result<(), Error> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "preconditions": { "resourceVersion": object.resource_version },
+        });
+        let path = path::object::<MachineConfigNode>(&object.name);
+        self.delete(&path, &options).await
+    }
+
+    async fn delete(&self, path: &str, options: &Value) -> Result<(), Error> {
+        match self
+            .access
+            .send::<IgnoredAny>(Method::DELETE, path, RequestBody::Object(options))
+            .await
+        {
+            Ok(_) => Ok(()),
+            // The cluster removes what its owner leaves, too.
+            Err(error) if error.code() == Some(404) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn patch_pool(&self, name: &str, part: &str, change: &Value) -> Result<Pool, Error> {

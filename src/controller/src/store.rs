@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::config::ClusterOperator;
 use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use api::operator::MachineConfiguration;
+use api::rollout::RolloutPolicy;
 use cluster::cache::{Cache, CachedKind, Table};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
@@ -15,6 +16,8 @@ use pool::view::PoolView;
 
 use crate::configs::ConfigMeta;
 use crate::foreign::{ForeignCaches, ForeignTables};
+use crate::generating::caches::{SettingCaches, SettingTables};
+use crate::node_objects::{LostObjects, MachineConfigNodes};
 use crate::release::ReleaseVersion;
 use crate::release::daemons::DaemonSets;
 use crate::release::images::{OS_IMAGE, ReleaseMaps};
@@ -170,6 +173,30 @@ impl CachedKind for ClusterSettings {
     }
 }
 
+/// RolloutPolicies, by the name of their pool.
+#[derive(Debug)]
+pub enum RolloutPolicies {}
+
+impl CachedKind for RolloutPolicies {
+    type Entry = RolloutPolicy;
+
+    fn name(entry: &RolloutPolicy) -> &str {
+        entry.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn version(entry: &RolloutPolicy) -> &str {
+        entry
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
+    }
+
+    fn has_same_content(one: &RolloutPolicy, other: &RolloutPolicy) -> bool {
+        one.spec == other.spec
+    }
+}
+
 /// The kind ClusterOperator; one counts.
 #[derive(Debug)]
 pub enum OwnOperator {}
@@ -194,6 +221,37 @@ impl CachedKind for OwnOperator {
     }
 }
 
+/// The kind Scheduler; one counts.
+#[derive(Debug)]
+pub enum Schedulers {}
+
+/// What is kept of a Scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MasterScheduling {
+    /// Name.
+    pub name: String,
+    /// Version of the object that was read.
+    pub resource_version: String,
+    /// Whether nodes of the control plane take the pods of workers.
+    pub is_allowed: bool,
+}
+
+impl CachedKind for Schedulers {
+    type Entry = MasterScheduling;
+
+    fn name(entry: &MasterScheduling) -> &str {
+        &entry.name
+    }
+
+    fn version(entry: &MasterScheduling) -> &str {
+        &entry.resource_version
+    }
+
+    fn has_same_content(one: &MasterScheduling, other: &MasterScheduling) -> bool {
+        one.is_allowed == other.is_allowed
+    }
+}
+
 /// All that is known at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -201,12 +259,20 @@ pub struct Snapshot {
     pub pools: Table<Pools>,
     /// Nodes.
     pub nodes: Table<Nodes>,
+    /// What nodes are assigned, as their MachineConfigNodes say.
+    pub node_objects: Table<MachineConfigNodes>,
     /// Metadata of the MachineConfigs.
     pub configs: Table<Configs>,
     /// The cluster's ControllerConfig, if there is one.
     pub controller_configs: Table<ControllerConfigs>,
+    /// In which steps the nodes of pools are updated.
+    pub policies: Table<RolloutPolicies>,
+    /// Whether masters take the pods of workers.
+    pub schedulers: Table<Schedulers>,
     /// Objects of kinds that nothing here handles.
     pub foreign: ForeignTables,
+    /// Objects that MachineConfigs are generated from.
+    pub generators: SettingTables,
     /// Version of this controller's release.
     pub version: ReleaseVersion,
     /// Whether a release of the cluster names its images: this controller takes them over.
@@ -242,6 +308,12 @@ impl Snapshot {
         Membership::sort(nodes.into_iter().filter(has_its_labels), pools)
     }
 
+    /// Whether masters take the pods of workers, where the cluster says so.
+    pub fn masters_schedulable(&self) -> Option<bool> {
+        let scheduler = self.schedulers.get(api::config::scheduler::NAME)?;
+        Some(scheduler.is_allowed)
+    }
+
     /// The ControllerConfig that counts.
     pub fn controller_config(&self) -> Option<&ControllerConfig> {
         self.controller_configs
@@ -257,14 +329,24 @@ pub struct Store {
     pub pools: Cache<Pools>,
     /// Nodes.
     pub nodes: Cache<Nodes>,
+    /// What nodes are assigned, as their MachineConfigNodes say.
+    pub node_objects: Cache<MachineConfigNodes>,
+    /// Nodes whose objects were deleted.
+    pub lost_objects: LostObjects,
     /// Metadata of the MachineConfigs.
     pub configs: Cache<Configs>,
     /// The cluster's ControllerConfig.
     pub controller_configs: Cache<ControllerConfigs>,
     /// Metadata of the cluster's settings.
     pub settings: Cache<ClusterSettings>,
+    /// In which steps the nodes of pools are updated.
+    pub policies: Cache<RolloutPolicies>,
+    /// Whether masters take the pods of workers.
+    pub schedulers: Cache<Schedulers>,
     /// Objects of kinds that nothing here handles.
     pub foreign: ForeignCaches,
+    /// Objects that MachineConfigs are generated from.
+    pub generators: SettingCaches,
     /// The ConfigMap that names the release's OS image.
     pub os_image: Cache<ReleaseMaps>,
     /// The ConfigMap that names its images of components.
@@ -288,9 +370,13 @@ impl Store {
         Snapshot {
             pools: self.pools.table(),
             nodes: self.nodes.table(),
+            node_objects: self.node_objects.table(),
             configs: self.configs.table(),
             controller_configs: self.controller_configs.table(),
+            policies: self.policies.table(),
+            schedulers: self.schedulers.table(),
             foreign: self.foreign.tables(),
+            generators: self.generators.tables(),
             version: self.version.clone(),
             has_release: self.has_release(),
         }

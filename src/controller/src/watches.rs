@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use api::config::ClusterOperator;
+use api::config::{ClusterOperator, Scheduler, scheduler};
 use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPool, NAMESPACE};
 use api::operator::machine_configuration::{self, MachineConfiguration};
+use api::rollout::RolloutPolicy;
 use cluster::cache::Cache;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
@@ -16,12 +17,13 @@ use pool::membership::partner;
 use pool::node::NodeView;
 
 use crate::configs::ConfigMeta;
+use crate::node_objects;
 use crate::release::daemons::{self, DaemonRollout, DaemonSets};
 use crate::release::images::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap, ReleaseMaps};
 use crate::release::status;
 use crate::store::{
-    ClusterSettings, Configs, ControllerConfigs, Nodes, OwnOperator, Pool, Pools, SettingsMeta,
-    Store,
+    ClusterSettings, Configs, ControllerConfigs, MasterScheduling, Nodes, OwnOperator, Pool, Pools,
+    RolloutPolicies, Schedulers, SettingsMeta, Store,
 };
 
 /// What is reconciled alone.
@@ -29,8 +31,14 @@ use crate::store::{
 pub enum Work {
     /// Initial labels of nodes.
     NewNodes,
+    /// MachineConfigNodes.
+    NodeObjects,
+    /// Rendered configurations that nothing uses.
+    Unused,
     /// The status of the cluster's settings.
     Settings,
+    /// MachineConfigs that other objects ask for.
+    Generated,
     /// The release's images, and the ClusterOperator.
     Release,
     /// The pool of this name.
@@ -41,7 +49,10 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NewNodes => f.write_str("new nodes"),
+            Self::NodeObjects => f.write_str("MachineConfigNodes"),
+            Self::Unused => f.write_str("unused configurations"),
             Self::Settings => f.write_str("settings"),
+            Self::Generated => f.write_str("generated configurations"),
             Self::Release => f.write_str("release"),
             Self::Pool(name) => write!(f, "pool {name}"),
         }
@@ -89,6 +100,27 @@ impl Watched for ClusterSettings {
     }
 }
 
+impl Watched for RolloutPolicies {
+    type Object = RolloutPolicy;
+
+    fn parse(mut object: RolloutPolicy) -> RolloutPolicy {
+        object.metadata.managed_fields = None;
+        object
+    }
+}
+
+impl Watched for Schedulers {
+    type Object = Scheduler;
+
+    fn parse(object: Scheduler) -> MasterScheduling {
+        MasterScheduling {
+            name: object.metadata.name.unwrap_or_default(),
+            resource_version: object.metadata.resource_version.unwrap_or_default(),
+            is_allowed: object.spec.masters_schedulable,
+        }
+    }
+}
+
 impl Watched for ReleaseMaps {
     type Object = ConfigMap;
 
@@ -121,22 +153,45 @@ impl Watched for OwnOperator {
 /// says of itself and asks for.
 pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
     let pools = store.pools.clone();
+    let lost = store.lost_objects.clone();
     let operator = operator
         // What one pool selects is not another's.
         .watch(&store.pools, WatchScope::cluster(), |_, _| Wake::All)
         .watch(&store.nodes, WatchScope::cluster(), move |before, after| {
             Wake::Keys(work_of(&pools, [before, after]))
         })
+        .watch(
+            &store.node_objects,
+            WatchScope::cluster(),
+            move |before, after| {
+                lost.note(before, after);
+                Wake::Keys(vec![Work::NodeObjects])
+            },
+        )
         .watch(&store.configs, WatchScope::cluster(), |_, _| Wake::All)
         .watch(&store.controller_configs, WatchScope::cluster(), |_, _| {
             Wake::All
         })
+        .watch(
+            &store.schedulers,
+            WatchScope::cluster().named(scheduler::NAME).optional(),
+            |_, _| Wake::All,
+        )
         .watch(
             &store.settings,
             WatchScope::cluster()
                 .named(machine_configuration::NAME)
                 .optional(),
             |_, _| Wake::Keys(vec![Work::Settings]),
+        )
+        // Clusters without the definition have no policies.
+        .watch(
+            &store.policies,
+            WatchScope::cluster().optional(),
+            |before, after| {
+                let name = before.or(after).and_then(|it| it.metadata.name.clone());
+                Wake::Keys(name.map(Work::Pool).into_iter().collect())
+            },
         )
         // The first one decides who changes the ControllerConfig.
         .watch(
@@ -159,6 +214,7 @@ pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
             WatchScope::cluster().named(status::NAME).optional(),
             |_, _| Wake::Keys(vec![Work::Release]),
         );
+    let operator = store.generators.watch(operator);
     store.foreign.watch(operator)
 }
 
@@ -185,6 +241,9 @@ fn work_of(pools: &Cache<Pools>, states: [Option<&NodeView>; 2]) -> Vec<Work> {
     if states[1].is_some_and(|node| node.initial_config.is_some()) {
         work.push(Work::NewNodes);
     }
+    if node_objects::concerns(states[0], states[1]) {
+        work.push(Work::NodeObjects);
+    }
     work
 }
 
@@ -200,19 +259,29 @@ mod tests {
         cluster.fill(&store);
         let mut object = node("n", OLD);
         let member = NodeView::parse(read(&object));
+        object["metadata"]["annotations"]["machineconfiguration.openshift.io/state"] =
+            serde_json::json!("Working");
+        let working = NodeView::parse(read(&object));
         object["metadata"]["labels"] = serde_json::json!({});
         object["metadata"]["annotations"]["machineconfiguration.openshift.io/firstPivotConfig"] =
             serde_json::json!("rendered-edge-1");
         let stranger = NodeView::parse(read(&object));
         let worker = Work::Pool("worker".to_owned());
         let table = [
-            ([None, Some(&member)], vec![worker.clone()]),
-            ([Some(&member), None], vec![worker.clone()]),
+            (
+                [None, Some(&member)],
+                vec![worker.clone(), Work::NodeObjects],
+            ),
+            (
+                [Some(&member), None],
+                vec![worker.clone(), Work::NodeObjects],
+            ),
+            ([Some(&member), Some(&working)], vec![worker.clone()]),
             (
                 [Some(&member), Some(&stranger)],
-                vec![worker, Work::NewNodes],
+                vec![worker, Work::NewNodes, Work::NodeObjects],
             ),
-            ([Some(&stranger), None], vec![]),
+            ([Some(&stranger), None], vec![Work::NodeObjects]),
         ];
         for (states, expected) in table {
             assert_eq!(work_of(&store.pools, states), expected);

@@ -7,11 +7,13 @@
 
 mod health;
 mod injection;
+mod tls;
 
 pub use health::{
     Health, TOLERATED, health, is_watched, operator_health, operator_message, tolerate, tolerated,
 };
-pub use injection::{ClusterProxy, INJECT_PROXY, INJECT_TLS, inject_proxy};
+pub use injection::{ClusterProxy, INJECT_PROXY, inject_proxy};
+pub use tls::{ClusterTls, INJECT_TLS, asks_for_tls, inject_tls};
 
 use cluster::apply::Error as ApplyError;
 use cluster::wire;
@@ -21,6 +23,41 @@ use serde_json::{Map, Value, json};
 
 /// Kind and API of the owner of all objects.
 const CLUSTER_VERSION: &str = "ClusterVersion";
+
+/// What of the cluster is put into objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Injected {
+    /// The owner of all objects: uid of the ClusterVersion.
+    pub owner: String,
+    /// The cluster's proxy.
+    pub proxy: ClusterProxy,
+    /// Its TLS profile.
+    pub tls: ClusterTls,
+}
+
+/// The object of a manifest as it is applied: with its owner and with what it asks the cluster for;
+/// of a ClusterOperator its metadata.
+///
+/// # Errors
+/// What it asks for that cannot be, in a sentence.
+pub fn wanted(entry: &Entry, object: Value, injected: &Injected) -> Result<Value, String> {
+    let mut object = prepare(entry, object, &injected.owner);
+    if is_operator(&entry.id) {
+        return Ok(operator_metadata(&object));
+    }
+    if let Some(containers) = entry.annotations.get(INJECT_PROXY) {
+        inject_proxy(&mut object, containers, &injected.proxy)?;
+    }
+    if asks_for_tls(entry) {
+        inject_tls(&mut object, &injected.tls)?;
+    }
+    Ok(object)
+}
+
+/// Whether an object is a ClusterOperator, which reports and is not pushed.
+pub fn is_operator(id: &ObjectId) -> bool {
+    (id.group.as_str(), id.kind.as_str()) == ("config.openshift.io", "ClusterOperator")
+}
 
 /// The object of a manifest with its owner; without `status`, which belongs to its operator.
 ///

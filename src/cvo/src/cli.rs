@@ -9,7 +9,10 @@ use anyhow::ensure;
 use chassis::cli::{AdminArgs, LogArgs};
 use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
+use promql::MetricsServer;
 
+use crate::fetch::USER_AGENT;
+use crate::metrics_server::SecureListener;
 use crate::reconcile::{AdviceSettings, VersionOperatorSettings};
 use crate::retrieval::{RetrievalMethod, RetrievalSettings};
 use crate::retrieval_job::RetrievalJob;
@@ -92,6 +95,15 @@ pub struct VersionOperatorArgs {
     /// With --retrieval=job: the node of this program
     #[arg(long, env = "NODE_NAME", default_value = "")]
     node_name: String,
+    /// Address of metrics over HTTPS, for the cluster's Prometheus [default: none]
+    #[arg(long, value_name = "ADDRESS", requires_all = ["serving_cert_file", "serving_key_file"])]
+    listen: Option<SocketAddr>,
+    /// Certificate of that address, as PEM; waited for
+    #[arg(long, value_name = "FILE")]
+    serving_cert_file: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    serving_key_file: Option<PathBuf>,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -119,6 +131,8 @@ pub struct VersionOperatorOptions {
     pub namespace: String,
     /// Where metrics and health are served.
     pub metrics: SocketAddr,
+    /// Where metrics are served over HTTPS.
+    pub secure: Option<SecureListener>,
     /// The lease to work under, if any.
     pub candidacy: Option<Candidacy>,
     /// The release and the cluster.
@@ -168,6 +182,14 @@ impl VersionOperatorArgs {
             kubeconfig: self.client.kubeconfig,
             namespace: self.namespace.clone(),
             metrics: self.admin.metrics_url,
+            secure: match (self.listen, self.serving_cert_file, self.serving_key_file) {
+                (Some(address), Some(certificate), Some(key)) => Some(SecureListener {
+                    address,
+                    certificate,
+                    key,
+                }),
+                _ => None,
+            },
             candidacy,
             settings: VersionOperatorSettings {
                 root: self.payload,
@@ -184,11 +206,14 @@ impl VersionOperatorArgs {
                 retrieval,
                 advice: AdviceSettings {
                     service: self.update_service,
-                    metrics: self
-                        .promql_url
-                        .map(|url| url.trim_end_matches('/').to_owned()),
-                    metrics_ca: self.promql_ca_file,
-                    metrics_token: self.promql_token_file,
+                    metrics: MetricsServer {
+                        user_agent: USER_AGENT,
+                        url: self
+                            .promql_url
+                            .map(|url| url.trim_end_matches('/').to_owned()),
+                        authority: self.promql_ca_file,
+                        token: self.promql_token_file,
+                    },
                 },
             },
         })
@@ -227,6 +252,18 @@ mod tests {
         assert_eq!(settings.root, PathBuf::from("/"));
         assert_eq!(settings.always.len(), 2);
         assert_eq!(settings.interval, Duration::from_secs(127));
+    }
+
+    #[test]
+    fn metrics_over_https_need_their_certificate() {
+        assert_eq!(options(&[], 0).unwrap().secure, None);
+        let listen = ["--listen=0.0.0.0:9099", "--serving-cert-file=/c"];
+        let error = options(&listen, 0).unwrap_err().to_string();
+        assert!(error.contains("--serving-key-file"), "{error}");
+        let whole = [&listen[..], &["--serving-key-file=/k"]].concat();
+        let secure = options(&whole, 0).unwrap().secure.unwrap();
+        assert_eq!(secure.address.to_string(), "0.0.0.0:9099");
+        assert_eq!((secure.certificate, secure.key), ("/c".into(), "/k".into()));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Requests to servers outside of the cluster, by its proxy and with its authorities.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, NoProxy, Proxy};
@@ -11,7 +10,7 @@ use crate::builder::ClusterProxy;
 const CONNECT: Duration = Duration::from_secs(30);
 
 /// What the program calls itself.
-const USER_AGENT: &str = concat!("ClusterVersionOperator/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("ClusterVersionOperator/", env!("CARGO_PKG_VERSION"));
 
 /// Why an answer could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -67,22 +66,6 @@ impl HttpFetcher {
     /// # Errors
     /// [`Error::Setting`], [`Error::Client`].
     pub fn new(proxy: &ClusterProxy, bundle: Option<&str>) -> Result<Self, Error> {
-        Self::make(proxy, bundle, None)
-    }
-
-    /// Goes without a proxy, and finds one host at this address.
-    ///
-    /// # Errors
-    /// As of [`Self::new`].
-    pub fn at(host: (&str, SocketAddr), bundle: Option<&str>) -> Result<Self, Error> {
-        Self::make(&ClusterProxy::default(), bundle, Some(host))
-    }
-
-    fn make(
-        proxy: &ClusterProxy,
-        bundle: Option<&str>,
-        host: Option<(&str, SocketAddr)>,
-    ) -> Result<Self, Error> {
         let none = NoProxy::from_string(&proxy.none);
         let mut client = Client::builder()
             .no_proxy()
@@ -103,9 +86,6 @@ impl HttpFetcher {
             let certificates = Certificate::from_pem_bundle(bundle.as_bytes());
             let what = "the certificates of key ca-bundle.crt";
             client = client.tls_certs_only(certificates.map_err(setting(what))?);
-        }
-        if let Some((name, address)) = host {
-            client = client.resolve(name, address);
         }
         client.build().map(Self).map_err(Error::Client)
     }

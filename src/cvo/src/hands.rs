@@ -8,7 +8,7 @@ use cluster::access::Access;
 use cluster::apply::{Applier, Error as ApplyError, Ownership};
 use cluster::discovery::ServedKind;
 use cluster::list::{self, ObjectHead};
-use cluster::wire::{self, ObjectEvent, RequestBody, escape};
+use cluster::wire::{self, ObjectEvent, PlainObject, RequestBody, escape};
 use futures::StreamExt as _;
 use http::Method;
 use release::inventory::Entry;
@@ -198,6 +198,23 @@ impl Hands {
         self.applier.apply_at(path, object, Ownership::Take).await
     }
 
+    /// Has the API server check what [`Self::apply`] would do; nothing is stored. The object as it
+    /// would be.
+    ///
+    /// # Errors
+    /// What came of the request.
+    pub async fn dry_run(
+        &self,
+        id: &ObjectId,
+        path: &str,
+        object: &Value,
+    ) -> Result<Value, ApplyError> {
+        let path = format!("{path}?dryRun=All&fieldManager={MANAGER}&force=true");
+        let body = RequestBody::Apply(object);
+        let answer = self.access.send(Method::PATCH, &path, body).await;
+        answer.map_err(|source| request_error(id, source))
+    }
+
     /// Changes an object by a merge patch.
     ///
     /// # Errors
@@ -210,7 +227,8 @@ impl Hands {
     ) -> Result<Value, ApplyError> {
         let path = format!("{path}?fieldManager={MANAGER}");
         let body = RequestBody::MergePatch(change);
-        let answer = self.access.send(Method::PATCH, &path, body).await;
+        let answer = self.access.send::<PlainObject>(Method::PATCH, &path, body);
+        let answer = answer.await.map(|PlainObject(object)| object);
         answer.map_err(|source| request_error(id, source))
     }
 
@@ -240,7 +258,8 @@ impl Hands {
     /// # Errors
     /// What came of the request.
     pub async fn read(&self, id: &ObjectId, path: &str) -> Result<Value, ApplyError> {
-        let answer = self.access.get(path).await;
+        let answer = self.access.get::<PlainObject>(path).await;
+        let answer = answer.map(|PlainObject(object)| object);
         answer.map_err(|source| request_error(id, source))
     }
 
@@ -321,11 +340,11 @@ impl Hands {
         let path =
             format!("{collection}?watch=true&timeoutSeconds={WATCH_SECS}&fieldSelector={selector}");
         loop {
-            match self.access.watch::<Value>(&path).await {
+            match self.access.watch::<PlainObject>(&path).await {
                 Ok(events) => {
                     let mut events = std::pin::pin!(events);
                     while let Some(event) = events.next().await {
-                        if let Ok(ObjectEvent::Applied(object)) = event
+                        if let Ok(ObjectEvent::Applied(PlainObject(object))) = event
                             && let Some(found) = look(&object)
                         {
                             return found;

@@ -1,7 +1,7 @@
 //! The version operator: applies the release that it belongs to and reports on ClusterVersion.
 //!
 //! Decisions are values in, values out; requests are in `hands`, `reconcile`, `payload`, `fetch`,
-//! `verifier`, `retrieval` and `retrieval_job`.
+//! `verifier`, `retrieval` and the jobs.
 //!
 //! - [`cli`], [`process`], [`version`]: the command line, one process, its build
 //! - [`payload`]: the files of a release in a directory
@@ -15,12 +15,16 @@
 //! - [`overrides`]: what an administrator takes from the release, and for how long
 //! - [`verifier`], [`fetch`]: whether another release is signed; requests to servers outside
 //! - [`retrieval`], [`retrieval_job`]: how another release comes to this program's disk
+//! - [`job`]: a Job of this program, to its end
 //! - [`precondition`], [`upgradeable`]: what speaks against another release
-//! - [`advice`], [`risk`]: which updates the service advises, and which risks apply
-//! - [`metrics`], [`events`]: what dashboards read, and what is said in events
+//! - [`preflight`], [`render_job`], [`rehearsal`]: what would fail of another release, before
+//!   anything is changed
+//! - [`advice`], [`risk`], [`alert`]: which updates the service advises, and which risks apply
+//! - [`metrics`], [`metrics_server`], [`events`]: what dashboards read, and what is said in events
 //! - [`watches`], [`reconcile`]: the controller
 
 pub mod advice;
+pub mod alert;
 pub mod builder;
 pub mod cli;
 pub mod dropped;
@@ -30,13 +34,18 @@ pub mod failure;
 pub mod fetch;
 pub mod hands;
 pub mod history;
+pub mod job;
 pub mod metrics;
+pub mod metrics_server;
 pub mod overrides;
 pub mod payload;
 pub mod precondition;
+pub mod preflight;
 pub mod process;
 pub mod progress;
 pub mod reconcile;
+pub mod rehearsal;
+pub mod render_job;
 pub mod report;
 pub mod retrieval;
 pub mod retrieval_job;

@@ -1,5 +1,6 @@
 //! The files of a release in a directory.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use release::template::Values;
 use release::verification::{self, SignatureTrust};
 use release::version_hash::VersionHash;
 use release::{
-    METADATA_FILE, Manifest, Metadata, REFERENCES_FILE, References, metadata, references,
+    METADATA_FILE, Manifest, Metadata, REFERENCES_FILE, References, Version, metadata, references,
 };
 use serde_json::Value;
 
@@ -64,15 +65,18 @@ pub struct ReleaseFiles {
     values: Values,
     /// What it is called.
     pub release: Release,
+    /// Releases from which a cluster may return to it over a minor version; else why the list
+    /// cannot be read.
+    pub rollback_sources: Result<BTreeSet<Version>, String>,
     /// Its manifests, for the cluster that it was loaded for.
     pub inventory: Inventory,
 }
 
-/// Version and architecture of the release in a directory, and its images.
+/// Version and architecture of the release in a directory, its images, and its other metadata.
 ///
 /// # Errors
 /// [`Error`] but for [`Error::Manifests`].
-fn describe(root: &Path, image: &str) -> Result<(Release, References), Error> {
+fn describe(root: &Path, image: &str) -> Result<(Release, References, Metadata), Error> {
     let directory = root.join(release::RELEASE_MANIFESTS);
     let metadata =
         Metadata::parse(&read(&directory.join(METADATA_FILE))?).map_err(Error::Metadata)?;
@@ -96,7 +100,7 @@ fn describe(root: &Path, image: &str) -> Result<(Release, References), Error> {
         url: metadata.url().unwrap_or_default().to_owned(),
         channels: metadata.channels().into_iter().map(str::to_owned).collect(),
     };
-    Ok((release, references))
+    Ok((release, references, metadata))
 }
 
 impl ReleaseFiles {
@@ -108,7 +112,7 @@ impl ReleaseFiles {
     /// # Errors
     /// All of [`Error`].
     pub fn load(root: &Path, image: &str, cluster: &Cluster) -> Result<Self, Error> {
-        let (release, references) = describe(root, image)?;
+        let (release, references, metadata) = describe(root, image)?;
         let images = references
             .tags
             .into_iter()
@@ -118,7 +122,7 @@ impl ReleaseFiles {
             cluster_profile: cluster.profile.clone(),
             images: images.collect(),
         };
-        let version: Option<release::Version> = release.version.parse().ok();
+        let version: Option<Version> = release.version.parse().ok();
         let cluster = Cluster {
             major: version.map(|version| version.minor().0),
             ..cluster.clone()
@@ -136,10 +140,13 @@ impl ReleaseFiles {
             directory: root.to_owned(),
             problems,
         })?;
+        let rollback_sources = metadata.rollback_sources();
         Ok(Self {
             root: root.to_owned(),
             values,
             release,
+            rollback_sources: rollback_sources
+                .map_err(|error| chassis::report::Chain(&error).to_string()),
             inventory,
         })
     }

@@ -1,11 +1,14 @@
 //! What speaks against a release that is asked for: values in, values out.
 
+use std::collections::BTreeSet;
+
 use api::ConditionStatus;
 use api::config::{
     ClusterConditionType, ClusterVersion, ClusterVersionStatus, HistoryState, RecommendationType,
     Release,
 };
-use release::Version;
+use release::metadata::ROLLBACK_FROM;
+use release::{METADATA_FILE, Version};
 
 /// What one check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,10 +28,16 @@ const GIANT_HOP: &str = "ClusterVersionGiantHop";
 const UPGRADEABLE: &str = "ClusterVersionUpgradeable";
 const RECOMMENDED: &str = "ClusterVersionRecommendedUpdate";
 
-/// All that speaks against `target`, by the spec and status of the ClusterVersion.
+/// All that speaks against `target`, by the spec and status of the ClusterVersion. `sources` are
+/// the releases from which the target's metadata allows a return over a minor version, or why the
+/// list cannot be read.
 ///
 /// Source: `docs/reference/cvo.md`, "Preconditions".
-pub fn check(object: &ClusterVersion, target: &Release) -> Vec<Finding> {
+pub fn check(
+    object: &ClusterVersion,
+    target: &Release,
+    sources: &Result<BTreeSet<Version>, String>,
+) -> Vec<Finding> {
     let status = object.status.clone().unwrap_or_default();
     let wanted = match target.version.parse::<Version>() {
         Ok(version) => version,
@@ -40,7 +49,7 @@ pub fn check(object: &ClusterVersion, target: &Release) -> Vec<Finding> {
     let mut findings = Vec::new();
     match status.desired.version.parse::<Version>() {
         Ok(current) => {
-            findings.extend(rollback(&status, target, &wanted, &current));
+            findings.extend(rollback(&status, target, sources, &wanted, &current));
             findings.extend(giant_hop(&wanted, &current));
             findings.extend(upgradeable(object, &status, &wanted, &current));
         }
@@ -103,6 +112,7 @@ fn warning(check: &'static str, reason: &str, message: String) -> Finding {
 fn rollback(
     status: &ClusterVersionStatus,
     target: &Release,
+    sources: &Result<BTreeSet<Version>, String>,
     wanted: &Version,
     current: &Version,
 ) -> Option<Finding> {
@@ -126,11 +136,20 @@ fn rollback(
             entry.version, entry.image
         ),
         Some(_) if wanted.minor() == current.minor() => return None,
-        Some(_) => format!(
-            "{wanted} is less than the current target {current} and matches the cluster's \
-             previous version, but rollbacks that change major or minor versions are not \
-             recommended"
-        ),
+        Some(_) => {
+            let is_one_major = wanted.minor().0 == current.minor().0;
+            let why_not = match sources {
+                Ok(sources) if is_one_major && sources.contains(current) => return None,
+                Ok(sources) if sources.is_empty() || !is_one_major => String::new(),
+                Ok(_) => format!(" ({ROLLBACK_FROM} of {wanted} does not list {current})"),
+                Err(why) => format!(" ({wanted}: {METADATA_FILE}: {why})"),
+            };
+            format!(
+                "{wanted} is less than the current target {current} and matches the cluster's \
+                 previous version, but rollbacks that change major or minor versions are not \
+                 recommended{why_not}"
+            )
+        }
     };
     Some(blocking(ROLLBACK, "LowDesiredVersion", message))
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api::config::ClusterVersion;
 use chassis::http::Server;
+use chassis::http::tls::ClientAuthorities;
 use chassis::logs::Log;
 use chassis::{admin, shutdown};
 use cluster::cache::Cache;
@@ -17,9 +19,11 @@ use crate::cli::VersionOperatorOptions;
 use crate::engine::{Engine, Shared};
 use crate::hands::Hands;
 use crate::metrics::VersionMetrics;
+use crate::metrics_server::{self, AUTHORITIES};
+use crate::preflight;
 use crate::reconcile::{VersionCaches, VersionOperator, VersionWork, Voice};
 use crate::upgradeable::{ACKS, GATES};
-use crate::watches::AdminMap;
+use crate::watches::{AdminMap, AdminMaps};
 
 /// What the process calls itself in requests.
 const USER_AGENT: &str = concat!("cvo/", env!("CARGO_PKG_VERSION"));
@@ -39,8 +43,10 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
     let following = tokio::spawn(log.follow(shutdown.clone()));
     let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
+    let authorities = ClientAuthorities::default();
     let (versions, operators) = (Cache::default(), Cache::default());
     let (gates, acks) = (Cache::default(), Cache::default());
+    let clients = Cache::<AdminMaps>::default();
     let (waker, changes) = watch::channel(());
     let shared = Shared::default();
     let metrics = Arc::new(VersionMetrics::new(
@@ -49,6 +55,9 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         shared.clone(),
     ));
     let registry = metrics.registry();
+    let clients_and_metrics = (authorities.clone(), metrics.registry());
+    let secure =
+        metrics_server::start(options.secure, clients_and_metrics, shutdown.clone()).await?;
     let engine = Engine::new(
         Hands::new(Arc::clone(&access)),
         operators.clone(),
@@ -56,6 +65,16 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         shared.clone(),
         metrics.rewrites.clone(),
     );
+    // Also when all were read anew: a pass that waits for one must see it.
+    operators.listen(move |_| {
+        waker.send_replace(());
+    });
+    // Also when all were read anew. The listener keeps the cache as long as the process runs.
+    let read = clients.clone();
+    clients.listen(move |_| {
+        let (_, name) = AUTHORITIES;
+        metrics_server::learn(&authorities, read.get(name).as_deref());
+    });
     let known = shared.clone();
     let operator = Operator::new("cvo", Arc::clone(&access));
     let caches = VersionCaches {
@@ -89,19 +108,9 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         .lease(options.candidacy)
         .deadline(STUCK_AFTER)
         .serve(server, registry)
-        .watch(&versions, WatchScope::cluster(), |before, after| {
-            let generation = |object: Option<&api::config::ClusterVersion>| {
-                object.map(|object| object.metadata.generation)
-            };
-            if generation(before) == generation(after) {
-                Wake::Keys(vec![VersionWork::Status])
-            } else {
-                Wake::All
-            }
-        })
+        .watch(&versions, WatchScope::cluster(), work_of)
         .watch(&operators, WatchScope::cluster(), move |before, after| {
             metrics.observe(before, after);
-            waker.send_replace(());
             if known.lock().shown().is_empty() {
                 Wake::Keys(vec![VersionWork::Status])
             } else {
@@ -109,13 +118,35 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
                 Wake::Keys(vec![VersionWork::Release, VersionWork::Status])
             }
         })
+        .watch(&clients, admin_map(AUTHORITIES), |_, _| {
+            Wake::Keys(Vec::new())
+        })
         .watch(&gates, admin_map(GATES), status)
         .watch(&acks, admin_map(ACKS), status)
         .run(version_operator, shutdown)
         .await;
-    // After a lost lease there is no shutdown that would end it.
+    // After a lost lease there is no shutdown that would end them.
     following.abort();
+    if let Some(secure) = secure {
+        secure.abort();
+    }
     // The last recorder is gone with the version operator: its events are sent, then the task ends.
     sending.await.context("the task that sends events failed")?;
     Ok(result?)
+}
+
+/// The work that a change of ClusterVersion wakes.
+fn work_of(before: Option<&ClusterVersion>, after: Option<&ClusterVersion>) -> Wake<VersionWork> {
+    let generation =
+        |object: Option<&ClusterVersion>| object.map(|object| object.metadata.generation);
+    let asked =
+        |object: Option<&ClusterVersion>| object.and_then(preflight::request).map(str::to_owned);
+    let is_open = |object: Option<&ClusterVersion>| object.is_some_and(preflight::is_open);
+    if asked(before) != asked(after) || (is_open(after) && !is_open(before)) {
+        Wake::Keys(vec![VersionWork::Preflight, VersionWork::Status])
+    } else if generation(before) == generation(after) {
+        Wake::Keys(vec![VersionWork::Status])
+    } else {
+        Wake::All
+    }
 }

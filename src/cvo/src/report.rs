@@ -1,14 +1,21 @@
 //! What the engine has come to, for the status of the ClusterVersion.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use api::ConditionStatus;
 use api::config::Release;
 use jiff::Timestamp;
 use release::capability::Capabilities;
+use release::graph::Ordering;
+use release::inventory::Entry;
+use release::progress::{PassProgress, TaskProgress, TaskState};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureSubject};
 use crate::progress::Checkpoint;
+
+/// Component of manifests whose files name no place.
+const NO_PLACE: &str = "other";
 
 /// How far the release is.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -39,6 +46,19 @@ pub struct Report {
     pub pending: BTreeMap<String, Timestamp>,
     /// Objects whose removal was requested and is not verified.
     pub deletions: BTreeSet<String>,
+    /// The pass under way, manifest by manifest; none before the first one.
+    pass: Option<Pass>,
+}
+
+/// A pass under way.
+#[derive(Debug, Clone, PartialEq)]
+struct Pass {
+    release: Release,
+    ordering: Ordering,
+    /// Manifests without their states.
+    tasks: Arc<Vec<TaskProgress>>,
+    started: BTreeSet<usize>,
+    done: BTreeSet<usize>,
 }
 
 /// A release that was accepted in place of the own one.
@@ -77,6 +97,12 @@ pub struct Accepted {
 }
 
 impl Report {
+    /// The release that is applied, where `own` is the own one.
+    pub fn release<'a>(&'a self, own: &'a Release) -> &'a Release {
+        let target = self.target.as_ref();
+        target.map_or(own, |target| &target.release)
+    }
+
     /// Another release is applied from now on; none: the own one.
     pub fn retarget(&mut self, target: Option<TargetRelease>) {
         *self = Self {
@@ -115,8 +141,87 @@ impl Report {
         self.done = 0;
     }
 
+    /// The pass that begins applies `entries` of a release.
+    pub fn follow(&mut self, release: &Release, ordering: Ordering, entries: &[&Entry]) {
+        let task = |entry: &&Entry| {
+            let place = entry.place();
+            TaskProgress {
+                run_level: place.map_or("", |place| place.run_level).to_owned(),
+                component: place.map_or(NO_PLACE, |place| place.component).to_owned(),
+                object: entry.to_string(),
+                state: TaskState::Pending,
+            }
+        };
+        self.pass = Some(Pass {
+            release: release.clone(),
+            ordering,
+            tasks: Arc::new(entries.iter().map(task).collect()),
+            started: BTreeSet::new(),
+            done: BTreeSet::new(),
+        });
+    }
+
+    /// A manifest's turn has come.
+    pub fn started(&mut self, number: usize) {
+        if let Some(pass) = &mut self.pass {
+            pass.started.insert(number);
+        }
+    }
+
+    /// Whether a release that was applied is only kept as it is.
+    pub fn is_kept(&self) -> bool {
+        let ordering = self.pass.as_ref().map(|pass| pass.ordering);
+        matches!(ordering, Some(Ordering::Reconciling { .. }))
+    }
+
+    /// What the pass under way has come to; none before the first one, and while it is not known
+    /// whether a release that was applied before still is.
+    pub fn progress(&self) -> Option<PassProgress> {
+        let pass = self.pass.as_ref()?;
+        if self.is_kept() && !self.is_applied {
+            return None;
+        }
+        let with_state = |(number, task): (usize, &TaskProgress)| TaskProgress {
+            state: self.state(pass, number),
+            ..task.clone()
+        };
+        Some(PassProgress {
+            version: pass.release.version.clone(),
+            image: pass.release.image.clone(),
+            tasks: pass.tasks.iter().enumerate().map(with_state).collect(),
+            is_typical: pass.ordering == Ordering::Updating,
+            is_complete: self.is_applied,
+        })
+    }
+
+    fn state(&self, pass: &Pass, number: usize) -> TaskState {
+        if let Some(failure) = self.failures.get(&number) {
+            let name = match &failure.subject {
+                FailureSubject::Operator(name) | FailureSubject::Workload(name) => Some(name),
+                FailureSubject::Other => None,
+            };
+            let said = failure.detail.as_ref().map(|detail| detail.said.as_str());
+            let said = said.filter(|said| !said.is_empty());
+            return TaskState::Waits {
+                reason: failure.reason.clone(),
+                message: said.unwrap_or(&failure.message).to_owned(),
+                since: name.and_then(|name| self.pending.get(name).copied()),
+            };
+        }
+        if pass.done.contains(&number) {
+            TaskState::Done
+        } else if pass.started.contains(&number) {
+            TaskState::Started
+        } else {
+            TaskState::Pending
+        }
+    }
+
     /// A manifest is done.
     pub fn done(&mut self, number: usize) {
+        if let Some(pass) = &mut self.pass {
+            pass.done.insert(number);
+        }
         self.failures.remove(&number);
         self.done += 1;
         if self.done > self.earlier_done {

@@ -11,6 +11,7 @@ use images::image::Platform;
 use images::{Credentials, Image, ImageLocation, Stores, content};
 use md5::{Digest as _, Md5};
 use release::{MANIFESTS, METADATA_FILE, REFERENCES_FILE, RELEASE_MANIFESTS};
+use tokio::time::Instant;
 
 use crate::retrieval_job::RetrievalJob;
 
@@ -21,7 +22,7 @@ pub struct RetrievalSettings {
     pub directory: PathBuf,
     /// By whom.
     pub method: RetrievalMethod,
-    /// How long it may take.
+    /// How long verification and retrieval may take.
     pub limit: Duration,
 }
 
@@ -47,7 +48,7 @@ impl RetrievalSettings {
     }
 
     /// Has a release on disk, and returns its directory. `kept` is the directory of the running
-    /// release; all others are removed.
+    /// release; all others are removed. `began` is when its verification began.
     ///
     /// # Errors
     /// Why it could not be had, in one sentence.
@@ -57,6 +58,7 @@ impl RetrievalSettings {
         version: &str,
         image: &str,
         kept: &Path,
+        began: Instant,
     ) -> Result<PathBuf, String> {
         let root = self.root(image);
         if is_complete(&root) {
@@ -85,7 +87,7 @@ impl RetrievalSettings {
                 }
             }
         };
-        match tokio::time::timeout(self.limit, work).await {
+        match tokio::time::timeout_at(began + self.limit, work).await {
             Ok(result) => result?,
             Err(_) => {
                 return Err(format!(

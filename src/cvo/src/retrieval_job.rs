@@ -2,22 +2,19 @@
 //! to a directory of the host.
 
 use std::path::Path;
+use std::time::Duration;
 
 use chassis::report::Chain;
 use cluster::access::Access;
-use cluster::wire::{self, ObjectEvent, RequestBody, escape};
-use futures::StreamExt as _;
-use futures::stream::select;
-use http::Method;
+use cluster::wire;
 use md5::{Digest as _, Md5};
 use release::{MANIFESTS, RELEASE_MANIFESTS};
 use serde_json::{Value, json};
 
+use crate::job;
+
 /// Label of the pods.
 const LABEL: (&str, &str) = ("k8s-app", "retrieve-openshift-release");
-
-/// How long a watch lasts until it is opened again.
-const WATCH_SECS: u32 = 60;
 
 /// Where and for how long the Job runs.
 #[derive(Debug, Clone)]
@@ -97,6 +94,8 @@ impl RetrievalJob {
                         "tolerations": [{ "key": "node-role.kubernetes.io/master" }],
                         "priorityClassName": "openshift-user-critical",
                         "restartPolicy": "OnFailure",
+                        // Whatever user the image names: the directory of the host is root's.
+                        "securityContext": { "runAsUser": 0 },
                         "volumes": [{ "name": "payloads", "hostPath": { "path": base } }],
                         "initContainers": [
                             container("remove-stale-releases", &["sh", "-c", tidy, &base, &kept]),
@@ -132,8 +131,7 @@ impl RetrievalJob {
         roots: (&Path, &Path),
     ) -> Result<(), String> {
         let failed = |what: &str, error: &wire::Error| format!("cannot {what}: {}", Chain(error));
-        let namespace = &self.namespace;
-        let jobs = format!("/apis/batch/v1/namespaces/{namespace}/jobs");
+        let jobs = job::path(&self.namespace);
         let name = Self::name(version, image);
         let all: Value = access
             .get(&jobs)
@@ -143,120 +141,14 @@ impl RetrievalJob {
         let names = names.into_iter().flatten();
         let names = names.filter_map(|job| job.pointer("/metadata/name")?.as_str());
         for old in names.filter(|name| name.starts_with("version-")) {
-            let options = json!({ "propagationPolicy": "Background" });
-            let body = RequestBody::Object(&options);
-            let path = format!("{jobs}/{old}");
-            match access.send::<Value>(Method::DELETE, &path, body).await {
-                Ok(_) => {}
-                Err(error) if error.code() == Some(404) => {}
-                Err(error) => return Err(failed(&format!("delete Job {old}"), &error)),
-            }
+            let removed = job::remove(access, &format!("{jobs}/{old}")).await;
+            removed.map_err(|error| failed(&format!("delete Job {old}"), &error))?;
         }
         let object = self.object(&name, image, directory, roots);
-        let body = RequestBody::Object(&object);
-        access
-            .send::<Value>(Method::POST, &jobs, body)
-            .await
-            .map_err(|error| failed(&format!("make Job {name}"), &error))?;
-        let limit = std::time::Duration::from_secs(self.deadline_secs + 10);
-        let mut last = String::new();
-        let ended = tokio::time::timeout(limit, self.follow(access, &name, &mut last)).await;
-        match ended {
-            Ok(result) => result,
-            Err(_) => Err(format!(
-                "Job {name} has not ended within {} s; {}",
-                limit.as_secs(),
-                if last.is_empty() {
-                    "it has no pod"
-                } else {
-                    &last
-                }
-            )),
-        }
+        let limit = Duration::from_secs(self.deadline_secs + 10);
+        let ended = job::run(access, &self.namespace, &object, limit).await;
+        ended.map(drop).map_err(|failure| failure.why)
     }
-
-    /// Waits for the end of the Job; `last` is what its pod waits for.
-    async fn follow(&self, access: &Access, name: &str, last: &mut String) -> Result<(), String> {
-        let namespace = &self.namespace;
-        let query = |selector: &str, value: &str| {
-            let selected = escape(value);
-            format!("?watch=true&timeoutSeconds={WATCH_SECS}&{selector}={selected}")
-        };
-        let job = query("fieldSelector", &format!("metadata.name={name}"));
-        let pods = query("labelSelector", &format!("job-name={name}"));
-        let job = format!("/apis/batch/v1/namespaces/{namespace}/jobs{job}");
-        let pods = format!("/api/v1/namespaces/{namespace}/pods{pods}");
-        loop {
-            let opened = async {
-                let jobs = access.watch::<Value>(&job).await?;
-                let pods = access.watch::<Value>(&pods).await?;
-                Ok::<_, wire::Error>(select(Box::pin(jobs), Box::pin(pods)))
-            };
-            match opened.await {
-                Ok(mut events) => {
-                    while let Some(event) = events.next().await {
-                        let Ok(ObjectEvent::Applied(object)) = event else {
-                            continue;
-                        };
-                        if let Some(result) = judge(name, &object, last) {
-                            return result;
-                        }
-                    }
-                }
-                Err(error) => tracing::debug!(error = %Chain(&error), "cannot watch a Job"),
-            }
-            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        }
-    }
-}
-
-/// What a Job or its pod says; none while it is under way.
-fn judge(name: &str, object: &Value, last: &mut String) -> Option<Result<(), String>> {
-    if object.pointer("/spec/template").is_some() {
-        let conditions = object.pointer("/status/conditions")?.as_array()?;
-        let is_true = |one: &&Value| one.get("status").and_then(Value::as_str) == Some("True");
-        for one in conditions.iter().filter(is_true) {
-            let text = |key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default();
-            match text("type") {
-                "Complete" => return Some(Ok(())),
-                "Failed" => {
-                    let (reason, message) = (text("reason"), text("message"));
-                    return Some(Err(format!(
-                        "Job {name} failed with reason {reason:?} and message {message:?}; {last}"
-                    )));
-                }
-                _ => {}
-            }
-        }
-        return None;
-    }
-    let kinds = ["initContainerStatuses", "containerStatuses"];
-    let statuses = kinds
-        .iter()
-        .filter_map(|kind| object.pointer(&format!("/status/{kind}"))?.as_array());
-    for status in statuses.flatten() {
-        let container = status
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        for state in ["waiting", "terminated"] {
-            let text = |key: &str| {
-                let value = status.pointer(&format!("/state/{state}/{key}"));
-                value.and_then(Value::as_str).unwrap_or_default()
-            };
-            let (reason, message) = (text("reason"), text("message"));
-            if reason.is_empty() || ["PodInitializing", "Completed"].contains(&reason) {
-                continue;
-            }
-            *last = format!("container {container} is {state}: {reason} {message}");
-            let is_final = reason == "SignatureValidationFailed"
-                || (reason == "ErrImagePull" && message.contains("manifest unknown"));
-            if state == "waiting" && is_final {
-                return Some(Err(format!("Job {name}: {last}")));
-            }
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -271,41 +163,5 @@ mod tests {
         assert_eq!(name.rsplit('-').next(), unnamed.rsplit('-').next());
         assert_ne!(unnamed, RetrievalJob::name("", "q/r@sha256:2"));
         assert!(RetrievalJob::name(&"9".repeat(300), "i").len() <= 63);
-    }
-
-    /// Requirement 12 of the known weaknesses: the state of the pull is said.
-    #[test]
-    fn state_of_the_pull_is_said() {
-        let pod = |reason: &str, message: &str| {
-            json!({ "status": { "initContainerStatuses": [{
-            "name": "copy-manifests", "state": { "waiting": { "reason": reason, "message": message } } }] } })
-        };
-        let mut last = String::new();
-        assert_eq!(judge("j", &pod("PodInitializing", ""), &mut last), None);
-        assert_eq!(last, "");
-        assert_eq!(judge("j", &pod("ErrImagePull", "timeout"), &mut last), None);
-        assert_eq!(
-            last,
-            "container copy-manifests is waiting: ErrImagePull timeout"
-        );
-        let unknown = judge("j", &pod("ErrImagePull", "manifest unknown"), &mut last);
-        assert!(
-            unknown
-                .unwrap()
-                .unwrap_err()
-                .starts_with("Job j: container copy-manifests")
-        );
-        assert!(judge("j", &pod("SignatureValidationFailed", ""), &mut last).is_some());
-        let job = |r#type: &str| {
-            json!({ "spec": { "template": {} }, "status": { "conditions": [
-            { "type": r#type, "status": "True", "reason": "DeadlineExceeded", "message": "late" }] } })
-        };
-        assert_eq!(judge("j", &job("Complete"), &mut last), Some(Ok(())));
-        let failed = judge("j", &job("Failed"), &mut last).unwrap().unwrap_err();
-        assert!(
-            failed.contains("\"DeadlineExceeded\" and message \"late\"; container"),
-            "{failed}"
-        );
-        assert_eq!(judge("j", &job("Suspended"), &mut last), None);
     }
 }

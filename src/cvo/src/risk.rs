@@ -12,7 +12,6 @@ use api::{ConditionStatus, config};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use release::update_graph::{Offer, Offers, RiskRule, UpdateNode, UpdateRisk};
-use serde_json::Value;
 
 use crate::upgradeable::is_reason;
 
@@ -130,45 +129,6 @@ pub fn queries(offers: &Offers) -> Vec<String> {
     queries
 }
 
-/// Reads what the cluster's metrics answered: one sample, 1 or 0.
-///
-/// # Errors
-/// Why it is no answer.
-pub fn read_sample(body: &[u8]) -> Result<bool, String> {
-    let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let text = |pointer| answer.pointer(pointer).and_then(Value::as_str);
-    if text("/status") != Some("success") {
-        let why = text("/error").unwrap_or("no reason");
-        return Err(format!("the query failed: {why}"));
-    }
-    if text("/data/resultType") != Some("vector") {
-        let kind = text("/data/resultType").unwrap_or_default();
-        return Err(format!(
-            "invalid PromQL result type is {kind:?}, not vector"
-        ));
-    }
-    let samples = answer.pointer("/data/result").and_then(Value::as_array);
-    match samples.map(Vec::as_slice) {
-        Some([sample]) => {
-            let value = sample.pointer("/value/1").and_then(Value::as_str);
-            match value.map(|value| (value, value.parse::<f64>())) {
-                Some((_, Ok(1.0))) => Ok(true),
-                Some((_, Ok(0.0))) => Ok(false),
-                value => Err(format!(
-                    "invalid PromQL result (must be 0 or 1): {}",
-                    value.map_or("none", |(value, _)| value)
-                )),
-            }
-        }
-        samples => {
-            let count = samples.map_or(0, <[Value]>::len);
-            Err(format!(
-                "invalid PromQL result length must be one, but is {count}"
-            ))
-        }
-    }
-}
-
 /// The lists of the status: releases that are recommended, and those with risks. Newest first.
 pub fn updates(
     offers: &Offers,
@@ -239,6 +199,14 @@ fn risk_of(risk: &UpdateRisk) -> ConditionalUpdateRisk {
             })
             .collect(),
     }
+}
+
+/// Whether a risk of the cluster's own may have this name.
+///
+/// Source: `docs/reference/cvo.md`, "Risks": `^[A-Z][A-Za-z0-9.-]*$`.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_part = |one: char| one.is_ascii_alphanumeric() || ['.', '-'].contains(&one);
+    name.starts_with(|first: char| first.is_ascii_uppercase()) && name.chars().all(is_part)
 }
 
 /// The risks that an administrator accepts.

@@ -6,7 +6,7 @@ use api::ConditionStatus;
 use api::condition;
 use api::config::{
     CapabilitiesStatus, ClusterCondition, ClusterConditionType, ClusterVersion,
-    ClusterVersionStatus, HistoryState, Release,
+    ClusterVersionStatus, HistoryEntry, HistoryState, Release,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -18,7 +18,7 @@ use crate::history;
 use crate::overrides;
 use crate::report::Report;
 use crate::risk::{self, QueryCache};
-use crate::upgradeable::{self, UpgradeInputs};
+use crate::upgradeable::{self, UpgradeInputs, UpgradeRisk};
 use crate::validation::{WantedRelease, validate};
 
 /// Conditions of earlier releases of OpenShift's version operator.
@@ -49,12 +49,50 @@ pub struct VersionFacts<'a> {
     pub report: &'a Report,
     /// The release that this program belongs to.
     pub own: &'a Release,
-    /// What speaks against updates to another minor release.
-    pub upgrade: &'a UpgradeInputs,
+    /// What speaks against updates to another minor release, as of [`opposition`].
+    pub opposition: &'a [UpgradeRisk],
     /// What the update service advises; none before it was asked.
     pub advice: Option<&'a Advice>,
     /// What is known of risks.
     pub queries: &'a QueryCache,
+}
+
+/// What speaks against updates to another minor release, while `report` is reported.
+pub fn opposition(
+    object: &ClusterVersion,
+    report: &Report,
+    own: &Release,
+    inputs: &UpgradeInputs,
+    now: Timestamp,
+) -> Vec<UpgradeRisk> {
+    let own = report.release(own);
+    let status = object.status.as_ref();
+    let mut history = status.map_or_else(Vec::new, |status| status.history.clone());
+    record(&mut history, report, own, now);
+    let mut spec = object.spec.clone();
+    spec.overrides = overrides::in_force(object, now);
+    let is_updating = !is_settled(&history, own);
+    let deletions = &report.deletions;
+    upgradeable::risks(inputs, &spec, &own.version, is_updating, deletions)
+}
+
+/// Takes over into the history how far a release is.
+fn record(history: &mut Vec<HistoryEntry>, report: &Report, own: &Release, now: Timestamp) {
+    let target = report.target.as_ref();
+    history::merge(
+        history,
+        own,
+        report.is_applied,
+        target.is_some_and(|target| target.is_verified),
+        target.map(|target| target.accepted_risks.as_str()),
+        now,
+    );
+}
+
+/// Whether a release was applied whole.
+fn is_settled(history: &[HistoryEntry], own: &Release) -> bool {
+    let head = history.first();
+    head.is_some_and(|head| head.state == HistoryState::Completed && head.image == own.image)
 }
 
 /// The status that a ClusterVersion is to have.
@@ -68,20 +106,12 @@ pub fn next(
     let VersionFacts { report, own, .. } = *facts;
     let mut status = object.status.clone().unwrap_or_default();
     let (faults, request) = validate(object, own);
-    let target = report.target.as_ref();
-    let own = target.map_or(own, |target| &target.release);
+    let own = report.release(own);
     status.desired = Release {
         channels: own.channels.clone(),
         ..own.clone()
     };
-    history::merge(
-        &mut status.history,
-        own,
-        report.is_applied,
-        target.is_some_and(|target| target.is_verified),
-        target.map(|target| target.accepted_risks.as_str()),
-        now,
-    );
+    record(&mut status.history, report, own, now);
     if let Some(accepted) = &report.accepted {
         status.observed_generation = accepted.generation;
         status.version_hash.clone_from(&accepted.version_hash);
@@ -129,10 +159,7 @@ pub fn next(
         );
     }
     let is_invalid = !faults.is_empty();
-    let is_settled = status
-        .history
-        .first()
-        .is_some_and(|head| head.state == HistoryState::Completed && head.image == own.image);
+    let is_settled = is_settled(&status.history, own);
     let mut conditions = Conditions {
         list: &mut status.conditions,
         now,
@@ -149,18 +176,12 @@ pub fn next(
         list: &mut status.conditions,
         now,
     };
-    oppose(&mut conditions, object, facts, &own.version, !is_settled);
+    oppose(&mut conditions, object, facts.opposition);
     status
 }
 
 /// What keeps objects from the release, and the cluster from another minor release.
-fn oppose(
-    conditions: &mut Conditions<'_>,
-    object: &ClusterVersion,
-    facts: &VersionFacts<'_>,
-    version: &str,
-    is_updating: bool,
-) {
+fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, risks: &[UpgradeRisk]) {
     let now = conditions.now;
     match overrides::condition(object, now) {
         None => conditions.remove(&ClusterConditionType::from(overrides::CONDITION.to_owned())),
@@ -169,16 +190,7 @@ fn oppose(
             conditions.set(r#type, ConditionStatus::True, reason, &message);
         }
     }
-    let mut spec = object.spec.clone();
-    spec.overrides = overrides::in_force(object, now);
-    let risks = upgradeable::risks(
-        facts.upgrade,
-        &spec,
-        version,
-        is_updating,
-        &facts.report.deletions,
-    );
-    match upgradeable::condition(&risks) {
+    match upgradeable::condition(risks) {
         None => conditions.remove(&ClusterConditionType::Upgradeable),
         Some((reason, message)) => {
             let r#type = ClusterConditionType::Upgradeable;

@@ -6,12 +6,18 @@ use api::ConditionStatus;
 use api::condition;
 use api::config::{ClusterConditionType, ClusterOperatorStatus, ClusterVersionSpec};
 use release::Version;
+use release::update_graph::{Offers, RiskRule, UpdateRisk};
+
+use crate::{risk, validation};
 
 /// Namespace and name of the ConfigMap in which a release asks administrators for something.
 pub const GATES: (&str, &str) = ("openshift-config-managed", "admin-gates");
 
 /// Namespace and name of the ConfigMap in which administrators answer.
 pub const ACKS: (&str, &str) = ("openshift-config", "admin-acks");
+
+/// Page of a reason whose text names none.
+const PAGE: &str = "https://docs.redhat.com/en/documentation/openshift_container_platform";
 
 /// A reason against updates to another minor release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,6 +178,48 @@ pub fn condition(risks: &[UpgradeRisk]) -> Option<(String, String)> {
             Some(("MultipleReasons".to_owned(), text))
         }
     }
+}
+
+/// Adds reasons as risks to the updates that lead to a later minor or major release than `current`.
+/// Each update is one if that is no version.
+///
+/// Source: `docs/reference/cvo.md`, "Risks".
+pub fn join(offers: &mut Offers, risks: &[UpgradeRisk], current: &str) {
+    let current = current.parse::<Version>().ok();
+    let risks: Vec<UpdateRisk> = risks.iter().filter_map(update_risk).collect();
+    for offer in &mut offers.offers {
+        let is_step = current
+            .as_ref()
+            .is_none_or(|current| offer.version.minor() > current.minor());
+        if is_step {
+            offer.risks.extend(risks.iter().cloned());
+        }
+    }
+}
+
+/// A reason as the risk of an update; none where its name cannot be one of a risk.
+fn update_risk(reason: &UpgradeRisk) -> Option<UpdateRisk> {
+    let UpgradeRisk { name, message } = reason;
+    let message = match message.as_str() {
+        // The definition wants a text.
+        "" => format!("{name} has no message."),
+        text => text.to_owned(),
+    };
+    risk::is_name(name).then(|| UpdateRisk {
+        url: page(&message).unwrap_or(PAGE).to_owned(),
+        name: name.clone(),
+        rules: vec![RiskRule::Always],
+        message,
+    })
+}
+
+/// The first page that a text names.
+fn page(text: &str) -> Option<&str> {
+    let start = text.find("https://")?;
+    let rest = text.get(start..)?;
+    let page = rest.split(char::is_whitespace).next()?;
+    let page = page.trim_end_matches(['.', ',', ';', ':', ')', '"', '\'']);
+    validation::is_url(page).then_some(page)
 }
 
 /// Whether a name may be a condition's reason: `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`.

@@ -68,7 +68,7 @@ pub fn validate(object: &ClusterVersion, own: &Release) -> (Vec<String>, WantedR
 }
 
 /// The release of an update: its image as given, else the one of its version.
-fn select(
+pub(crate) fn select(
     object: &ClusterVersion,
     update: &Update,
     own: &Release,

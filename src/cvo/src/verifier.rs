@@ -269,7 +269,65 @@ fn digest_of(image: &str) -> Result<ImageDigest, String> {
 
 #[cfg(test)]
 mod tests {
+    use apimock::{Call, Reply, Script};
+
     use super::*;
+
+    /// Requirement 13 of the known weaknesses: a store of the cluster has its own authority.
+    #[tokio::test(start_paused = true)]
+    async fn store_of_the_cluster_is_asked_with_its_own_authority() {
+        let stores = json!([
+            { "url": "https://one.example/", "ca": { "name": "one" } },
+            { "url": "https://other.example", "ca": { "name": "" } },
+        ]);
+        let version = json!({ "spec": { "signatureStores": stores } });
+        let map = |data: Value| Reply::ok(json!({ "data": data }));
+        let path = "/api/v1/namespaces/openshift-config/configmaps/one";
+        let (script, client) = Script::start(vec![
+            Call::get(
+                "/apis/config.openshift.io/v1/clusterversions/version",
+                Reply::ok(version),
+            ),
+            Call::get(path, map(json!({ "other": "x" }))),
+            Call::get(path, map(json!({ "ca-bundle.crt": "PEM" }))),
+        ]);
+        let trust = SignatureTrust {
+            keyrings: std::collections::BTreeMap::new(),
+            stores: [("release".to_owned(), "https://release.example".to_owned())].into(),
+        };
+        let verifier = Verifier {
+            access: &Access::of_client(client),
+            proxy: &ClusterProxy::default(),
+            bundle: Some("of the cluster"),
+            trust: &trust,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let asked = async {
+            let places = verifier.places().await.unwrap();
+            let places: Vec<(String, Option<String>)> = places
+                .into_iter()
+                .map(|place| (place.address, place.authority))
+                .collect();
+            let missing = verifier.authority("one").await.unwrap_err();
+            (places, missing, verifier.authority("one").await)
+        };
+        let (places, missing, bundle) = script.drive(Box::pin(asked)).await;
+        let of = |address: &str, authority: Option<&str>| {
+            (address.to_owned(), authority.map(str::to_owned))
+        };
+        assert_eq!(
+            places,
+            [
+                of("https://one.example", Some("one")),
+                of("https://other.example", None)
+            ]
+        );
+        assert_eq!(
+            missing,
+            "ConfigMap openshift-config/one has no key ca-bundle.crt"
+        );
+        assert_eq!(bundle, Ok("PEM".to_owned()));
+    }
 
     #[test]
     fn image_is_verified_by_its_digest() {

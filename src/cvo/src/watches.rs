@@ -7,6 +7,8 @@ use cluster::cache::CachedKind;
 use k8s_openapi::api::core::v1::ConfigMap;
 use operator::Watched;
 
+use crate::preflight;
+
 /// Objects of the kind ClusterVersion; one counts.
 #[derive(Debug)]
 pub enum ClusterVersions {}
@@ -29,6 +31,8 @@ impl CachedKind for ClusterVersions {
     fn has_same_content(one: &ClusterVersion, other: &ClusterVersion) -> bool {
         (&one.spec, &one.status, &one.metadata.uid)
             == (&other.spec, &other.status, &other.metadata.uid)
+            && preflight::request(one) == preflight::request(other)
+            && preflight::is_open(one) == preflight::is_open(other)
     }
 }
 

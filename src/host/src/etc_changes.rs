@@ -24,6 +24,8 @@ pub struct Merge<'a> {
     pub target: &'a Path,
     /// The time of the merge, or shortly before it.
     pub at: SystemTime,
+    /// When the target's first boot began.
+    pub booted: SystemTime,
     /// The plan that changed the target's `/etc` after the merge.
     pub plan: &'a Plan,
 }
@@ -45,7 +47,7 @@ impl Merge<'_> {
             }
         })?;
         let planned = PlanPaths::of(self.plan);
-        let written = fs::metadata(self.target.join(relative(record::CONFIG)))?.modified()?;
+        let written = self.written()?;
         walk(&self.target.join("etc"), "/etc", 0, &mut |path, stat| {
             let is_later = stat.is_dir() || changed_at(stat).is_none_or(|at| at > written);
             if !is_later && !planned.contains(path) && self.is_removed(path) {
@@ -55,6 +57,15 @@ impl Merge<'_> {
         changes.changed.sort();
         changes.removed.sort();
         Ok(changes)
+    }
+
+    /// When the target's `/etc` was complete: its record is written last. A host that no cluster
+    /// has configured has none.
+    fn written(&self) -> io::Result<SystemTime> {
+        match fs::metadata(self.target.join(relative(record::CONFIG))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(self.booted),
+            stat => stat?.modified(),
+        }
     }
 
     fn is_removed(&self, path: &str) -> bool {
@@ -207,6 +218,7 @@ mod tests {
             origin: &dir.join("origin"),
             target: &dir.join("target"),
             at,
+            booted: at,
             plan: &plan,
         }
         .changes_since_merge()
@@ -233,6 +245,17 @@ mod tests {
         let dir = merged();
         let at = tick(dir.path());
         assert_eq!(changes(dir.path(), at), ChangesSinceMerge::default());
+    }
+
+    #[test]
+    fn a_target_without_a_record_was_complete_before_its_first_boot() {
+        let dir = merged();
+        fs::remove_file(dir.path().join("target").join(relative(record::CONFIG))).unwrap();
+        let at = tick(dir.path());
+        fs::remove_file(dir.path().join("origin/etc/deep/gone")).unwrap();
+        tick(dir.path());
+        put(dir.path(), "target/etc/deep/booted");
+        assert_eq!(changes(dir.path(), at).removed, ["/etc/deep/gone"]);
     }
 
     #[test]

@@ -12,7 +12,9 @@
 //! - `ostree` (feature): deployments and images, by libostree
 //! - [`observe`]: checks the host against expectations
 //! - [`process`]: runs other programs; no other module does
+//! - [`pull`]: the files that say how images are pulled
 //! - [`record`]: the configuration that a root is recorded to be in
+//! - [`selinux`]: whether the kernel's policy has what Slipway adds to it
 //! - [`systemd`]: units of the running system over D-Bus, unit files of a deployment
 //! - [`watch`]: waits for changes of paths
 
@@ -26,6 +28,8 @@ pub mod observe;
 #[cfg(feature = "ostree")]
 pub mod ostree;
 pub mod process;
+pub mod pull;
 pub mod record;
+pub mod selinux;
 pub mod systemd;
 pub mod watch;

@@ -5,6 +5,7 @@
 //! before Slipway can write into the merged `/etc`.
 
 mod bootable;
+mod cause;
 mod deploy;
 mod fetch;
 mod freeze;
@@ -22,13 +23,13 @@ mod tests;
 use std::error::Error as StdError;
 use std::io;
 
+pub use cause::FetchCause;
 pub use fetch::{Fetched, Fetcher};
 pub use listing::ListedDeployment;
 pub use namespace::{enter_namespace, run_in_root};
 pub use sysroot::{Deployments, live_root};
 
-use chassis::report::Chain;
-use ostree_ext::{gio, glib};
+use ostree_ext::glib;
 
 /// Why an operation on deployments or images failed.
 #[derive(Debug, thiserror::Error)]
@@ -58,10 +59,12 @@ pub enum Error {
     #[error("another program holds the lock of the deployments")]
     Locked,
     /// An image cannot be fetched.
-    #[error("cannot fetch {image}")]
+    #[error("cannot fetch {image}{cause}")]
     Fetch {
         /// Its pull spec.
         image: String,
+        /// The class of the error.
+        cause: FetchCause,
         /// The error of the registry or the library.
         #[source]
         source: Box<dyn StdError + Send + Sync>,
@@ -115,25 +118,6 @@ pub enum Error {
     Accounts(#[from] crate::accounts::Error),
 }
 
-/// Phrases of errors that a retry does not change. skopeo passes a registry's error, and its own,
-/// as a text without a class (`RequestReturned` of `containers_image_proxy`), and libostree has no
-/// class for `min-free-space`.
-const FINAL: &[&str] = &[
-    "manifest unknown",
-    "name unknown",
-    "not found",
-    "unauthorized",
-    "authentication required",
-    "denied",
-    "bearer token: invalid status code from registry 4",
-    "invalid reference format",
-    "unsupported",
-    "no image found in manifest list",
-    "Source image rejected",
-    "No space left on device",
-    "min-free-space",
-];
-
 impl Error {
     /// Whether a retry is useless until the image, the plan or the host changes.
     pub fn is_final(&self) -> bool {
@@ -144,10 +128,7 @@ impl Error {
             | Self::NotFetched { .. }
             | Self::Accounts(_)
             | Self::NotBooted => true,
-            Self::Fetch { source, .. } => {
-                let text = Chain(&**source).to_string();
-                is_full(&**source) || FINAL.iter().any(|word| text.contains(word))
-            }
+            Self::Fetch { cause, .. } => cause.is_final(),
             Self::Namespace(_)
             | Self::Ostree { .. }
             | Self::NoDeployment { .. }
@@ -156,15 +137,6 @@ impl Error {
             | Self::Io { .. } => false,
         }
     }
-}
-
-/// Whether an error or one of its causes says by its class that a file system is full.
-fn is_full(error: &(dyn StdError + 'static)) -> bool {
-    let system = error.downcast_ref::<io::Error>();
-    let glib = error.downcast_ref::<glib::Error>();
-    system.is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
-        || glib.is_some_and(|error| error.matches(gio::IOErrorEnum::NoSpace))
-        || error.source().is_some_and(is_full)
 }
 
 type Result<T> = std::result::Result<T, Error>;

@@ -24,6 +24,8 @@ pub enum Program<'a> {
     Systemctl,
     /// `systemd-run`, for transient timers.
     SystemdRun,
+    /// `skopeo`, for its version.
+    Skopeo,
     /// The helper `mcd-os`, at its path.
     Helper(&'a Path),
 }
@@ -49,7 +51,7 @@ impl Program<'_> {
     /// Variables passed on from this program's environment: the helper may pull an image.
     fn environment(self) -> Vec<(String, String)> {
         match self {
-            Self::Systemctl | Self::SystemdRun => Vec::new(),
+            Self::Systemctl | Self::SystemdRun | Self::Skopeo => Vec::new(),
             Self::Helper(_) => proxy_environment(),
         }
     }
@@ -58,6 +60,7 @@ impl Program<'_> {
         match self {
             Self::Systemctl => PathBuf::from("/usr/bin/systemctl"),
             Self::SystemdRun => PathBuf::from("/usr/bin/systemd-run"),
+            Self::Skopeo => PathBuf::from("/usr/bin/skopeo"),
             Self::Helper(path) => path.to_owned(),
         }
     }
@@ -167,6 +170,24 @@ pub fn run(program: Program<'_>, arguments: &[&str], deadline: Duration) -> Resu
     Ok(stdout)
 }
 
+/// How long skopeo may take to print its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(30);
+
+/// Major and minor version of the host's skopeo; zeros where it does not say.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn skopeo_version() -> Result<(u32, u32), Error> {
+    let printed = run(Program::Skopeo, &["--version"], VERSION_WITHIN)?;
+    Ok(version_in(&String::from_utf8_lossy(&printed)).unwrap_or_default())
+}
+
+fn version_in(text: &str) -> Option<(u32, u32)> {
+    let version = text.split_whitespace().nth(2)?;
+    let mut numbers = version.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
 /// How a program ended that [`show`] ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessExit {
@@ -263,6 +284,16 @@ fn keep_end(mut pipe: impl std::io::Read) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_is_read() {
+        assert_eq!(version_in("skopeo version 1.9.3\n"), Some((1, 9)));
+        assert_eq!(
+            version_in("skopeo version 1.16.1-dev commit: x"),
+            Some((1, 16))
+        );
+        assert_eq!(version_in("skopeo"), None);
+    }
 
     #[test]
     fn only_proxy_settings_are_passed_on() {

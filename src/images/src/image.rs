@@ -117,7 +117,7 @@ impl Image {
                     known: known.join(", "),
                 }
             })?;
-            let digest = digest(location, descriptor)?;
+            let digest = digest_of(location, descriptor)?;
             list = Some(List {
                 digest: ImageDigest::of(&bytes),
                 platforms: known.iter().map(|(of, _)| of.clone()).collect(),
@@ -243,7 +243,7 @@ fn form(location: &ImageLocation, bytes: &[u8]) -> Result<Form, Error> {
     })
 }
 
-fn parse<'a, T: Deserialize<'a>>(
+pub(crate) fn parse<'a, T: Deserialize<'a>>(
     location: &ImageLocation,
     document: &'static str,
     bytes: &'a [u8],
@@ -255,7 +255,10 @@ fn parse<'a, T: Deserialize<'a>>(
     })
 }
 
-fn digest(location: &ImageLocation, descriptor: &Descriptor) -> Result<ImageDigest, Error> {
+pub(crate) fn digest_of(
+    location: &ImageLocation,
+    descriptor: &Descriptor,
+) -> Result<ImageDigest, Error> {
     let text = descriptor.digest().to_string();
     text.parse().map_err(|_| Error::Form {
         image: location.to_string(),

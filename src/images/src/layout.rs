@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use oci_spec::image::{DescriptorBuilder, ImageIndex, ImageIndexBuilder, MediaType};
+use oci_spec::image::{Descriptor, DescriptorBuilder, ImageIndex, ImageIndexBuilder, MediaType};
 use release::ImageDigest;
 
 use crate::blob::{Blob, Fault};
@@ -68,7 +68,7 @@ impl<'a> Layout<'a> {
         let index = self.index()?.ok_or_else(|| Error::Missing {
             image: self.image.clone(),
         })?;
-        let named = |descriptor: &&oci_spec::image::Descriptor| {
+        let named = |descriptor: &&Descriptor| {
             let annotations = descriptor.annotations().as_ref();
             let known = annotations
                 .and_then(|all| all.get(NAME))
@@ -76,11 +76,10 @@ impl<'a> Layout<'a> {
             name.is_none() || known == name
         };
         let mut found = index.manifests().iter().filter(named);
-        let (first, second) = (found.next(), found.next());
-        let first = first.ok_or_else(|| Error::Missing {
+        let first = found.next().ok_or_else(|| Error::Missing {
             image: self.image.clone(),
         })?;
-        if second.is_some() {
+        if found.any(|other| other.digest() != first.digest()) {
             return Err(self.layout("the directory holds several images: name one"));
         }
         let digest = first.digest().to_string();
@@ -122,6 +121,10 @@ impl<'a> Layout<'a> {
         })
     }
 
+    pub(crate) fn has_blob(&self, digest: &ImageDigest) -> bool {
+        self.path(digest).exists()
+    }
+
     pub(crate) fn put_blob(&self, blob: &Blob) -> Result<(), Error> {
         let path = self.path(blob.digest());
         if path.exists() {
@@ -146,13 +149,22 @@ impl<'a> Layout<'a> {
             Some(index) => index.manifests().clone(),
             None => Vec::new(),
         };
-        manifests.retain(|other| {
+        // A manifest may have several names; an entry without one is only for a manifest that has
+        // none.
+        let has_digest = |other: &Descriptor| other.digest().to_string() == digest.as_str();
+        let known = |other: &Descriptor| {
             let annotations = other.annotations().as_ref();
-            let known = annotations
-                .and_then(|all| all.get(NAME))
-                .map(String::as_str);
-            known != name && other.digest().to_string() != digest.as_str()
+            annotations.and_then(|all| all.get(NAME)).cloned()
+        };
+        let is_listed = manifests.iter().any(has_digest);
+        manifests.retain(|other| match (name, known(other)) {
+            (Some(name), Some(known)) => known != name,
+            (Some(_), None) => !has_digest(other),
+            (None, _) => true,
         });
+        if name.is_none() && is_listed {
+            return Ok(());
+        }
         let made = |error: oci_spec::OciSpecError| self.layout(&format!("{error}"));
         let mut descriptor = DescriptorBuilder::default()
             .media_type(media_type)
@@ -225,4 +237,44 @@ pub(crate) fn oci_digest(
     digest: &ImageDigest,
 ) -> Result<oci_spec::image::Digest, oci_spec::OciSpecError> {
     digest.as_str().parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_keeps_each_of_its_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path(), "image".to_owned());
+        let put = |name: Option<&str>, content: &str| {
+            let manifest = Blob::of(content.as_bytes()).unwrap();
+            layout
+                .put_manifest(name, &manifest, MediaType::ImageManifest)
+                .unwrap();
+            manifest.digest().clone()
+        };
+        let listed = || {
+            let index = layout.index().unwrap().unwrap();
+            let name = |one: &Descriptor| one.annotations().as_ref()?.get(NAME).cloned();
+            let all = index.manifests().iter();
+            all.map(|one| (name(one).unwrap_or_default(), one.digest().to_string()))
+                .collect::<Vec<_>>()
+        };
+        let entry = |name: &str, digest: &ImageDigest| (name.to_owned(), digest.to_string());
+
+        let one = put(None, "1");
+        assert_eq!(listed(), [entry("", &one)]);
+        put(Some("a"), "1");
+        put(Some("b"), "1");
+        put(None, "1");
+        assert_eq!(listed(), [entry("a", &one), entry("b", &one)]);
+        assert_eq!(layout.find(None).unwrap(), one, "one image with two names");
+
+        let other = put(Some("a"), "2");
+        let unnamed = put(None, "3");
+        let wanted = [entry("b", &one), entry("a", &other), entry("", &unnamed)];
+        assert_eq!(listed(), wanted);
+        assert!(layout.find(None).is_err(), "several images");
+    }
 }

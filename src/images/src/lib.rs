@@ -9,12 +9,14 @@
 //! - [`image`]: an existing image: manifest, configuration, layers
 //! - [`layer`]: what a layer holds
 //! - [`content`]: files of an image, over its layers
+//! - [`copy`]: an image from place to place
 //! - [`tree`]: files from which a layer is made, byte for byte the same each time
 //! - [`draft`]: a new image
 //! - [`blob`]: bytes by digest
 
 pub mod blob;
 pub mod content;
+pub mod copy;
 pub mod credentials;
 pub mod draft;
 pub mod error;

@@ -214,6 +214,24 @@ impl Registries {
         })
     }
 
+    /// Whether the repository has a blob.
+    pub(crate) async fn has_blob(
+        &self,
+        reference: &Reference,
+        digest: &ImageDigest,
+    ) -> Result<bool, Error> {
+        let failed = |source| Error::of_registry(reference.to_string(), source);
+        let (client, auth) = self.client(reference).await?;
+        client
+            .auth(reference, &auth, RegistryOperation::Push)
+            .await
+            .map_err(failed)?;
+        client
+            .blob_exists(reference, digest.as_str())
+            .await
+            .map_err(failed)
+    }
+
     /// Puts a blob into the repository, unless it is there.
     pub(crate) async fn put_blob(&self, reference: &Reference, blob: &Blob) -> Result<(), Error> {
         let failed = |source| Error::of_registry(reference.to_string(), source);

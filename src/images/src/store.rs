@@ -124,6 +124,65 @@ impl Stores {
         }
     }
 
+    /// Whether a blob is there.
+    pub(crate) async fn has_blob(
+        &self,
+        location: &ImageLocation,
+        digest: &ImageDigest,
+    ) -> Result<bool, Error> {
+        match location {
+            ImageLocation::Registry(reference) => self.registries.has_blob(reference, digest).await,
+            ImageLocation::Layout { directory, .. } => {
+                Ok(Layout::new(directory, location.to_string()).has_blob(digest))
+            }
+        }
+    }
+
+    /// Puts a blob there, unless it is there.
+    pub(crate) async fn put_blob(
+        &self,
+        location: &ImageLocation,
+        blob: &Blob,
+    ) -> Result<(), Error> {
+        match location {
+            ImageLocation::Registry(reference) => self.registries.put_blob(reference, blob).await,
+            ImageLocation::Layout { directory, .. } => {
+                Layout::new(directory, location.to_string()).put_blob(blob)
+            }
+        }
+    }
+
+    /// Puts a manifest or list there, under the name of the location; without one it is there by
+    /// its digest alone.
+    pub(crate) async fn put_manifest(
+        &self,
+        location: &ImageLocation,
+        bytes: &[u8],
+        media_type: &str,
+    ) -> Result<(), Error> {
+        match location {
+            ImageLocation::Registry(reference) => {
+                let registries = &self.registries;
+                registries.put_manifest(reference, bytes, media_type).await
+            }
+            ImageLocation::Layout {
+                directory, name, ..
+            } => {
+                let manifest = Blob::of(bytes).map_err(|source| Error::Make {
+                    what: format!("image {location}"),
+                    source,
+                })?;
+                let layout = Layout::new(directory, location.to_string());
+                match name {
+                    Some(name) => {
+                        layout.put_manifest(Some(name), &manifest, MediaType::from(media_type))
+                    }
+                    None => layout.put_blob(&manifest),
+                }
+            }
+        }
+    }
+
     /// Puts an image there: first its layers, then its configuration, then its manifest, so that it
     /// is whole or not there.
     ///
@@ -131,14 +190,7 @@ impl Stores {
     /// The registry or the disk.
     pub async fn put(&self, image: &Built, location: &ImageLocation) -> Result<(), Error> {
         for blob in image.blobs() {
-            match location {
-                ImageLocation::Registry(reference) => {
-                    self.registries.put_blob(reference, blob).await?;
-                }
-                ImageLocation::Layout { directory, .. } => {
-                    Layout::new(directory, location.to_string()).put_blob(blob)?;
-                }
-            }
+            self.put_blob(location, blob).await?;
         }
         let manifest = image.manifest();
         let media_type = image.media_type();

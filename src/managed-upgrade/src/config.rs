@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::upgrade::UpgradeType;
 use jiff::SignedDuration;
+use pool::recurrence::{RecurringWindow, WindowText};
 use regex::Regex;
 
 use self::glob::Glob;
-use self::written::{MergedConfig, WrittenConfig, WrittenHook};
+use self::written::{MergedConfig, WrittenConfig, WrittenHook, WrittenRecurrence};
+use crate::fleet::{FleetRoutes, FleetSettings};
 use crate::hook::{Hook, HookTime};
 use crate::step::{StepName, UpgradeStep};
 
@@ -22,9 +24,15 @@ pub const KEY: &str = "config.yaml";
 
 /// The settings, validated. `docs/reference/managed-upgrade.md` describes each key.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "keys of a file, independent of each other"
+)]
 pub struct OperatorConfig {
     /// Where an UpgradeConfig comes from.
     pub source: ConfigSource,
+    /// The fleet manager, if that is the source.
+    pub fleet: Option<FleetSettings>,
     /// Time between two looks at the source.
     pub watch_interval: SignedDuration,
     /// How long a control plane may take.
@@ -44,6 +52,10 @@ pub struct OperatorConfig {
     pub node_drain_timeout: SignedDuration,
     /// How long a drain takes that nothing blocks.
     pub expected_drain_time: SignedDuration,
+    /// Whether drains that are stuck are helped.
+    pub helps_drains: bool,
+    /// Namespaces whose pods are not removed by force.
+    pub ignored_drains: Vec<Regex>,
     /// Critical alerts that do not hold an upgrade.
     pub ignored_criticals: Vec<String>,
     /// Namespaces whose alerts do not hold an upgrade.
@@ -60,6 +72,10 @@ pub struct OperatorConfig {
     pub has_all_health_checks: bool,
     /// Names of risks that do not hold a conditional update.
     pub accepted_risks: BTreeSet<String>,
+    /// Where announcements are sent as `CloudEvents`, if anywhere.
+    pub cloud_events: Option<String>,
+    /// Windows in which the cluster may be changed; none for at any time.
+    pub windows: Vec<RecurringWindow>,
     /// Jobs before and after steps, in order.
     pub hooks: Vec<Hook>,
     /// Lists of steps in place of the usual ones.
@@ -73,6 +89,8 @@ pub enum ConfigSource {
     Unmanaged,
     /// The same, and a finished one is deleted.
     Local,
+    /// Policies of the fleet manager ask for it.
+    Fleet,
 }
 
 /// A key that cannot be used.
@@ -133,16 +151,19 @@ impl OperatorConfig {
     fn validate(merged: MergedConfig) -> Result<Self, Vec<InvalidKey>> {
         let mut check = Check::default();
         let source = check.source(&merged);
-        check.upgrade_type(&merged.upgrade_type);
+        let upgrade_type = check.upgrade_type(&merged.upgrade_type);
+        let fleet = check.fleet(&merged, source, upgrade_type);
         let extra_machine_pools = check.globs(&merged.extra_machine_pools);
-        check.patterns(&merged.ignored_namespace_patterns);
-        check.gates(&merged.gates);
-        check.not_built(&merged);
+        let ignored_drains = check.patterns(&merged.ignored_namespace_patterns);
+        check.gates(&merged.gates, fleet.as_ref());
+        let windows = check.windows(&merged.windows);
         let hooks = check.hooks(&merged.hooks);
         let custom_steps = check.steps(&merged.steps);
         check.dependencies(&merged);
+        check.cloud_events(merged.cloud_events.as_deref());
         let config = Self {
             source,
+            fleet,
             watch_interval: check.positive(
                 "configManager.watchInterval",
                 "config configManager watchInterval is invalid",
@@ -180,6 +201,8 @@ impl OperatorConfig {
                 "config nodeDrain expectedNodeDrainTime is invalid",
                 merged.expected_drain_time,
             ),
+            helps_drains: merged.helps_drains,
+            ignored_drains,
             ignored_criticals: merged.ignored_criticals,
             ignored_namespaces: merged.ignored_namespaces,
             dependencies: merged.dependencies,
@@ -188,6 +211,8 @@ impl OperatorConfig {
             is_fedramp: merged.is_fedramp,
             has_all_health_checks: merged.gates.iter().any(|gate| gate == PRE_HEALTH_CHECK),
             accepted_risks: merged.accepted_risks.into_iter().collect(),
+            cloud_events: merged.cloud_events,
+            windows,
             hooks,
             custom_steps,
         };
@@ -254,7 +279,7 @@ impl Check {
                 }
                 return ConfigSource::Local;
             }
-            "OCM" => self.add(FIELD, WORDS, "the source OCM is not supported yet"),
+            "OCM" => return ConfigSource::Fleet,
             _ => {
                 let why = format!("{:?} is neither LOCAL nor OCM", merged.source);
                 self.add(FIELD, WORDS, why);
@@ -263,11 +288,37 @@ impl Check {
         ConfigSource::Unmanaged
     }
 
-    fn upgrade_type(&mut self, name: &str) {
-        if !["", "OSD", "ARO"].contains(&name) {
-            let why = format!("{name:?} is neither OSD nor ARO");
-            self.add("upgradeType", "config upgradeType is invalid", why);
+    fn upgrade_type(&mut self, name: &str) -> UpgradeType {
+        match name {
+            "ARO" => UpgradeType::Aro,
+            "" | "OSD" => UpgradeType::Osd,
+            _ => {
+                let why = format!("{name:?} is neither OSD nor ARO");
+                self.add("upgradeType", "config upgradeType is invalid", why);
+                UpgradeType::Osd
+            }
         }
+    }
+
+    /// The fleet manager, where it is the source.
+    fn fleet(
+        &mut self,
+        merged: &MergedConfig,
+        source: ConfigSource,
+        upgrade_type: UpgradeType,
+    ) -> Option<FleetSettings> {
+        if source != ConfigSource::Fleet {
+            return None;
+        }
+        let base = merged.fleet_base.trim_end_matches('/');
+        let words = "config configManager ocmBaseUrl is invalid";
+        self.address("configManager.ocmBaseUrl", words, base);
+        Some(FleetSettings {
+            base: base.to_owned(),
+            routes: FleetRoutes::of(base),
+            upgrade_type,
+            has_service_logs: merged.gates.iter().any(|gate| gate == SERVICE_LOG),
+        })
     }
 
     fn globs(&mut self, patterns: &[String]) -> Vec<Glob> {
@@ -286,24 +337,33 @@ impl Check {
         globs
     }
 
-    fn patterns(&mut self, patterns: &[String]) {
+    fn patterns(&mut self, patterns: &[String]) -> Vec<Regex> {
+        let mut found = Vec::new();
         for (number, pattern) in patterns.iter().enumerate() {
-            if let Err(error) = Regex::new(pattern) {
-                let field = format!("nodeDrain.ignoredNamespacePatterns[{number}]");
-                let words = "config nodeDrain ignoredNamespacePatterns is invalid";
-                // The library draws the pattern over several lines.
-                let why = error.to_string();
-                let why = why.lines().last().unwrap_or_default().trim();
-                self.add(field, words, format!("{pattern:?}: {why}"));
+            match Regex::new(pattern) {
+                Ok(pattern) => found.push(pattern),
+                Err(error) => {
+                    let field = format!("nodeDrain.ignoredNamespacePatterns[{number}]");
+                    let words = "config nodeDrain ignoredNamespacePatterns is invalid";
+                    // The library draws the pattern over several lines.
+                    let why = error.to_string();
+                    let why = why.lines().last().unwrap_or_default().trim();
+                    self.add(field, words, format!("{pattern:?}: {why}"));
+                }
             }
         }
+        found
     }
 
-    fn gates(&mut self, gates: &[String]) {
+    fn gates(&mut self, gates: &[String], fleet: Option<&FleetSettings>) {
         for (number, gate) in gates.iter().enumerate() {
             let why = match gate.as_str() {
                 PRE_HEALTH_CHECK => continue,
-                SERVICE_LOG => format!("{gate} needs the source OCM, which is not supported yet"),
+                SERVICE_LOG => match fleet.map(|fleet| fleet.routes) {
+                    Some(FleetRoutes::Manager) => continue,
+                    Some(FleetRoutes::Agent) => format!("{gate}: the agent takes no service logs"),
+                    None => format!("{gate} needs the source OCM"),
+                },
                 _ => format!("{gate:?} is neither {PRE_HEALTH_CHECK} nor {SERVICE_LOG}"),
             };
             let field = format!("featureGate.enabled[{number}]");
@@ -311,11 +371,32 @@ impl Check {
         }
     }
 
-    fn not_built(&mut self, merged: &MergedConfig) {
-        if merged.has_windows {
-            let words = "config windows is invalid";
-            self.add("windows", words, "it is not supported yet");
+    fn windows(&mut self, written: &[WrittenRecurrence]) -> Vec<RecurringWindow> {
+        const WORDS: &str = "config windows is invalid";
+        let mut windows: Vec<RecurringWindow> = Vec::new();
+        for (number, window) in written.iter().enumerate() {
+            let field = |key: &str| format!("windows[{number}].{key}");
+            if window.name.is_empty() || windows.iter().any(|known| known.name == window.name) {
+                let why = format!("{:?} is empty or stands twice", window.name);
+                self.add(field("name"), WORDS, why);
+            }
+            let text = WindowText {
+                name: &window.name,
+                days: &window.days,
+                start: &window.start,
+                minutes: window.minutes,
+                time_zone: window.time_zone.as_deref(),
+            };
+            match RecurringWindow::parse(&text) {
+                Ok(window) => windows.push(window),
+                Err(faults) => {
+                    for (key, why) in faults {
+                        self.add(field(&key), WORDS, why);
+                    }
+                }
+            }
         }
+        windows
     }
 
     fn hooks(&mut self, written: &[WrittenHook]) -> Vec<Hook> {
@@ -401,13 +482,22 @@ impl Check {
             );
         }
         for (number, url) in merged.dependencies.iter().enumerate() {
-            let is_http =
-                |url: http::Uri| ["http", "https"].contains(&url.scheme_str().unwrap_or_default());
-            if !url.parse().is_ok_and(is_http) {
-                let field = format!("extDependencyAvailabilityChecks.http.urls[{number}]");
-                let words = "config HTTP urls is invalid";
-                self.add(field, words, format!("{url:?} is no http or https address"));
-            }
+            let field = format!("extDependencyAvailabilityChecks.http.urls[{number}]");
+            self.address(&field, "config HTTP urls is invalid", url);
+        }
+    }
+
+    fn cloud_events(&mut self, url: Option<&str>) {
+        if let Some(url) = url {
+            self.address("cloudEvents.url", "config cloudEvents is invalid", url);
+        }
+    }
+
+    fn address(&mut self, field: &str, words: &str, url: &str) {
+        let is_http =
+            |url: http::Uri| ["http", "https"].contains(&url.scheme_str().unwrap_or_default());
+        if !url.parse().is_ok_and(is_http) {
+            self.add(field, words, format!("{url:?} is no http or https address"));
         }
     }
 }

@@ -8,13 +8,17 @@
 //! - [`config`]: the operator's settings
 //! - [`release_state`]: what a ClusterVersion says about an upgrade
 //! - [`validation`], [`schedule`]: whether an upgrade may be followed, and when it starts
+//! - [`plan`]: its steps, and when it ends, for people
 //! - [`phase`]: the phases of an upgrade
 //! - [`step`], [`history`]: the steps as data, and what they leave in the status
 //! - [`hook`]: Jobs before and after steps
 //! - [`window`]: how long an upgrade may wait for its gates
 //! - [`commence`], [`upgradeable`]: what is written to ClusterVersion, and what speaks against it
 //! - [`health`], [`node_view`]: whether the cluster is well, and how far its nodes are
+//! - [`node_keeper`]: help for drains that are stuck
 //! - [`capacity`], [`silence`], [`notice`]: what is added, silenced and announced
+//! - [`cloud_event`]: announcements as `CloudEvents`
+//! - [`fleet`]: upgrades that the fleet manager's policies ask for
 //!
 //! Hands around them:
 //! - [`cli`], [`process`], [`version`]: the command line, one process, its build
@@ -25,18 +29,22 @@
 
 pub mod capacity;
 pub mod cli;
+pub mod cloud_event;
 pub mod commence;
 pub mod config;
 #[cfg(test)]
 mod fixture;
+pub mod fleet;
 pub mod health;
 pub mod history;
 pub mod hook;
 pub mod metrics;
 pub mod monitoring;
+pub mod node_keeper;
 pub mod node_view;
 pub mod notice;
 pub mod phase;
+pub mod plan;
 pub mod process;
 pub mod reconcile;
 pub mod release_state;

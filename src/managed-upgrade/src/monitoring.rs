@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::{Certificate, Client, Method};
 use serde_json::Value;
 
+use crate::cloud_event;
 use crate::requests::Requests;
 use crate::silence::{KnownSilence, WantedSilence};
 
@@ -20,6 +21,8 @@ const CONNECT: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_mins(1);
 /// How long a server outside of the cluster may take to say which image something is.
 const GRAPH: Duration = Duration::from_secs(30);
+/// How long a receiver of a `CloudEvent` may take.
+const EVENT: Duration = Duration::from_secs(10);
 /// Largest answer that is read.
 const MAX_BYTES: usize = 64 << 20;
 /// A token is asked for anew after this time; it lasts twice as long.
@@ -281,6 +284,18 @@ pub(crate) async fn read_graph(url: &str) -> Result<(StatusCode, Vec<u8>), Strin
         request.header(http::header::ACCEPT, "application/json"),
     )
     .await
+}
+
+/// Sends one `CloudEvent`.
+pub(crate) async fn post_event(url: &str, body: &Value) -> Result<(), String> {
+    let client = plain_client().build();
+    let client = client.map_err(|error| Chain(&error).to_string())?;
+    let request = client
+        .post(url)
+        .timeout(EVENT)
+        .header(http::header::CONTENT_TYPE, cloud_event::CONTENT_TYPE)
+        .body(body.to_string());
+    expect_success(url, read(url, request).await?).map(|_| ())
 }
 
 /// What the validation operator's metrics are; none where there is no such operator.

@@ -1,6 +1,6 @@
 //! What is read of Nodes and MachineConfigPools.
 
-use api::machineconfiguration::{MachineConfigPool, annotation, label};
+use api::machineconfiguration::{DrainLease, MachineConfigPool, annotation, label};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
@@ -26,6 +26,8 @@ pub struct UpgradeNode {
     pub is_control_plane: bool,
     /// When it was cordoned, if it is.
     pub drain_started: Option<Timestamp>,
+    /// Who removes pods from it in its daemon's place.
+    pub drain_lease: Option<DrainLease>,
     /// Whether its daemon is changing it.
     pub is_updating: bool,
     /// Whether its kubelet reports that it is ready.
@@ -46,6 +48,8 @@ impl UpgradeNode {
         };
         let annotations = metadata.annotations.as_ref();
         let state = annotations.and_then(|all| all.get(annotation::STATE));
+        let lease = annotations.and_then(|all| all.get(annotation::DRAIN_LEASE));
+        let drain_lease = lease.and_then(|lease| DrainLease::parse(lease));
         let spec = node.spec.unwrap_or_default();
         let taints = spec.taints.unwrap_or_default();
         let mut taints_here = taints.iter().filter(|taint| taint.effect == "NoSchedule");
@@ -76,6 +80,7 @@ impl UpgradeNode {
                     .or(metadata.creation_timestamp.as_ref());
                 added.map_or(Timestamp::UNIX_EPOCH, |time| time.0)
             }),
+            drain_lease,
             is_updating: state.is_some_and(|state| state == "Working"),
             pressures,
             name: metadata.name.unwrap_or_default(),

@@ -12,6 +12,9 @@ pub enum NoticeState {
     Started,
     /// It waits longer than usual before the cluster is changed.
     Delayed,
+    /// A pod is deleted in spite of its budget, so that a drain ends: announced as
+    /// [`Self::Delayed`].
+    DrainForced,
     /// No machines were added, because there is no pool for them.
     ScaleSkipped,
     /// No machines were added in time.
@@ -39,7 +42,7 @@ impl NoticeState {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Started => "StateStarted",
-            Self::Delayed => "StateDelayed",
+            Self::Delayed | Self::DrainForced => "StateDelayed",
             Self::ScaleSkipped => "StateScaleSkipped",
             Self::Skipped => "StateSkipped",
             Self::Completed => "StateCompleted",
@@ -58,6 +61,7 @@ impl NoticeState {
         matches!(
             self,
             Self::Delayed
+                | Self::DrainForced
                 | Self::ScaleSkipped
                 | Self::Skipped
                 | Self::Failed
@@ -66,13 +70,44 @@ impl NoticeState {
         )
     }
 
+    /// Summary of the service log that is written of it; none for a state of a policy.
+    pub const fn summary(self) -> Option<&'static str> {
+        match self {
+            Self::ControlPlaneStarted => {
+                Some("Cluster is starting with control and worker plane upgrade")
+            }
+            Self::ControlPlaneFinished => Some("Cluster has finished control plane upgrade"),
+            Self::WorkersFinished => Some("Cluster has finished with worker plane upgrade"),
+            Self::PreHealthCheck => Some("Cluster has encountered pre-upgrade healthcheck failure"),
+            Self::HealthCheck => Some("Cluster has encountered healthcheck failure during upgrade"),
+            Self::Started
+            | Self::Delayed
+            | Self::DrainForced
+            | Self::ScaleSkipped
+            | Self::Skipped
+            | Self::Completed
+            | Self::Failed
+            | Self::CleanedUp => None,
+        }
+    }
+
+    /// Where a person reads more of a service log; empty for nowhere.
+    pub const fn reference(self) -> &'static str {
+        if matches!(self, Self::PreHealthCheck | Self::HealthCheck) {
+            "https://access.redhat.com/solutions/7081505"
+        } else {
+            ""
+        }
+    }
+
     /// What is said. `why` is the cause where the state has one.
     pub fn text(self, version: &str, why: &str) -> String {
         match self {
             Self::Started => format!("The cluster is being upgraded to version {version}"),
             Self::Delayed => {
-                format!("The upgrade to version {version} is delayed and will be retried: {why}")
+                format!("The upgrade to version {version} is delayed and will retry: {why}")
             }
+            Self::DrainForced => format!("The upgrade to version {version} is delayed: {why}"),
             Self::ScaleSkipped => {
                 format!("The upgrade to version {version} goes on without extra machines: {why}")
             }
@@ -84,16 +119,11 @@ impl NoticeState {
             Self::Failed => {
                 format!("The upgrade to version {version} was cancelled: {why}")
             }
-            Self::ControlPlaneStarted => {
-                "Cluster is starting with control and worker plane upgrade".to_owned()
+            Self::ControlPlaneStarted | Self::ControlPlaneFinished | Self::WorkersFinished => {
+                self.summary().unwrap_or_default().to_owned()
             }
-            Self::ControlPlaneFinished => "Cluster has finished control plane upgrade".to_owned(),
-            Self::WorkersFinished => "Cluster has finished with worker plane upgrade".to_owned(),
-            Self::PreHealthCheck => {
-                format!("Cluster has encountered pre-upgrade healthcheck failure: {why}")
-            }
-            Self::HealthCheck => {
-                format!("Cluster has encountered healthcheck failure during upgrade: {why}")
+            Self::PreHealthCheck | Self::HealthCheck => {
+                format!("{}: {why}", self.summary().unwrap_or_default())
             }
             Self::CleanedUp => format!(
                 "The UpgradeConfig of version {version} was deleted; extra machines and silences \

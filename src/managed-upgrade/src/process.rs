@@ -32,9 +32,6 @@ pub async fn start(options: UpgradeOperatorOptions, log: Log) -> anyhow::Result<
     let following = tokio::spawn(log.follow(shutdown.clone()));
     let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
-    tracing::info!(
-        "drains are not forced and the node keeper does not act: stuck drains are reported only"
-    );
     let speaker = Speaker {
         component: "managed-upgrade-operator".to_owned(),
         host: String::new(),

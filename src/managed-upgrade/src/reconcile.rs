@@ -4,26 +4,40 @@
 //! - `steps`: what each step does
 //! - `checks`: what the health checks find
 //! - `cleanup`: what was added is removed
+//! - `keeping`: drains that are stuck are helped
+//! - `planning`: the plan that clients read
+//! - `delivery`: announcements are sent as `CloudEvents`
+//! - `sync`: the fleet manager as the source
 
 mod checks;
 mod cleanup;
+mod delivery;
+mod keeping;
+mod planning;
 mod steps;
+mod sync;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::ConditionStatus;
 use api::config::{ClusterVersion, cluster_version};
-use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry, UpgradePhase, upgrade_config};
+use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry, UpgradePhase, UpgradePlan, upgrade_config};
 use cluster::events::{EventSubject, Recorder, Severity};
 use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use operator::{Next, Reconcile};
 use release::update_graph::UpdateGraph;
+use serde_json::json;
 
+use self::delivery::unsent;
+use self::planning::sooner;
+use self::sync::SourceState;
+use crate::cloud_event::{EventOutbox, UNSENT};
 use crate::config::{self, ConfigSource, OperatorConfig};
+use crate::fleet::client::Patience;
 use crate::history::{self, StepOutcome, StepTurn};
 use crate::metrics::{self, UpgradeMetrics};
 use crate::monitoring::{self, Monitoring};
@@ -95,6 +109,10 @@ pub(crate) struct UpgradeOperator {
     metrics: Arc<UpgradeMetrics>,
     namespace: String,
     now: fn() -> Timestamp,
+    /// The plan as it was written last, and when its gates were asked last.
+    planned: Mutex<Option<(UpgradePlan, Timestamp)>>,
+    /// What is known of the source.
+    source: Mutex<SourceState>,
 }
 
 /// One pass over an upgrade.
@@ -155,6 +173,8 @@ impl UpgradeOperator {
             metrics,
             namespace,
             now,
+            planned: Mutex::new(None),
+            source: Mutex::default(),
         }
     }
 
@@ -202,7 +222,8 @@ impl UpgradeOperator {
             "Valid",
             "the settings can be used",
         );
-        if let Some(why) = refused {
+        self.note_source(&mut pass);
+        if let Some(why) = refused.or_else(|| self.source_refused()) {
             pass.note(REFUSED, true, "UpgradeCommenced", &why);
         } else {
             let said = "what is asked for is what is done";
@@ -214,7 +235,8 @@ impl UpgradeOperator {
         let next = self.run_phases(&mut pass).await;
         let series = metrics::status_series(&pass.upgrade, &pass.entry, &pass.version);
         self.metrics.set_series(series);
-        next
+        let next = self.keep_plan(&pass, next?).await;
+        Ok(self.deliver(&mut pass, next).await)
     }
 
     async fn run_phases(&self, pass: &mut Pass) -> Result<Next, Error> {
@@ -257,7 +279,10 @@ impl UpgradeOperator {
     /// Pending: validated, and started when the time has come. None: the next phase has begun.
     async fn pending(&self, pass: &mut Pass) -> Result<Option<Next>, Error> {
         let start = schedule::parse_start(&pass.upgrade.spec.upgrade_at);
-        let decision = start.map(|start| schedule::decide(start, pass.config.window, pass.now));
+        let decision = start.map(|start| {
+            let config = &pass.config;
+            schedule::decide(start, config.window, &config.windows, pass.now)
+        });
         let is_due = !matches!(decision, Ok(StartDecision::Wait(_)));
         let verdict = match &decision {
             Ok(StartDecision::Stale(why)) => Err(why.clone()),
@@ -293,6 +318,22 @@ impl UpgradeOperator {
             let wait = left.min(CLOCK) + SignedDuration::from_secs(1);
             let wait = Duration::try_from(wait).unwrap_or(POLL);
             return Ok(Some(Next::After(wait)));
+        }
+        if let Some(fleet) = pass.config.fleet.clone() {
+            // What the source withdrew since it was last read does not start, nor does anything
+            // while the source cannot be read.
+            match self.refresh(&fleet, Patience::of(fleet.routes)).await {
+                Ok(false) => self.note_source(pass),
+                Ok(true) => {
+                    self.read_source_again();
+                    pass.entry.phase = phase::next(Some(&pass.entry.phase), PhaseEvent::Changed)?;
+                    return Ok(Some(Next::After(Duration::from_secs(1))));
+                }
+                Err(_) => {
+                    self.note_source(pass);
+                    return Ok(Some(Next::Retry));
+                }
+            }
         }
         // What the watch has not delivered yet counts too: a withdrawal before the start does.
         let latest = self.requests.upgrade().await?;
@@ -350,7 +391,7 @@ impl UpgradeOperator {
 
     /// Upgrading: the window, then the steps in order until one is not done.
     async fn upgrading(&self, pass: &mut Pass) -> Result<Next, Error> {
-        self.observe_nodes(pass);
+        self.observe_nodes(pass).await;
         let r#type = pass.upgrade.spec.r#type.clone();
         let commenced = pass.is_commenced();
         if window::has_expired(
@@ -398,23 +439,19 @@ impl UpgradeOperator {
         pass.entry.phase = phase::next(Some(&pass.entry.phase), PhaseEvent::Done)?;
         pass.entry.complete_time = Some(Time(pass.now));
         self.metrics.set_drains(&[]);
+        self.release_nodes().await;
         tracing::info!(version = pass.entry.version, "the upgrade is done");
         // How it ended is published with the next pass, which the write wakes.
         Ok(Next::Settled)
     }
 
-    /// Stuck drains, and when the first worker began and the last was done.
-    fn observe_nodes(&self, pass: &mut Pass) {
+    /// Stuck drains, which are helped, and when the first worker began and the last was done.
+    async fn observe_nodes(&self, pass: &mut Pass) {
         if pass.is_commenced() != Ok(true) {
             self.metrics.set_drains(&[]);
             return;
         }
-        let limit = pass.config.node_drain_timeout;
-        let nodes = self.caches.nodes.table();
-        let stuck = nodes
-            .values()
-            .filter(|node| node.has_stuck_drain(limit, pass.now));
-        let stuck: Vec<String> = stuck.map(|node| node.name.clone()).collect();
+        let stuck = self.keep_nodes(pass).await;
         self.metrics.set_drains(&stuck);
         let pending = self.pending_workers();
         if pending > 0 && pass.entry.worker_start_time.is_none() {
@@ -509,10 +546,24 @@ impl UpgradeOperator {
         if announced.has(&version, state) {
             return Ok(());
         }
+        let name = state.as_str();
+        let text = state.text(&version, why);
+        if let Err(why) = self.tell_fleet(pass, state, &text).await {
+            self.metrics
+                .set(metrics::NOTIFICATION_FAILED, &[("event", name)], 1.0);
+            return Err(format!("can't send notification '{name}': {why}"));
+        }
         self.say(&pass.upgrade, &version, state, why, pass.now);
         let announced = announced.with(&version, state).to_annotation();
-        let name = state.as_str();
-        match self.requests.annotate(ANNOTATION, &announced).await {
+        let annotations = if pass.config.cloud_events.is_some() {
+            // With the same write: it is announced once, and sent until it is delivered.
+            let outbox = EventOutbox::of(&pass.upgrade);
+            let outbox = outbox.with(unsent(&version, state, why, pass.now));
+            json!({ ANNOTATION: announced, UNSENT: outbox.to_annotation() })
+        } else {
+            json!({ ANNOTATION: announced })
+        };
+        match self.requests.annotate(&annotations).await {
             Ok(written) => {
                 self.keep(&mut pass.upgrade, written);
                 self.metrics
@@ -542,18 +593,30 @@ impl UpgradeOperator {
         let name = state.as_str();
         let text = state.text(version, why);
         tracing::info!(version, "Upgrade-State: {name} Description: {text}");
+        let severity = if state.is_warning() {
+            Severity::Warning
+        } else {
+            Severity::Normal
+        };
+        self.record(upgrade, severity, name, &text, now);
+    }
+
+    /// Writes an event about the UpgradeConfig.
+    fn record(
+        &self,
+        upgrade: &UpgradeConfig,
+        severity: Severity,
+        reason: &'static str,
+        text: &str,
+        now: Timestamp,
+    ) {
         let subject = EventSubject {
             api_version: "upgrade.managed.openshift.io/v1alpha1".to_owned(),
             kind: "UpgradeConfig".to_owned(),
             name: upgrade_config::NAME.to_owned(),
             uid: upgrade.metadata.uid.clone().unwrap_or_default(),
         };
-        let severity = if state.is_warning() {
-            Severity::Warning
-        } else {
-            Severity::Normal
-        };
-        self.recorder.say(&subject, severity, name, &text, now);
+        self.recorder.say(&subject, severity, reason, text, now);
     }
 }
 
@@ -566,12 +629,16 @@ impl Reconcile for UpgradeOperator {
     }
 
     async fn reconcile(&self, _: &UpgradeKey) -> Result<Next, Error> {
+        let due = Box::pin(self.sync((self.now)())).await;
         let Some(upgrade) = self.caches.upgrades.get(upgrade_config::NAME) else {
             self.metrics.reset();
-            return Ok(Next::Gone);
+            self.publish_source();
+            return Ok(due.map_or(Next::Gone, |left| sooner(Next::Settled, left)));
         };
+        self.publish_source();
         // A pass is large, and there is one.
-        Box::pin(self.follow(upgrade.as_ref().clone())).await
+        let next = Box::pin(self.follow(upgrade.as_ref().clone())).await?;
+        Ok(due.map_or(next, |left| sooner(next, left)))
     }
 }
 
@@ -668,7 +735,7 @@ fn graph_url(pass: &Pass, current: &str) -> Result<String, String> {
 }
 
 /// Architecture of this program, and so of its cluster's release, in the words of releases.
-const ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
+pub(crate) const ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
     b"x86_64" => "amd64",
     b"aarch64" => "arm64",
     b"powerpc64" => "ppc64le",

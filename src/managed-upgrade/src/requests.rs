@@ -3,13 +3,19 @@
 use std::sync::Arc;
 
 use api::config::{ClusterVersion, cluster_version};
-use api::upgrade::{UpgradeConfig, UpgradeConfigStatus, upgrade_config};
+use api::machineconfiguration::{DrainLease, annotation};
+use api::upgrade::{
+    UpgradeConfig, UpgradeConfigSpec, UpgradeConfigStatus, UpgradePlan, plan, upgrade_config,
+};
 use cluster::access::Access;
 use cluster::path;
 use cluster::wire::{Error, RequestBody, escape};
 use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+
+use crate::node_keeper::KeptPod;
 
 /// Field manager.
 const MANAGER: &str = "managed-upgrade-operator";
@@ -64,6 +70,33 @@ impl Requests {
             .await
     }
 
+    /// Applies the plan. It goes with the UpgradeConfig.
+    pub(crate) async fn apply_plan(
+        &self,
+        upgrade: &UpgradeConfig,
+        plan: &UpgradePlan,
+    ) -> Result<(), Error> {
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": plan::NAME, "namespace": self.namespace,
+                "ownerReferences": [{
+                    "apiVersion": "upgrade.managed.openshift.io/v1alpha1",
+                    "kind": "UpgradeConfig",
+                    "name": upgrade_config::NAME,
+                    "uid": upgrade.metadata.uid,
+                }],
+            },
+            "data": { plan::KEY: plan.print() },
+        });
+        let path = path::namespaced::<ConfigMap>(&self.namespace, plan::NAME);
+        let path = format!("{path}?fieldManager={MANAGER}&force=true");
+        let content = RequestBody::Apply(&object);
+        let _: IgnoredAny = self.access.send(Method::PATCH, &path, content).await?;
+        Ok(())
+    }
+
     /// Sets the finalizers, if the object is as it was read.
     pub(crate) async fn set_finalizers(
         &self,
@@ -76,12 +109,25 @@ impl Requests {
         self.change(&self.upgrade_path(), &change).await
     }
 
-    /// Sets an annotation.
-    pub(crate) async fn annotate(&self, key: &str, value: &str) -> Result<UpgradeConfig, Error> {
-        let change = json!({ "metadata": { "annotations": { key: value } } });
+    /// Sets annotations; null removes one.
+    pub(crate) async fn annotate(&self, annotations: &Value) -> Result<UpgradeConfig, Error> {
+        let change = json!({ "metadata": { "annotations": annotations } });
         let path = format!("{}?fieldManager={MANAGER}", self.upgrade_path());
         self.access
             .send(Method::PATCH, &path, RequestBody::MergePatch(&change))
+            .await
+    }
+
+    /// Creates the UpgradeConfig. One that is there stays.
+    pub(crate) async fn create_upgrade(&self, spec: &UpgradeConfigSpec) -> Result<(), Error> {
+        let object = json!({
+            "apiVersion": "upgrade.managed.openshift.io/v1alpha1",
+            "kind": "UpgradeConfig",
+            "metadata": { "name": upgrade_config::NAME, "namespace": self.namespace },
+            "spec": spec,
+        });
+        let path = path::namespace::<UpgradeConfig>(&self.namespace);
+        self.create(&format!("{path}?fieldManager={MANAGER}"), &object)
             .await
     }
 
@@ -136,6 +182,51 @@ impl Requests {
     /// PodDisruptionBudgets of all namespaces.
     pub(crate) async fn budgets(&self) -> Result<Vec<Value>, Error> {
         self.list("/apis/policy/v1/poddisruptionbudgets").await
+    }
+
+    /// Pods of a node.
+    pub(crate) async fn pods_of(&self, node: &str) -> Result<Vec<Value>, Error> {
+        let node = escape(node);
+        let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&");
+        self.list_from(path).await
+    }
+
+    /// Deletes a pod without a grace period.
+    pub(crate) async fn delete_pod(&self, pod: &KeptPod) -> Result<(), Error> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+            "preconditions": { "uid": pod.uid },
+        });
+        let content = RequestBody::Object(&options);
+        let path = pod_path(pod);
+        let answer: Result<IgnoredAny, Error> =
+            self.access.send(Method::DELETE, &path, content).await;
+        gone(answer)
+    }
+
+    /// Clears a pod's finalizers.
+    pub(crate) async fn clear_finalizers(&self, pod: &KeptPod) -> Result<(), Error> {
+        let change = json!({ "metadata": { "uid": pod.uid, "finalizers": null } });
+        let content = RequestBody::MergePatch(&change);
+        let path = format!("{}?fieldManager={MANAGER}", pod_path(pod));
+        let answer: Result<IgnoredAny, Error> =
+            self.access.send(Method::PATCH, &path, content).await;
+        gone(answer)
+    }
+
+    /// Sets the lease of a node's drain, or removes it.
+    pub(crate) async fn set_drain_lease(
+        &self,
+        node: &str,
+        lease: Option<&DrainLease>,
+    ) -> Result<(), Error> {
+        let lease = lease.map(ToString::to_string);
+        let change = json!({ "metadata": { "annotations": { annotation::DRAIN_LEASE: lease } } });
+        let path = format!("/api/v1/nodes/{}", escape(node));
+        match self.change(&path, &change).await {
+            Err(error) if error.code() != Some(404) => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// A Job in the operator's namespace.
@@ -201,10 +292,15 @@ impl Requests {
     }
 
     async fn list(&self, path: &str) -> Result<Vec<Value>, Error> {
+        self.list_from(format!("{path}?")).await
+    }
+
+    /// The same from a path that ends with its query, open for more.
+    async fn list_from(&self, path: String) -> Result<Vec<Value>, Error> {
         let mut items = Vec::new();
         let mut next = String::new();
         loop {
-            let url = format!("{path}?limit={PAGE}{next}");
+            let url = format!("{path}limit={PAGE}{next}");
             let Some(page) = found::<Value>(self.access.get(&url).await)? else {
                 return Ok(items);
             };
@@ -216,6 +312,11 @@ impl Requests {
             }
         }
     }
+}
+
+fn pod_path(pod: &KeptPod) -> String {
+    let (namespace, name) = (escape(&pod.namespace), escape(&pod.name));
+    format!("/api/v1/namespaces/{namespace}/pods/{name}")
 }
 
 fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {

@@ -9,10 +9,12 @@
 //! - [`agent`]: the real hands
 //! - [`desired`]: what the Node asks for
 //! - [`publish`]: what the Node shows
+//! - [`node_object`]: what its MachineConfigNode shows
 //! - [`helper`]: running `mcd-os` on the host
 //! - [`adopt`]: a node that is met for the first time
 //! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`verify`],
 //!   [`return_to_service`]: one command each
+//! - [`ahead`]: what is fetched before the node's turn
 //! - [`drift`]: what is changed by hand on a node at rest
 //! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`events`]: events and the log lines that people search for
@@ -21,6 +23,7 @@
 
 pub mod adopt;
 pub mod agent;
+pub mod ahead;
 pub mod apply;
 pub mod certificates;
 pub mod cli;
@@ -33,6 +36,7 @@ pub mod helper;
 pub mod host_os;
 pub mod kubelet_health;
 pub mod metrics;
+pub mod node_object;
 pub mod observe;
 pub mod planning;
 pub mod prepare;
@@ -56,13 +60,15 @@ use node::writer::NodeWriter;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use agent::{Agent, Known};
+use ahead::Spread;
 use certificates::CertificateSync;
 use cli::Options;
 use drift::{DriftMonitor, DriftTarget};
-use events::EventReporter;
+use events::{EventReporter, NodeEvent};
 use helper::Helper;
 use host_os::HostOs;
 use metrics::DaemonMetrics;
+use node_object::NodeObject;
 use publish::Publisher;
 
 /// Component that speaks in events; dashboards filter by it.
@@ -98,12 +104,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let kubelet = Arc::new(kubelet);
     let metrics = Arc::new(DaemonMetrics::new(Timestamp::now));
     metrics.set_host_os(host_os(&options.root));
-    let watch_kubelet = async {
-        match &options.kubelet_health {
-            Some(endpoint) => kubelet_health::watch(endpoint, &metrics, shutdown.clone()).await,
-            None => shutdown.clone().requested().await,
-        }
-    };
+    let watching_kubelet = watch_kubelet(options.kubelet_health.as_ref(), &metrics, &shutdown);
     let (seen_by, seen) = watch::channel(None);
     let (writer, writing) = NodeWriter::new(
         Arc::clone(&kubelet),
@@ -120,6 +121,9 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let (recorder, speaking) = Recorder::new(Arc::clone(&account), speaker);
     let reporter = EventReporter::new(recorder, options.node.clone(), seen.clone(), Timestamp::now);
     let (watched, rest) = watch::channel(DriftTarget::default());
+    let object = NodeObject::new(Arc::clone(&kubelet), &options.node, Timestamp::now);
+    let (shown_to, shown) = watch::channel(None);
+    let reporting = object.keep(seen.clone(), shown_to, shutdown.clone());
     let agent = Agent {
         node: options.node.clone(),
         root: options.root,
@@ -129,6 +133,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         writer,
         seen: seen.clone(),
         publisher,
+        reported: shown,
         reporter,
         helper,
         own: options.own,
@@ -148,22 +153,23 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         helper: &agent.helper,
         reporter: &agent.reporter,
     };
+    let spread = Spread::new(&options.node, options.prefetch_window);
     let (inputs_to, inputs) = mpsc::channel(INPUTS);
     let (looked_at, looked) = oneshot::channel();
     let monitor = DriftMonitor::new(&agent, rest, inputs_to.clone());
-    // These words, and those in `events`, are looked for by clients of OpenShift's MCO.
-    tracing::info!("Starting to manage node: {}", options.node);
+    announce(&agent);
     // On the heap: together they are larger than a stack frame should be.
     let around = Box::pin(async {
         tokio::join!(
             observe_node(&kubelet, &options.node, &seen_by, shutdown.clone()),
-            desired::follow(seen, inputs_to, looked_at, shutdown.clone()),
+            desired::follow(seen, spread, inputs_to, looked_at, shutdown.clone()),
             writing,
             publishing,
+            reporting,
             speaking,
             certificates::keep(certificates, shutdown.clone()),
             monitor.keep(shutdown.clone()),
-            watch_kubelet,
+            watching_kubelet,
             admin::serve(
                 server,
                 metrics.registry(),
@@ -182,6 +188,32 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
             anyhow::ensure!(shutdown.is_requested(), "a part of the daemon ended by itself");
             Ok(())
         }
+    }
+}
+
+/// Logs the start, and reports a host that enforces SELinux without Slipway's policy module.
+fn announce(agent: &Agent) {
+    // These words, and those in `events`, are looked for by clients of OpenShift's MCO.
+    tracing::info!("Starting to manage node: {}", agent.node);
+    match host::selinux::lacks_module(&agent.root) {
+        Ok(false) => {}
+        Ok(true) => agent.reporter.report(&NodeEvent::selinux_module_missing()),
+        Err(error) => tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "cannot ask the kernel for its SELinux policy"
+        ),
+    }
+}
+
+/// Watches the kubelet's health, where it is known.
+async fn watch_kubelet(
+    endpoint: Option<&http::Uri>,
+    metrics: &DaemonMetrics,
+    shutdown: &shutdown::Shutdown,
+) {
+    match endpoint {
+        Some(endpoint) => kubelet_health::watch(endpoint, metrics, shutdown.clone()).await,
+        None => shutdown.clone().requested().await,
     }
 }
 

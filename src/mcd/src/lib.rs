@@ -5,9 +5,12 @@
 //! `mcd pivot`, `mcd rollback` and `mcd status` beside themselves. They exchange what [`protocol`]
 //! says.
 
+mod by_hand;
 #[cfg(feature = "node-daemon")]
 pub mod daemon;
 pub mod deployments;
+#[cfg(feature = "node-daemon")]
+pub mod first_boot;
 mod local_helper;
 #[cfg(feature = "host-helper")]
 pub mod os;

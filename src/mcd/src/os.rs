@@ -65,7 +65,7 @@ fn act(verb: &Verb) -> anyhow::Result<HelperReport> {
     }
     let context = Context::open()?;
     match verb {
-        Verb::Fetch { image } => fetch::run(&context, image),
+        Verb::Fetch { image, plan } => fetch::run(&context, image, plan.as_deref()),
         Verb::Rehearse { plan } => rehearse::run(&context, plan),
         Verb::Apply { plan, stay } => apply::run(&context, plan, *stay),
         Verb::Rollback => apply::revert_or_roll_back(&context),

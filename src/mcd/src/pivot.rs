@@ -8,26 +8,14 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args as ClapArgs;
 use host::files::Root;
-use host::journal::JournalStore;
 use host::record;
 use jiff::Timestamp;
-use node_update::plan::{self, Attempt, Bundle, Deploy, Digest, Plan, Route, Target};
+use node_update::plan::{self, Bundle, Deploy, Digest, Plan, Route, Target};
 use node_update::verify::expectations;
 
+use crate::by_hand;
 use crate::deployments::View;
-use crate::local_helper::{Helper, exit_code, reboot};
-use crate::protocol::{FetchDetails, Guard, HelperOutcome, HelperReport, Verb, VerbName};
-
-/// Where the helper's reports are.
-const REPORTS: &str = "/run/slipway";
-
-/// How attempts begin that a person made, and not the daemon.
-const BY_HAND: &str = "pivot-";
-
-/// Whether a person made this attempt.
-pub fn is_by_hand(attempt: &Attempt) -> bool {
-    attempt.0.starts_with(BY_HAND)
-}
+use crate::local_helper::Helper;
 
 /// Changes the OS of this host to an image, keeping its configuration
 ///
@@ -55,61 +43,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let root = Root::open(Path::new("/"), None)?;
     let bundle = plan(&root, &args.image, Timestamp::now())?;
-    let directory = JournalStore::plan_directory(&bundle.plan.attempt)?;
-    let store = JournalStore::new(&root);
-    // What may be refused comes first, and leaves nothing behind then.
-    for verb in [
-        Verb::Fetch {
-            image: args.image.clone(),
-        },
-        Verb::Rehearse {
-            plan: directory.clone(),
-        },
-        Verb::Guard(Guard::install()),
-        Verb::Apply {
-            plan: directory,
-            stay: false,
-        },
-    ] {
-        let is_rehearsal = verb.name() == VerbName::Rehearse;
-        let is_fetch = verb.name() == VerbName::Fetch;
-        if is_rehearsal {
-            store.put_plan(&bundle)?;
-        }
-        let report = format!("{REPORTS}/{}-{}.json", verb.name(), bundle.plan.attempt.0);
-        let exit = if is_fetch {
-            helper.act_and_report(&verb, &report)?
-        } else {
-            helper.act(&verb)?
-        };
-        let code = exit.code;
-        let code = code.with_context(|| format!("mcd-os {} was killed", verb.name()))?;
-        match HelperOutcome::of_exit_code(code) {
-            Some(HelperOutcome::Done) if is_fetch => {
-                let fetched = take_report(&root, &report)?.checksum;
-                if is_booted(&helper.view()?, &args.image, Some(&fetched)) {
-                    return nothing_to_do(&args.image);
-                }
-            }
-            Some(HelperOutcome::Done) => {}
-            Some(HelperOutcome::NeedsReboot) if args.reboot => {
-                return reboot("the boot loader names the new OS, but the host does not reboot");
-            }
-            Some(_) | None => {
-                if is_rehearsal {
-                    store.discard_plan(&bundle.plan.attempt)?;
-                }
-                return exit_code(code);
-            }
-        }
+    let fetched = match by_hand::fetch(&helper, &root, &bundle.plan.attempt, &args.image)? {
+        Ok(fetched) => fetched.checksum,
+        Err(code) => return Ok(code),
+    };
+    if is_booted(&helper.view()?, &args.image, Some(&fetched)) {
+        return nothing_to_do(&args.image);
     }
-    Ok(ExitCode::SUCCESS)
+    by_hand::carry_out(&helper, &root, &bundle, args.reboot)
 }
 
 /// Whether an image is what runs and what boots next: then another deployment of it would only
 /// take the place of the previous one. A pull spec with a digest tells it alone; what a tag names
 /// is known once it is fetched, by the checksum of its commit.
-fn is_booted(view: &View, image: &str, fetched: Option<&str>) -> bool {
+pub(crate) fn is_booted(view: &View, image: &str, fetched: Option<&str>) -> bool {
     let is_settled = view.journal.is_none() && view.next.is_none();
     let is_named = image.contains("@sha256:") && view.booted.os_image.as_deref() == Some(image);
     is_settled && (is_named || fetched == Some(view.booted.checksum.as_str()))
@@ -118,18 +65,6 @@ fn is_booted(view: &View, image: &str, fetched: Option<&str>) -> bool {
 fn nothing_to_do(image: &str) -> anyhow::Result<ExitCode> {
     writeln!(std::io::stdout(), "nothing to do: {image} is booted").context("cannot print")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads what the helper reports of a fetch, and removes the report.
-fn take_report(root: &Root, path: &str) -> anyhow::Result<FetchDetails> {
-    let bytes = root.read(path)?;
-    let bytes = bytes.with_context(|| format!("mcd-os left no report at {path}"))?;
-    root.remove(&root.locate(path)?)?;
-    let report: HelperReport =
-        serde_json::from_slice(&bytes).with_context(|| format!("cannot understand {path}"))?;
-    report
-        .details()
-        .with_context(|| format!("cannot understand {path}"))
 }
 
 /// The plan that changes the image and nothing else. The record goes along as it is: what the host
@@ -154,7 +89,7 @@ fn plan(root: &Root, image: &str, now: Timestamp) -> anyhow::Result<Bundle> {
     let record = Digest::of(&bytes);
     let plan = Plan {
         schema: plan::SCHEMA,
-        attempt: Attempt(format!("{BY_HAND}{}", now.as_millisecond())),
+        attempt: by_hand::attempt(by_hand::PIVOT, now),
         from,
         to,
         route: Route::Reboot,

@@ -9,6 +9,7 @@
 //! default.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,6 +26,10 @@ pub enum Verb {
     Fetch {
         /// Pull spec, without transport.
         image: String,
+        /// Directory of the plan whose settings of registries apply; without it the running
+        /// host's.
+        #[arg(long, value_name = "PLAN_DIR")]
+        plan: Option<String>,
     },
     /// Finds out whether a plan could be applied, on a deployment that is made and thrown away
     Rehearse {
@@ -181,7 +186,13 @@ impl Verb {
         let mut words = vec![self.name().to_string()];
         let mut add = |word: &str| words.push(word.to_owned());
         match self {
-            Self::Fetch { image } => add(image),
+            Self::Fetch { image, plan } => {
+                add(image);
+                if let Some(plan) = plan {
+                    add("--plan");
+                    add(plan);
+                }
+            }
             Self::Rehearse { plan } => add(plan),
             Self::Apply { plan, stay } => {
                 add(plan);
@@ -279,7 +290,8 @@ impl fmt::Display for HelperOutcome {
 
 /// The report of a verb. Shape: `{"outcome", "reasons", …}`, where the rest are the verb's details:
 /// those of `fetch` are [`FetchDetails`], of `apply` [`ApplyDetails`], of `verify`
-/// [`VerifyDetails`], of `deployments` [`View`](crate::deployments::View).
+/// [`VerifyDetails`], of `boot-previous` [`PreviousDetails`], of `deployments`
+/// [`View`](crate::deployments::View).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HelperReport {
     /// How the verb ended.
@@ -325,6 +337,13 @@ impl HelperReport {
     }
 }
 
+/// What `boot-previous` reports where it is refused because an update has to lead back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreviousDetails {
+    /// Directory of the previous deployment.
+    pub previous: PathBuf,
+}
+
 /// What `fetch` reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchDetails {
@@ -345,10 +364,12 @@ pub struct FetchDetails {
 /// Whose settings of registries apply to a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RegistrySettings {
-    /// Those of the booted deployment: a mirror that comes with the target is not used for the
-    /// target's own image.
+    /// Those of the booted deployment.
     #[serde(rename = "of the running host")]
     RunningHost,
+    /// Those of the plan's target, which differ.
+    #[serde(rename = "of the target")]
+    Target,
 }
 
 /// What `apply` reports of a plan that it did not begin.

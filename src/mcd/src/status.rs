@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -27,6 +28,8 @@ struct Status {
     phase: String,
     /// Why; null where there is nothing to say.
     reason: Option<String>,
+    /// Whether SELinux enforces a policy without Slipway's module; null where it is not known.
+    lacks_selinux_module: Option<bool>,
     #[serde(flatten)]
     view: View,
 }
@@ -37,18 +40,33 @@ struct Status {
 /// Where `mcd-os` is not to be had, or cannot read the host.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let view = Helper::find()?.view()?;
+    let lacks_module = host::selinux::lacks_module(Path::new("/")).ok();
     let shown = if args.json {
         let (phase, reason) = phase(&view);
         serde_json::to_string_pretty(&Status {
             phase,
             reason,
+            lacks_selinux_module: lacks_module,
             view,
         })?
     } else {
-        render(&view)
+        let mut text = render(&view);
+        if let Some(why) = selinux(lacks_module) {
+            writeln!(text, "{:<10} {why}", "selinux").context("cannot print")?;
+        }
+        text
     };
     writeln!(std::io::stdout(), "{}", shown.trim_end()).context("cannot print")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is to be said of the host's SELinux policy.
+const fn selinux(lacks_module: Option<bool>) -> Option<&'static str> {
+    match lacks_module {
+        Some(false) => None,
+        Some(true) => Some("enforcing without Slipway's policy module (selinux/README.md)"),
+        None => Some("the kernel does not say whether it has Slipway's policy module"),
+    }
 }
 
 /// The status as people read it.
@@ -209,6 +227,13 @@ mod tests {
         view.without_effect = vec![what.to_owned()];
         let text = render(&view);
         assert!(text.ends_with(&format!("no effect  {what}\n")), "{text}");
+    }
+
+    #[test]
+    fn only_a_policy_without_the_module_is_mentioned() {
+        assert_eq!(selinux(Some(false)), None);
+        assert!(selinux(Some(true)).unwrap().contains("enforcing without"));
+        assert!(selinux(None).is_some());
     }
 
     #[test]

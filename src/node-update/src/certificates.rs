@@ -1,5 +1,5 @@
-//! Certificates that a cluster rotates under its nodes, outside of configurations: which files a
-//! node has of them, and what is in those.
+//! Certificates that a cluster rotates under its nodes, outside of configurations, and the pull
+//! secret of its own registry: which files a node has of them, and what is in those.
 //!
 //! Source: `docs/reference/daemon.md`, "Certificates".
 
@@ -8,10 +8,16 @@ use std::collections::BTreeMap;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-use crate::paths::{CLOUD_CA, KUBELET_CA, REGISTRY_CERTIFICATES};
+use crate::paths::{CLOUD_CA, KUBELET_CA, REGISTRY_CERTIFICATES, REGISTRY_SECRET};
+use crate::plan::Mode;
+use crate::pull;
 
 /// Where container tools look for a registry's CA, one directory a registry.
 pub const REGISTRIES: &str = REGISTRY_CERTIFICATES;
+
+/// Mode of a new file of certificates, and of one with a secret.
+const MODE: Mode = Mode(0o644);
+const SECRET_MODE: Mode = Mode(0o600);
 
 /// File of a registry's CA in its directory.
 const REGISTRY: &str = "ca.crt";
@@ -29,6 +35,8 @@ pub struct ClusterCertificates<'a> {
     pub cloud: &'a [u8],
     /// Those of registries. Two of one registry are both trusted.
     pub registries: Vec<RegistryCertificates<'a>>,
+    /// `spec.internalRegistryPullSecret`; empty says nothing.
+    pub pull_secret: &'a [u8],
 }
 
 /// Certificates of one registry.
@@ -51,6 +59,8 @@ pub struct Bundle {
     pub pem: Vec<u8>,
     /// Whether it is written only where the directory of all registries is.
     pub is_registry: bool,
+    /// Mode of a file that was not there. One that was keeps its own.
+    pub mode: Mode,
 }
 
 /// What a node should have.
@@ -80,8 +90,26 @@ pub fn desired(told: &ClusterCertificates<'_>) -> DesiredCertificates {
                 path: path.to_owned(),
                 pem: lines(pem),
                 is_registry: false,
+                mode: MODE,
             }),
             Err(why) => desired.refused.push(format!("{field} {why}")),
+        }
+    }
+    let secret = told.pull_secret;
+    if !secret.is_empty() {
+        match pull::check(REGISTRY_SECRET, secret) {
+            Ok(()) => desired.bundles.push(Bundle {
+                path: REGISTRY_SECRET.to_owned(),
+                pem: secret.to_vec(),
+                is_registry: false,
+                mode: SECRET_MODE,
+            }),
+            Err(why) => {
+                let field = "spec.internalRegistryPullSecret";
+                desired
+                    .refused
+                    .push(format!("{field} cannot be used: {why}"));
+            }
         }
     }
     let mut registries: BTreeMap<String, Vec<u8>> = BTreeMap::new();
@@ -104,6 +132,7 @@ pub fn desired(told: &ClusterCertificates<'_>) -> DesiredCertificates {
             path: registry_path(&host),
             pem: [OURS.as_bytes(), &pem].concat(),
             is_registry: true,
+            mode: MODE,
         });
     }
     desired

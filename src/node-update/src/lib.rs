@@ -8,6 +8,7 @@
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
 //! - [`planner`]: from two configurations to a plan, or to rejections
+//! - [`pull`]: how images are pulled, and what a target changes in it
 //! - [`reconcile`]: whether one can follow another
 //! - [`rejection`]: why one cannot, and which MachineConfig asks for it
 //! - [`settings`]: what a cluster says about changes
@@ -23,6 +24,7 @@ mod paths;
 pub mod phase;
 pub mod plan;
 pub mod planner;
+pub mod pull;
 pub mod reconcile;
 pub mod rejection;
 pub mod settings;

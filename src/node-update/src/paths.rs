@@ -55,7 +55,8 @@ pub(crate) const USER_CA: &str =
     "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
 /// Where container tools look for a registry's CA, one directory a registry.
 pub(crate) const REGISTRY_CERTIFICATES: &str = "/etc/docker/certs.d";
-const REGISTRY_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
+/// The pull secret of the registry inside the cluster, with the cluster's own.
+pub(crate) const REGISTRY_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
 
 /// Written at first boot, then kept up to date as certificates rotate. Source:
 /// `docs/reference/daemon.md`, "Files".

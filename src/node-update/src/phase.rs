@@ -1,12 +1,13 @@
 //! The node's state machine: one `match (phase, event)`, drawn in `docs/state-machine.md`.
 //!
-//! A phase holds all that is known of the update under way. Beside it are the two [`Facts`], both
+//! A phase holds all that is known of the update under way. Beside it are the [`Facts`], all
 //! inputs. The machine takes events and returns commands; it runs none. Everything a node shows
 //! outwardly (state, reason, what it waits for, how long) is a function of the phase: [`outward`].
 //!
 //! - [`table`]: the `match`
 //! - [`starting`], [`preparing`], [`changing`], [`judging`], [`resting`]: the phases' data, and the
 //!   transitions that need more than a line
+//! - [`ahead`]: what a node at rest fetches before its turn
 //! - [`failures`]: what failed on the way
 
 use std::fmt;
@@ -14,6 +15,7 @@ use std::fmt;
 use crate::plan::Target;
 use api::machineconfiguration::PhaseName;
 
+mod ahead;
 mod changing;
 mod command;
 mod event;
@@ -27,6 +29,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use ahead::{Ahead, NextTarget};
 pub use changing::{Applying, Rebooting};
 pub use command::Command;
 pub use event::{Event, Observation, OpenJournal, Outline, Stage};
@@ -74,6 +77,8 @@ pub struct Facts {
     pub desired: Option<Target>,
     /// The last target that was verified on the host, by this process; nothing before the first.
     pub current: Option<Target>,
+    /// What the Node says it may fetch before its turn; nothing if the Node does not say.
+    pub next: Option<NextTarget>,
 }
 
 impl Facts {
@@ -142,6 +147,7 @@ impl Machine {
             facts: Facts {
                 desired: None,
                 current: None,
+                next: None,
             },
             phase: Phase::Starting(Starting {
                 is_released: false,
@@ -176,6 +182,7 @@ impl Machine {
                 return Ok(vec![]);
             }
             (_, Event::Desired(target)) => facts.desired = Some(target.clone()),
+            (_, Event::Next(next)) => facts.next.clone_from(next),
             (Phase::Verifying(verifying), Event::Verified) => {
                 facts.current = Some(verifying.to.clone());
             }

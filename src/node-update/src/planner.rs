@@ -119,7 +119,13 @@ pub fn plan(request: &Request<'_>) -> Result<Outcome, Rejections> {
     let decision = match decided {
         Ok(decision) => decision,
         Err(rejection) => {
-            rejections.push(rejection);
+            // A file that cannot be read may be rejected with its line already.
+            if !rejections
+                .iter()
+                .any(|known| known.subject == rejection.subject)
+            {
+                rejections.push(rejection);
+            }
             return Err(Rejections(rejections));
         }
     };

@@ -6,6 +6,7 @@
 use crate::desired::Desired;
 use crate::early;
 use crate::paths;
+use crate::pull;
 use crate::rejection::{Member, Rejection, Section, Subject};
 use crate::well_known::CORE;
 use ignition::{Config, PasswdUser, Resource};
@@ -52,6 +53,7 @@ pub(crate) fn rejections_of(
     storage(before, after, exempt, &mut rejections);
     files(after, &mut rejections);
     rejections.extend(paths::rejections(desired));
+    rejections.extend(pull::rejections(held, desired));
     rejections.extend(early::rejections(held, desired));
     if old.fips != new.fips {
         rejections.push(fips());

@@ -11,17 +11,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::view::Node;
-use cluster::access::Access;
+use cluster::access::{Access, SILENCE};
 use cluster::wire::{self, ObjectEvent};
 
 /// How long one watch is asked to last. The API server ends it then and we resume where we were:
 /// one request in that time.
 const LENGTH: Duration = Duration::from_hours(1);
-
-/// The longest silence of a live watch: the server sends a bookmark every minute, and the kubelet
-/// reports every five. After it the connection counts as dead, as it may be behind a load balancer
-/// that dropped it without a word.
-const SILENCE: Duration = Duration::from_mins(6);
 
 /// First and longest wait before a failed watch is opened again.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));

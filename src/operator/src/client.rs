@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 
-use cluster::access::Access;
+use cluster::access::{Access, SILENCE};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::{Client, Config};
@@ -33,6 +33,7 @@ pub fn connect(kubeconfig: Option<&Path>, user_agent: &'static str) -> Result<Ac
     let mut config = Config::incluster().map_err(Error::NoIdentity)?;
     // Retries are decided where a failure is understood.
     config.default_retry = false;
+    config.read_timeout = Some(SILENCE);
     config
         .headers
         .push((USER_AGENT, HeaderValue::from_static(user_agent)));

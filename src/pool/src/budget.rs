@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 
 use api::IntOrString;
 
-/// Name of the control plane's pool. Losing more than a minority of it loses etcd's quorum.
+/// Name of the control plane's pool. Its nodes vote in etcd. Two of three that are out lose the
+/// quorum, and of five, two that are out leave it to the next that fails.
 const CONTROL_PLANE: &str = "master";
 
 /// Name of the pool of a control plane's tie breaker. Upstream never lets two of its nodes be out
@@ -28,8 +29,8 @@ pub struct InvalidBudget {
 /// Computes how many of the `size` nodes of `pool` may be out of service at once.
 ///
 /// Shape: `size` counts the nodes of a shared budget too. Absent is 1; a percentage is rounded
-/// down; 0 is 1, or nothing would ever be updated. The pool `arbiter` has 1. The pool `master` has
-/// at most the minority that etcd can lose, and at least 1. No pool has more than [`MOST_AT_ONCE`].
+/// down; 0 is 1, or nothing would ever be updated. The pools `master` and `arbiter` have 1. No pool
+/// has more than [`MOST_AT_ONCE`].
 /// Units: nodes.
 ///
 /// # Errors
@@ -50,26 +51,30 @@ pub fn budget(
         None => 1,
         Some(IntOrString::Int(number)) => usize::try_from(*number)
             .map_err(|_| invalid(format!("{number} is not a number of nodes")))?,
-        Some(IntOrString::String(text)) => percentage(text, size).ok_or_else(|| {
+        Some(IntOrString::String(text)) => parse_percentage(text, size).ok_or_else(|| {
             invalid(format!(
                 "{text:?} is neither a number nor a percentage such as \"10%\""
             ))
         })?,
     };
     let limit = match pool {
-        ARBITER => 1,
-        CONTROL_PLANE => size.saturating_sub(1) / 2,
+        ARBITER | CONTROL_PLANE => 1,
         _ => MOST_AT_ONCE,
     };
     Ok(NonZeroUsize::new(asked.min(limit)).unwrap_or(NonZeroUsize::MIN))
 }
 
-fn percentage(text: &str, size: usize) -> Option<usize> {
+fn parse_percentage(text: &str, size: usize) -> Option<usize> {
     let percent: u32 = text.strip_suffix('%')?.parse().ok()?;
+    Some(percentage(percent, size))
+}
+
+/// A share of `size` nodes, rounded down.
+pub(crate) fn percentage(percent: u32, size: usize) -> usize {
     // 32 bits times any number of nodes fits 128 bits, and a quotient too large for usize is more
     // than all nodes.
     let nodes = u128::from(percent) * (size as u128) / 100;
-    Some(usize::try_from(nodes).unwrap_or(usize::MAX))
+    usize::try_from(nodes).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -132,15 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn control_plane_keeps_its_quorum() {
-        let all = IntOrString::from("100%");
-        for (size, expected) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (7, 3)] {
-            assert_eq!(
-                budget("master", Some(&all), size).unwrap().get(),
-                expected,
-                "{size}"
-            );
+    fn two_voters_of_etcd_are_never_out() {
+        for max in [IntOrString::from("100%"), IntOrString::Int(2)] {
+            for size in 0..8 {
+                for pool in ["master", "arbiter"] {
+                    let budget = budget(pool, Some(&max), size).unwrap();
+                    assert_eq!(budget.get(), 1, "{pool}, {size}");
+                }
+            }
         }
-        assert_eq!(budget("arbiter", Some(&all), 3).unwrap().get(), 1);
     }
 }

@@ -13,13 +13,18 @@ use crate::node::NodeView;
 
 /// The claim in a pool's annotation [`annotation::ROUND`].
 ///
-/// Shape: JSON, `{"target": "rendered-…", "nodes": {"<name>": "<resourceVersion>"}}`.
+/// Shape: JSON, `{"target": "rendered-…", "nodes": {"<name>": "<resourceVersion>"}}`, and where a
+/// rollout was reverted `"rejected": {"<pool>": "rendered-…"}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundClaim {
     /// Configuration that the nodes are assigned.
     pub target: String,
     /// The nodes, each with the version of the object that the decision read.
     pub nodes: BTreeMap<String, String>,
+    /// Configurations of which the rollout was halted and is reverted, by pool. It outlives the
+    /// failures, which end when their nodes return.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rejected: BTreeMap<String, String>,
 }
 
 /// What the claim says about a node that was read.
@@ -85,6 +90,7 @@ mod annotation_tests {
         let claim = RoundClaim {
             target: "rendered-worker-2".to_owned(),
             nodes: BTreeMap::from([("a".to_owned(), "17".to_owned())]),
+            rejected: BTreeMap::from([("worker".to_owned(), "rendered-worker-1".to_owned())]),
         };
         let annotations = BTreeMap::from([(annotation::ROUND.to_owned(), claim.to_annotation())]);
         assert_eq!(RoundClaim::read(Some(&annotations)), claim);

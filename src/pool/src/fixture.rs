@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use crate::node::{NodeView, Unready};
 use crate::view::PoolView;
 
+/// The time of decisions.
+pub(crate) const NOW: jiff::Timestamp = jiff::Timestamp::constant(1_700_000_000, 0);
+
 /// What the pool's nodes run before a rollout.
 pub(crate) const OLD: &str = "rendered-worker-1";
 

@@ -9,10 +9,13 @@
 //! - [`view`]: a pool as this crate sees it, parsed once
 //! - [`membership`]: which pool a node belongs to
 //! - [`budget`]: how many nodes may be out of service at once
+//! - [`policy`]: the steps of a rollout
+//! - [`recurrence`]: windows that recur each week
 //! - [`claim`]: assignments that were claimed and may not be visible on their nodes yet
 //! - [`unhandled`]: what a pool asks for that nothing here does
 //! - [`list`]: names in sentences
 //! - [`rollout`]: which nodes are assigned now, and why the others are not
+//! - [`rehearsal`]: which node rehearses what is no target of the pool
 //! - [`mod@write`]: what to change on a Node
 //! - [`status`]: counters and conditions
 
@@ -24,6 +27,9 @@ mod fixture;
 pub mod list;
 pub mod membership;
 pub mod node;
+pub mod policy;
+pub mod recurrence;
+pub mod rehearsal;
 pub mod rollout;
 pub mod selector;
 pub mod status;

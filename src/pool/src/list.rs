@@ -25,7 +25,7 @@ pub struct NameList {
 
 impl NameList {
     /// A list of `names`, in their order.
-    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut names = names.into_iter();
         Self {
             named: names.by_ref().take(NAMES).map(ToOwned::to_owned).collect(),

@@ -29,8 +29,12 @@ pub struct NodeView {
     pub status: NodeStatus,
     /// The configuration that provisioning wrote, until the labels of its custom pool are set.
     pub initial_config: Option<String>,
+    /// The configuration that the machine was installed with.
+    pub first_config: Option<String>,
     /// Why it cannot take work; empty when it is ready.
     pub unready: Vec<Unready>,
+    /// Configuration for which it could not be drained within the limit.
+    pub quarantined: Option<String>,
 }
 
 /// Why a node cannot take work.
@@ -66,12 +70,14 @@ impl NodeView {
         let metadata = node.metadata;
         let annotations = metadata.annotations.unwrap_or_default();
         let is_labelled = annotations.contains_key(annotation::CUSTOM_POOL_LABELS_APPLIED);
-        let initial_config = annotations.get(annotation::FIRST_PIVOT_CONFIG);
+        let first_config = annotations.get(annotation::FIRST_PIVOT_CONFIG);
+        let quarantined = annotations.get(annotation::QUARANTINED).cloned();
+        let first_config = first_config.filter(|config| !config.is_empty()).cloned();
         Self {
             status: NodeStatus::read(&annotations),
-            initial_config: initial_config
-                .filter(|config| !config.is_empty() && !is_labelled)
-                .cloned(),
+            initial_config: first_config.clone().filter(|_| !is_labelled),
+            first_config,
+            quarantined,
             unready: unready(node.spec.as_ref(), node.status.as_ref()),
             taints: node.spec.and_then(|spec| spec.taints).unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
@@ -95,6 +101,14 @@ impl NodeView {
     /// Whether it can take work.
     pub fn is_ready(&self) -> bool {
         self.unready.is_empty()
+    }
+
+    /// Whether the rollout passes it over: it could not be drained, and an administrator has not
+    /// uncordoned it since. It runs its pods, and is asked for nothing.
+    pub fn is_quarantined(&self) -> bool {
+        self.quarantined.is_some()
+            && self.unready == [Unready::Unschedulable]
+            && !self.status.has_pending_target()
     }
 
     /// Whether it counts against the pool's budget: not ready, or an update is under way.

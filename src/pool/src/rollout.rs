@@ -1,14 +1,17 @@
 //! Which nodes are assigned the pool's configuration now, and why the others are not.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+
+use jiff::Timestamp;
 
 use crate::budget::{self, budget};
 use crate::claim::{ClaimState, RoundClaim};
 use crate::list::{NameList, list};
 use crate::node::{NodeView, Unready};
+use crate::policy::{PolicyFacts, PolicyWait, RolloutPolicy};
 use crate::unhandled::Hold;
 use crate::view::PoolView;
 
@@ -23,8 +26,16 @@ pub struct RolloutDecision {
     pub failed: Vec<String>,
     /// Nodes to assign now, in this order.
     pub assignments: Vec<Assignment>,
+    /// Nodes that are given up now, because their drain takes too long: they get back what they
+    /// run, and stay cordoned.
+    pub quarantines: Vec<GivenUp>,
+    /// The configuration that assignments are of: the pool's, or the one before where that is
+    /// reverted.
+    pub goal: Option<String>,
     /// Why each other node is not assigned, by name.
     pub not_assigned: BTreeMap<String, NotAssigned>,
+    /// When the decision may change by time alone.
+    pub wakes: Option<Timestamp>,
 }
 
 /// A node that gets the pool's configuration now.
@@ -36,6 +47,15 @@ pub struct Assignment {
     pub resource_version: String,
     /// What it takes of the budget.
     pub impact: BudgetImpact,
+}
+
+/// A node that is given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Name of the node.
+    pub node: String,
+    /// Version of the object that was read.
+    pub resource_version: String,
 }
 
 /// What an assignment takes of the pool's budget.
@@ -72,6 +92,8 @@ pub enum NotAssigned {
     Paused,
     /// The pool is held.
     Held(Hold),
+    /// The controller runs on it, and other nodes wait for an assignment.
+    RunsController,
     /// The pool has no budget.
     NoBudget,
     /// Its daemon has not reported a configuration yet.
@@ -91,6 +113,18 @@ pub enum NotAssigned {
         out: Arc<NameList>,
         /// Other nodes that failed and are in service until they try again.
         failed: Arc<NameList>,
+    },
+    /// The rollout policy has it wait.
+    Policy(PolicyWait),
+    /// It could not be drained for this configuration within the limit of the rollout policy.
+    Quarantined {
+        /// The configuration.
+        config: String,
+    },
+    /// The rollout of the pool's configuration was halted, and is reverted.
+    Reverted {
+        /// The configuration that the pool's nodes have instead.
+        config: String,
     },
     /// The API server rejected the assignment, with this message.
     WriteRejected(String),
@@ -116,6 +150,9 @@ impl fmt::Display for NotAssigned {
             Self::PoolDeleted => f.write_str("the pool is being deleted"),
             Self::Paused => f.write_str("the pool is paused"),
             Self::Held(hold) => hold.fmt(f),
+            Self::RunsController => {
+                f.write_str("the controller runs on it, and other nodes of the pool wait")
+            }
             Self::NoBudget => f.write_str("spec.maxUnavailable of the pool is invalid"),
             Self::NotReported => {
                 f.write_str("its daemon has not reported a configuration (no currentConfig)")
@@ -134,6 +171,16 @@ impl fmt::Display for NotAssigned {
                 }
                 Ok(())
             }
+            Self::Policy(wait) => wait.fmt(f),
+            Self::Quarantined { config } => write!(
+                f,
+                "could not be drained for MachineConfig {config} in time; it stays cordoned and is \
+                 passed over until it is uncordoned"
+            ),
+            Self::Reverted { config } => write!(
+                f,
+                "the rollout was halted after failures, and nodes return to MachineConfig {config}"
+            ),
             Self::WriteRejected(why) => write!(f, "cannot be assigned: {why}"),
         }
     }
@@ -152,12 +199,19 @@ impl fmt::Display for NotAssigned {
 /// because its daemon may try again by itself; when the target has changed, this node is assigned
 /// first. The others follow zone by zone, oldest first; nodes without a zone are last.
 ///
+/// A rollout policy holds back nodes that would be taken out of service: before its start, and
+/// those of later steps. It may name another order, and how many failures halt the rollout. If it
+/// asks for that, a halted rollout is reverted: nodes that were assigned the target are assigned
+/// the configuration that all had before, as if that were a new target, and no other node is
+/// assigned anything until the target changes. Nodes whose drain takes too long are given up: they
+/// return to what they run and stay cordoned, and no longer count as out of service.
+///
 /// Cost: time and memory grow with the number of nodes.
 ///
 /// Source: upstream's node controller. It reserves no budget for nodes that failed on an older
 /// target, and does not assign nodes of an older target that are not ready.
-pub fn decide(pool: &PoolView, members: &[&NodeView]) -> RolloutDecision {
-    decide_beside(pool, members, &[])
+pub fn decide(pool: &PoolView, members: &[&NodeView], now: Timestamp) -> RolloutDecision {
+    decide_beside(pool, members, &[], now)
 }
 
 /// The same for a pool that shares its budget with the nodes of another one: `peers` count as its
@@ -169,11 +223,13 @@ pub fn decide_beside(
     pool: &PoolView,
     members: &[&NodeView],
     peers: &[&NodeView],
+    now: Timestamp,
 ) -> RolloutDecision {
     let size = members.len() + peers.len();
     let budget = budget(&pool.name, pool.max_unavailable.as_ref(), size).map(usize::from);
     let is_out = |node: &NodeView| {
-        node.is_out_of_service() || pool.claim.state_of(node) != ClaimState::Settled
+        (node.is_out_of_service() && !node.is_quarantined())
+            || pool.claim.state_of(node) != ClaimState::Settled
     };
     let names = |is_listed: &dyn Fn(&NodeView) -> bool| {
         let all = members.iter().chain(peers);
@@ -183,49 +239,173 @@ pub fn decide_beside(
         names
     };
     let target = pool.target.as_deref();
-    let has_failed = |node: &NodeView| {
-        node.status.is_failing() && target.is_some_and(|target| node.status.is_assigned_to(target))
+    let has_failed_on = |node: &NodeView, config: Option<&str>| {
+        node.status.is_failing() && config.is_some_and(|config| node.status.is_assigned_to(config))
     };
     let peer_names: BTreeSet<&str> = peers.iter().map(|node| node.name.as_str()).collect();
-    // A peer has another target, and may try it again as well.
-    let may_retry = |node: &NodeView| {
-        has_failed(node) || (node.status.is_failing() && peer_names.contains(node.name.as_str()))
-    };
     let mut decision = RolloutDecision {
         out: names(&is_out),
-        failed: names(&has_failed),
+        failed: names(&|node| has_failed_on(node, target)),
         budget,
         assignments: Vec::new(),
+        quarantines: Vec::new(),
+        goal: pool.target.clone(),
         not_assigned: BTreeMap::new(),
+        wakes: None,
     };
-    let blanket = match (target, &decision.budget) {
-        _ if pool.is_deleted => Err(NotAssigned::PoolDeleted),
-        (None, _) => Err(NotAssigned::NoTarget),
-        _ if let Some(hold) = &pool.hold => Err(NotAssigned::Held(hold.clone())),
-        _ if pool.is_paused => Err(NotAssigned::Paused),
-        (_, Err(_)) => Err(NotAssigned::NoBudget),
-        (Some(_), Ok(limit)) => Ok(*limit),
+    let blanket = limit(pool, &decision.budget);
+    let policy = pool.policy.as_ref();
+    let may_fail = |limit: usize| {
+        let may_fail = policy.and_then(|policy| policy.may_fail(size));
+        may_fail.unwrap_or_else(|| limit.saturating_sub(1))
     };
+    let halts = |limit: &usize| decision.failed.len() > may_fail(*limit);
+    let returns_to = if blanket.as_ref().is_ok_and(halts) {
+        pool.returns_to()
+    } else {
+        pool.reverted()
+    };
+    let course = Course {
+        goal: returns_to.or(target),
+        rejected: returns_to.and(target),
+    };
+    if let Some(returns_to) = returns_to {
+        decision.failed =
+            names(&|node| has_failed_on(node, target) || has_failed_on(node, Some(returns_to)));
+        decision.goal = Some(returns_to.to_owned());
+    }
+    // A peer has another target, and may try it again as well. So may a node that failed on an
+    // older one and is left alone, because the target is reverted.
+    let may_retry = |node: &NodeView| match course.rejected {
+        _ if peer_names.contains(node.name.as_str()) => node.status.is_failing(),
+        Some(rejected) => node.status.is_failing() && !node.status.is_assigned_to(rejected),
+        None => has_failed_on(node, course.goal),
+    };
+    let mut policy_waits = BTreeMap::new();
+    let mut wakes = None;
+    if let (Some(policy), Some(target), Ok(_), None) = (policy, target, &blanket, returns_to) {
+        (policy_waits, wakes) = policy.gate(target, members, &pool.facts, now);
+    }
     let mut waiting = Vec::new();
     for node in members {
-        let reason = match verdict(node, target, &pool.claim) {
+        let reason = match verdict(node, &course, &pool.claim) {
             Verdict::NotAssigned(reason) => reason,
             Verdict::Assigned(impact) => match &blanket {
-                Ok(_) => {
-                    waiting.push((*node, impact));
-                    continue;
-                }
+                // What is out of service already goes on, whatever the policy says.
+                Ok(_) => match policy_waits.remove(&node.name) {
+                    Some(wait) if impact != BudgetImpact::None => {
+                        decision.wakes = wakes;
+                        NotAssigned::Policy(wait)
+                    }
+                    _ => {
+                        waiting.push((*node, impact));
+                        continue;
+                    }
+                },
                 Err(reason) => reason.clone(),
             },
         };
         decision.not_assigned.insert(node.name.clone(), reason);
     }
     if let Ok(limit) = blanket {
+        defer_leader(pool, &mut decision, &mut waiting);
         // A node that is out of service takes no more of the budget by another try.
         let retrying = names(&|node| may_retry(node) && !is_out(node));
-        assign(&mut decision, waiting, &retrying, limit);
+        let rules = AssignmentRules {
+            limit,
+            is_halted: returns_to.is_none() && decision.failed.len() > may_fail(limit),
+            policy,
+            facts: &pool.facts,
+            target: course.goal,
+        };
+        assign(&mut decision, waiting, &retrying, &rules);
+        if let (Some(policy), Some(target)) = (policy, target) {
+            give_up(&mut decision, pool, policy, members, target, now);
+        }
     }
     decision
+}
+
+/// How many nodes may be out of service at once, or why no node of the pool is assigned anything.
+fn limit(
+    pool: &PoolView,
+    budget: &Result<usize, budget::InvalidBudget>,
+) -> Result<usize, NotAssigned> {
+    match (&pool.target, budget) {
+        _ if pool.is_deleted => Err(NotAssigned::PoolDeleted),
+        (None, _) => Err(NotAssigned::NoTarget),
+        _ if let Some(hold) = &pool.hold => Err(NotAssigned::Held(hold.clone())),
+        _ if pool.is_paused => Err(NotAssigned::Paused),
+        (_, Err(_)) => Err(NotAssigned::NoBudget),
+        (Some(_), Ok(limit)) => Ok(*limit),
+    }
+}
+
+/// Gives up nodes whose drain for `target` takes too long, as many as the policy allows at once,
+/// those that have taken longest first.
+fn give_up(
+    decision: &mut RolloutDecision,
+    pool: &PoolView,
+    policy: &RolloutPolicy,
+    members: &[&NodeView],
+    target: &str,
+    now: Timestamp,
+) {
+    let Some(quarantine) = policy.quarantine() else {
+        return;
+    };
+    // A claimed node may be given up at any moment, by any controller.
+    let is_claimed = |node: &NodeView| pool.claim.state_of(node) != ClaimState::Settled;
+    let taken = members
+        .iter()
+        .filter(|node| node.is_quarantined() || is_claimed(node));
+    let mut left = quarantine.most(members.len()).saturating_sub(taken.count());
+    let drains = members.iter().filter_map(|node| {
+        let is_assigned = |assignment: &Assignment| assignment.node == node.name;
+        let is_known = pool.claim.state_of(node) != ClaimState::Ahead;
+        let is_left = !decision.assignments.iter().any(is_assigned);
+        let overdue_at = quarantine.overdue_at(node, target)?;
+        (is_known && is_left).then_some((overdue_at, *node))
+    });
+    let mut drains: Vec<(Timestamp, &NodeView)> = drains.collect();
+    drains.sort_by(|(at, one), (other_at, other)| (at, &one.name).cmp(&(other_at, &other.name)));
+    for (overdue_at, node) in drains {
+        if overdue_at > now {
+            decision.wakes = Some(decision.wakes.map_or(overdue_at, |at| at.min(overdue_at)));
+            return;
+        }
+        if !is_claimed(node) {
+            if left == 0 {
+                continue;
+            }
+            left -= 1;
+        }
+        decision.quarantines.push(GivenUp {
+            node: node.name.clone(),
+            resource_version: node.resource_version.clone(),
+        });
+    }
+}
+
+/// The node that the controller runs on waits until no other one does: its drain moves the
+/// controller, and another program reads all again. One that is out already is assigned as others.
+fn defer_leader(
+    pool: &PoolView,
+    decision: &mut RolloutDecision,
+    waiting: &mut Vec<(&NodeView, BudgetImpact)>,
+) {
+    let is_deferred = |(node, impact): &(&NodeView, BudgetImpact)| {
+        *impact == BudgetImpact::UsesFree && pool.leader.as_ref() == Some(&node.name)
+    };
+    if waiting.len() < 2 {
+        return;
+    }
+    for (node, _) in waiting.extract_if(.., |waits| is_deferred(waits)) {
+        let name = node.name.clone();
+        decision
+            .not_assigned
+            .insert(name, NotAssigned::RunsController);
+    }
 }
 
 enum Verdict {
@@ -233,22 +413,49 @@ enum Verdict {
     NotAssigned(NotAssigned),
 }
 
+/// Which configurations nodes are to have, and not to have.
+struct Course<'a> {
+    /// What they are assigned.
+    goal: Option<&'a str>,
+    /// What they return from, where the pool's target is reverted.
+    rejected: Option<&'a str>,
+}
+
 /// The verdict by the node's own state alone.
-fn verdict(node: &NodeView, target: Option<&str>, round: &RoundClaim) -> Verdict {
+fn verdict(node: &NodeView, course: &Course<'_>, round: &RoundClaim) -> Verdict {
     let claim = round.state_of(node);
     if claim == ClaimState::Ahead {
         return Verdict::NotAssigned(NotAssigned::Updating);
     }
-    if let Some(target) = target
-        && node.status.is_assigned_to(target)
+    if claim == ClaimState::Settled
+        && node.is_quarantined()
+        && let Some(config) = &node.quarantined
+    {
+        let config = config.clone();
+        return Verdict::NotAssigned(NotAssigned::Quarantined { config });
+    }
+    let reverted = || NotAssigned::Reverted {
+        config: course.goal.unwrap_or_default().to_owned(),
+    };
+    if let Some(goal) = course.goal
+        && node.status.is_assigned_to(goal)
     {
         return Verdict::NotAssigned(if node.status.is_done() {
-            NotAssigned::Updated
+            match course.rejected {
+                Some(_) => reverted(),
+                None => NotAssigned::Updated,
+            }
         } else if node.status.is_failing() {
             NotAssigned::Failed
         } else {
             NotAssigned::Updating
         });
+    }
+    if let Some(rejected) = course.rejected
+        && claim == ClaimState::Settled
+        && !node.status.is_assigned_to(rejected)
+    {
+        return Verdict::NotAssigned(reverted());
     }
     if node.status.current_config.is_none() {
         return Verdict::NotAssigned(NotAssigned::NotReported);
@@ -261,6 +468,13 @@ fn verdict(node: &NodeView, target: Option<&str>, round: &RoundClaim) -> Verdict
     if node.status.is_failing() {
         return Verdict::Assigned(BudgetImpact::UsesReserved);
     }
+    // The rejected configuration may be why it is not ready. A cordon is an administrator's.
+    if course.rejected.is_some()
+        && !node.is_ready()
+        && !node.unready.contains(&Unready::Unschedulable)
+    {
+        return Verdict::Assigned(BudgetImpact::None);
+    }
     if !node.is_ready() {
         return Verdict::NotAssigned(NotAssigned::Unready(node.unready.clone()));
     }
@@ -271,15 +485,27 @@ fn verdict(node: &NodeView, target: Option<&str>, round: &RoundClaim) -> Verdict
     })
 }
 
+/// What assignments keep to.
+struct AssignmentRules<'a> {
+    /// Nodes that may be out of service at once.
+    limit: usize,
+    /// Whether no further node is assigned, because too many failed.
+    is_halted: bool,
+    policy: Option<&'a RolloutPolicy>,
+    facts: &'a PolicyFacts,
+    target: Option<&'a str>,
+}
+
 /// Assigns waiting nodes as far as the budget allows. The nodes of `retrying` failed on the pool's
 /// configuration, are in service, and may try again by themselves.
 fn assign(
     decision: &mut RolloutDecision,
     mut waiting: Vec<(&NodeView, BudgetImpact)>,
     retrying: &[String],
-    limit: usize,
+    rules: &AssignmentRules<'_>,
 ) {
-    if !decision.failed.is_empty() && decision.failed.len() >= limit {
+    let limit = rules.limit;
+    if rules.is_halted {
         let failed = names(&decision.failed);
         for (node, _) in waiting {
             let failed = Arc::clone(&failed);
@@ -289,7 +515,9 @@ fn assign(
         return;
     }
     waiting.sort_unstable_by(|(a, a_impact), (b, b_impact)| {
-        (a_impact, update_order(a)).cmp(&(b_impact, update_order(b)))
+        a_impact
+            .cmp(b_impact)
+            .then_with(|| update_order(a, b, rules))
     });
     let is_reserved = |impact: BudgetImpact| impact == BudgetImpact::UsesReserved;
     let reserved_for = |waiting: &[(&NodeView, BudgetImpact)]| {
@@ -382,8 +610,25 @@ impl<'a> Reserved<'a> {
     }
 }
 
-/// Update order: zone, then age, then name, so that every controller computes the same order.
-fn update_order(node: &NodeView) -> impl Ord + use<'_> {
+/// Update order: first those that have fetched the target, which are out of service for no longer
+/// than it takes; then by the policy's order, or by zone, age and name, so that every controller
+/// computes the same order.
+fn update_order(a: &NodeView, b: &NodeView, rules: &AssignmentRules<'_>) -> Ordering {
+    let fetched = |node: &NodeView| {
+        let target = rules.target;
+        Reverse(target.is_some() && node.status.fetched.as_deref() == target)
+    };
+    fetched(a)
+        .cmp(&fetched(b))
+        .then_with(|| match rules.policy {
+            Some(policy) => policy
+                .rank(a, rules.facts)
+                .cmp(&policy.rank(b, rules.facts)),
+            None => default_order(a).cmp(&default_order(b)),
+        })
+}
+
+fn default_order(node: &NodeView) -> impl Ord + use<'_> {
     (
         Reverse(node.zone().is_some()),
         node.zone(),
@@ -405,10 +650,34 @@ impl RolloutDecision {
             .assignments
             .iter()
             .map(|assignment| (assignment.node.clone(), assignment.resource_version.clone()));
-        RoundClaim {
-            target: pool.target.clone().unwrap_or_default(),
-            nodes: kept.chain(assigned).collect(),
+        let given_up = self.quarantines.iter();
+        let given_up = given_up.map(|node| (node.node.clone(), node.resource_version.clone()));
+        let mut rejected = pool.claim.rejected.clone();
+        match &pool.target {
+            Some(target) if self.goal.as_ref() != Some(target) => {
+                rejected.insert(pool.name.clone(), target.clone());
+            }
+            _ => {
+                rejected.remove(&pool.name);
+            }
         }
+        RoundClaim {
+            target: self.goal.clone().unwrap_or_default(),
+            nodes: kept.chain(assigned).chain(given_up).collect(),
+            rejected,
+        }
+    }
+
+    /// Whether anything is to be written to a node.
+    pub const fn has_writes(&self) -> bool {
+        !self.assignments.is_empty() || !self.quarantines.is_empty()
+    }
+
+    /// Records that a node was given up for `config`.
+    pub fn record_quarantined(&mut self, node: &str, config: &str) {
+        let config = config.to_owned();
+        self.not_assigned
+            .insert(node.to_owned(), NotAssigned::Quarantined { config });
     }
 
     /// Records that an assignment was written: the node's update has begun.
@@ -435,7 +704,11 @@ impl RolloutDecision {
         for waiting in self.not_assigned.values_mut() {
             if matches!(
                 waiting,
-                NotAssigned::Budget { .. } | NotAssigned::Halted { .. }
+                NotAssigned::Reverted { .. }
+                    | NotAssigned::Budget { .. }
+                    | NotAssigned::Halted { .. }
+                    | NotAssigned::RunsController
+                    | NotAssigned::Policy(_)
             ) {
                 waiting.clone_from(&reason);
             }
@@ -463,11 +736,21 @@ impl RolloutDecision {
             .map(|(node, reason)| (node.as_str(), reason))
     }
 
+    /// The node that waits because the controller runs on it.
+    pub fn deferred(&self) -> Option<&str> {
+        let mut waiting = self.not_assigned.iter();
+        let found = waiting.find(|(_, reason)| **reason == NotAssigned::RunsController);
+        found.map(|(node, _)| node.as_str())
+    }
+
     /// Whether failures stopped the rollout.
     pub fn is_halted(&self) -> bool {
-        self.not_assigned
-            .values()
-            .any(|reason| matches!(reason, NotAssigned::Halted { .. }))
+        self.not_assigned.values().any(|reason| {
+            matches!(
+                reason,
+                NotAssigned::Halted { .. } | NotAssigned::Reverted { .. }
+            )
+        })
     }
 }
 

@@ -36,6 +36,8 @@ pub struct StatusInput<'a> {
     pub conflicts: &'a [&'a Conflict],
     /// How the last rendering ended; `None` leaves `RenderDegraded` as it is.
     pub rendering: Option<Result<(), String>>,
+    /// What the rendering waits for, if it waits.
+    pub render_waits: Option<&'a str>,
     /// What the pool asks for and nothing does, as [`unhandled`](crate::unhandled::unhandled)
     /// names it.
     pub unhandled: &'a [String],
@@ -59,6 +61,7 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
         decision,
         conflicts,
         rendering,
+        render_waits,
         unhandled,
         certificates,
         now,
@@ -113,7 +116,8 @@ pub fn status(input: StatusInput<'_>) -> MachineConfigPoolStatus {
     }
     let degraded = degraded(&status);
     condition::set(&mut status.conditions, degraded.at(now));
-    condition::set(&mut status.conditions, waiting(decision).at(now));
+    let waits = waiting(render_waits, decision);
+    condition::set(&mut status.conditions, waits.at(now));
     let is_known = status.condition(&PoolConditionType::Unsupported).is_some();
     if is_known || !unhandled.is_empty() {
         condition::set(&mut status.conditions, unsupported(unhandled).at(now));
@@ -218,7 +222,13 @@ fn rollout_degraded(
     if decision.is_halted() {
         let target = view.target.as_deref().unwrap_or_default();
         let failed = list(&decision.failed, ", ");
-        let why = format!("rollout of MachineConfig {target} is halted after failures on {failed}");
+        let mut why = format!("rollout of MachineConfig {target} is halted after failures");
+        if !failed.is_empty() {
+            why = format!("{why} on {failed}");
+        }
+        if let Some(goal) = decision.goal.as_deref().filter(|goal| *goal != target) {
+            why = format!("{why}; its nodes return to MachineConfig {goal}");
+        }
         found.push((PoolConditionReason::RolloutHalted, why));
     }
     for conflict in conflicts {
@@ -293,9 +303,9 @@ fn degraded(status: &MachineConfigPoolStatus) -> Finding {
     )
 }
 
-/// Which nodes wait, and for what, as [`NotAssigned`] prints it; nodes with one reason share a
-/// sentence.
-fn waiting(decision: &RolloutDecision) -> Finding {
+/// What the rendering waits for; then which nodes wait, and for what, as [`NotAssigned`] prints it.
+/// Nodes with one reason share a sentence.
+fn waiting(render_waits: Option<&str>, decision: &RolloutDecision) -> Finding {
     let mut sentences: Vec<(&NotAssigned, Vec<&str>)> = Vec::new();
     let mut places: HashMap<&NotAssigned, usize> = HashMap::new();
     for (node, reason) in decision.waiting() {
@@ -305,14 +315,17 @@ fn waiting(decision: &RolloutDecision) -> Finding {
             None => sentences.push((reason, vec![node])),
         }
     }
-    let Some((first, _)) = sentences.first() else {
-        return Finding::no(PoolConditionType::Waiting);
+    let reason = match (render_waits, sentences.first()) {
+        (Some(_), _) => PoolConditionReason::NotRendered,
+        (None, Some((first, _))) => waiting_reason(first),
+        (None, None) => return Finding::no(PoolConditionType::Waiting),
     };
-    let reason = waiting_reason(first);
-    let sentences = sentences
+    let rendering = render_waits.map(|why| format!("not rendered yet: {why}"));
+    let nodes = sentences
         .iter()
         .map(|(reason, nodes)| format!("{}: {reason}", list(nodes, ", ")));
-    let message = joined(sentences, "; ");
+    let sentences: Vec<String> = rendering.into_iter().chain(nodes).collect();
+    let message = joined(sentences.into_iter(), "; ");
     Finding::yes(PoolConditionType::Waiting, reason, message)
 }
 
@@ -343,8 +356,12 @@ fn waiting_reason(not_assigned: &NotAssigned) -> PoolConditionReason {
         NotAssigned::Paused => PoolConditionReason::Paused,
         NotAssigned::Held(hold) => hold.reason(),
         NotAssigned::NoBudget => PoolConditionReason::InvalidMaxUnavailable,
-        NotAssigned::Halted { .. } => PoolConditionReason::RolloutHalted,
-        NotAssigned::Budget { .. } => PoolConditionReason::Budget,
+        NotAssigned::Halted { .. } | NotAssigned::Reverted { .. } => {
+            PoolConditionReason::RolloutHalted
+        }
+        NotAssigned::Quarantined { .. } => PoolConditionReason::NodesQuarantined,
+        NotAssigned::Budget { .. } | NotAssigned::RunsController => PoolConditionReason::Budget,
+        NotAssigned::Policy(_) => PoolConditionReason::RolloutPolicy,
         NotAssigned::WriteRejected(_) => PoolConditionReason::NodesNotAssigned,
         NotAssigned::NotReported | NotAssigned::Unready(_) => PoolConditionReason::NodesNotReady,
         NotAssigned::Updated

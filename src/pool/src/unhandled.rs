@@ -6,7 +6,6 @@ use std::fmt;
 use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::machine_config_pool::PoolConditionReason;
 
-use crate::selector::Selector;
 use crate::view::PoolView;
 
 /// An object that asks something of pools, of a kind that nothing here handles.
@@ -22,8 +21,6 @@ pub struct UnhandledObject {
     pub asks: Ask,
     /// Which pools it asks it of.
     pub scope: Scope,
-    /// Whether another controller has handled it as it is.
-    pub is_handled: bool,
 }
 
 /// What an object asks for.
@@ -40,21 +37,15 @@ pub enum Ask {
 pub enum Scope {
     /// The one of this name.
     Named(String),
-    /// Those whose labels this selects.
-    Pools(Selector),
     /// Those that select these labels, as they select MachineConfigs.
     Labels(BTreeMap<String, String>),
 }
 
 impl UnhandledObject {
     /// Whether it asks something of a pool.
-    fn concerns(&self, pool: &MachineConfigPool, view: &PoolView) -> bool {
+    fn concerns(&self, view: &PoolView) -> bool {
         match &self.scope {
             Scope::Named(name) => *name == view.name,
-            Scope::Pools(selector) => {
-                let labels = pool.metadata.labels.as_ref();
-                selector.matches(labels.unwrap_or(&BTreeMap::new()))
-            }
             // As with MachineConfigs, no pool selects what has no labels.
             Scope::Labels(labels) => {
                 let selector = view.config_selector.as_ref();
@@ -85,18 +76,22 @@ pub enum Hold {
         /// Name of the configuration.
         config: String,
     },
+    /// The pool's rollout policy cannot be followed.
+    InvalidPolicy {
+        /// Name of the policy, field, and what is wrong.
+        why: String,
+    },
 }
 
 impl Hold {
     /// The hold that an object puts on a pool, if one does.
     pub fn of<'a>(
-        pool: &MachineConfigPool,
         view: &PoolView,
         objects: impl IntoIterator<Item = &'a UnhandledObject>,
     ) -> Option<Self> {
         let mut objects = objects.into_iter();
         objects
-            .find(|object| object.asks == Ask::ImageMode && object.concerns(pool, view))
+            .find(|object| object.asks == Ask::ImageMode && object.concerns(view))
             .map(|object| Self::ImageMode {
                 object: object.to_string(),
             })
@@ -107,6 +102,7 @@ impl Hold {
         match self {
             Self::ImageMode { .. } => PoolConditionReason::ImageMode,
             Self::ConfigChanged { .. } => PoolConditionReason::RenderedConfigChanged,
+            Self::InvalidPolicy { .. } => PoolConditionReason::InvalidRolloutPolicy,
         }
     }
 }
@@ -122,24 +118,27 @@ impl fmt::Display for Hold {
                 f,
                 "MachineConfig {config} is not what was rendered: its content does not match its name, and no node is assigned it. Delete it to have it rendered again"
             ),
+            Self::InvalidPolicy { why } => write!(f, "RolloutPolicy {why}"),
         }
     }
 }
 
 /// What a pool asks for, or objects ask of it, and nothing does: the fields first, then the objects
-/// in the order given.
+/// in the order given. A stream of OS images is followed where the cluster has streams.
 pub fn unhandled<'a>(
     pool: &MachineConfigPool,
     view: &PoolView,
+    has_streams: bool,
     objects: impl IntoIterator<Item = &'a UnhandledObject>,
 ) -> Vec<String> {
     let stream = pool.spec.os_image_stream.as_ref();
+    let stream = stream.filter(|_| !has_streams);
     let stream = stream.map(|stream| format!("spec.osImageStream {}", stream.name));
     let named = pool.spec.pinned_image_sets.iter();
     let pinned = named.map(|set| format!("spec.pinnedImageSets {}", set.name));
-    let objects = objects.into_iter().filter(|object| {
-        object.asks == Ask::Setting && !object.is_handled && object.concerns(pool, view)
-    });
+    let objects = objects
+        .into_iter()
+        .filter(|object| object.asks == Ask::Setting && object.concerns(view));
     let objects = objects.map(ToString::to_string);
     stream.into_iter().chain(pinned).chain(objects).collect()
 }
@@ -160,7 +159,6 @@ mod tests {
             resource_version: "1".to_owned(),
             asks,
             scope,
-            is_handled: false,
         }
     }
 
@@ -168,41 +166,31 @@ mod tests {
         Scope::Labels(BTreeMap::from([(ROLE.to_owned(), role.to_owned())]))
     }
 
-    fn pools(selector: Value) -> Scope {
-        let selector = serde_json::from_value(selector).unwrap();
-        Scope::Pools(Selector::parse("spec.machineConfigPoolSelector", Some(&selector)).unwrap())
-    }
-
-    /// The worker pool with a label, and with additional fields of `spec`.
+    /// The worker pool with additional fields of `spec`.
     fn worker(spec: Value) -> (MachineConfigPool, PoolView) {
-        let mut pool = pool_object("worker", spec);
-        pool["metadata"]["labels"] = json!({ "size": "small" });
+        let pool = pool_object("worker", spec);
         parse_pool(pool)
     }
 
     #[test]
-    fn objects_concern_the_pools_that_they_name_select_or_are_selected_by() {
+    fn objects_concern_the_pools_that_they_name_or_are_selected_by() {
         let (pool, view) = worker(json!({}));
         let table = [
             (Scope::Named("worker".to_owned()), true),
             (Scope::Named("master".to_owned()), false),
-            (pools(json!({ "matchLabels": { "size": "small" } })), true),
-            (pools(json!({ "matchLabels": { "size": "large" } })), false),
-            (pools(json!({})), false),
-            (Scope::Pools(Selector::Nothing), false),
             (labels("worker"), true),
             (labels("master"), false),
             (Scope::Labels(BTreeMap::new()), false),
         ];
         for (scope, concerns) in table {
             let object = object("Kind", Ask::Setting, scope);
-            let named = unhandled(&pool, &view, [&object]);
+            let named = unhandled(&pool, &view, false, [&object]);
             assert_eq!(named == ["Kind x"], concerns, "{object:?}");
             let object = UnhandledObject {
                 asks: Ask::ImageMode,
                 ..object
             };
-            let hold = Hold::of(&pool, &view, [&object]);
+            let hold = Hold::of(&view, [&object]);
             let expected = concerns.then(|| Hold::ImageMode {
                 object: "Kind x".to_owned(),
             });
@@ -211,19 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_objects_are_named_and_what_another_controller_handled_is_not() {
+    fn fields_and_objects_are_named() {
         let (pool, view) = worker(json!({
             "osImageStream": { "name": "rhel-10" },
             "pinnedImageSets": [{ "name": "a" }, { "name": "b" }]
         }));
-        let small = || pools(json!({ "matchLabels": { "size": "small" } }));
-        let handled = UnhandledObject {
-            is_handled: true,
-            ..object("ContainerRuntimeConfig", Ask::Setting, small())
-        };
         let objects = [
-            object("KubeletConfig", Ask::Setting, small()),
-            handled,
+            object("PinnedImageSet", Ask::Setting, labels("worker")),
             object(
                 "MachineOSConfig",
                 Ask::ImageMode,
@@ -234,10 +216,11 @@ mod tests {
             "spec.osImageStream rhel-10",
             "spec.pinnedImageSets a",
             "spec.pinnedImageSets b",
-            "KubeletConfig x",
+            "PinnedImageSet x",
         ];
-        assert_eq!(unhandled(&pool, &view, &objects), expected);
+        assert_eq!(unhandled(&pool, &view, false, &objects), expected);
+        assert_eq!(unhandled(&pool, &view, true, &objects), expected[1..]);
         let (pool, view) = worker(json!({}));
-        assert_eq!(unhandled(&pool, &view, []), [""; 0]);
+        assert_eq!(unhandled(&pool, &view, false, []), [""; 0]);
     }
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use api::IntOrString;
-use api::machineconfiguration::MachineConfigPool;
+use api::machineconfiguration::{MachineConfigPool, annotation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::budget::budget;
 use crate::claim::RoundClaim;
+use crate::policy::{PolicyFacts, RolloutPolicy};
+use crate::rehearsal::Rehearsal;
 use crate::selector::{InvalidSelector, Selector};
 use crate::unhandled::Hold;
 
@@ -35,6 +37,10 @@ pub struct PoolView {
     pub max_unavailable: Option<IntOrString>,
     /// Nodes of the pool.
     pub node_selector: Result<Selector, InvalidSelector>,
+    /// Whether its nodes fetch what they are to reach before their turn.
+    pub prefetches: bool,
+    /// What one of its nodes rehearses though it is no target of the pool.
+    pub rehearsal: Option<Rehearsal>,
     /// Labels with which a node is of the pool, as far as its selector names them.
     pub node_labels: BTreeMap<String, String>,
     /// Configurations that are rendered for the pool.
@@ -44,6 +50,15 @@ pub struct PoolView {
     /// Why no node may be assigned anything. The pool does not say so: it is set by who knows the
     /// objects beside it.
     pub hold: Option<Hold>,
+    /// In which steps its nodes are updated, if another object than the pool says so; set by who
+    /// knows that object.
+    pub policy: Option<RolloutPolicy>,
+    /// What that policy asks for. Set as `policy` is.
+    pub facts: PolicyFacts,
+    /// The rendered configuration that all its nodes had last.
+    pub previous: Option<String>,
+    /// The node that the deciding controller runs on, if that is known. Set as `hold` is.
+    pub leader: Option<String>,
 }
 
 impl PoolView {
@@ -61,6 +76,20 @@ impl PoolView {
             target: spec.configuration.name().map(ToOwned::to_owned),
             max_unavailable: spec.max_unavailable.clone(),
             node_selector: Selector::parse("spec.nodeSelector", spec.node_selector.as_ref()),
+            prefetches: metadata
+                .annotations
+                .as_ref()
+                .and_then(|annotations| annotations.get(annotation::PREFETCH))
+                .is_none_or(|value| value == "true"),
+            rehearsal: metadata
+                .annotations
+                .as_ref()
+                .and_then(|annotations| annotations.get(annotation::REHEARSE))
+                .filter(|config| !config.is_empty())
+                .map(|config| Rehearsal {
+                    config: config.clone(),
+                    node: None,
+                }),
             node_labels: labels(spec.node_selector.as_ref()),
             config_selector: Selector::parse(
                 "spec.machineConfigSelector",
@@ -68,6 +97,14 @@ impl PoolView {
             ),
             claim: RoundClaim::read(metadata.annotations.as_ref()),
             hold: None,
+            policy: None,
+            facts: PolicyFacts::default(),
+            previous: pool
+                .status
+                .as_ref()
+                .and_then(|status| status.configuration.name())
+                .map(ToOwned::to_owned),
+            leader: None,
         }
     }
 
@@ -75,7 +112,23 @@ impl PoolView {
     /// and is neither paused, held nor deleted.
     pub fn is_rolling(&self) -> bool {
         let has_budget = budget(&self.name, self.max_unavailable.as_ref(), 1).is_ok();
-        self.target.is_some() && has_budget && self.allows_assignments()
+        let goes_on = has_budget && self.allows_assignments() && self.reverted().is_none();
+        self.target.is_some() && goes_on
+    }
+
+    /// The configuration that nodes return to, if the policy asks for that when a rollout is
+    /// halted.
+    pub(crate) fn returns_to(&self) -> Option<&str> {
+        let returns = self.policy.as_ref().is_some_and(RolloutPolicy::returns);
+        let previous = self.previous.as_deref().filter(|_| returns);
+        previous.filter(|previous| self.target.as_deref() != Some(*previous))
+    }
+
+    /// The configuration that nodes return to, if the return from the target has begun.
+    pub fn reverted(&self) -> Option<&str> {
+        let target = self.target.as_ref()?;
+        let has_begun = self.claim.rejected.get(&self.name) == Some(target);
+        self.returns_to().filter(|_| has_begun)
     }
 
     /// Whether any node may be assigned. A pause or a deletion stops a round between two writes.

@@ -12,6 +12,12 @@ use crate::view::PoolView;
 /// Effect of the taint: pods rather go elsewhere, but none is refused or evicted.
 const EFFECT: &str = "PreferNoSchedule";
 
+/// Effect of the taint of nodes that take no pods of workers.
+const NO_SCHEDULE: &str = "NoSchedule";
+
+/// Pool of the control plane.
+const MASTER: &str = "master";
+
 /// A change of one Node. The version that was read guards it: it replaces the list of taints, and
 /// a delayed write must fail (see [`crate::claim`]).
 #[derive(Debug, Clone, PartialEq)]
@@ -20,17 +26,27 @@ pub struct NodeWrite {
     pub node: String,
     /// Version of the object that was read.
     pub resource_version: String,
-    /// Labels to set.
-    pub labels: BTreeMap<String, String>,
+    /// Labels to set, or with `None` to remove.
+    pub labels: BTreeMap<String, Option<String>>,
     /// Annotations to set, or with `None` to remove.
     pub annotations: BTreeMap<&'static str, Option<String>>,
     /// All taints, where they change.
     pub taints: Option<Vec<Taint>>,
 }
 
+/// What the cluster says about its nodes. `None` where it does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClusterFacts<'a> {
+    /// Topology of the control plane, which daemons read.
+    pub topology: Option<&'a str>,
+    /// Whether nodes of the control plane take the pods of workers.
+    pub masters_schedulable: Option<bool>,
+}
+
 impl NodeWrite {
-    /// The change that a node needs: its new target if it is assigned one, the taint of nodes that
-    /// wait for an update, and the topology that its daemon reads. `None` when nothing differs.
+    /// The change that a node needs: its new target if it is assigned one; taint, and what they may
+    /// fetch before their turn, of nodes that wait for an update; the topology that its daemon
+    /// reads; roles and taints of a master. `None` when nothing differs.
     ///
     /// The taint is set while a node waits, and removed when the node is done or the pool rolls out
     /// nothing. A node that is assigned at once gets no taint: its daemon cordons it soon.
@@ -38,16 +54,19 @@ impl NodeWrite {
         node: &NodeView,
         pool: &PoolView,
         is_assigned: bool,
-        topology: Option<&str>,
+        facts: ClusterFacts<'_>,
     ) -> Option<Self> {
         let mut annotations = BTreeMap::new();
         if is_assigned && let Some(target) = &pool.target {
             annotations.insert(annotation::DESIRED_CONFIG, Some(target.clone()));
+            if node.quarantined.is_some() {
+                annotations.insert(annotation::QUARANTINED, None);
+            }
             if node.status.desired_image.is_some() {
                 annotations.insert(annotation::DESIRED_IMAGE, None);
             }
         }
-        if let Some(topology) = topology
+        if let Some(topology) = facts.topology
             && node.status.topology.as_deref() != Some(topology)
         {
             annotations.insert(
@@ -55,14 +74,43 @@ impl NodeWrite {
                 Some(topology.to_owned()),
             );
         }
-        let taints = taints(node, pool, is_assigned);
-        (!annotations.is_empty() || taints.is_some()).then(|| Self {
+        let next = next_config(node, pool, is_assigned);
+        if node.status.next_config.as_deref() != next {
+            annotations.insert(annotation::NEXT_CONFIG, next.map(ToOwned::to_owned));
+        }
+        let mut taints = waiting_taint(node, pool, is_assigned);
+        let mut labels = BTreeMap::new();
+        if pool.name == MASTER {
+            labels = roles_of_master(node, facts.masters_schedulable);
+            taints = taints_of_master(&taints, facts.masters_schedulable);
+        }
+        let taints = (taints != node.taints).then_some(taints);
+        let changes = !labels.is_empty() || !annotations.is_empty() || taints.is_some();
+        changes.then(|| Self {
+            node: node.name.clone(),
+            resource_version: node.resource_version.clone(),
+            labels,
+            annotations,
+            taints,
+        })
+    }
+
+    /// Gives up a node that cannot be drained for `target`: it gets back what it runs, and the
+    /// cordon becomes one that its daemon leaves in place.
+    pub fn quarantine(node: &NodeView, target: &str) -> Self {
+        let current = node.status.current_config.clone();
+        let annotations = BTreeMap::from([
+            (annotation::DESIRED_CONFIG, current),
+            (annotation::CORDONED_BY, None),
+            (annotation::QUARANTINED, Some(target.to_owned())),
+        ]);
+        Self {
             node: node.name.clone(),
             resource_version: node.resource_version.clone(),
             labels: BTreeMap::new(),
             annotations,
-            taints,
-        })
+            taints: None,
+        }
     }
 
     /// Sets the labels of the node's initial pool, once.
@@ -72,7 +120,11 @@ impl NodeWrite {
         Self {
             node: node.name.clone(),
             resource_version: node.resource_version.clone(),
-            labels: pool.node_labels.clone(),
+            labels: pool
+                .node_labels
+                .iter()
+                .map(|(key, value)| (key.clone(), Some(value.clone())))
+                .collect(),
             annotations,
             taints: None,
         }
@@ -102,11 +154,76 @@ impl NodeWrite {
     }
 }
 
+/// What a node may fetch before its turn: the target that it waits for, else what it rehearses.
+fn next_config<'a>(node: &NodeView, pool: &'a PoolView, is_assigned: bool) -> Option<&'a str> {
+    let target = pool.target.as_deref()?;
+    let waits =
+        !is_assigned && node.status.current_config.is_some() && !node.status.is_assigned_to(target);
+    if waits {
+        return (pool.prefetches && pool.is_rolling()).then_some(target);
+    }
+    let rehearsal = pool.rehearsal.as_ref()?;
+    let is_here = rehearsal.node.as_ref() == Some(&node.name);
+    (is_here && !is_assigned).then_some(rehearsal.config.as_str())
+}
+
 fn is_ours(taint: &Taint) -> bool {
     taint.key == label::UPDATE_IN_PROGRESS_TAINT
 }
 
-fn taints(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Option<Vec<Taint>> {
+/// The labels that a node of the control plane lacks, and those that it must not have.
+///
+/// Source: `docs/reference/controller.md`, "Control plane".
+fn roles_of_master(
+    node: &NodeView,
+    masters_schedulable: Option<bool>,
+) -> BTreeMap<String, Option<String>> {
+    let mut labels = BTreeMap::new();
+    let has = |role: &str| node.labels.contains_key(role);
+    if !has(label::CONTROL_PLANE) {
+        labels.insert(label::CONTROL_PLANE.to_owned(), Some(String::new()));
+    }
+    match masters_schedulable {
+        Some(true) if !has(label::WORKER) => {
+            labels.insert(label::WORKER.to_owned(), Some(String::new()));
+        }
+        Some(false) if has(label::WORKER) => {
+            labels.insert(label::WORKER.to_owned(), None);
+        }
+        Some(_) | None => {}
+    }
+    labels
+}
+
+/// The taints that keep pods of workers off a node of the control plane, or do not.
+fn taints_of_master(taints: &[Taint], masters_schedulable: Option<bool>) -> Vec<Taint> {
+    let keeps_off = |taint: &Taint, keys: &[&str]| {
+        taint.effect == NO_SCHEDULE && keys.contains(&taint.key.as_str())
+    };
+    let mut taints = taints.to_vec();
+    match masters_schedulable {
+        Some(true) => {
+            taints.retain(|taint| !keeps_off(taint, &[label::MASTER, label::CONTROL_PLANE]));
+        }
+        Some(false) if !taints.iter().any(|it| keeps_off(it, &[label::MASTER])) => {
+            taints.push(taint(label::MASTER, NO_SCHEDULE));
+        }
+        Some(false) | None => {}
+    }
+    taints
+}
+
+fn taint(key: &str, effect: &str) -> Taint {
+    Taint {
+        key: key.to_owned(),
+        effect: effect.to_owned(),
+        value: None,
+        time_added: None,
+    }
+}
+
+/// The node's taints with the one of nodes that wait for an update, or without it.
+fn waiting_taint(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Vec<Taint> {
     let has = node.taints.iter().any(is_ours);
     let needs = match &pool.target {
         Some(_) if !pool.is_rolling() => false,
@@ -116,7 +233,7 @@ fn taints(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Option<Vec<Tai
         None => false,
     };
     if has == needs {
-        return None;
+        return node.taints.clone();
     }
     let mut taints: Vec<Taint> = node
         .taints
@@ -125,14 +242,9 @@ fn taints(node: &NodeView, pool: &PoolView, is_assigned: bool) -> Option<Vec<Tai
         .cloned()
         .collect();
     if needs {
-        taints.push(Taint {
-            key: label::UPDATE_IN_PROGRESS_TAINT.to_owned(),
-            effect: EFFECT.to_owned(),
-            value: None,
-            time_added: None,
-        });
+        taints.push(taint(label::UPDATE_IN_PROGRESS_TAINT, EFFECT));
     }
-    Some(taints)
+    taints
 }
 
 #[cfg(test)]

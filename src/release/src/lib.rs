@@ -9,6 +9,7 @@
 //! - [`manifest`], [`order`]: manifests of a file, and where a file stands in the order of
 //!   application
 //! - [`graph`]: which manifests are applied at once and which after which, and one pass over them
+//! - [`progress`]: what of a release is applied, what it waits for, and how long the rest takes
 //! - [`selection`]: which clusters a manifest is for
 //! - [`inclusion`], [`capability`]: whether a manifest is applied to a cluster, and if not, why
 //! - [`template`]: placeholders in the version operator's own manifests
@@ -37,6 +38,7 @@ pub mod manifest;
 pub mod metadata;
 pub mod order;
 pub mod payload;
+pub mod progress;
 pub mod pull_spec;
 pub mod references;
 pub mod selection;

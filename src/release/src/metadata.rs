@@ -16,6 +16,10 @@ const URL: &str = "url";
 /// Key of the channels that hold a release: a list with commas.
 const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
 
+/// Key of the releases from which a cluster may return to this one although the minor version
+/// differs: versions, with commas. Slipway's own.
+pub const ROLLBACK_FROM: &str = "slipway.dev/rollback-from";
+
 /// Key of the architecture, of a release for several.
 const ARCHITECTURE: &str = "release.openshift.io/architecture";
 
@@ -166,6 +170,24 @@ impl Metadata {
         names.filter(|name| !name.is_empty()).collect()
     }
 
+    /// Releases from which a cluster may return to this one over a minor version, as
+    /// [`ROLLBACK_FROM`] lists them; empty entries are left out.
+    ///
+    /// # Errors
+    /// [`Error::Version`], with the entry that is none.
+    pub fn rollback_sources(&self) -> Result<BTreeSet<Version>, Error> {
+        let list = self.metadata.get(ROLLBACK_FROM).map_or("", String::as_str);
+        let texts: Vec<String> = list.split(',').map(|text| text.trim().to_owned()).collect();
+        let one = |(index, text): (usize, &String)| {
+            version(format!("metadata[{ROLLBACK_FROM:?}][{index}]"), text)
+        };
+        let texts = texts.iter().enumerate();
+        texts
+            .filter(|(_, text)| !text.is_empty())
+            .map(one)
+            .collect()
+    }
+
     /// Whether the release is one for several architectures.
     pub fn is_multi(&self) -> bool {
         self.metadata
@@ -193,6 +215,26 @@ mod tests {
     fn text_of(error: &Error) -> String {
         let source = std::error::Error::source(error).map(ToString::to_string);
         format!("{error}: {}", source.unwrap_or_default())
+    }
+
+    #[test]
+    fn rollback_sources_are_versions() {
+        let sources = |list: Option<&str>| {
+            let mut metadata = Metadata::new("4.2.9".parse().unwrap());
+            let list = list.map(|list| (ROLLBACK_FROM.to_owned(), list.to_owned()));
+            metadata.metadata.extend(list);
+            let sources = metadata
+                .rollback_sources()
+                .map_err(|error| text_of(&error))?;
+            Ok::<_, String>(sources.iter().map(Version::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(sources(None).unwrap(), Vec::<String>::new());
+        assert_eq!(sources(Some("4.3.1, 4.3.0,")).unwrap(), ["4.3.0", "4.3.1"]);
+        let refused = sources(Some("4.3.0,four")).unwrap_err();
+        assert!(
+            refused.starts_with("field metadata[\"slipway.dev/rollback-from\"][1]: \"four\""),
+            "{refused}"
+        );
     }
 
     #[test]

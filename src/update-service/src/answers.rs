@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -16,7 +16,9 @@ use release::update_graph::UpdateGraph;
 use serde_json::json;
 use update_graph::annotated::SilencedEdge;
 use update_graph::graph_data::SourceFiles;
-use update_graph::{AnnotatedGraph, GraphData, ScrapedRelease, SourceProblem, scraped};
+use update_graph::{AnnotatedGraph, GraphData, SourceProblem, scraped};
+
+use crate::releases::KnownRelease;
 
 /// Bytes of answers that are kept unpacked, beside the packed ones: those that were asked for
 /// first. The largest real answer has 400 kB.
@@ -64,31 +66,42 @@ impl Answers {
     /// # Errors
     /// Memory or a temporary file.
     pub fn new(
-        releases: &[ScrapedRelease],
+        releases: &[Arc<KnownRelease>],
         data: &GraphData,
         files: &SourceFiles,
         mut problems: Vec<SourceProblem>,
         made: Timestamp,
     ) -> std::io::Result<Self> {
-        let (graphs, found) = scraped::graphs(releases);
-        problems.extend(found);
         let known: BTreeSet<_> = releases
             .iter()
-            .map(|release| release.metadata.version.clone())
+            .map(|release| release.version().clone())
             .collect();
         problems.extend(data.unknown_releases(&known));
+        let architectures: BTreeSet<&str> = releases
+            .iter()
+            .map(|release| release.architecture())
+            .collect();
         let mut answers: BTreeMap<String, BTreeMap<String, Answer>> = BTreeMap::new();
         let mut channels: BTreeSet<String> = data.channels.keys().cloned().collect();
         let mut in_channels = BTreeSet::new();
-        for (architecture, graph) in graphs {
-            let annotated = AnnotatedGraph::new(graph, data, &mut problems);
-            let own = answers.entry(architecture.clone()).or_default();
-            for channel in annotated.channel_names() {
-                channels.insert(channel.to_owned());
-                let (graph, silenced) = annotated.channel(channel);
-                let named = graph.nodes.keys();
-                in_channels.extend(named.map(|version| (architecture.clone(), version.clone())));
-                own.insert(channel.to_owned(), Answer::new(&graph.print(), silenced)?);
+        // One after the other: the neighbours of all releases are never in memory at once.
+        for architecture in architectures {
+            let own = releases
+                .iter()
+                .filter(|release| release.architecture() == architecture);
+            let read: Result<Vec<_>, _> = own.map(|release| release.read()).collect();
+            let (graphs, found) = scraped::graphs(&read.map_err(std::io::Error::other)?);
+            problems.extend(found);
+            for graph in graphs.into_values() {
+                let annotated = AnnotatedGraph::new(graph, data, &mut problems);
+                let own = answers.entry(architecture.to_owned()).or_default();
+                for channel in annotated.channel_names() {
+                    channels.insert(channel.to_owned());
+                    let (graph, silenced) = annotated.channel(channel);
+                    let named = graph.nodes.keys();
+                    in_channels.extend(named.map(|version| (architecture, version.clone())));
+                    own.insert(channel.to_owned(), Answer::new(&graph.print(), silenced)?);
+                }
             }
         }
         problems.sort();
@@ -187,12 +200,10 @@ pub(crate) mod tests {
             let mut metadata = Metadata::new(version.parse().unwrap());
             metadata.previous = previous.iter().map(|text| text.parse().unwrap()).collect();
             let digest = ImageDigest::of(version.as_bytes());
-            ScrapedRelease {
-                architecture: "amd64".to_owned(),
-                payload: format!("registry.example/releases@{digest}"),
-                digest,
-                metadata,
-            }
+            let (architecture, repository) = ("amd64".to_owned(), "registry.example/releases");
+            let file = metadata.print().into();
+            let known = KnownRelease::new(architecture, &repository.into(), digest, file);
+            Arc::new(known.unwrap())
         };
         let files: SourceFiles = [
             ("version", "1.1.0"),

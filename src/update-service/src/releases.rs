@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -10,7 +10,7 @@ use chassis::report::Chain;
 use futures::{StreamExt as _, stream};
 use images::content::{self, Layers};
 use images::{Credentials, Image, ImageLocation, Stores};
-use release::{ImageDigest, METADATA_FILE, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS};
+use release::{ImageDigest, METADATA_FILE, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS, Version};
 use update_graph::{ScrapedRelease, SourceProblem};
 
 use crate::settings::{RegistryAccess, ReleaseSettings};
@@ -24,10 +24,65 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Tags with these ends are signatures and other attachments.
 const ATTACHMENTS: [&str; 3] = [".sig", ".att", ".sbom"];
 
+/// A release that was read, as small as it can be kept: read, the neighbours of 3000 releases take
+/// 40 MB. Its metadata is the text of the file, which releases of one version share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownRelease {
+    version: Version,
+    architecture: String,
+    digest: ImageDigest,
+    repository: Arc<str>,
+    metadata: Arc<[u8]>,
+}
+
+impl KnownRelease {
+    /// A release with this metadata file.
+    ///
+    /// # Errors
+    /// The file is none.
+    pub fn new(
+        architecture: String,
+        repository: &Arc<str>,
+        digest: ImageDigest,
+        metadata: Arc<[u8]>,
+    ) -> Result<Self, release::metadata::Error> {
+        Ok(Self {
+            version: Metadata::parse(&metadata)?.version,
+            architecture,
+            digest,
+            repository: Arc::clone(repository),
+            metadata,
+        })
+    }
+
+    /// Its version, without an architecture.
+    pub const fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// Its architecture, in the words of images.
+    pub fn architecture(&self) -> &str {
+        &self.architecture
+    }
+
+    /// The release as its file says it.
+    ///
+    /// # Errors
+    /// Never: the file was read before.
+    pub fn read(&self) -> Result<ScrapedRelease, release::metadata::Error> {
+        Ok(ScrapedRelease {
+            architecture: self.architecture.clone(),
+            payload: format!("{}@{}", self.repository, self.digest),
+            digest: self.digest.clone(),
+            metadata: Metadata::parse(&self.metadata)?,
+        })
+    }
+}
+
 /// What an image is.
 #[derive(Clone, Debug)]
 enum Found {
-    Release(Box<ScrapedRelease>),
+    Release(Arc<KnownRelease>),
     /// No release: it has no label of one.
     Other,
     /// One architecture's part of a release for several, which has an image of its own.
@@ -46,6 +101,9 @@ pub struct ReleaseSource {
     stores: Stores,
     /// By digest: an image does not change.
     found: Mutex<BTreeMap<ImageDigest, Found>>,
+    /// Metadata files of releases in `found`, each once.
+    files: Mutex<BTreeSet<Arc<[u8]>>>,
+    repository: Arc<str>,
     /// What each place of an image was last.
     last: Mutex<BTreeMap<String, ImageDigest>>,
 }
@@ -54,7 +112,7 @@ pub struct ReleaseSource {
 #[derive(Debug, Default)]
 pub struct ScrapedReleases {
     /// Releases, in the order of their places.
-    pub releases: Vec<ScrapedRelease>,
+    pub releases: Vec<Arc<KnownRelease>>,
     /// What is none.
     pub problems: Vec<SourceProblem>,
 }
@@ -89,8 +147,10 @@ impl ReleaseSource {
     pub fn new(settings: ReleaseSettings) -> anyhow::Result<Self> {
         Ok(Self {
             stores: stores(&settings.registries)?,
+            repository: settings.repository.as_str().into(),
             settings,
             found: Mutex::default(),
+            files: Mutex::default(),
             last: Mutex::default(),
         })
     }
@@ -144,7 +204,7 @@ impl ReleaseSource {
             match found.get(&digest) {
                 Some(Found::Release(release)) => {
                     if counted.insert(digest) {
-                        scraped.releases.push(release.as_ref().clone());
+                        scraped.releases.push(Arc::clone(release));
                     }
                 }
                 Some(Found::Bad { field, reason }) => {
@@ -246,12 +306,20 @@ impl ReleaseSource {
             _ if metadata.is_multi() => return Ok(Found::Part),
             _ => opened.platform().architecture,
         };
-        Ok(Found::Release(Box::new(ScrapedRelease {
-            architecture,
-            payload: format!("{}@{digest}", self.settings.repository),
-            digest: digest.clone(),
-            metadata,
-        })))
+        let file = self.shared(bytes);
+        let known = KnownRelease::new(architecture, &self.repository, digest.clone(), file)?;
+        Ok(Found::Release(Arc::new(known)))
+    }
+
+    /// The one copy of a file.
+    fn shared(&self, bytes: &[u8]) -> Arc<[u8]> {
+        let mut files = lock(&self.files);
+        if let Some(known) = files.get(bytes) {
+            return Arc::clone(known);
+        }
+        let file: Arc<[u8]> = bytes.into();
+        files.insert(Arc::clone(&file));
+        file
     }
 
     /// Tries until it succeeds, or as often as the settings say.

@@ -6,10 +6,11 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::apps::v1::Deployment;
+use api::machineconfiguration::{MachineConfig, MachineConfigNode, MachineConfigPool};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use lab::control_plane::{ControlPlane, Options, definitions};
 use lab::manifest;
@@ -22,8 +23,15 @@ const COMPONENTS: [&str; 3] = ["daemon", "controller", "config-server"];
 /// Those whose objects lie in namespaces that a cluster has besides.
 const BESIDE: [(&str, &[&str]); 1] = [(
     "managed-upgrade",
-    &["openshift-machine-api", "openshift-monitoring"],
+    &[
+        "openshift-config",
+        "openshift-machine-api",
+        "openshift-monitoring",
+    ],
 )];
+
+/// Nodes whose kubelets have credentials.
+const NODES: [&str; 2] = ["own", "other"];
 
 const NAMESPACE: &str = "openshift-machine-config-operator";
 const CONTROLLER: &str = "machine-config-controller";
@@ -36,6 +44,7 @@ async fn cluster(test: &str) -> Result<ControlPlane> {
     logs::empty(&dir)?;
     let options = Options {
         dir: Some(dir),
+        nodes: NODES.map(ToOwned::to_owned).into(),
         ..Options::default()
     };
     let control_plane =
@@ -118,7 +127,7 @@ fn is(object: &DynamicObject, kind: &str) -> bool {
 }
 
 /// What a thief of any of the tokens would try first.
-const REFUSED_TO_ALL: [Attempt; 10] = [
+const REFUSED_TO_ALL: [Attempt; 9] = [
     Attempt::new("list", "", "secrets", ""),
     Attempt::new("get", "", "configmaps", "kube-root-ca.crt"),
     Attempt::new("create", "", "pods", ""),
@@ -133,16 +142,16 @@ const REFUSED_TO_ALL: [Attempt; 10] = [
         "clusterrolebindings",
         "",
     ),
+];
+
+/// What a thief of the daemon's token would try besides.
+const REFUSED_TO_THE_DAEMON: [Attempt; 8] = [
     Attempt::new(
         "delete",
         "machineconfiguration.openshift.io",
         "machineconfigs",
         "some",
     ),
-];
-
-/// What a thief of the daemon's token would try besides.
-const REFUSED_TO_THE_DAEMON: [Attempt; 7] = [
     Attempt::new("patch", "", "nodes", "some"),
     Attempt::new("list", "", "nodes", ""),
     Attempt::new("create", "", "pods/eviction", "some"),
@@ -187,7 +196,13 @@ const REFUSED_TO_THE_CONTROLLER: [Attempt; 5] = [
 ];
 
 /// What a thief of the config server's token would try besides.
-const REFUSED_TO_THE_CONFIG_SERVER: [Attempt; 5] = [
+const REFUSED_TO_THE_CONFIG_SERVER: [Attempt; 6] = [
+    Attempt::new(
+        "delete",
+        "machineconfiguration.openshift.io",
+        "machineconfigs",
+        "some",
+    ),
     Attempt::new("create", "", "serviceaccounts/token", DAEMON),
     Attempt::new("patch", "", "nodes", "some"),
     Attempt::new(
@@ -275,17 +290,67 @@ async fn a_stolen_token_is_good_for_little() -> Result<()> {
     let nodes = Api::<Node>::all(daemon.clone());
     let patch = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
     forbidden(nodes.patch("some", &PatchParams::default(), &patch).await)?;
-    let configs = Api::<api::machineconfiguration::MachineConfig>::all(daemon);
+    let configs = Api::<MachineConfig>::all(daemon);
     forbidden(configs.list(&ListParams::default()).await)?;
     let controller = cluster.client_of_account(NAMESPACE, CONTROLLER).await?;
     let accounts = Api::<ServiceAccount>::namespaced(controller.clone(), NAMESPACE);
     forbidden(accounts.get(DAEMON).await)?;
     forbidden(
         Api::<Node>::all(controller)
-            .delete("some", &kube::api::DeleteParams::default())
+            .delete("some", &DeleteParams::default())
             .await
             .map(drop),
     )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control plane"]
+async fn the_whole_of_deploy_lets_no_daemon_read_machine_configs() -> Result<()> {
+    let cluster = cluster("whole").await?;
+    let daemon = cluster.client_of_account(NAMESPACE, DAEMON).await?;
+    let read = Attempt::new(
+        "get",
+        "machineconfiguration.openshift.io",
+        "machineconfigs",
+        "some",
+    );
+    ensure!(
+        read.is_allowed(&daemon).await?,
+        "the daemon alone reads them"
+    );
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
+    let whole = cluster.kubectl(&["kustomize", &deploy.to_string_lossy()])?;
+    let whole = manifest::parse(&whole)?;
+    manifest::apply(&cluster.client().await?, &whole).await?;
+    until("the daemon to lose the right", SOON, async || {
+        let is_lost = !read.is_allowed(&daemon).await?;
+        Ok(if is_lost {
+            Ok(())
+        } else {
+            Err("it may read".to_owned())
+        })
+    })
+    .await?;
+    // The rest of its rights stay.
+    let certificates = Attempt::new(
+        "get",
+        "machineconfiguration.openshift.io",
+        "controllerconfigs",
+        "machine-config-controller",
+    );
+    ensure!(certificates.is_allowed(&daemon).await?);
+    let sets = Api::<DaemonSet>::namespaced(cluster.client().await?, NAMESPACE);
+    let set = sets.get(DAEMON).await?;
+    let pod = set.spec.and_then(|spec| spec.template.spec);
+    let args = pod.and_then(|pod| pod.containers.into_iter().next()?.args);
+    let args = args.unwrap_or_default();
+    ensure!(
+        args.iter()
+            .any(|arg| arg == "--config-server=$(CONFIG_SERVER_URL)"),
+        "{args:?}"
+    );
+    ensure!(sets.get_opt(CONFIG_SERVER).await?.is_some());
+    Ok(())
 }
 
 fn forbidden<T>(answer: kube::Result<T>) -> Result<()> {
@@ -295,6 +360,246 @@ fn forbidden<T>(answer: kube::Result<T>) -> Result<()> {
         Ok(_) => anyhow::bail!("it was not refused"),
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control plane"]
+async fn a_node_writes_its_own_machine_config_node_only() -> Result<()> {
+    let cluster = cluster("node-objects").await?;
+    let admin = cluster.client().await?;
+    for name in NODES {
+        node(&admin, name, &["worker"]).await?;
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode",
+            "metadata": { "name": name },
+            "spec": {
+                "node": { "name": name }, "pool": { "name": "worker" },
+                "configVersion": { "desired": "not-yet-set" },
+            },
+        });
+        manifest::apply(&admin, &[serde_json::from_value(object)?]).await?;
+    }
+    let kubelet = Api::<MachineConfigNode>::all(cluster.client_for_node("own").await?);
+    // The API server takes a moment to put a policy in force.
+    until("the policy to be in force", SOON, async || {
+        let refused = guarded(report(&kubelet, "other").await);
+        Ok(refused.map_err(|error| format!("{error:#}")))
+    })
+    .await?;
+    report(&kubelet, "own").await?;
+
+    // All else that a kubelet's credentials could be used for.
+    let own = kubelet.get("own").await?;
+    let mut as_other = own.clone();
+    as_other.metadata.name = Some("other".to_owned());
+    as_other.metadata.resource_version = None;
+    let patch = PatchParams::default();
+    let spec = Patch::Merge(json!({ "spec": { "pool": { "name": "master" } } }));
+    forbidden(kubelet.patch("own", &patch, &spec).await)?;
+    forbidden(kubelet.patch("other", &patch, &spec).await)?;
+    forbidden(kubelet.create(&PostParams::default(), &as_other).await)?;
+    forbidden(
+        kubelet
+            .delete("own", &DeleteParams::default())
+            .await
+            .map(drop),
+    )?;
+    forbidden(
+        kubelet
+            .replace_status("other", &PostParams::default(), &as_other)
+            .await,
+    )?;
+
+    // The daemon's account has no rights to it here. With those that OpenShift's MCO gives it, a
+    // token is good for the node of its pod, and one that is bound to no pod for none.
+    let account =
+        Api::<MachineConfigNode>::all(cluster.client_of_account(NAMESPACE, DAEMON).await?);
+    forbidden(report(&account, "own").await)?;
+    manifest::apply(&admin, &manifest::parse(UPSTREAMS_RIGHTS)?).await?;
+    let pods = Api::<Pod>::namespaced(admin.clone(), NAMESPACE);
+    let pod = serde_json::from_value(json!({
+        "metadata": { "name": "daemon", "namespace": NAMESPACE },
+        "spec": {
+            "serviceAccountName": DAEMON, "nodeName": "own",
+            "containers": [{ "name": "daemon", "image": "daemon" }],
+        },
+    }))?;
+    let pod = pods.create(&PostParams::default(), &pod).await?;
+    let stolen = Api::<MachineConfigNode>::all(cluster.client_of_pod(&pod).await?);
+    until("the rights to be in force", SOON, async || {
+        let written = report(&stolen, "own").await;
+        Ok(written.map(drop).map_err(|error| format!("{error:#}")))
+    })
+    .await?;
+    guarded(report(&stolen, "other").await)?;
+    guarded(report(&account, "own").await)?;
+    guarded(
+        account
+            .delete("other", &DeleteParams::default())
+            .await
+            .map(drop),
+    )?;
+    report(&Api::all(admin), "other").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control plane"]
+async fn a_configuration_in_use_cannot_be_deleted() -> Result<()> {
+    let cluster = cluster("in-use").await?;
+    let admin = cluster.client().await?;
+    let pools = manifest::apply(&admin, &manifest::parse(POOL)?).await?;
+    let uid = pools.first().context("no pool")?.uid();
+    let pools = Api::<MachineConfigPool>::all(admin.clone());
+    let status = Patch::Merge(json!({ "status": { "configuration": { "name": "rendered-b" } } }));
+    pools
+        .patch_status("worker", &PatchParams::default(), &status)
+        .await?;
+    node(&admin, "n", &["worker"]).await?;
+    let assigned = json!({ "metadata": { "annotations": {
+        "machineconfiguration.openshift.io/currentConfig": "rendered-c",
+        "machineconfiguration.openshift.io/desiredConfig": "rendered-d",
+    }}});
+    let nodes = Api::<Node>::all(admin.clone());
+    nodes
+        .patch("n", &PatchParams::default(), &Patch::Merge(assigned))
+        .await?;
+    let config = async |name: &str, is_rendered: bool| {
+        let owner = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+            "name": "worker", "uid": uid, "controller": true,
+        });
+        let owners = if is_rendered { vec![owner] } else { Vec::new() };
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": name, "ownerReferences": owners },
+        });
+        manifest::apply(&admin, &[serde_json::from_value(object)?]).await
+    };
+    for name in [
+        "rendered-a",
+        "rendered-b",
+        "rendered-c",
+        "rendered-d",
+        "rendered-e",
+    ] {
+        config(name, true).await?;
+    }
+    config("50-person", false).await?;
+    config("rendered-person", false).await?;
+    let controller =
+        Api::<MachineConfig>::all(cluster.client_of_account(NAMESPACE, CONTROLLER).await?);
+    let admins = Api::<MachineConfig>::all(admin.clone());
+    let table = [
+        (
+            &controller,
+            "50-person",
+            "rendered and generated MachineConfigs only",
+        ),
+        (
+            &controller,
+            "rendered-person",
+            "rendered and generated MachineConfigs only",
+        ),
+        (
+            &admins,
+            "rendered-a",
+            "spec.configuration of MachineConfigPool worker",
+        ),
+        (
+            &admins,
+            "rendered-b",
+            "status.configuration of MachineConfigPool worker",
+        ),
+        (
+            &admins,
+            "rendered-c",
+            "currentConfig or desiredConfig of node n",
+        ),
+        (
+            &controller,
+            "rendered-d",
+            "currentConfig or desiredConfig of node n",
+        ),
+    ];
+    for (writer, name, why) in table {
+        // A dry run: until a policy is in force, nothing is lost.
+        let dry = DeleteParams::default().dry_run();
+        until(&format!("{name} to be protected"), SOON, async || {
+            Ok(match writer.delete(name, &dry).await {
+                Err(kube::Error::Api(status)) if status.message.contains(why) => Ok(()),
+                Err(error) => Err(format!("{error:#}")),
+                Ok(_) => Err("it may be deleted".to_owned()),
+            })
+        })
+        .await?;
+        forbidden(
+            writer
+                .delete(name, &DeleteParams::default())
+                .await
+                .map(drop),
+        )?;
+    }
+    controller
+        .delete("rendered-e", &DeleteParams::default())
+        .await?;
+    admins.delete("50-person", &DeleteParams::default()).await?;
+    Ok(())
+}
+
+/// A pool with its configuration.
+const POOL: &str = "
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata: { name: worker }
+spec: { configuration: { name: rendered-a } }
+";
+
+/// Writes a condition as the daemon does, by server-side apply.
+async fn report(objects: &Api<MachineConfigNode>, name: &str) -> kube::Result<MachineConfigNode> {
+    let params = PatchParams::apply("machine-config-operator").force();
+    let status = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode",
+        "metadata": { "name": name },
+        "status": { "conditions": [{
+            "type": "Updated", "status": "True", "reason": "Updated", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }] },
+    });
+    objects
+        .patch_status(name, &params, &Patch::Apply(status))
+        .await
+}
+
+/// Refused by the policy, not by an authorizer.
+fn guarded<T>(answer: kube::Result<T>) -> Result<()> {
+    match answer {
+        Err(kube::Error::Api(status)) if status.message.contains("its own MachineConfigNode") => {
+            Ok(())
+        }
+        Err(error) => Err(error).context("another error than the policy's"),
+        Ok(_) => anyhow::bail!("it was not refused"),
+    }
+}
+
+/// What OpenShift's MCO lets its daemon do to any MachineConfigNode.
+const UPSTREAMS_RIGHTS: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: upstreams-daemon }
+rules:
+  - apiGroups: [machineconfiguration.openshift.io]
+    resources: [machineconfignodes, machineconfignodes/status]
+    verbs: [get, create, update, patch, delete]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: { name: upstreams-daemon }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: upstreams-daemon }
+subjects:
+  - kind: ServiceAccount
+    name: machine-config-daemon
+    namespace: openshift-machine-config-operator
+";
 
 /// What the attempts name.
 const SOME: &str = "

@@ -1,6 +1,6 @@
 //! A cluster with pools, the config server beside it, and machines that ask.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -14,12 +14,10 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use lab::control_plane::{ControlPlane, Options, Parts, Process, definitions};
-use lab::{PATIENCE, manifest, wait};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose};
-use rcgen::{IsCa, Issuer, KeyPair, SanType};
+use lab::control_plane::{ControlPlane, Process, definitions};
+use lab::{PATIENCE, free_address, manifest, wait};
 use serde_json::{Value, json};
-use testbed::{Programs, logs};
+use testbed::{Authority, Programs, api_server};
 
 pub(crate) const NAMESPACE: &str = "openshift-machine-config-operator";
 
@@ -34,43 +32,6 @@ kind: ConfigMap
 metadata: { name: extension-apiserver-authentication, namespace: kube-system }
 ";
 
-/// An authority that signs certificates.
-pub(crate) struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pub(crate) pem: String,
-}
-
-impl Authority {
-    /// Its name must be its own: a certificate with the subject of its issuer signs itself.
-    pub(crate) fn make(name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let pem = params.self_signed(&key).unwrap().pem();
-        let issuer = Issuer::new(params, key);
-        Self { issuer, pem }
-    }
-
-    /// Writes `<to>.crt` and `<to>.key` for this common name and organisation.
-    pub(crate) fn issue(&self, to: &Path, name: &str, organization: &str) {
-        let mut params = CertificateParams::default();
-        let subject = &mut params.distinguished_name;
-        subject.push(DnType::OrganizationName, organization);
-        subject.push(DnType::CommonName, name);
-        params.subject_alt_names = vec![SanType::IpAddress(Ipv4Addr::LOCALHOST.into())];
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        // The key first: the server reads a pair that does not fit as one that is half replaced.
-        std::fs::write(to.with_extension("key"), key.serialize_pem()).unwrap();
-        std::fs::write(to.with_extension("crt"), certificate.pem()).unwrap();
-    }
-}
-
 /// A cluster with the config server's objects.
 pub(crate) struct Site {
     pub(crate) control_plane: ControlPlane,
@@ -84,15 +45,7 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) async fn start(name: &str) -> Result<Self> {
-        let dir = logs::folder("config-server", name);
-        logs::empty(&dir)?;
-        let dir = dir.canonicalize()?;
-        let options = Options {
-            parts: Parts::Api,
-            ..Options::default()
-        };
-        let start = move || ControlPlane::start(&options);
-        let control_plane = tokio::task::spawn_blocking(start).await??;
+        let (control_plane, dir) = api_server("config-server", name).await?;
         let client = control_plane.client().await?;
         manifest::define(&client, &definitions()?).await?;
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
@@ -100,7 +53,7 @@ impl Site {
             let objects = manifest::component(&deploy.join(component))?;
             manifest::apply(&client, &objects).await?;
         }
-        let signer = Authority::make("signer of clients");
+        let signer = Authority::make("signer of clients")?;
         let mut signers = manifest::parse(SIGNERS)?;
         signers[0].data["data"] = json!({ "client-ca-file": signer.pem });
         manifest::apply(&client, &signers).await?;
@@ -108,7 +61,7 @@ impl Site {
             control_plane,
             client,
             dir,
-            authority: Authority::make("authority of the config server"),
+            authority: Authority::make("authority of the config server")?,
             signer,
         })
     }
@@ -146,7 +99,9 @@ impl Site {
     /// A kubeconfig with a certificate of the client authority, as a kubelet has one.
     pub(crate) fn certificate_kubeconfig(&self, name: &str, user: &str) -> PathBuf {
         let certificate = self.dir.join(format!("{name}-client"));
-        self.signer.issue(&certificate, user, "system:nodes");
+        self.signer
+            .issue(&certificate, user, "system:nodes")
+            .unwrap();
         let path = self.kubeconfig(&format!("{name}.kubeconfig"), "unused");
         let text = std::fs::read_to_string(&path).unwrap();
         let mut config: Value = serde_json::from_str(&text).unwrap();
@@ -247,12 +202,12 @@ impl Site {
         let kubeconfig = self.kubeconfig(&format!("{name}.kubeconfig"), &token);
         let certificate = self.dir.join(name);
         self.authority
-            .issue(&certificate, "machine-config-server", "test");
+            .issue(&certificate, "machine-config-server", "test")?;
         let ca = self.dir.join("api-ca.crt");
         std::fs::write(&ca, self.control_plane.ca_pem())?;
         let trusted = self.dir.join("mcs-ca.crt");
         std::fs::write(&trusted, &self.authority.pem)?;
-        let [secure, plain, status] = [free()?, free()?, free()?];
+        let [secure, plain, status] = [free_address()?, free_address()?, free_address()?];
         let mut all = vec![
             "start".to_owned(),
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -289,13 +244,6 @@ impl Site {
         server.process = Some(process);
         Ok(server)
     }
-}
-
-/// A port that nothing uses now.
-fn free() -> Result<SocketAddr> {
-    // Of all addresses of this machine, so that a client may have one of its own.
-    let port = TcpListener::bind("0.0.0.0:0")?.local_addr()?.port();
-    Ok((Ipv4Addr::LOCALHOST, port).into())
 }
 
 /// A running server.

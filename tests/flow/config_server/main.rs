@@ -14,8 +14,9 @@ mod env;
 use anyhow::{Result, ensure};
 use cluster::access::Access;
 use serde_json::{Value, json};
+use testbed::Authority;
 
-use crate::env::{AUDIENCE, Authority, Machine, NAMESPACE, Server, Site, bearer, version};
+use crate::env::{AUDIENCE, Machine, NAMESPACE, Server, Site, bearer, version};
 
 /// A configuration that says which one it is, by a file.
 fn config(name: &str) -> Value {
@@ -146,7 +147,7 @@ async fn ignition_writes_nothing_when_it_is_refused_or_meets_another_server() ->
     let server = site.serve("mcs", &[]).await?;
     let token = site.token("machine-worker", Some(AUDIENCE)).await?;
     served(&server, &token).await?;
-    let other = Authority::make("another authority").pem;
+    let other = Authority::make("another authority")?.pem;
     let own = &site.authority.pem;
     let foreign = site.token("machine-worker", None).await?;
     for (name, trusted, token, said) in [
@@ -351,7 +352,7 @@ async fn credentials_decide_who_is_answered() -> Result<()> {
     // Certificates of clients.
     let with = |name: &str, organization: &str, authority: &Authority| {
         let path = site.dir.join(name.replace(':', "-"));
-        authority.issue(&path, name, organization);
+        authority.issue(&path, name, organization).unwrap();
         let file = |end: &str| path.with_extension(end).display().to_string();
         [
             "--cert".to_owned(),
@@ -382,7 +383,7 @@ async fn credentials_decide_who_is_answered() -> Result<()> {
     // A node that has joined gets no configuration of new machines.
     let joined = with("system:node:n", "system:nodes", &site.signer);
     assert_eq!(status("/config/worker", &joined), 403);
-    let stranger = with("provisioner", "site", &Authority::make("another signer"));
+    let stranger = with("provisioner", "site", &Authority::make("another signer")?);
     let url = format!("https://{}/config/worker", server.secure);
     ensure!(
         server.ask(&url, &stranger).is_err(),
@@ -574,8 +575,8 @@ async fn open_server_answers_everyone_and_warns() -> Result<()> {
         Ok(is_read.then_some(()).ok_or(log))
     })
     .await?;
-    let next = Authority::make("the next authority");
-    next.issue(&server.certificate, "machine-config-server", NAMESPACE);
+    let next = Authority::make("the next authority")?;
+    next.issue(&server.certificate, "machine-config-server", NAMESPACE)?;
     let trusted = site.dir.join("next.crt");
     std::fs::write(&trusted, &next.pem)?;
     let url = format!("https://{}/config/worker", server.secure);

@@ -12,6 +12,7 @@ use testbed::objects;
 use testbed::{DONE_WITHIN, SOON, until};
 
 use crate::env::{BALLAST_BYTES, Env, NODE, POOL};
+use crate::hold::Hold;
 
 impl Env {
     pub(crate) async fn a_reboot_while_fetching_changes_nothing(&self) -> Result<()> {
@@ -97,6 +98,36 @@ impl Env {
         self.no_budget()?;
         self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
         self.runs(&image)
+    }
+
+    /// As in a rollout of the DaemonSet, which waits for no node: each phase goes on where it was.
+    pub(crate) async fn a_replaced_daemon_finishes_the_update(&self) -> Result<()> {
+        self.hold_on().await?;
+        let boots = self.boots()?.len();
+        let image = self.os("replaced")?;
+        let target = self.target_of(&image).await?;
+        self.draining_names_what_blocks().await?;
+        let replaced = self.replace_daemon().await?;
+        until("the next daemon to evict", SOON, async || {
+            Ok(match self.evicted_none(replaced) {
+                Err(_) => Ok(()),
+                Ok(()) => Err("it did not".to_owned()),
+            })
+        })
+        .await?;
+        self.draining_names_what_blocks().await?;
+
+        Hold::Applying.hold(self.host()?)?;
+        self.no_budget()?;
+        self.phase_within(Hold::Applying.phase(), DONE_WITHIN)
+            .await?;
+        self.replace_daemon().await?;
+        self.phase(Hold::Applying.phase()).await?;
+        self.booted_since(boots, 0)?;
+        Hold::Applying.let_go(self.host()?)?;
+        self.cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+        self.runs(&image)?;
+        self.booted_since(boots, 1)
     }
 
     pub(crate) async fn back_to_current_while_draining_undoes(&self) -> Result<()> {

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use lab::audit::{self, Verb, nodes};
 use lab::host::{Boot, Host};
 use lab::tree::Overlay;
+use nix::sys::signal::Signal;
 use observer::host::{self, Fact};
 use serde_json::{Value, json};
 use testbed::config::Config;
@@ -249,6 +250,24 @@ impl Env {
                 && event.concerns("", "nodes")
                 && event.received > since
         }))
+    }
+
+    /// Ends the daemon in order, and waits until the one after it has read the Node; when it was
+    /// ended.
+    pub(crate) async fn replace_daemon(&self) -> Result<Timestamp> {
+        let daemon = self.cluster.daemon(NODE)?;
+        let (at, starts) = (Timestamp::now(), daemon.starts());
+        daemon.signal(Signal::SIGTERM)?;
+        until("another daemon to read the Node", SOON, async || {
+            let is_another = daemon.starts() > starts && daemon.pid().is_some();
+            Ok(if is_another && self.watched_since(at)? {
+                Ok(())
+            } else {
+                Err(format!("started {} times", daemon.starts()))
+            })
+        })
+        .await?;
+        Ok(at)
     }
 
     /// The daemon has begun no update since: it read no configuration, evicted no pod, fetched

@@ -49,6 +49,12 @@ async fn disturbances_before_the_switch_are_survived() -> Result<()> {
         .await?;
     scenarios
         .run(
+            "daemon replaced",
+            Env::a_replaced_daemon_finishes_the_update,
+        )
+        .await?;
+    scenarios
+        .run(
             "back while draining",
             Env::back_to_current_while_draining_undoes,
         )

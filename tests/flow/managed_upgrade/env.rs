@@ -3,30 +3,35 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use api::config::{ClusterOperator, ClusterVersion};
 use api::machineconfiguration::MachineConfigPool;
-use api::upgrade::{UpgradeConfig, upgrade_config};
+use api::upgrade::{UpgradeConfig, UpgradePlan, plan, upgrade_config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
-use kube::Api;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use lab::control_plane::{ControlPlane, Options, Parts, Process};
-use lab::{PATIENCE, wait};
+use kube::{Api, Client};
+use lab::control_plane::{ControlPlane, Process};
+use lab::{PATIENCE, free_address, wait};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testbed::{Programs, logs};
+use testbed::{Programs, api_server};
 
 pub(crate) const NAMESPACE: &str = "openshift-managed-upgrade-operator";
 pub(crate) const OLD: &str = "4.16.3";
 pub(crate) const NEW: &str = "4.16.4";
+
+/// The cluster's own id.
+pub(crate) const CLUSTER_ID: &str = "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11";
 
 /// What the operator calls itself in Alertmanager.
 const CREATOR: &str = "managed-upgrade-operator";
@@ -41,6 +46,7 @@ pub(crate) struct Cluster {
     nodes: Api<Node>,
     operators: Api<ClusterOperator>,
     pools: Api<MachineConfigPool>,
+    client: Client,
     dir: PathBuf,
     prometheus: SocketAddr,
     alertmanager: SocketAddr,
@@ -54,15 +60,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// A cluster at the old version, which may be upgraded to the new one.
     pub(crate) async fn start(name: &str) -> Result<Self> {
-        let dir = logs::folder("managed-upgrade", name);
-        logs::empty(&dir)?;
-        let dir = dir.canonicalize()?;
-        let options = Options {
-            parts: Parts::Api,
-            ..Options::default()
-        };
-        let start = move || ControlPlane::start(&options);
-        let control_plane = tokio::task::spawn_blocking(start).await??;
+        let (control_plane, dir) = api_server("managed-upgrade", name).await?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for crds in [
             "deploy/cvo/crds",
@@ -75,7 +73,12 @@ impl Cluster {
             control_plane.kubectl(&["apply", "--server-side", "-f", crds])?;
             control_plane.kubectl(&["wait", "--for=condition=Established", "-f", crds])?;
         }
-        for namespace in [NAMESPACE, "openshift-machine-api", "openshift-monitoring"] {
+        for namespace in [
+            NAMESPACE,
+            "openshift-config",
+            "openshift-machine-api",
+            "openshift-monitoring",
+        ] {
             control_plane.kubectl(&["create", "namespace", namespace])?;
         }
         let rights = root.join("deploy/managed-upgrade/rbac.yaml");
@@ -83,7 +86,8 @@ impl Cluster {
         control_plane.kubectl(&["apply", "--server-side", "-f", rights])?;
         write_kubeconfig(&control_plane, &dir.join("kubeconfig")).await?;
         let client = control_plane.client().await?;
-        let (prometheus, alertmanager, metrics) = (free()?, free()?, free()?);
+        let (prometheus, alertmanager, metrics) =
+            (free_address()?, free_address()?, free_address()?);
         configure(&root, &dir, metrics)?;
         let mut this = Self {
             control_plane,
@@ -94,7 +98,8 @@ impl Cluster {
             events: Api::namespaced(client.clone(), NAMESPACE),
             nodes: Api::all(client.clone()),
             operators: Api::all(client.clone()),
-            pools: Api::all(client),
+            pools: Api::all(client.clone()),
+            client,
             dir,
             prometheus,
             alertmanager,
@@ -111,7 +116,7 @@ impl Cluster {
 
     async fn fill(&self) -> Result<()> {
         let spec = json!({
-            "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11", "channel": "stable-4.16"
+            "clusterID": CLUSTER_ID, "channel": "stable-4.16"
         });
         make(
             &self.versions,
@@ -173,6 +178,33 @@ impl Cluster {
         Ok(())
     }
 
+    /// Makes the pull secret by which the fleet manager knows the cluster.
+    pub(crate) async fn pull_secret(&self, token: &str) -> Result<()> {
+        let auths = json!({ "auths": { "cloud.openshift.com": { "auth": token } } });
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "openshift-config");
+        make(
+            &secrets,
+            json!({
+                "metadata": { "name": "pull-secret" }, "type": "kubernetes.io/dockerconfigjson",
+                "stringData": { ".dockerconfigjson": auths.to_string() },
+            }),
+        )
+        .await
+    }
+
+    /// The spec of the UpgradeConfig, once there is one that leads to this version.
+    pub(crate) async fn until_spec(&self, version: &str) -> Result<Value> {
+        wait::until(&format!("an upgrade to {version}"), PATIENCE, async || {
+            let upgrade = self.upgrades.get_opt(upgrade_config::NAME).await?;
+            let spec = upgrade.map(|upgrade| upgrade.spec);
+            Ok(match spec {
+                Some(spec) if spec.desired.version == version => Ok(serde_json::to_value(spec)?),
+                other => Err(format!("{other:?}")),
+            })
+        })
+        .await
+    }
+
     /// Asks for an upgrade to a version, after so many seconds.
     pub(crate) async fn schedule(&self, version: &str, secs: i64) -> Result<()> {
         let at = Timestamp::now() + SignedDuration::from_secs(secs);
@@ -197,6 +229,54 @@ impl Cluster {
             .patch(name, &params, &Patch::Apply(object))
             .await?;
         Ok(())
+    }
+
+    /// Runs `slipway managed` as the administrator: its exit code, and all that it printed.
+    pub(crate) fn managed(&self, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+        let output = Command::new(Programs::built()?.path("slipway")?)
+            .arg("managed")
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(self.control_plane.admin_kubeconfig())
+            .output()
+            .context("cannot run slipway")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let printed = text(&output.stdout) + &text(&output.stderr);
+        Ok((output.status.code(), printed))
+    }
+
+    /// Runs `slipway managed`, which ends with this code and prints these texts.
+    pub(crate) fn expect_managed(
+        &self,
+        arguments: &[&str],
+        code: i32,
+        texts: &[&str],
+    ) -> Result<()> {
+        let (found, printed) = self.managed(arguments)?;
+        let has_all = texts.iter().all(|text| printed.contains(text));
+        anyhow::ensure!(
+            found == Some(code) && has_all,
+            "{arguments:?} ends with {found:?}, not {code} and {texts:?}: {printed}"
+        );
+        Ok(())
+    }
+
+    /// The operator's plan, once it is of this phase.
+    pub(crate) async fn until_plan(&self, phase: &str) -> Result<UpgradePlan> {
+        wait::until(&format!("the plan in {phase}"), PATIENCE, async || {
+            let map = self.maps.get_opt(plan::NAME).await?;
+            let data = map.and_then(|map| map.data).unwrap_or_default();
+            let Some(text) = data.get(plan::KEY) else {
+                return Ok(Err("no plan".to_owned()));
+            };
+            let plan = UpgradePlan::parse(text)?;
+            Ok(if plan.phase == phase {
+                Ok(plan)
+            } else {
+                Err(plan.phase)
+            })
+        })
+        .await
     }
 
     pub(crate) async fn withdraw(&self) -> Result<()> {
@@ -313,6 +393,90 @@ impl Cluster {
     pub(crate) async fn delete_job(&self, name: &str) -> Result<()> {
         self.jobs.delete(name, &DeleteParams::background()).await?;
         Ok(())
+    }
+
+    /// A node whose daemon drains it for 50 min, with pods that do not leave.
+    pub(crate) async fn add_stuck_node(&self) -> Result<()> {
+        let account = json!({ "metadata": { "name": "default", "namespace": "default" } });
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
+        if accounts.get_opt("default").await?.is_none() {
+            make(&accounts, account).await?;
+        }
+        let began = Timestamp::now() - SignedDuration::from_mins(50);
+        let began = Timestamp::from_second(began.as_second())?.to_string();
+        let state = "machineconfiguration.openshift.io/state";
+        make(
+            &self.nodes,
+            json!({
+                "metadata": { "name": "stuck", "annotations": { state: "Working" } },
+                "spec": { "unschedulable": true, "taints": [{
+                    "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule",
+                    "timeAdded": began
+                }] },
+            }),
+        )
+        .await?;
+        let budget = json!({
+            "metadata": { "name": "protected" },
+            "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "protected" } } },
+        });
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
+        make(&budgets, budget).await?;
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        for name in ["free", "protected", "exempt"] {
+            let exempt = (name == "exempt").to_string();
+            make(
+                &pods,
+                json!({
+                    "metadata": {
+                        "name": name, "labels": { "app": name }, "finalizers": ["example.com/held"],
+                        "annotations": { "slipway.dev/no-forced-drain": exempt },
+                    },
+                    "spec": { "nodeName": "stuck", "containers": [{ "name": "a", "image": "a" }] },
+                }),
+            )
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Names of pods in the namespace `default`, sorted.
+    pub(crate) async fn pods(&self) -> Result<Vec<String>> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        let pods = pods.list(&ListParams::default()).await?;
+        let mut names: Vec<String> = pods
+            .into_iter()
+            .filter_map(|pod| pod.metadata.name)
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    pub(crate) async fn until_pods(&self, expected: &[&str]) -> Result<()> {
+        wait::until(&format!("pods {expected:?}"), PATIENCE, async || {
+            let found = self.pods().await?;
+            Ok(if found == expected {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            })
+        })
+        .await
+    }
+
+    /// Waits until the operator has the lease of the node's drain, or has released it.
+    pub(crate) async fn until_drain_lease(&self, is_held: bool) -> Result<()> {
+        wait::until("the lease of a drain", PATIENCE, async || {
+            let node = self.nodes.get("stuck").await?;
+            let annotations = node.metadata.annotations.unwrap_or_default();
+            let lease = annotations.get("slipway.dev/drain-lease");
+            Ok(if lease.is_some() == is_held {
+                Ok(())
+            } else {
+                Err(format!("{lease:?}"))
+            })
+        })
+        .await
     }
 
     /// Deletes the machine of the copied MachineSet.
@@ -626,11 +790,6 @@ fn completed(version: &str) -> Value {
         "state": "Completed", "startedTime": start, "completionTime": end, "verified": true,
         "version": version, "image": image(version)
     })
-}
-
-/// An address of this machine on which nothing listens.
-fn free() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
 /// Settings of Prometheus, with the alerts that are deployed and those of the test, and of

@@ -3,20 +3,29 @@
 //! for in ways that cannot be followed. The test plays version operator, nodes and machine API.
 //!
 //! - `env`: the cluster
+//! - `fleet`: a fleet manager
+//! - `receiver`: takes CloudEvents
 #![expect(
     clippy::disallowed_methods,
     reason = "helpers of tests write files of their own"
 )]
 
 mod env;
+mod fleet;
+mod receiver;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use api::upgrade::PlanState;
+use jiff::{SignedDuration, Timestamp};
+use lab::{PATIENCE, wait};
 use serde_json::json;
 
-use crate::env::{Cluster, NEW};
+use crate::env::{Cluster, NEW, OLD};
+use crate::fleet::{Fleet, Mood, TOKEN};
+use crate::receiver::Receiver;
 
 const PLANE: &str = "Silence for OSD control plane upgrade to version 4.16.4";
 
@@ -24,7 +33,9 @@ const PLANE: &str = "Silence for OSD control plane upgrade to version 4.16.4";
 #[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
 async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()> {
     let mut cluster = Cluster::start("flow").await?;
-    cluster.settings("").await?;
+    let receiver = Receiver::start(2)?;
+    let url = format!("cloudEvents: {{url: '{}'}}", receiver.url);
+    cluster.settings(&url).await?;
     cluster.fire(Some("EtcdDown")).await?;
     cluster.schedule(NEW, 5).await?;
     let process = cluster.run()?;
@@ -99,6 +110,10 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
         "StateWorkerPlaneFinishedSL",
     ];
     ensure!(reasons == expected, "{reasons:?}");
+    // The first was refused twice, and the operator was killed in between: each came once.
+    let mut states = receiver.until(expected.len()).await?;
+    states.sort();
+    ensure!(states == expected, "{states:?}");
     cluster
         .until_series(
             "upgradeoperator_upgrade_completed_timestamp{version=\"4.16.4\"}",
@@ -112,15 +127,106 @@ async fn an_upgrade_waits_for_its_gates_and_leaves_nothing_behind() -> Result<()
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
+async fn the_fleet_managers_policy_is_followed_and_told_while_it_can_be_read() -> Result<()> {
+    let mut cluster = Cluster::start("fleet").await?;
+    let fleet = Fleet::start()?;
+    let source = format!(
+        "configManager: {{source: OCM, ocmBaseUrl: '{}/'}}, upgradeType: OSD, \
+         featureGate: {{enabled: [ServiceLogNotification]}}",
+        fleet.url
+    );
+    cluster.settings(&source).await?;
+    cluster.pull_secret(TOKEN).await?;
+    // A policy that asks for nothing new is refused like any other UpgradeConfig.
+    fleet.plan(OLD, 10)?;
+    let process = cluster.run()?;
+    let spec = cluster.until_spec(OLD).await?;
+    let expected = json!({
+        "type": "OSD", "upgradeAt": spec["upgradeAt"], "PDBForceDrainTimeout": 30,
+        "capacityReservation": true, "desired": { "version": OLD, "channel": "stable-4.16" }
+    });
+    ensure!(spec == expected, "{spec}");
+    let why = format!("desired version {OLD} matches the current version {OLD}");
+    cluster.until_said("UpgradeConfigValid", &why).await?;
+    drop(process);
+
+    // Another policy takes its place with the next reading, at the latest at its start; nothing
+    // starts while the fleet manager cannot be read.
+    fleet.plan(NEW, 10)?;
+    let process = cluster.run()?;
+    cluster.until_spec(NEW).await?;
+    cluster.until_phase(NEW, "Pending").await?;
+    fleet.be(Mood::Broken);
+    cluster
+        .until_said("ConfigSourceRead", "500 Internal Server Error")
+        .await?;
+    fleet.be(Mood::Lying);
+    cluster.until_said("ConfigSourceRead", "EOF").await?;
+    ensure!(cluster.asked().await?.is_none(), "it started unread");
+    fleet.be(Mood::Well);
+    wait::until("the upgrade", PATIENCE, async || {
+        cluster.play().await?;
+        let said = cluster.said().await?;
+        let is_done = |said: &String| said.starts_with("CompletedNotificationSent=True");
+        Ok(if said.iter().any(is_done) {
+            Ok(())
+        } else {
+            Err(said.join("\n"))
+        })
+    })
+    .await?;
+    let (told, logs) = fleet.told()?;
+    ensure!(told == ["started", "completed"], "{told:?}");
+    let expected = [
+        "Cluster is starting with control and worker plane upgrade",
+        "Cluster has finished control plane upgrade",
+        "Cluster has finished with worker plane upgrade",
+    ];
+    ensure!(logs == expected, "{logs:?}");
+    drop(process);
+    // A policy that is completed asks for nothing: its UpgradeConfig goes.
+    let _process = cluster.run()?;
+    cluster.until_gone().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary, prometheus and prometheus-alertmanager"]
 async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -> Result<()> {
     let mut cluster = Cluster::start("withdrawn").await?;
-    cluster.settings("").await?;
+    // The test does not last until it opens.
+    let day = (Timestamp::now() + SignedDuration::from_hours(60)).strftime("%a");
+    let window = format!("name: later, days: [{day}], start: '12:00', minutes: 60");
+    cluster
+        .settings(&format!("windows: [{{{window}}}]"))
+        .await?;
     let _process = cluster.run()?;
-    cluster.schedule(NEW, 3600).await?;
+    // A Prometheus that has scraped nothing holds a gate.
+    cluster.until_series("up == 1", 1).await?;
+    ask_by_slipway(&cluster)?;
     cluster.until_said("UpgradeConfigValid", "True").await?;
     cluster.until_phase(NEW, "Pending").await?;
-    cluster.withdraw().await?;
+    let plan = cluster.until_plan("Pending").await?;
+    let named = plan.window.map(|window| window.name);
+    ensure!(named.as_deref() == Some("later"), "{named:?}");
+    ensure!(plan.forecast.is_some(), "no forecast");
+    let asked = |state: PlanState| {
+        let found = plan.steps.iter().filter(|step| step.state == state);
+        found.map(|step| step.name.as_str()).collect::<Vec<_>>()
+    };
+    let passing = [
+        "IsUpgradeable",
+        "PreUpgradeHealthCheck",
+        "ExternalDependencyAvailabilityCheck",
+        "EnsureExtraUpgradeWorkers",
+        "CommenceUpgrade",
+    ];
+    ensure!(asked(PlanState::Passes) == passing, "{:?}", plan.steps);
+    ensure!(asked(PlanState::Pending).len() == 12, "{:?}", plan.steps);
+    cluster.expect_managed(&["plan"], 0, &["Window (later)", "PreUpgradeHealthCheck"])?;
+    cluster.expect_managed(&["status"], 0, &["Upgrade to 4.16.4", "Pending"])?;
+    cluster.expect_managed(&["cancel"], 0, &["Withdrew the upgrade to 4.16.4"])?;
     cluster.until_gone().await?;
+    cluster.expect_managed(&["cancel"], 0, &["info: No upgrade is scheduled"])?;
     ensure!(
         cluster.event_reasons().await?.is_empty(),
         "a withdrawn upgrade was announced"
@@ -150,7 +256,22 @@ async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -
         .await?;
     cluster.add_machine().await?;
     cluster.until_asked().await?;
+    // The cluster is changed: it is too late for both.
+    cluster.expect_managed(&["cancel"], 1, &[NEW])?;
+    cluster.expect_managed(&["schedule", "--to", "4.16.5"], 1, &[NEW])?;
     cluster.until_silences(&[PLANE]).await?;
+
+    // The test's node is drained for 50 min, and no kubelet ends its pods.
+    cluster.add_stuck_node().await?;
+    cluster.until_drain_lease(true).await?;
+    let all = ["exempt", "free", "protected"];
+    ensure!(cluster.pods().await? == all, "pods left before the lease");
+    cluster.until_pods(&["exempt"]).await?;
+    cluster.until_drain_lease(false).await?;
+    let reasons = cluster.event_reasons().await?;
+    for reason in ["DrainForced", "StateDelayed"] {
+        ensure!(reasons.contains(&reason.to_owned()), "{reasons:?}");
+    }
     cluster.withdraw().await?;
     cluster.until_gone().await?;
     cluster.until_silences(&[]).await?;
@@ -260,7 +381,6 @@ async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_end
     // It is there, and has scraped nothing: the operator, which it would scrape, is away.
     drop(process);
     cluster.start_prometheus().await?;
-    cluster.until_series("up == 1", 0).await?;
     let _process = cluster.run()?;
     cluster.until_said(gate, "True").await?;
     cluster.stop_alertmanager();
@@ -345,4 +465,16 @@ async fn an_operator_that_is_killed_after_each_write_resumes_its_upgrade() -> Re
         "{sets:?}"
     );
     Ok(())
+}
+
+/// An administrator tries the request, and then makes it.
+fn ask_by_slipway(cluster: &Cluster) -> Result<()> {
+    let ask = ["schedule", "--to", NEW, "--capacity-reservation"];
+    let tried = [&ask[..], &["--dry-run"]].concat();
+    let said = "Scheduled an upgrade to 4.16.4 at ";
+    cluster.expect_managed(&tried, 0, &[said])?;
+    // What was only tried is not there.
+    let past = ["schedule", "--to", NEW, "--at", "2025-01-01T00:00:00Z"];
+    cluster.expect_managed(&past, 1, &["is in the past"])?;
+    cluster.expect_managed(&ask, 0, &[said])
 }

@@ -6,7 +6,7 @@
 mod toy;
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -18,7 +18,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use lab::audit::{self, Verb};
 use lab::control_plane::{ControlPlane, Options, Parts};
-use lab::{PATIENCE, wait};
+use lab::{PATIENCE, free_address, wait};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -35,7 +35,7 @@ struct Replica {
 
 impl Replica {
     fn start(control_plane: &ControlPlane, identity: &str) -> Result<Self> {
-        let probes = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let probes = free_address()?;
         let kubeconfig = control_plane.admin_kubeconfig();
         let options = toy::Options::try_parse_from([
             "toy",

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use api::machineconfiguration::machine_config_pool::PoolConditionType;
 use api::machineconfiguration::{NodeState, annotation};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -151,6 +153,18 @@ impl Env {
         .await
     }
 
+    /// Updates nodes until the pool says that nodes wait for this.
+    pub(crate) async fn waits_for(&self, words: &str) -> Result<()> {
+        self.updated(words, async |_| {
+            let status = self.objects().pool(POOL).await?.status.unwrap_or_default();
+            let waiting = status.condition(&PoolConditionType::Waiting);
+            let says = waiting.map(|waiting| waiting.message.clone());
+            let says = says.unwrap_or_default();
+            Ok(says.contains(words).then_some(()).ok_or(says))
+        })
+        .await
+    }
+
     /// Updates nodes until something is found.
     async fn updated<T>(
         &self,
@@ -206,11 +220,14 @@ impl Daemons {
             let written = match self.began.get(name) {
                 None => {
                     self.began.insert(name.clone(), Instant::now());
-                    json!({ annotation::STATE: "Working" })
+                    json!({ annotation::STATE: "Working", annotation::PHASE: "Applying" })
                 }
                 Some(since) if since.elapsed() > UPDATE => {
                     self.began.remove(name);
-                    json!({ annotation::STATE: "Done", annotation::CURRENT_CONFIG: desired })
+                    json!({
+                        annotation::STATE: "Done", annotation::CURRENT_CONFIG: desired,
+                        annotation::PHASE: "Idle", annotation::SINCE: Timestamp::now().to_string()
+                    })
                 }
                 Some(_) => continue,
             };

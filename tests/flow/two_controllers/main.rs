@@ -5,8 +5,10 @@
 //! many rounds take seconds; which controller assigned which node, and how many were out at once,
 //! is read from the API server's audit log.
 
+mod analysis;
 mod env;
 mod judge;
+mod steps;
 mod strict;
 
 use std::path::Path;

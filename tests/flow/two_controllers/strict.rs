@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
+use http::header::{CONTENT_TYPE, HeaderValue};
 use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams, Request};
 use lab::audit::{Event, ObjectRef, Verb};
@@ -14,7 +15,8 @@ use crate::env::ACCOUNT;
 const GROUP: &str = "machineconfiguration.openshift.io";
 
 /// What a controller writes in every rollout: resource and subresource.
-const WRITES: [(&str, &str); 3] = [
+const WRITES: [(&str, &str); 4] = [
+    ("machineconfignodes", ""),
     ("machineconfigs", ""),
     ("machineconfigpools", ""),
     ("machineconfigpools", "status"),
@@ -57,8 +59,10 @@ pub(crate) async fn accepts_all(client: &Client, events: &[Event]) -> Result<()>
             let answer = again(client, event, object, &unknown).await;
             let answer =
                 answer.map_or_else(|error| format!("{error:#}"), |()| "nothing".to_owned());
+            // The second is the answer to server-side apply.
+            let refusals = ["unknown field", "field not declared in schema"];
             ensure!(
-                answer.contains("unknown field"),
+                refusals.iter().any(|words| answer.contains(words)),
                 "to {} with an unknown field it says {answer}",
                 event.uri
             );
@@ -87,6 +91,10 @@ async fn again(client: &Client, event: &Event, object: &ObjectRef, body: &Value)
         let patch = merged(body, &json!({ "metadata": { "resourceVersion": null } }));
         request.patch(&object.name, &PatchParams::default(), &Patch::Merge(patch))?
     };
+    if event.uri.contains("force=true") {
+        let apply = HeaderValue::from_static("application/apply-patch+yaml");
+        request.headers_mut().insert(CONTENT_TYPE, apply);
+    }
     let query = if event.uri.contains('?') { '&' } else { '?' };
     let uri = format!("{}{query}fieldValidation=Strict&dryRun=All", event.uri);
     *request.uri_mut() = uri.parse()?;

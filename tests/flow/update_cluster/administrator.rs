@@ -1,13 +1,14 @@
 //! The whole way of an administrator: the update service reads the releases of the registry, the
 //! version operator asks it, and `slipway upgrade` shows, requests and follows the update.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result};
 use kube::api::{Patch, PatchParams};
 use lab::audit;
 use lab::control_plane::Process;
+use lab::free_address;
 use serde_json::{Value, json};
 use testbed::Programs;
 
@@ -25,8 +26,7 @@ impl Cluster {
         std::fs::write(data.join("version"), "1.1.0")?;
         let channel = format!("name: {CHANNEL}\nversions: [{VERSION}, {NEXT}]\n");
         std::fs::write(data.join("channels/stable-4.2.yaml"), channel)?;
-        let free = || -> Result<_> { Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?) };
-        let (address, status) = (free()?, free()?);
+        let (address, status) = (free_address()?, free_address()?);
         let settings = format!(
             "serve: {{listen: '{address}', status: '{status}'}}\n\
              releases: {{repository: {}, insecure: true}}\n\
@@ -43,9 +43,13 @@ impl Cluster {
     }
 
     /// Runs `slipway upgrade`.
-    fn upgrade(&self, arguments: &[&str]) -> Result<Printed> {
+    pub(crate) fn upgrade(&self, arguments: &[&str]) -> Result<Printed> {
+        self.slipway(&[&["upgrade"], arguments].concat())
+    }
+
+    /// Runs `slipway` as the cluster's administrator.
+    fn slipway(&self, arguments: &[&str]) -> Result<Printed> {
         let output = Command::new(Programs::built()?.path("slipway")?)
-            .arg("upgrade")
             .args(arguments)
             .arg("--kubeconfig")
             .arg(self.control_plane.admin_kubeconfig())
@@ -68,7 +72,7 @@ impl Cluster {
 }
 
 /// What a command printed.
-struct Printed(Output);
+pub(crate) struct Printed(Output);
 
 impl Printed {
     fn out(&self) -> String {
@@ -80,7 +84,7 @@ impl Printed {
     }
 
     #[track_caller]
-    fn expect(&self, code: i32, texts: &[&str]) {
+    pub(crate) fn expect(&self, code: i32, texts: &[&str]) {
         let all = format!("{}{}", self.out(), self.error());
         assert_eq!(self.0.status.code(), Some(code), "{all}");
         for text in texts {
@@ -142,12 +146,21 @@ async fn update_of_the_update_service_is_requested_by_slipway() -> Result<()> {
     refused.expect(1, &["the update is not one of the possible targets: 4.2.1"]);
     let usage = cluster.upgrade(&["--to", NEXT, "--clear"])?;
     usage.expect(2, &["--clear"]);
+    let tried = cluster.upgrade(&["--to", NEXT, "--dry-run"])?;
+    tried.expect(
+        0,
+        &[
+            "Requested update to 4.2.1",
+            "info: Dry run: nothing was changed",
+        ],
+    );
     let after = cluster.versions.get("version").await?;
     assert_eq!(before.metadata.generation, after.metadata.generation);
 
     cluster
         .upgrade(&["status"])?
         .expect(0, &["The cluster is not updating."]);
+    before_the_update(&cluster)?;
     cluster
         .upgrade(&["--to", NEXT])?
         .expect(0, &["Requested update to 4.2.1"]);
@@ -167,6 +180,8 @@ async fn update_of_the_update_service_is_requested_by_slipway() -> Result<()> {
         &[
             "Target Version:  4.2.1 (from 4.2.0)",
             "Completion:      0% (0 operators updated",
+            // Of the version operator's record.
+            "Steps:           ",
         ],
     );
     // Another request meanwhile is refused with the reason.
@@ -184,9 +199,37 @@ async fn update_of_the_update_service_is_requested_by_slipway() -> Result<()> {
     cluster
         .upgrade(&["--to", NEXT])?
         .expect(0, &["info: Cluster is already at version 4.2.1"]);
+    after_the_update(&cluster)?;
     let status = cluster.status().await?;
     assert!(status.history[0].verified);
     assert_eq!(status.desired.url, "https://example.com/errata");
     drop((process, service));
+    Ok(())
+}
+
+/// Pictures before the update is requested: of the channel, and of no update.
+fn before_the_update(cluster: &Cluster) -> Result<()> {
+    cluster.upgrade(&["timeline"])?.expect(
+        1,
+        &["status.history has the installation only, and no update"],
+    );
+    // The service of the cluster is asked, and its channel is drawn.
+    let graph = ["graph", "--channel", CHANNEL, "--from", VERSION];
+    cluster.slipway(&graph)?.expect(
+        0,
+        &[
+            "channel stable-4.2 (amd64): 2 releases, 1 recommended updates",
+            "Shortest path from 4.2.0 to 4.2.1:\n  4.2.1\n",
+        ],
+    );
+    Ok(())
+}
+
+/// The picture of the update that is done.
+fn after_the_update(cluster: &Cluster) -> Result<()> {
+    let timeline = cluster.upgrade(&["timeline"])?;
+    timeline.expect(0, &["Update 4.2.0 to 4.2.1: control plane done after "]);
+    let picture = cluster.upgrade(&["timeline", "--svg"])?;
+    picture.expect(0, &["<svg ", "control plane done"]);
     Ok(())
 }

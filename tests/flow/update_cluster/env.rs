@@ -7,16 +7,16 @@ use api::config::{ClusterOperator, ClusterVersion, ClusterVersionStatus};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use lab::control_plane::{ControlPlane, Options, Parts, Process};
+use lab::control_plane::{ControlPlane, Process};
 use lab::registry::Registry;
 use lab::{Lab, PATIENCE, wait};
 use release::ImageDigest;
 use serde_json::{Value, json};
-use testbed::{Programs, logs};
+use testbed::{Programs, ReleaseKey, SignatureServer, api_server, complete_release};
 
-use crate::release::{COMPONENT, Key, OWN, ReleaseTree, SignatureServer, push, release, write};
+use crate::release::{COMPONENT, OWN, ReleaseTree, push, release, write};
 
 /// The release that runs.
 pub(crate) const VERSION: &str = "4.2.0";
@@ -26,9 +26,9 @@ pub(crate) const IMAGE: &str = "registry.example/release@sha256:e3b0c44298fc1c14
 
 pub(crate) struct Cluster {
     pub(crate) control_plane: ControlPlane,
-    client: Client,
+    pub(crate) client: Client,
     pub(crate) versions: Api<ClusterVersion>,
-    pub(crate) key: Key,
+    pub(crate) key: ReleaseKey,
     pub(crate) server: SignatureServer,
     registry: Registry,
     pub(crate) dir: PathBuf,
@@ -40,23 +40,14 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) async fn start(name: &str) -> Result<Self> {
-        let dir = logs::folder("update-cluster", name);
-        logs::empty(&dir)?;
-        let dir = dir.canonicalize()?;
-        let options = Options {
-            parts: Parts::Api,
-            ..Options::default()
-        };
-        let start = move || -> Result<_> {
+        let (control_plane, dir) = api_server("update-cluster", name).await?;
+        let start = || -> Result<_> {
             let lab = Lab::create()?;
-            Ok((ControlPlane::start(&options)?, Registry::start(&lab)?, lab))
+            Ok((Registry::start(&lab)?, lab))
         };
-        let (control_plane, registry, lab) = tokio::task::spawn_blocking(start).await??;
-        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/cvo/crds");
-        let crds = crds.to_str().context("a path of text")?;
-        control_plane.kubectl(&["apply", "--server-side", "-f", crds])?;
-        control_plane.kubectl(&["wait", "--for=condition=Established", "-f", crds])?;
-        for namespace in [OWN.0, "openshift-config", "openshift-config-managed"] {
+        let (registry, lab) = tokio::task::spawn_blocking(start).await??;
+        complete_release(&control_plane, VERSION, IMAGE).await?;
+        for namespace in ["openshift-config", "openshift-config-managed"] {
             control_plane.kubectl(&["create", "namespace", namespace])?;
         }
         let gate = "--from-literal=ack-4.2-apis=Read https://example.com/apis first.";
@@ -74,7 +65,7 @@ impl Cluster {
             versions: Api::all(client.clone()),
             client,
             control_plane,
-            key: Key::make()?,
+            key: ReleaseKey::make()?,
             server: SignatureServer::start().await?,
             registry,
             dir,
@@ -83,24 +74,6 @@ impl Cluster {
             _lab: lab,
         };
         write(&this.release(VERSION)?, &this.payload())?;
-        let spec = json!({ "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11" });
-        let object = json!({ "metadata": { "name": "version" }, "spec": spec });
-        let object = serde_json::from_value(object)?;
-        this.versions
-            .create(&PostParams::default(), &object)
-            .await?;
-        let status = json!({ "status": {
-            "desired": { "version": VERSION, "image": IMAGE },
-            "history": [{
-                "state": "Completed", "startedTime": "2025-01-01T00:00:00Z", "verified": false,
-                "completionTime": "2025-01-01T01:00:00Z", "version": VERSION, "image": IMAGE
-            }],
-            "observedGeneration": 1, "versionHash": "", "availableUpdates": null
-        } });
-        let params = PatchParams::default();
-        this.versions
-            .patch_status("version", &params, &Patch::Merge(status))
-            .await?;
         Ok(this)
     }
 
@@ -149,6 +122,22 @@ impl Cluster {
         let (image, digest) = self.push(name, files).await?;
         self.server.put(&digest, self.key.sign(&digest)?);
         Ok(image)
+    }
+
+    /// Flips a bit in the layer of a release; the layer's digest.
+    pub(crate) fn corrupt_layer(&self, image: &str) -> Result<String> {
+        let digest = image.rsplit('@').next().context("a digest")?;
+        let manifest = std::fs::read(self.registry.blob(digest)?)?;
+        let manifest: Value = serde_json::from_slice(&manifest)?;
+        let layers = manifest["layers"].as_array().context("layers")?;
+        let last = layers.last().context("a layer")?;
+        let layer = last["digest"].as_str().context("a digest")?;
+        let file = self.registry.blob(layer)?;
+        let mut bytes = std::fs::read(&file)?;
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&file, bytes)?;
+        Ok(layer.to_owned())
     }
 
     pub(crate) fn run(&mut self, image: &str, payload: &Path) -> Result<Process> {
@@ -236,11 +225,26 @@ impl Cluster {
 
     /// Reports as the component's operator does.
     pub(crate) async fn report(&self, version: &str) -> Result<()> {
-        let condition = |r#type: &str, status: &str| json!({ "type": r#type, "status": status, "lastTransitionTime": "2025-01-01T00:00:00Z" });
-        let conditions = [
-            condition("Available", "True"),
-            condition("Degraded", "False"),
+        self.report_all(version, None).await
+    }
+
+    /// The same, and whether the cluster may be updated to another minor release.
+    pub(crate) async fn report_upgradeable(&self, status: &str, message: &str) -> Result<()> {
+        self.report_all(VERSION, Some((status, message))).await
+    }
+
+    async fn report_all(&self, version: &str, upgradeable: Option<(&str, &str)>) -> Result<()> {
+        let condition = |r#type: &str, status: &str, message: &str| {
+            json!({ "type": r#type, "status": status, "message": message,
+                    "lastTransitionTime": "2025-01-01T00:00:00Z" })
+        };
+        let mut conditions = vec![
+            condition("Available", "True", ""),
+            condition("Degraded", "False", ""),
         ];
+        if let Some((status, message)) = upgradeable {
+            conditions.push(condition("Upgradeable", status, message));
+        }
         let status = json!({ "status": {
             "conditions": conditions, "versions": [{ "name": "operator", "version": version }]
         } });
@@ -254,9 +258,25 @@ impl Cluster {
         .await
     }
 
+    /// Acknowledges what the next minor release needs, as an administrator does.
+    pub(crate) fn acknowledge(&self) -> Result<()> {
+        let namespace = "--namespace=openshift-config";
+        let ack = r#"{"data":{"ack-4.2-apis":"true"}}"#;
+        let patch = [
+            "patch",
+            "configmap",
+            "admin-acks",
+            namespace,
+            "--type=merge",
+            "-p",
+            ack,
+        ];
+        self.control_plane.kubectl(&patch)?;
+        Ok(())
+    }
+
     /// Waits until the version operator's own Deployment has an image, and reports as the
-    /// controller
-    /// of Deployments does once its pod runs.
+    /// controller of Deployments does once its pod runs.
     pub(crate) async fn roll_out(&self, image: &str) -> Result<()> {
         let found = self.until_own_image(image).await?;
         let status = json!({ "status": {

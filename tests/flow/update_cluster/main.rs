@@ -4,17 +4,22 @@
 //!
 //! - `release`: releases, keys, and the server of signatures
 //! - `env`: the cluster
+//! - `preflight`: a release is checked without a change
 //! - `administrator`: the update is offered by the update service and requested by `slipway`
+//! - `risks`: what the cluster itself knows against an update
+//! - `rollback`: the way back over a minor version
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
-    clippy::unwrap_used,
     reason = "helpers of tests, and their own files"
 )]
 
 mod administrator;
 mod env;
+mod preflight;
 mod release;
+mod risks;
+mod rollback;
 
 use anyhow::Result;
 use kube::api::{Patch, PatchParams};
@@ -22,7 +27,7 @@ use lab::audit;
 use serde_json::{Value, json};
 
 use crate::env::{Cluster, IMAGE, VERSION};
-use crate::release::Key;
+use testbed::ReleaseKey;
 
 /// A release, its files changed, and how it is refused.
 struct Bad {
@@ -126,18 +131,7 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
     );
     cluster.until_said("Upgradeable", "False").await?;
     cluster.until_reconciled(VERSION).await?;
-    let ack = r#"{"data":{"ack-4.2-apis":"true"}}"#;
-    let namespace = "--namespace=openshift-config";
-    let patch = [
-        "patch",
-        "configmap",
-        "admin-acks",
-        namespace,
-        "--type=merge",
-        "-p",
-        ack,
-    ];
-    cluster.control_plane.kubectl(&patch)?;
+    cluster.acknowledge()?;
 
     // The version operator's own Deployment comes first. The old program once more, as after a
     // crash before its pod was replaced: it accepts the release again, and puts nothing of its own
@@ -201,7 +195,7 @@ async fn signed_release_is_pulled_applied_and_completed() -> Result<()> {
     Ok(())
 }
 
-/// Not signed, then signed by a stranger, then about another image: each is said.
+/// Not signed, signed by a stranger, by a key that had expired, about another image: each is said.
 async fn refused_until_signed(
     cluster: &Cluster,
     image: &str,
@@ -221,9 +215,17 @@ async fn refused_until_signed(
         said.contains(&format!("store {}: 0 signatures", cluster.server.address)),
         "{said}"
     );
-    cluster.server.put(digest, Key::make()?.sign(digest)?);
+    cluster
+        .server
+        .put(digest, ReleaseKey::make()?.sign(digest)?);
     cluster
         .until_said("ReleaseAccepted", "no key of keyring test signed it")
+        .await?;
+    cluster
+        .server
+        .put(digest, cluster.key.sign_too_late(digest)?);
+    cluster
+        .until_said("ReleaseAccepted", "the key had expired by then")
         .await?;
     let other = ::release::ImageDigest::of(b"other");
     cluster.server.put(digest, cluster.key.sign(&other)?);
@@ -258,6 +260,21 @@ async fn bad_release_is_refused_and_the_running_one_stays() -> Result<()> {
         }
         cluster.until_reconciled(VERSION).await?;
     }
+    // A layer that is not what its digest names.
+    let mut files = cluster.release("4.2.1")?;
+    files.insert("release-manifests/unique.txt".to_owned(), "x".to_owned());
+    let image = cluster.push_signed("corrupt", &files).await?;
+    let layer = cluster.corrupt_layer(&image)?;
+    cluster
+        .ask(json!({ "version": "4.2.1", "image": image }))
+        .await?;
+    let said = cluster.until_said("ReleaseAccepted", &layer).await?;
+    assert!(
+        said.starts_with("False RetrievePayload")
+            && said.contains("Unable to download and prepare the update"),
+        "{said}"
+    );
+    cluster.until_reconciled(VERSION).await?;
     // Signed, and not in the registry.
     let missing = ::release::ImageDigest::of(b"missing");
     cluster.server.put(&missing, cluster.key.sign(&missing)?);

@@ -1,8 +1,7 @@
-//! Releases in the lab's registry, their signatures, and the server of these.
+//! Releases in the lab's registry.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
 use images::draft::Built;
@@ -10,15 +9,10 @@ use images::image::Platform;
 use images::tree::EntryContent;
 use images::{Credentials, Draft, ImageLocation, Stores, Tree};
 use jiff::Timestamp;
-use pgp::composed::{ArmorOptions, KeyType, SecretKeyParamsBuilder};
-use rand::rngs::OsRng;
-use release::claim::Claim;
 use release::verification::{FILE, SignatureTrust};
 use release::{ImageDigest, RELEASE_LABEL};
 use serde_json::{Value, json};
-use signatures::Signer;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use testbed::ReleaseKey;
 
 /// The only component beside the version operator.
 pub(crate) const COMPONENT: &str = "alpha";
@@ -28,41 +22,6 @@ pub(crate) const OWN: (&str, &str) = ("openshift-cluster-version", "cluster-vers
 
 /// Files of a release, by path in its image.
 pub(crate) type ReleaseTree = BTreeMap<String, String>;
-
-/// A key.
-pub(crate) struct Key {
-    signer: Signer,
-    public: Vec<u8>,
-}
-
-impl Key {
-    pub(crate) fn make() -> Result<Self> {
-        let mut key = SecretKeyParamsBuilder::default();
-        key.key_type(KeyType::Ed25519Legacy)
-            .can_certify(true)
-            .can_sign(true)
-            .primary_user_id("releases of a test".to_owned());
-        let key = key.build()?.generate(OsRng)?;
-        let secret = key.to_armored_bytes(ArmorOptions::default())?;
-        Ok(Self {
-            signer: Signer::parse(&secret, "")?,
-            public: key
-                .to_public_key()
-                .to_armored_bytes(ArmorOptions::default())?,
-        })
-    }
-
-    /// A signature that says this digest.
-    pub(crate) fn sign(&self, digest: &ImageDigest) -> Result<Vec<u8>> {
-        let claim = Claim {
-            digest: digest.clone(),
-            reference: "registry.example/release:1".to_owned(),
-            creator: None,
-            timestamp_secs: None,
-        };
-        Ok(self.signer.sign(&claim, Timestamp::now())?)
-    }
-}
 
 fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: &Value) -> Value {
     let mut object = json!({
@@ -82,7 +41,7 @@ fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: &Val
 }
 
 /// A release whose keys are that of `key`, and whose signatures `store` has.
-pub(crate) fn release(version: &str, key: &Key, store: &str) -> Result<ReleaseTree> {
+pub(crate) fn release(version: &str, key: &ReleaseKey, store: &str) -> Result<ReleaseTree> {
     let mut files = ReleaseTree::new();
     let mut put = |path: &str, value: &Value| files.insert(path.to_owned(), value.to_string());
     let metadata = json!({
@@ -166,69 +125,4 @@ pub(crate) async fn push(files: &ReleaseTree, place: &str) -> Result<ImageDigest
         .put(&image, &location)
         .await?;
     Ok(image.digest().clone())
-}
-
-/// A server of signatures, over HTTP.
-#[derive(Clone)]
-pub(crate) struct SignatureServer {
-    pub(crate) address: String,
-    files: Arc<Mutex<HashMap<String, Vec<u8>>>>,
-}
-
-impl SignatureServer {
-    pub(crate) async fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let this = Self {
-            address: format!("http://{}/signatures", listener.local_addr()?),
-            files: Arc::default(),
-        };
-        let files = Arc::clone(&this.files);
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let files = Arc::clone(&files);
-                tokio::spawn(async move {
-                    let mut request = vec![0; 4096];
-                    let count = stream.read(&mut request).await.unwrap_or_default();
-                    let request = String::from_utf8_lossy(&request[..count]).into_owned();
-                    let path = request.split(' ').nth(1).unwrap_or_default();
-                    let path = path.split('?').next().unwrap_or_default();
-                    let body = files.lock().unwrap().get(path).cloned();
-                    let status = if body.is_some() {
-                        "200 OK"
-                    } else {
-                        "404 Not Found"
-                    };
-                    let body = body.unwrap_or_default();
-                    let head = format!(
-                        "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                        body.len()
-                    );
-                    let mut answer = head.into_bytes();
-                    answer.extend(body);
-                    drop(stream.write_all(&answer).await);
-                });
-            }
-        });
-        Ok(this)
-    }
-
-    /// Serves a document at a path; none: not any more.
-    pub(crate) fn serve(&self, path: &str, body: Option<&serde_json::Value>) {
-        let mut files = self.files.lock().unwrap();
-        match body {
-            Some(body) => drop(files.insert(path.to_owned(), body.to_string().into_bytes())),
-            None => drop(files.remove(path)),
-        }
-    }
-
-    /// Address of a path.
-    pub(crate) fn at(&self, path: &str) -> String {
-        self.address.replace("/signatures", path)
-    }
-
-    /// Serves a signature of an image.
-    pub(crate) fn put(&self, digest: &ImageDigest, signature: Vec<u8>) {
-        let path = format!("/signatures/sha256={}/signature-1", digest.hex());
-        self.files.lock().unwrap().insert(path, signature);
-    }
 }

@@ -12,7 +12,7 @@ use crate::service::{Service, until, write_data};
 const PATH: &str = "/api/upgrades_info/v1/graph?channel=fast-1";
 
 /// A service with three releases, of which a risk is on the way to the last.
-fn service(name: &str, serve: &str) -> (Service, TempDir) {
+pub(crate) fn service(name: &str, serve: &str) -> (Service, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let version = |number: u32| format!("1.0.{number}");
     let releases = [

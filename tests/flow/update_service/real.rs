@@ -12,7 +12,7 @@ use crate::service::{Service, write_data};
 
 /// Bytes that the program may have resident with the whole graph and all it remembers of 3125
 /// images: half as much again as it has.
-const RESIDENT: u64 = 100 << 20;
+const RESIDENT: u64 = 64 << 20;
 
 /// A line of `expected.txt` for an answer.
 fn line(channel: &str, architecture: &str, graph: &UpdateGraph) -> String {

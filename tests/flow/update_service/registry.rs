@@ -331,3 +331,45 @@ fn graph_data_of_an_image_and_a_mirror_are_read() {
         "{problems:?}"
     );
 }
+
+#[test]
+#[ignore = "needs root, docker-registry"]
+fn a_registry_with_tokens_and_one_with_an_authority_of_its_own_are_read() {
+    let mut scene = RegistryScene::start();
+    let files = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = files.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let place = scene.registry.open_with_tokens("reader:secret").unwrap();
+    // `reader:secret` in base64.
+    let auths = format!("{{\"auths\": {{\"{place}\": {{\"auth\": \"cmVhZGVyOnNlY3JldA==\"}}}}}}");
+    let more = format!(", credentials: {}", file("auth.json", &auths));
+    let service = Service::start("tokens", "", &scene.settings(&place, &more)).unwrap();
+    service.ready().unwrap();
+    assert_eq!(service.versions("fast-1"), ["1.0.0", "1.0.1"]);
+    assert!(scene.registry.tokens_served() > 0);
+    drop(service);
+
+    let (place, certificate) = scene.registry.open_tls().unwrap();
+    let authority = format!(
+        ", insecure: false, certificateAuthority: {}",
+        file("ca.crt", &certificate)
+    );
+    let settings = |more: &str| {
+        let settings = scene.settings(&place, more);
+        settings.replacen("insecure: true, ", "", 1)
+    };
+    let service = Service::start("authority", "", &settings(&authority)).unwrap();
+    service.ready().unwrap();
+    assert_eq!(service.versions("fast-1"), ["1.0.0", "1.0.1"]);
+    drop(service);
+
+    let service = Service::start("stranger", "", &settings(", insecure: false")).unwrap();
+    until("a scrape fails", || {
+        service.metric("cincinnati_gb_graph_upstream_errors_total") >= 1.0
+    })
+    .unwrap();
+    assert_ne!(service.get("/graph?channel=fast-1").status, 200);
+}

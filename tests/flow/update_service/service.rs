@@ -1,12 +1,12 @@
 //! The program, with a file of settings of the test.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use lab::control_plane::Process;
-use lab::{PATIENCE, wait};
+use lab::{PATIENCE, free_address, wait};
 use testbed::{Programs, logs};
 
 use crate::http::{HttpAnswer, ask};
@@ -23,7 +23,7 @@ impl Service {
     pub(crate) fn start(name: &str, serve: &str, settings: &str) -> Result<Self> {
         let dir = logs::folder("update-service", name);
         logs::empty(&dir)?;
-        let (address, status) = (free()?, free()?);
+        let (address, status) = (free_address()?, free_address()?);
         let file = dir.join("settings.yaml");
         let text = format!("serve: {{listen: '{address}', status: '{status}'{serve}}}\n{settings}");
         std::fs::write(&file, text)?;
@@ -123,11 +123,6 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
             Err("not yet".to_owned())
         })
     })
-}
-
-/// A port that nothing uses now.
-fn free() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 /// Writes a repository of graph data.

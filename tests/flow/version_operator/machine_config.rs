@@ -21,25 +21,25 @@ use serde_json::{Value, json};
 use testbed::Programs;
 use testbed::objects::{self, Objects};
 
-use crate::Cluster;
-use crate::payload::VERSION;
+use crate::env::Cluster;
+use crate::payload::{Payload, VERSION};
 
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
 
 /// The release before.
-const OLD: &str = "4.1.0";
+pub(crate) const OLD: &str = "4.1.0";
 
 /// How long nothing must happen.
 const QUIET: Duration = Duration::from_secs(3);
 
 const MASTERS: [&str; 2] = ["m0", "m1"];
 
-fn image(name: &str, version: &str) -> String {
+pub(crate) fn image(name: &str, version: &str) -> String {
     format!("registry.example/{name}-{version}@sha256:1")
 }
 
 /// A file of `deploy/` with the versions and images of a release in the place of placeholders.
-fn manifest(file: &str, version: &str) -> Result<String> {
+pub(crate) fn manifest(file: &str, version: &str) -> Result<String> {
     let path = Path::new(DEPLOY).join(file);
     let text = std::fs::read_to_string(&path).with_context(|| file.to_owned())?;
     let mut text = text.replace("0.0.1-snapshot", version);
@@ -51,9 +51,9 @@ fn manifest(file: &str, version: &str) -> Result<String> {
     Ok(text)
 }
 
-struct Scene {
-    cluster: Cluster,
-    objects: Objects,
+pub(crate) struct Scene {
+    pub(crate) cluster: Cluster,
+    pub(crate) objects: Objects,
     daemons: Api<DaemonSet>,
     controllers: Api<Deployment>,
     maps: Api<ConfigMap>,
@@ -62,8 +62,8 @@ struct Scene {
 
 impl Scene {
     /// A cluster at the release before, with its controller.
-    async fn start() -> Result<(Self, Process)> {
-        let cluster = Cluster::start("machine-config", 4).await?;
+    pub(crate) async fn start(name: &str) -> Result<(Self, Process)> {
+        let cluster = Cluster::start(name, 4).await?;
         let client = cluster.control_plane.client().await?;
         let this = Self {
             objects: Objects::new(client.clone()),
@@ -101,7 +101,7 @@ impl Scene {
         Ok((this, controller))
     }
 
-    fn apply(&self, text: &str) -> Result<()> {
+    pub(crate) fn apply(&self, text: &str) -> Result<()> {
         let file = self.cluster.dir.join("applied.yaml");
         std::fs::write(&file, text)?;
         let file = file.to_str().context("a path of text")?;
@@ -241,7 +241,7 @@ impl Scene {
     }
 
     /// The release: what `deploy/` has for run level 80, and a component behind it.
-    fn write_release(&self) -> Result<()> {
+    pub(crate) fn write_release_to(payload: &Payload) -> Result<()> {
         for (number, file) in [
             ("30", "daemon/namespace.yaml"),
             ("32", "daemon/daemonset.yaml"),
@@ -251,15 +251,47 @@ impl Scene {
         ] {
             let name = format!("0000_80_machine-config_{number}_{}", file.replace('/', "-"));
             let text = manifest(file, VERSION)?;
-            self.cluster.payload.write_text(&name, &text)?;
+            payload.write_text(&name, &text)?;
         }
         let late = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {
             "name": "late", "namespace": "default",
             "annotations": { "include.release.openshift.io/self-managed-high-availability": "true" }
         } });
-        self.cluster
-            .payload
-            .write("0000_90_late_05_config.json", &late)
+        payload.write("0000_90_late_05_config.json", &late)
+    }
+
+    /// Releases the workers, which stayed one release behind, and waits until they have followed.
+    async fn release_workers(&self) -> Result<()> {
+        let target = self.objects.target("worker").await?;
+        let worker = async || -> Result<_> {
+            let node = self.objects.node("w0").await?;
+            Ok(objects::annotation(&node, annotation::DESIRED_CONFIG).to_owned())
+        };
+        ensure!(worker().await? != target, "a paused worker was assigned");
+        let pools = Api::<MachineConfigPool>::all(self.objects.client().clone());
+        let change = Patch::Merge(json!({ "spec": { "paused": false } }));
+        pools
+            .patch("worker", &PatchParams::default(), &change)
+            .await?;
+        self.update("w0").await?;
+        // The version was reached before; now nothing is under way.
+        wait::until("the workers", PATIENCE, async || {
+            let operator = self.cluster.operators.get("machine-config").await?;
+            let all = operator.status.unwrap_or_default().conditions;
+            let all = all
+                .iter()
+                .map(|one| format!("{}={}", one.r#type, one.message));
+            let said = all.collect::<Vec<_>>().join("; ");
+            let done = format!("Progressing=Cluster version is {VERSION};");
+            Ok(if format!("{said};").contains(&done) {
+                Ok(())
+            } else {
+                Err(said)
+            })
+        })
+        .await?;
+        ensure!(worker().await? == target, "not the release's configuration");
+        Ok(())
     }
 
     async fn os_image(&self) -> Result<String> {
@@ -282,9 +314,9 @@ fn settled(config: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the control-plane binary"]
 async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
-    let (mut scene, old_controller) = Scene::start().await?;
+    let (mut scene, old_controller) = Scene::start("machine-config").await?;
     assert_eq!(scene.os_image().await?, image("slipway-os", OLD));
-    scene.write_release()?;
+    Scene::write_release_to(&scene.cluster.payload)?;
     let process = scene.cluster.run()?;
 
     // The daemons come first. Nothing else of the run level is there before them.
@@ -364,7 +396,7 @@ async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
     assert!(scene.cluster.maps.get_opt("late").await?.is_none());
     scene.update(if first == one { other } else { one }).await?;
 
-    // Done, though the paused workers are not.
+    // Done, though the paused workers are one release behind.
     let status = scene
         .until_operator(VERSION, "pool worker has updated 0 of 1 nodes")
         .await?;
@@ -378,6 +410,7 @@ async fn run_level_80_ends_when_the_control_plane_is_updated() -> Result<()> {
         .await?;
     assert!(scene.cluster.maps.get_opt("late").await?.is_some());
     in_order(&scene.cluster.events()?)?;
+    scene.release_workers().await?;
     drop((process, controller));
     Ok(())
 }

@@ -1,196 +1,37 @@
 //! The version operator against a real API server: a release of three components is applied run
 //! level by run level, reported on ClusterVersion, resumed after a kill, and kept without writes.
 //!
-//! - `payload`: the release
+//! - `env`, `payload`: the cluster and the release
+//! - `faults`: what breaks around the version operator
 //! - `machine_config`: run level 80 with the real controller
+//! - `preflight`: the pools of another release are rendered ahead
+//! - `record`: the progress record
 //! - `replaced`: Jobs that cannot be changed, and fields that a release drops
+//! - `scraped`: metrics over HTTPS
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
     reason = "helpers of tests, and their own files"
 )]
 
+mod env;
+mod faults;
 mod machine_config;
 mod payload;
+mod preflight;
+mod record;
 mod replaced;
-
-use std::path::Path;
+mod scraped;
 
 use anyhow::{Context as _, Result};
-use api::config::{ClusterOperator, ClusterVersion};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
-use lab::audit::{self, Event, Verb};
-use lab::control_plane::{ControlPlane, Options, Parts, Process};
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use lab::audit::{Event, Verb};
 use lab::{PATIENCE, wait};
 use serde_json::json;
-use testbed::{Programs, logs};
 
+use crate::env::{Cluster, is_write};
 use crate::payload::{COMPONENTS, IMAGE, INCLUDED, Payload, VERSION};
-
-struct Cluster {
-    control_plane: ControlPlane,
-    versions: Api<ClusterVersion>,
-    operators: Api<ClusterOperator>,
-    maps: Api<ConfigMap>,
-    dir: std::path::PathBuf,
-    payload: Payload,
-    /// Starts of the version operator.
-    starts: usize,
-    interval_secs: u64,
-    /// Pull spec of its release.
-    image: &'static str,
-    /// Arguments besides those of all tests.
-    arguments: Vec<String>,
-}
-
-impl Cluster {
-    /// A cluster that has another release, and its operator's log below `dir`.
-    async fn start(name: &str, interval_secs: u64) -> Result<Self> {
-        let dir = logs::folder("version-operator", name);
-        logs::empty(&dir)?;
-        let dir = dir.canonicalize()?;
-        let options = Options {
-            parts: Parts::Api,
-            ..Options::default()
-        };
-        let start = move || ControlPlane::start(&options);
-        let control_plane = tokio::task::spawn_blocking(start).await??;
-        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/cvo/crds");
-        let crds = crds.to_str().context("a path of text")?;
-        control_plane.kubectl(&["apply", "--server-side", "-f", crds])?;
-        control_plane.kubectl(&["wait", "--for=condition=Established", "-f", crds])?;
-        let client = control_plane.client().await?;
-        let this = Self {
-            control_plane,
-            versions: Api::all(client.clone()),
-            operators: Api::all(client.clone()),
-            maps: Api::default_namespaced(client),
-            payload: Payload::make(dir.join("payload"))?,
-            dir,
-            starts: 0,
-            interval_secs,
-            image: IMAGE,
-            arguments: Vec::new(),
-        };
-        let spec = json!({ "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11" });
-        let object = json!({ "metadata": { "name": "version" }, "spec": spec });
-        let object = serde_json::from_value(object)?;
-        this.versions
-            .create(&PostParams::default(), &object)
-            .await?;
-        let status = json!({ "status": {
-            "desired": { "version": "4.1.0", "image": "registry.example/release@sha256:1" },
-            "history": [{
-                "state": "Completed", "startedTime": "2025-01-01T00:00:00Z", "verified": false,
-                "completionTime": "2025-01-01T01:00:00Z", "version": "4.1.0", "image": "registry.example/release@sha256:1"
-            }],
-            "observedGeneration": 1, "versionHash": "", "availableUpdates": []
-        } });
-        let params = PatchParams::default();
-        this.versions
-            .patch_status("version", &params, &Patch::Merge(status))
-            .await?;
-        for (name, value) in [("removed", "old"), ("once", "administrator's")] {
-            let map = json!({ "metadata": { "name": name }, "data": { "a": value } });
-            let map = serde_json::from_value(map)?;
-            this.maps.create(&PostParams::default(), &map).await?;
-        }
-        Ok(this)
-    }
-
-    fn run(&mut self) -> Result<Process> {
-        self.starts += 1;
-        let mut arguments = vec![
-            "start".to_owned(),
-            format!(
-                "--kubeconfig={}",
-                self.control_plane.admin_kubeconfig().display()
-            ),
-            format!("--release-image={}", self.image),
-            format!("--payload={}", self.payload.path().display()),
-            "--leader-elect=false".to_owned(),
-            format!("--interval-secs={}", self.interval_secs),
-            "--metrics-url=127.0.0.1:0".to_owned(),
-            "--v=4".to_owned(),
-        ];
-        arguments.extend(self.arguments.iter().cloned());
-        let program = Programs::built()?.path("cvo")?;
-        Process::start(
-            &format!("cvo-{}", self.starts),
-            &program,
-            arguments,
-            &self.dir,
-        )
-    }
-
-    /// How often the version operator that was started last said that all was applied.
-    fn passes(&self) -> Result<usize> {
-        let log = std::fs::read_to_string(self.dir.join(format!("cvo-{}.log", self.starts)))?;
-        Ok(log.matches("applied the release").count())
-    }
-
-    async fn until_passes(&self, count: usize) -> Result<()> {
-        wait::until("passes", PATIENCE, async || {
-            let passes = self.passes()?;
-            Ok(if passes >= count {
-                Ok(())
-            } else {
-                Err(passes.to_string())
-            })
-        })
-        .await
-    }
-
-    /// Waits until a condition says something; its message.
-    async fn until_said(&self, r#type: &str, words: &str) -> Result<String> {
-        wait::until(&format!("{type}: {words}"), PATIENCE, async || {
-            let object = self.versions.get("version").await?;
-            let all = object.status.unwrap_or_default().conditions;
-            let said: Vec<String> = all
-                .iter()
-                .map(|one| {
-                    format!(
-                        "{}={} {}: {}",
-                        one.r#type, one.status, one.reason, one.message
-                    )
-                })
-                .collect();
-            let prefix = format!("{type}=");
-            let mut found = said.iter().filter_map(|said| said.strip_prefix(&prefix));
-            Ok(match found.find(|said| said.contains(words)) {
-                Some(said) => Ok(said.to_owned()),
-                None => Err(said.join("\n")),
-            })
-        })
-        .await
-    }
-
-    /// Reports as an operator does.
-    async fn report(&self, operator: &str, version: &str) -> Result<()> {
-        let condition = |r#type: &str, status: &str| json!({ "type": r#type, "status": status, "lastTransitionTime": "2025-01-01T00:00:00Z" });
-        let status = json!({ "status": {
-            "conditions": [condition("Available", "True"), condition("Progressing", "True"), condition("Degraded", "False")],
-            "versions": [{ "name": "operator", "version": version }]
-        } });
-        let params = PatchParams::default();
-        self.operators
-            .patch_status(operator, &params, &Patch::Merge(status))
-            .await?;
-        Ok(())
-    }
-
-    fn events(&self) -> Result<Vec<Event>> {
-        audit::load(&self.control_plane.audit_log())
-    }
-}
-
-/// Whether the version operator asked for a change.
-fn is_write(event: &Event) -> bool {
-    event.user_agent.starts_with("cvo/")
-        && !matches!(event.verb, Verb::Get | Verb::List | Verb::Watch)
-}
 
 /// Percentage that `Progressing` says.
 fn percent(message: &str) -> Result<usize> {
@@ -273,7 +114,7 @@ async fn a_release_is_applied_run_level_by_run_level_and_then_left_alone() -> Re
     assert_eq!(status.observed_generation, 1);
     assert!(!status.version_hash.is_empty());
 
-    in_order(&cluster).context("the order of writes")?;
+    in_order(&cluster.events()?).context("the order of writes")?;
     percentage_never_falls(&cluster)?;
     applied_as_asked(&cluster).await?;
     idle_pass_writes_nothing(&cluster).await?;
@@ -297,8 +138,7 @@ impl Cluster {
 }
 
 /// Each component's first write comes after the report by which the run level before it ended.
-fn in_order(cluster: &Cluster) -> Result<()> {
-    let events = cluster.events()?;
+fn in_order(events: &[Event]) -> Result<()> {
     let mut level_done = None;
     for (_, component) in COMPONENTS {
         let is_of = |event: &&Event| {
@@ -525,6 +365,27 @@ async fn bad_manifests_end_in_a_condition_that_names_the_file() -> Result<()> {
         .until_said("Progressing", "some cluster configuration is invalid")
         .await?;
     assert!(cluster.maps.get_opt("beta").await?.is_none());
+    drop(process);
+
+    // Nor is one whose kind the API server does not know.
+    let mut unknown = map("gadget");
+    unknown["apiVersion"] = json!("example.com/v1");
+    unknown["kind"] = json!("Gadget");
+    cluster.payload.write(file, &unknown)?;
+    let process = cluster.run()?;
+    let said = cluster
+        .until_said("Failing", "UpdatePayloadResourceTypeMissing")
+        .await?;
+    assert!(
+        said.contains(file) && said.contains("gadget \"default/gadget\""),
+        "{said}"
+    );
+    cluster
+        .until_said(
+            "Progressing",
+            "a required extension is not available to update",
+        )
+        .await?;
     drop(process);
 
     // Without it the release goes on.

@@ -40,13 +40,20 @@ impl Payload {
     /// Writes the release.
     pub(crate) fn make(dir: PathBuf) -> Result<Self> {
         let this = Self(dir);
+        this.rewrite(VERSION)?;
+        Ok(this)
+    }
+
+    /// Writes another version of it in its place.
+    pub(crate) fn rewrite(&self, version: &str) -> Result<()> {
+        let this = self;
         fs::create_dir_all(this.0.join("manifests"))?;
         fs::create_dir_all(this.0.join("release-manifests"))?;
-        let metadata = json!({ "kind": "cincinnati-metadata-v0", "version": VERSION });
+        let metadata = json!({ "kind": "cincinnati-metadata-v0", "version": version });
         this.write("release-metadata", &metadata)?;
         let references = json!({
             "kind": "ImageStream", "apiVersion": "image.openshift.io/v1",
-            "metadata": { "name": VERSION }, "spec": { "tags": [] }
+            "metadata": { "name": version }, "spec": { "tags": [] }
         });
         this.write("image-references", &references)?;
         let own = object(
@@ -61,11 +68,11 @@ impl Payload {
                 "v1",
                 "ConfigMap",
                 component,
-                &json!({ "data": { "level": level } }),
+                &json!({ "data": { "level": level, "version": version } }),
             );
             this.write(&format!("0000_{level}_{component}_05_config.json"), &config)?;
             let status = json!({ "status": {
-                "versions": [{ "name": "operator", "version": VERSION }],
+                "versions": [{ "name": "operator", "version": version }],
                 "relatedObjects": [{ "group": "", "resource": "namespaces", "name": "default" }]
             } });
             let mut operator = object(
@@ -105,8 +112,7 @@ impl Payload {
         this.write("0000_50_gamma_01_removed.json", &removed)?;
         let mut other = object("v1", "ConfigMap", "other", &Value::Null);
         other["metadata"]["annotations"] = json!({ "include.release.openshift.io/other": "true" });
-        this.write("0000_50_gamma_02_other.json", &other)?;
-        Ok(this)
+        this.write("0000_50_gamma_02_other.json", &other)
     }
 
     /// Writes a file of manifests.

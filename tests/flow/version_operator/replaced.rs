@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use lab::{PATIENCE, wait};
 use serde_json::{Value, json};
 
-use crate::Cluster;
+use crate::env::Cluster;
 use crate::payload::VERSION;
 
 const INCLUDE: &str = "include.release.openshift.io/self-managed-high-availability";
@@ -121,7 +121,7 @@ async fn jobs_are_made_anew_and_dropped_fields_go() -> Result<()> {
     // It has no ConfigMap `once` any more, which an administrator made, nor ClusterRole `beta`.
     cluster.payload.remove("0000_20_beta_01_role.json")?;
     cluster.payload.remove("0000_20_beta_02_once.json")?;
-    cluster.image = "registry.example/release@sha256:4";
+    cluster.image = "registry.example/release@sha256:4".to_owned();
     let process = cluster.run()?;
     let found = wait::until("what was dropped to go", PATIENCE, async || {
         let found: ConfigMap = cluster.maps.get("alpha").await?;

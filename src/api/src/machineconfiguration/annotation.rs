@@ -68,6 +68,9 @@ pub const RELEASE_IMAGE_VERSION: &str = "machineconfiguration.openshift.io/relea
 /// replaced the OS image.
 pub const OS_IMAGE_URL_OVERRIDDEN: &str =
     "machineconfiguration.openshift.io/os-image-url-overridden";
+/// On a KubeletConfig or ContainerRuntimeConfig; written by the controller: number at the end of
+/// the names of its MachineConfigs; `""` for none.
+pub const MC_NAME_SUFFIX: &str = "machineconfiguration.openshift.io/mc-name-suffix";
 /// On a ControllerConfig; written by the operator: release version it was made for, compared as an
 /// opaque string.
 pub const GENERATED_BY_VERSION: &str = "machineconfiguration.openshift.io/generated-by-version";
@@ -80,6 +83,12 @@ pub const CORDONED_BY: &str = "slipway.dev/cordoned-by";
 /// On a Node; written by the daemon: since when it is being drained, RFC 3339, so that a restart
 /// does not start that clock anew.
 pub const DRAIN_SINCE: &str = "slipway.dev/drain-since";
+/// On a Node; written by the controller: configuration for which it could not be drained within the
+/// limit of its pool's rollout policy. While the node stays cordoned, the rollout passes it over.
+pub const QUARANTINED: &str = "slipway.dev/quarantined";
+/// On a Node; written by the managed upgrade operator: a [`super::DrainLease`]. While it is held,
+/// the daemon evicts no pod.
+pub const DRAIN_LEASE: &str = "slipway.dev/drain-lease";
 /// On a Node; written by an administrator: the configuration that failed on it and is to be tried
 /// again. The daemon removes it.
 pub const RETRY: &str = "slipway.dev/retry";
@@ -90,17 +99,39 @@ pub const WAITS_FOR: &str = "slipway.dev/waits-for";
 pub const PHASE: &str = "slipway.dev/phase";
 /// On a Node; written by the daemon: since when it is in that phase, RFC 3339.
 pub const SINCE: &str = "slipway.dev/since";
-/// On a Node; not read yet; to be written by an administrator or the controller before the node's
-/// turn: configuration whose image may be fetched early.
+/// On a Node; written by the controller while the node waits for its turn: configuration that the
+/// node may fetch and rehearse while it works.
 pub const NEXT_CONFIG: &str = "slipway.dev/next-config";
-/// On a Node; not written yet; by the daemon: configuration whose image lies ready, in answer to
-/// [`NEXT_CONFIG`].
+/// On a Node; written by the daemon in answer to [`NEXT_CONFIG`]: configuration whose image lies
+/// ready and whose plan was rehearsed.
 pub const FETCHED: &str = "slipway.dev/fetched";
+/// On a Node; written by the daemon in answer to [`NEXT_CONFIG`]: `<config>: <cause>`, where it
+/// could not be fetched or rehearsed; the cause has at most 500 characters.
+pub const NOT_FETCHED: &str = "slipway.dev/not-fetched";
+/// On a MachineConfigPool; written by an administrator: `"true"` or absent, nodes that wait for
+/// their turn fetch the pool's configuration before it; any other value, they do not.
+pub const PREFETCH: &str = "slipway.dev/prefetch";
+/// On a MachineConfigPool; written by the version operator in a preflight: a MachineConfig that one
+/// node of the pool fetches and rehearses, though it is no target of the pool.
+pub const REHEARSE: &str = "slipway.dev/rehearse";
+/// On a MachineConfig; written by `mcc render`: the pool for which it is rehearsed. It is removed
+/// at the end of the preflight.
+pub const REHEARSAL_OF: &str = "slipway.dev/rehearsal-of";
 /// On a MachineConfigPool; written by the controller: the round of assignments under way. Writing
 /// it with the pool's `resourceVersion` claims the round, so that of two controllers only one
 /// decides.
 pub const ROUND: &str = "slipway.dev/round";
+/// On a Node; written by the controller: uid of its MachineConfigNode, where an older one was
+/// deleted. The daemon then writes the status of the new one at once.
+pub const NODE_OBJECT: &str = "slipway.dev/machine-config-node";
+/// On a MachineConfig; written by the controller: the platform whose base configuration it is.
+/// Those that OpenShift's MCO made from its own templates have the same names, and not this.
+pub const BASE_TEMPLATE: &str = "slipway.dev/base-template";
 /// On a rendered MachineConfig; written by the controller: `"true"` where the cluster had no
 /// ControllerConfig when it was rendered. One without this that a controller made holds what a
 /// ControllerConfig said, such as the release's OS image.
 pub const WITHOUT_CONTROLLER_CONFIG: &str = "slipway.dev/without-controller-config";
+
+/// On a Pod; written by an administrator: `"true"`, it is not deleted by force, and its finalizers
+/// stay.
+pub const NO_FORCED_DRAIN: &str = "slipway.dev/no-forced-drain";

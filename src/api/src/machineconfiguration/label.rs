@@ -16,9 +16,21 @@ pub const ZONE: &str = "topology.kubernetes.io/zone";
 pub const OS: &str = "kubernetes.io/os";
 /// On a Node: member of the control plane, as the `master` pool selects it.
 pub const MASTER: &str = "node-role.kubernetes.io/master";
+/// On a Node: member of the control plane, as Kubernetes names it.
+pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 /// On a Node: worker.
 pub const WORKER: &str = "node-role.kubernetes.io/worker";
 
 /// Taint with effect `PreferNoSchedule` on nodes yet to be updated, so that evicted pods rather go
 /// to updated ones.
 pub const UPDATE_IN_PROGRESS_TAINT: &str = "UpdateInProgress";
+
+/// Values of [`ROLE`]: the roles of the pools that every cluster has.
+pub mod role {
+    /// Control-plane nodes.
+    pub const MASTER: &str = "master";
+    /// Nodes that only vote in etcd.
+    pub const ARBITER: &str = "arbiter";
+    /// Nodes for workloads.
+    pub const WORKER: &str = "worker";
+}

@@ -305,8 +305,8 @@ words! {
         /// The pool cannot be rolled as it is written, or its rollout stopped after failures. Ours,
         /// not upstream's.
         RolloutDegraded = "RolloutDegraded",
-        /// Nodes wait for their turn; the message names them and what they wait for. Ours, not
-        /// upstream's.
+        /// The rendering waits for an object, or nodes wait for their turn; the message names them
+        /// and what they wait for. Ours, not upstream's.
         Waiting = "Waiting",
         /// The pool asks for something that nothing handles; the message names it. Absent until it
         /// first does. Ours, not upstream's.
@@ -353,16 +353,24 @@ words! {
         ImageMode = "ImageMode",
         /// The pool's configuration was edited, or made by another program; no node is given it.
         RenderedConfigChanged = "RenderedConfigChanged",
+        /// The pool's rollout policy cannot be followed; no node is given a new configuration.
+        InvalidRolloutPolicy = "InvalidRolloutPolicy",
         /// Nothing handles what the pool asks for.
         NotImplemented = "NotImplemented",
         /// No image is built for the pool any more.
         NoLayeredObjects = "NoLayeredObjects",
+        /// The pool is not rendered until an object that it is made from is complete.
+        NotRendered = "NotRendered",
         /// As many nodes are out as the budget allows.
         Budget = "Budget",
+        /// The pool's rollout policy has nodes wait for a time or for other nodes.
+        RolloutPolicy = "RolloutPolicy",
         /// The pool is paused.
         Paused = "Paused",
         /// Nodes are not ready, or cordoned.
         NodesNotReady = "NodesNotReady",
+        /// Nodes could not be drained in time, and are passed over.
+        NodesQuarantined = "NodesQuarantined",
         /// The API server does not take what nodes are to be told.
         NodesNotAssigned = "NodesNotAssigned",
     }

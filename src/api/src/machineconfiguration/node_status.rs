@@ -101,6 +101,12 @@ pub struct NodeStatus {
     pub cordoned_by: Option<String>,
     /// The configuration that an administrator wants tried again.
     pub retry: Option<String>,
+    /// Configuration that the node may fetch before its turn.
+    pub next_config: Option<String>,
+    /// Configuration that it has fetched.
+    pub fetched: Option<String>,
+    /// Why it could not fetch one: `<config>: <cause>`.
+    pub not_fetched: Option<String>,
     /// Topology of the control plane.
     pub topology: Option<String>,
 }
@@ -129,6 +135,9 @@ impl NodeStatus {
             drain_since: time(annotation::DRAIN_SINCE),
             cordoned_by: present(annotation::CORDONED_BY).map(ToOwned::to_owned),
             retry: text(annotation::RETRY),
+            next_config: text(annotation::NEXT_CONFIG),
+            fetched: text(annotation::FETCHED),
+            not_fetched: text(annotation::NOT_FETCHED),
             topology: text(annotation::CONTROL_PLANE_TOPOLOGY),
         }
     }

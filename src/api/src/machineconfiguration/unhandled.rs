@@ -3,7 +3,6 @@
 //!
 //! Their CustomResourceDefinitions are not ours; a cluster may lack them.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
@@ -47,50 +46,3 @@ pub struct MachineOSBuildSpec {}
     doc = "PinnedImageSet names images to keep on the nodes of pools."
 )]
 pub struct PinnedImageSetSpec {}
-
-/// Which pools a `KubeletConfig` is for.
-///
-/// Source: `kubeletconfigs.machineconfiguration.openshift.io`, `spec`.
-#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[kube(
-    group = "machineconfiguration.openshift.io",
-    version = "v1",
-    kind = "KubeletConfig",
-    status = "HandledStatus",
-    schema = "disabled",
-    doc = "KubeletConfig sets options of the kubelets of pools."
-)]
-#[serde(rename_all = "camelCase")]
-pub struct KubeletConfigSpec {
-    /// Selects pools by their labels.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine_config_pool_selector: Option<LabelSelector>,
-}
-
-/// Which pools a `ContainerRuntimeConfig` is for.
-///
-/// Source: `containerruntimeconfigs.machineconfiguration.openshift.io`, `spec`.
-#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[kube(
-    group = "machineconfiguration.openshift.io",
-    version = "v1",
-    kind = "ContainerRuntimeConfig",
-    status = "HandledStatus",
-    schema = "disabled",
-    doc = "ContainerRuntimeConfig sets options of the container runtime of pools."
-)]
-#[serde(rename_all = "camelCase")]
-pub struct ContainerRuntimeConfigSpec {
-    /// Selects pools by their labels.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine_config_pool_selector: Option<LabelSelector>,
-}
-
-/// Which generation of an object its controller has handled.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HandledStatus {
-    /// Generation that the status was made from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-}

@@ -10,6 +10,7 @@ pub(crate) fn written() -> Vec<(&'static str, Value)> {
         ("MachineConfigNode", node()),
         ("MachineConfiguration", settings()),
         ("ControllerConfig", controller_config()),
+        ("KubeletConfig", kubelet_config()),
         ("ClusterVersion", cluster_version()),
         ("ClusterOperator", cluster_operator()),
     ]
@@ -117,6 +118,37 @@ fn rendered() -> Value {
             "kernelArguments": ["console=ttyS0", "console=tty0"],
             "kernelType": "default",
             "osImageURL": "registry.example/os@sha256:00"
+        }
+    })
+}
+
+fn kubelet_config() -> Value {
+    let condition = |r#type: &str| {
+        json!({
+            "type": r#type, "status": "True", "lastTransitionTime": "2024-02-07T16:03:35Z",
+            "message": "Success"
+        })
+    };
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "KubeletConfig",
+        "metadata": {
+            "name": "pods", "finalizers": ["99-worker-generated-kubelet"],
+            "annotations": { "machineconfiguration.openshift.io/mc-name-suffix": "" }
+        },
+        "spec": {
+            "autoSizingReserved": true,
+            "kubeletConfig": { "maxPods": 300 },
+            "logLevel": 4,
+            "machineConfigPoolSelector": { "matchLabels": { "size": "small" } },
+            "tlsSecurityProfile": {
+                "type": "Custom",
+                "custom": { "ciphers": ["AES128-SHA"], "minTLSVersion": "VersionTLS12" },
+                "modern": {}
+            }
+        },
+        "status": {
+            "conditions": [condition("Accepted"), condition("Success")], "observedGeneration": 2
         }
     })
 }

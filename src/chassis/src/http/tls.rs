@@ -84,6 +84,11 @@ impl ClientAuthorities {
         Ok(())
     }
 
+    /// Whether clients are asked for a certificate.
+    pub fn are_known(&self) -> bool {
+        self.bundle().is_some()
+    }
+
     fn bundle(&self) -> Option<Arc<[u8]>> {
         let bundle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         bundle.clone()

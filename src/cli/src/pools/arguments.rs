@@ -1,4 +1,4 @@
-//! Options of `slipway pool` and `slipway node`.
+//! Options of `slipway pool`, `slipway node` and `slipway watch`.
 
 use clap::Args;
 
@@ -27,6 +27,17 @@ pub struct NodeArgs {
     /// Print what the node would do to reach this MachineConfig from the one that it runs
     #[arg(long, value_name = "CONFIG", conflicts_with = "try_drain")]
     pub plan_to: Option<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// `slipway watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// One MachineConfigPool [default: all]
+    #[arg(value_name = "POOL")]
+    pub pool: Option<String>,
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,

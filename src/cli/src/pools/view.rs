@@ -5,12 +5,15 @@ use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::machine_config_pool::{PoolCondition, PoolConditionType};
 use api::machineconfiguration::node_status::Reading;
 use jiff::Timestamp;
+use pool::budget::budget;
 use pool::membership::Membership;
 use pool::node::NodeView;
 use pool::view::PoolView;
 use serde::Serialize;
 
+use super::forecast::{RollFacts, RollForecast, forecast};
 use crate::upgrade::blocks::{columns, duration};
+use crate::upgrade::status::duration::rounded;
 
 /// Conditions of a pool that name a fault, most important first.
 const FAULTS: [PoolConditionType; 5] = [
@@ -41,6 +44,10 @@ pub(super) struct PoolDetails {
     faults: Vec<PoolFinding>,
     /// Which nodes wait for their assignment, and for what: the controller's decision.
     waiting: Option<PoolFinding>,
+    /// When its roll is over; none while it rolls nothing, or if that cannot be known.
+    forecast: Option<RollForecast>,
+    /// Why there is no forecast of its roll.
+    no_forecast: Option<String>,
     members: Vec<NodeRow>,
 }
 
@@ -127,6 +134,20 @@ impl PoolDetails {
                 .map(|condition| PoolFinding::new(condition, now))
         };
         let target = view.target.clone();
+        let faults: Vec<PoolFinding> = FAULTS.iter().filter_map(holds).collect();
+        let updating = status.condition(&PoolConditionType::Updating);
+        let rolls = !view.is_paused
+            && updating.is_some_and(|updating| updating.status == ConditionStatus::True);
+        let began = updating.and_then(|updating| updating.last_transition_time.clone());
+        let forecast = (began.filter(|_| rolls)).and_then(|began| {
+            let facts = roll(view, members, began.0)?;
+            Some(forecast(&facts, now))
+        });
+        let (forecast, no_forecast) = match forecast {
+            Some(Ok(forecast)) => (Some(forecast), None),
+            Some(Err(why)) => (None, Some(why)),
+            None => (None, None),
+        };
         let mut members: Vec<NodeRow> = members
             .iter()
             .map(|node| NodeRow::new(node, target.as_deref(), now))
@@ -147,8 +168,10 @@ impl PoolDetails {
             out_of_service: count(status.unavailable_machine_count),
             failed: count(status.degraded_machine_count),
             is_behind: status.observed_generation != view.generation,
-            faults: FAULTS.iter().filter_map(holds).collect(),
+            faults,
             waiting: holds(&PoolConditionType::Waiting),
+            forecast,
+            no_forecast,
             members,
         }
     }
@@ -160,6 +183,25 @@ impl PoolDetails {
     /// Whether a person should read it: the pool reports a fault.
     pub(super) const fn needs_attention(&self) -> bool {
         !self.faults.is_empty()
+    }
+
+    /// What is shown of it above nodes that change: counts, then what is wrong or waited for.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let paused = if self.is_paused { ", paused" } else { "" };
+        let head = format!("{}: {}{paused}", self.name, self.counts());
+        let findings = self.faults.iter().chain(&self.waiting);
+        let findings = findings.map(|finding| {
+            let (kind, message) = (&finding.r#type, first_line(&finding.message));
+            format!("{}: {kind}: {message}", self.name)
+        });
+        std::iter::once(head).chain(findings).collect()
+    }
+
+    fn counts(&self) -> String {
+        format!(
+            "{} of {} nodes updated, {} out of service, {} failed",
+            self.updated, self.nodes, self.out_of_service, self.failed
+        )
     }
 
     fn text(&self) -> String {
@@ -184,10 +226,12 @@ impl PoolDetails {
         for finding in self.faults.iter().chain(&self.waiting) {
             row(&finding.r#type, finding.text());
         }
-        let head = format!(
-            "Pool {}: {} of {} nodes updated, {} out of service, {} failed\n",
-            self.name, self.updated, self.nodes, self.out_of_service, self.failed
-        );
+        if let Some(forecast) = &self.forecast {
+            row("Forecast", forecast.text());
+        } else if let Some(why) = &self.no_forecast {
+            row("Forecast", why.clone());
+        }
+        let head = format!("Pool {}: {}\n", self.name, self.counts());
         let mut text = head + &columns(2, 1, 0, &rows);
         if !self.members.is_empty() {
             let heads = [
@@ -204,6 +248,48 @@ impl PoolDetails {
             text.push_str(&columns(2, 3, 0, &table));
         }
         text
+    }
+}
+
+/// What is known of the roll of a pool to its target; none if all of its nodes are there.
+fn roll(view: &PoolView, members: &[&NodeView], began: Timestamp) -> Option<RollFacts> {
+    let target = view.target.as_deref()?;
+    let at_once = budget(&view.name, view.max_unavailable.as_ref(), members.len()).ok()?;
+    let mut facts = RollFacts {
+        began,
+        done: Vec::new(),
+        earlier: Vec::new(),
+        under_way: 0,
+        waiting: 0,
+        at_once: at_once.get(),
+    };
+    for node in members {
+        let status = &node.status;
+        let since = status.since.as_ref().and_then(Reading::known);
+        if status.is_updated(target) {
+            facts.done.extend(since);
+        } else if status.state().is_failed() {
+            // It is repaired by a person, at a time that no one knows.
+        } else if status.is_assigned_to(target) {
+            facts.under_way += 1;
+        } else {
+            facts.waiting += 1;
+            facts.earlier.extend(since);
+        }
+    }
+    (facts.under_way + facts.waiting > 0).then_some(facts)
+}
+
+impl RollForecast {
+    fn text(self) -> String {
+        #[expect(clippy::cast_precision_loss, reason = "a roll takes less than years")]
+        let shown = |seconds: i64| duration(rounded(seconds as f64));
+        format!(
+            "all nodes updated in {} (p50) to {} (p90), {}",
+            shown(self.p50_seconds),
+            shown(self.p90_seconds),
+            self.certainty()
+        )
     }
 }
 
@@ -284,4 +370,4 @@ fn first_line(text: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -47,6 +47,9 @@ pub struct UpgradeArgs {
     /// Show conditional updates that are not recommended, too
     #[arg(long)]
     pub include_not_recommended: bool,
+    /// Have the API server check the change, and change nothing
+    #[arg(long, global = true)]
+    pub dry_run: bool,
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
@@ -102,8 +105,38 @@ pub enum UpgradeVerb {
         #[arg(long)]
         clear: bool,
     },
-    /// Return to the patch release before
-    Rollback,
+    /// When operators and nodes were updated, of the last update
+    Timeline {
+        /// Write the picture to this file, or to standard output
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+        svg: Option<PathBuf>,
+    },
+    /// Check a release before it is requested, without a change: all that fails is shown at once.
+    /// Without --to and --to-image, show what was found last
+    Preflight(PreflightArgs),
+    /// Return to the release before
+    Rollback {
+        /// Return over a minor version; the release before must list the present one as a source
+        #[arg(long)]
+        allow_minor: bool,
+    },
+}
+
+/// `slipway upgrade preflight`.
+#[derive(Debug, Args)]
+pub struct PreflightArgs {
+    /// Check this version: one that is offered, or was applied before
+    #[arg(long, value_name = "VERSION")]
+    pub to: Option<String>,
+    /// Check this release image, by its digest
+    #[arg(long, value_name = "IMAGE")]
+    pub to_image: Option<String>,
+    /// Remove the request and what was found
+    #[arg(long)]
+    pub clear: bool,
+    /// Seconds to wait for the end; the check itself goes on
+    #[arg(long, value_name = "SECONDS", default_value_t = 1200)]
+    pub timeout_secs: u64,
 }
 
 impl UpgradeArgs {

@@ -6,11 +6,13 @@ use anyhow::{Context as _, bail};
 use cluster::access::Access;
 use cluster::wire::{self, RequestBody};
 use http::Method;
+use release::progress::{self, ProgressRecord};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::object::ClusterObject;
 use super::status::ClusterSnapshot;
+use super::timeline::TimelineInputs;
 use super::version::NAME;
 use crate::kubeconfig::ClusterArgs;
 
@@ -19,6 +21,7 @@ const OPERATORS: &str = "/apis/config.openshift.io/v1/clusteroperators";
 const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 const NODES: &str = "/api/v1/nodes";
+const NODE_EVENTS: &str = "/api/v1/events?fieldSelector=involvedObject.kind%3DNode";
 const MACHINE_CONFIG_OPERATOR: &str = "/apis/apps/v1/namespaces/openshift-machine-config-operator/deployments/machine-config-operator";
 const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterversions.config.openshift.io";
@@ -28,7 +31,7 @@ const ALERTS: &str = "/api/v1/namespaces/openshift-monitoring/services/https:tha
 const ACCEPT_RISKS: &str = "spec.desiredUpdate.acceptRisks";
 
 /// Access to a cluster.
-pub(super) struct ClusterHands {
+pub(crate) struct ClusterHands {
     access: Access,
 }
 
@@ -43,13 +46,13 @@ impl ClusterHands {
     ///
     /// # Errors
     /// There is none.
-    pub(super) fn new(arguments: &ClusterArgs) -> anyhow::Result<Self> {
+    pub(crate) fn new(arguments: &ClusterArgs) -> anyhow::Result<Self> {
         let access = arguments.access()?;
         Ok(Self { access })
     }
 
     /// ClusterVersion.
-    pub(super) async fn version(&self) -> anyhow::Result<ClusterObject> {
+    pub(crate) async fn version(&self) -> anyhow::Result<ClusterObject> {
         let path = format!("{VERSIONS}/{NAME}");
         self.access
             .get(&path)
@@ -57,8 +60,10 @@ impl ClusterHands {
             .context("cannot read ClusterVersion version")
     }
 
-    pub(super) async fn patch_version(&self, patch: &Value) -> anyhow::Result<()> {
-        let object = format!("{VERSIONS}/{NAME}?fieldManager=slipway");
+    /// Changes ClusterVersion, or has the API server check the change only.
+    pub(super) async fn patch_version(&self, patch: &Value, is_dry: bool) -> anyhow::Result<()> {
+        let dry = if is_dry { "&dryRun=All" } else { "" };
+        let object = format!("{VERSIONS}/{NAME}?fieldManager=slipway{dry}");
         let body = RequestBody::MergePatch(patch);
         let changed: Result<Value, _> = self.access.send(Method::PATCH, &object, body).await;
         changed.context("cannot change ClusterVersion version")?;
@@ -97,26 +102,15 @@ impl ClusterHands {
         }
     }
 
-    /// All that the status reads. What a cluster has no kind for is empty.
+    /// All that the status reads, at once, each list in one request. What a cluster has no kind for
+    /// is empty. What cannot be read besides ClusterVersion is empty too, and named.
+    ///
+    /// # Errors
+    /// ClusterVersion, or a file of alerts, cannot be read.
     pub(super) async fn snapshot(&self, alerts: Option<&Path>) -> anyhow::Result<ClusterSnapshot> {
-        let (version, operators, pools, nodes, configs, deployment, alerts_found) = tokio::join!(
-            self.version(),
-            self.list(OPERATORS, RequestBody::Empty),
-            self.list(POOLS, RequestBody::Empty),
-            self.list(NODES, RequestBody::Empty),
-            self.list(CONFIGS, RequestBody::MetadataList),
-            self.access.get::<ClusterObject>(MACHINE_CONFIG_OPERATOR),
-            self.alerts(alerts),
-        );
-        let machine_config_image = match deployment {
-            Ok(deployment) => {
-                let image = deployment.text("/spec/template/spec/containers/0/image");
-                Some(image.to_owned()).filter(|image| !image.is_empty())
-            }
-            Err(error) if error.code() == Some(404) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let alerts_found = match (alerts_found, alerts) {
+        let (snapshot, found) = tokio::join!(self.objects(), self.alerts(alerts));
+        let mut snapshot = snapshot?;
+        snapshot.alerts = match (found, alerts) {
             (Ok(found), _) => Some(found),
             (Err(error), Some(_)) => return Err(error),
             (Err(error), None) => {
@@ -124,14 +118,74 @@ impl ClusterHands {
                 None
             }
         };
+        Ok(snapshot)
+    }
+
+    /// All of a snapshot but alerts.
+    async fn objects(&self) -> anyhow::Result<ClusterSnapshot> {
+        let record = format!(
+            "/api/v1/namespaces/{}/configmaps/{}",
+            progress::NAMESPACE,
+            progress::NAME
+        );
+        let (version, operators, pools, nodes, configs, deployment, record) = tokio::join!(
+            self.version(),
+            self.list(OPERATORS, RequestBody::Empty),
+            self.list(POOLS, RequestBody::Empty),
+            self.list(NODES, RequestBody::Empty),
+            self.list(CONFIGS, RequestBody::MetadataList),
+            self.access.get::<ClusterObject>(MACHINE_CONFIG_OPERATOR),
+            self.access.get::<ClusterObject>(&record),
+        );
+        let mut unread = Vec::new();
+        let failed = |what: &str, error: wire::Error| {
+            format!("cannot read {what}: {:#}", anyhow::Error::from(error))
+        };
+        let mut listed = |kind: &str, list: Result<Vec<ClusterObject>, wire::Error>| {
+            list.unwrap_or_else(|error| {
+                unread.push(failed(kind, error));
+                Vec::new()
+            })
+        };
+        let operators = listed("ClusterOperators", operators);
+        let pools = listed("MachineConfigPools", pools);
+        let nodes = listed("Nodes", nodes);
+        let configs = listed("MachineConfigs", configs);
+        let machine_config_image = match deployment {
+            Ok(deployment) => {
+                let image = deployment.text("/spec/template/spec/containers/0/image");
+                Some(image.to_owned()).filter(|image| !image.is_empty())
+            }
+            Err(error) if error.code() == Some(404) => None,
+            Err(error) => {
+                unread.push(failed("Deployment machine-config-operator", error));
+                None
+            }
+        };
         Ok(ClusterSnapshot {
+            record: read_record(record),
             version: version?,
-            operators: operators?,
-            pools: pools?,
-            nodes: nodes?,
-            configs: configs?,
+            operators,
+            pools,
+            nodes,
+            configs,
             machine_config_image,
-            alerts: alerts_found,
+            alerts: None,
+            unread,
+        })
+    }
+
+    /// All that the timeline reads.
+    pub(super) async fn timeline(&self) -> anyhow::Result<TimelineInputs> {
+        let events = self.list(NODE_EVENTS, RequestBody::Empty);
+        let (cluster, events) = tokio::join!(self.objects(), events);
+        let cluster = cluster?;
+        if let Some(unread) = cluster.unread.first() {
+            bail!("{unread}");
+        }
+        Ok(TimelineInputs {
+            cluster,
+            events: events.context("cannot list Events")?,
         })
     }
 
@@ -145,5 +199,53 @@ impl ClusterHands {
             Err(error) if error.code() == Some(404) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// The version operator's record of the update. OpenShift's own keeps none, and without it the
+/// status says less.
+fn read_record(map: Result<ClusterObject, wire::Error>) -> Option<ProgressRecord> {
+    let name = format!("ConfigMap {}/{}", progress::NAMESPACE, progress::NAME);
+    let map = match map {
+        Ok(map) => map,
+        Err(error) if error.code() == Some(404) => return None,
+        Err(error) => {
+            let error = anyhow::Error::from(error);
+            crate::output::warn(&format!("cannot read {name}: {error:#}"));
+            return None;
+        }
+    };
+    let pointer = format!("/data/{}", progress::KEY);
+    let parsed = ProgressRecord::parse(map.text(&pointer));
+    parsed
+        .inspect_err(|error| {
+            crate::output::warn(&format!("{name}: data.{}: {error}", progress::KEY));
+        })
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use apimock::{Call, Reply, Script};
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dry_run_has_the_server_check_and_changes_nothing() {
+        let object = format!("{VERSIONS}/{NAME}?fieldManager=slipway");
+        let patch = json!({ "spec": { "channel": "fast-4.18" } });
+        let dry = format!("{object}&dryRun=All");
+        let calls =
+            [dry, object].map(|path| Call::patch(&path, patch.clone(), Reply::ok(json!({}))));
+        let (script, client) = Script::start(calls.to_vec());
+        let hands = ClusterHands {
+            access: Access::of_client(client),
+        };
+        let sent = async {
+            hands.patch_version(&patch, true).await?;
+            hands.patch_version(&patch, false).await
+        };
+        script.drive(sent).await.unwrap();
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::blocks::{block, columns};
 use super::object::{ObjectCondition, text};
 use super::summary::channel_line;
-use super::version::{Caution, OfferedUpdate, VersionView};
+use super::version::{Caution, OfferedUpdate, VersionView, cautioned};
 
 /// Newest updates of a minor release that are shown unless all are asked for.
 const SHOWN: usize = 2;
@@ -65,6 +65,10 @@ const NODE_ALERTS: [&str; 4] = [
     "KubeNodeReadinessFlapping",
     "KubeNodeUnreachable",
 ];
+
+/// Alerts of virtual machines that hold a drain up. Where none fires, nothing is said of them: most
+/// clusters have no virtual machines.
+const VIRT_ALERTS: [&str; 2] = ["VirtHandlerDaemonSetRolloutFailing", "VMCannotBeEvicted"];
 
 impl PrecheckReport {
     /// Reads alerts as Prometheus answers them; those that are only pending do not count.
@@ -137,6 +141,11 @@ fn judged(alert: &Value, number: usize) -> Option<(&'static str, PrecheckFinding
         (
             "UpdatePrecheckAlerts",
             "suggesting issues worth investigating before updating the cluster".to_owned(),
+        )
+    } else if VIRT_ALERTS.contains(&name) {
+        (
+            "VirtAlerts",
+            "which may slow workload redistribution during rolling node updates".to_owned(),
         )
     } else {
         return None;
@@ -350,26 +359,20 @@ fn minors(updates: &[OfferedUpdate], show_outdated: bool) -> String {
         };
         let (shown, rest) = updates.split_at_checked(shown).unwrap_or((updates, &[]));
         let mut rows = vec![vec!["VERSION".to_owned(), "ISSUES".to_owned()]];
-        let mut blocks = String::new();
+        let mut bad = Vec::new();
         for update in shown {
             match &update.caution {
                 Some(caution) if show_outdated => {
                     rows.push(vec![update.version.clone(), caution.reason.clone()]);
                 }
-                Some(caution) => blocks.extend([format!(
-                    "\n  Version: {}\n  Image: {}\n  Reason: {}\n  Message: {}\n",
-                    update.version,
-                    update.image,
-                    caution.reason,
-                    caution.message.replace('\n', "\n  ")
-                )]),
+                Some(_) => bad.push(*update),
                 None => rows.push(vec![update.version.clone(), FINE.to_owned()]),
             }
         }
         if rows.len() > 1 {
             text.push_str(&columns(2, 1, VERSION_WIDTH, &rows));
         }
-        text.push_str(&blocks);
+        text.push_str(&cautioned(bad));
         if !rest.is_empty() {
             text.extend([format!(
                 "And {} older {major}.{minor} updates you can see with '--show-outdated-releases' or '--version VERSION'.\n",

@@ -39,7 +39,7 @@ pub(crate) struct UpgradeDecision {
 }
 
 impl UpgradeDecision {
-    fn nothing(said: String) -> Self {
+    pub(super) fn nothing(said: String) -> Self {
         Self {
             patch: None,
             said,
@@ -365,7 +365,8 @@ fn not_recommended(update: &OfferedUpdate) -> Option<String> {
     ))
 }
 
-fn check_image(image: &str) -> Result<(), String> {
+/// Refuses what is no pull spec.
+pub(super) fn check_image(image: &str) -> Result<(), String> {
     let failed = |why: &str| Err(format!("--to-image must be a valid image pull spec: {why}"));
     let name = image.split('@').next().unwrap_or_default();
     let Some((registry, rest)) = name.split_once('/') else {

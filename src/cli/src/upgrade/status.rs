@@ -2,23 +2,34 @@
 //!
 //! - `control_plane`: the operators
 //! - `duration`: how long it takes
+//! - `steps`: the version operator's own record of the update
 //! - `nodes`: nodes and pools
+//! - `ends`: when all of it is done, by this cluster's own history
 //! - `health`: what is in its way
+//! - `verdict`: all of it in one line
 
 pub(crate) mod control_plane;
 pub(crate) mod duration;
+pub(crate) mod ends;
 pub(crate) mod health;
 pub(crate) mod nodes;
+pub(crate) mod steps;
+mod verdict;
 
 use jiff::Timestamp;
+use release::progress::ProgressRecord;
 use serde::Serialize;
 use serde_json::Value;
 
 use self::control_plane::{ControlPlaneView, operator_table};
+use self::ends::UpdateEnds;
 use self::health::{HealthInsight, health_details, health_table, insights};
 use self::nodes::{PoolView, node_table, pool_table};
+use self::verdict::verdict;
 use super::object::ClusterObject;
 use super::version::VersionView;
+
+const NOT_UPDATING: &str = "The cluster is not updating.";
 
 /// Which details are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -52,8 +63,12 @@ pub(crate) struct ClusterSnapshot {
     pub(crate) configs: Vec<ClusterObject>,
     /// Image of the machine-config operator's Deployment; none if it is not known.
     pub(crate) machine_config_image: Option<String>,
+    /// What the version operator has recorded of the update; none if it keeps no record.
+    pub(crate) record: Option<ProgressRecord>,
     /// Alerts as Prometheus answers them; none if they could not be read.
     pub(crate) alerts: Option<Value>,
+    /// What could not be read, with the reason. Without it the status is not known in full.
+    pub(crate) unread: Vec<String>,
 }
 
 /// The whole status.
@@ -61,6 +76,14 @@ pub(crate) struct ClusterSnapshot {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UpgradeStatus {
     pub(crate) is_updating: bool,
+    /// How the update is, who holds it up, and since when.
+    verdict: String,
+    /// What could not be read, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<String>,
+    /// When all of it is done; none if the nodes of this cluster do not say how long they take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<UpdateEnds>,
     #[serde(skip_serializing_if = "Option::is_none")]
     control_plane: Option<ControlPlaneView>,
     pools: Vec<PoolView>,
@@ -77,23 +100,32 @@ impl UpgradeStatus {
         let progressing = version.condition("Progressing").ok_or(
             "ClusterVersion version: status.conditions: there is no condition Progressing",
         )?;
-        let pools = nodes::pools(cluster)?;
+        let pools = nodes::pools(cluster, now)?;
         let is_rolled = |pool: &PoolView| {
             pool.is_control_plane || pool.total == 0 || pool.updated == pool.total
         };
-        let is_updating = progressing.is_true() || !pools.iter().all(is_rolled);
+        // What is not read may be what is not done.
+        let is_known = cluster.unread.is_empty();
+        let is_updating = progressing.is_true() || !is_known || !pools.iter().all(is_rolled);
         if !is_updating {
             return Ok(Self {
                 is_updating,
+                verdict: NOT_UPDATING.to_owned(),
+                unread: Vec::new(),
+                ends: None,
                 control_plane: None,
                 pools,
                 health: Vec::new(),
             });
         }
         let control_plane = ControlPlaneView::new(cluster, now)?;
+        let health = insights(cluster, &control_plane, &pools, now);
         Ok(Self {
             is_updating,
-            health: insights(cluster, &control_plane, &pools, now),
+            verdict: verdict(&control_plane, &pools, &health, &cluster.unread),
+            unread: cluster.unread.clone(),
+            health,
+            ends: UpdateEnds::of(&control_plane, &pools),
             control_plane: Some(control_plane),
             pools,
         })
@@ -101,17 +133,21 @@ impl UpgradeStatus {
 
     /// Whether a person should read it.
     pub(crate) fn needs_attention(&self) -> bool {
-        self.health
-            .iter()
-            .any(|insight| insight.level >= health::InsightLevel::Warning)
+        let is_bad = |insight: &HealthInsight| insight.level >= health::InsightLevel::Warning;
+        !self.unread.is_empty() || self.health.iter().any(is_bad)
     }
 
-    /// The status as text.
+    /// The status as text: the verdict, then what upstream's command prints.
     pub(crate) fn text(&self, details: StatusDetails) -> String {
         let Some(control_plane) = &self.control_plane else {
-            return "The cluster is not updating.\n".to_owned();
+            return format!("{}\n", self.verdict);
         };
-        let mut text = control_plane.text();
+        let mut text = format!("{}\n", self.verdict);
+        if let Some(ends) = &self.ends {
+            text.extend([ends.text(), "\n".to_owned()]);
+        }
+        text.push('\n');
+        text.push_str(&control_plane.text());
         if details.includes(StatusDetails::Operators) {
             text.push_str(&operator_table(control_plane));
         }

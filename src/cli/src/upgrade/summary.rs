@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::blocks::{block, columns};
-use super::version::{OfferedUpdate, VersionView};
+use super::version::{OfferedUpdate, VersionView, cautioned};
 
 /// Where the first column of a table of versions ends at least.
 const VERSION_WIDTH: usize = 11;
@@ -174,17 +174,7 @@ fn updates(
             return text;
         }
         text.push_str("\nUpdates with known issues:\n");
-        for update in conditional {
-            let (reason, message) = update.caution.as_ref().map_or(("", ""), |caution| {
-                (caution.reason.as_str(), caution.message.as_str())
-            });
-            text.extend([format!(
-                "\n  Version: {}\n  Image: {}\n  Reason: {reason}\n  Message: {}\n",
-                update.version,
-                update.image,
-                message.replace('\n', "\n  ")
-            )]);
-        }
+        text.push_str(&cautioned(conditional));
     } else if !conditional.is_empty() {
         let is_unknown = |update: &OfferedUpdate| {
             update

@@ -97,7 +97,59 @@ fn offered(release: &Value, caution: Option<Caution>) -> OfferedUpdate {
     }
 }
 
+/// Updates that may not be recommended, as text: those of one reason and message together, which
+/// stand below them once.
+pub(crate) fn cautioned<'a>(updates: impl IntoIterator<Item = &'a OfferedUpdate>) -> String {
+    let mut groups: Vec<(&str, &str, String)> = Vec::new();
+    for update in updates {
+        let (reason, message) = update.caution.as_ref().map_or(("", ""), |caution| {
+            (caution.reason.as_str(), caution.message.as_str())
+        });
+        let lines = format!("  Version: {}\n  Image: {}\n", update.version, update.image);
+        let known = groups
+            .iter_mut()
+            .find(|(known, said, _)| (*known, *said) == (reason, message));
+        match known {
+            Some((.., text)) => text.push_str(&lines),
+            None => groups.push((reason, message, lines)),
+        }
+    }
+    let groups = groups.iter().map(|(reason, message, lines)| {
+        let message = message.replace('\n', "\n  ");
+        format!("\n{lines}  Reason: {reason}\n  Message: {message}\n")
+    });
+    groups.collect()
+}
+
 fn sorted(mut updates: Vec<OfferedUpdate>) -> Vec<OfferedUpdate> {
     updates.sort_by(|one, other| newest_first(&one.version, &other.version));
     updates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_of_one_risk_have_its_text_once() {
+        let update = |version: &str, reason: &str| OfferedUpdate {
+            version: version.to_owned(),
+            image: format!("image-{version}"),
+            url: String::new(),
+            caution: Some(Caution {
+                recommended: "False".to_owned(),
+                reason: reason.to_owned(),
+                message: format!("first of {reason}\nsecond"),
+            }),
+        };
+        let updates = [
+            update("4.2.2", "A"),
+            update("4.2.1", "B"),
+            update("4.2.0", "A"),
+        ];
+        let expected = "\n  Version: 4.2.2\n  Image: image-4.2.2\n  Version: 4.2.0\n  Image: image-4.2.0\n  \
+             Reason: A\n  Message: first of A\n  second\n\
+             \n  Version: 4.2.1\n  Image: image-4.2.1\n  Reason: B\n  Message: first of B\n  second\n";
+        assert_eq!(cautioned(&updates), expected);
+    }
 }

@@ -323,4 +323,4 @@ pub(crate) fn contents(files: &Files) -> Vec<u8> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -200,3 +200,29 @@ async fn lease_that_is_older_than_before_ends_the_leadership() {
         "{why}"
     );
 }
+
+/// A process that was frozen goes on with what it was about to do.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_after_the_time_to_renew() {
+    let change = json!({ "data": {} });
+    let (script, client) = Script::start(vec![
+        read(lease("7", "")),
+        take("7", lease("8", "me")),
+        Call::patch("/x", change.clone(), Reply::ok(json!({}))),
+        Call::get("/x", Reply::ok(json!({}))),
+    ]);
+    let access = Access::of_client(client);
+    script
+        .drive(async {
+            let held = acquire(&access, candidacy(), clock).await;
+            let write =
+                || access.send::<Value>(Method::PATCH, "/x", RequestBody::MergePatch(&change));
+            tokio::time::sleep(Duration::from_secs(106)).await;
+            write().await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(matches!(write().await, Err(wire::Error::NotLeading { .. })));
+            access.get::<Value>("/x").await.unwrap();
+            drop(held);
+        })
+        .await;
+}

@@ -14,6 +14,14 @@ pub enum Error {
     /// The credentials could not be used.
     #[error("cannot use the credentials for the API server")]
     Access(#[from] crate::access::Error),
+    /// The lease was not renewed in time, and another replica may lead: nothing was sent.
+    #[error("{method} {path} was not sent: the lease has not been renewed in time")]
+    NotLeading {
+        /// HTTP method.
+        method: Method,
+        /// Path and query.
+        path: String,
+    },
     /// The API server was not reached, or the connection broke.
     #[error("cannot reach the API server for {method} {path}")]
     Unreachable {
@@ -73,6 +81,7 @@ impl Error {
         match self {
             Self::Refused { status, .. } => Some(status.code),
             Self::Access(_)
+            | Self::NotLeading { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
             | Self::Answer { .. }
@@ -90,7 +99,7 @@ impl Error {
             Self::Refused { status, .. } => {
                 matches!(status.code, 401 | 408 | 409 | 429) || status.code >= 500
             }
-            Self::Answer { .. } | Self::Request { .. } => false,
+            Self::NotLeading { .. } | Self::Answer { .. } | Self::Request { .. } => false,
         }
     }
 
@@ -99,6 +108,7 @@ impl Error {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,
             Self::Access(_)
+            | Self::NotLeading { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
             | Self::Answer { .. }

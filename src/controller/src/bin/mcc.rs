@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use chassis::logs::Log;
 use clap::{Parser, Subcommand};
-use controller::cli::ControllerArgs;
+use controller::cli::{self, ControllerArgs, RenderArgs};
 use controller::process;
 use controller::version::{BUILD, VERSION};
 
@@ -23,6 +23,8 @@ struct Cli {
 enum Command {
     /// Runs until SIGTERM or SIGINT
     Start(Box<ControllerArgs>),
+    /// Renders every pool as the environment's release would, for a rehearsal
+    Render(Box<RenderArgs>),
     /// Prints version and build
     Version,
 }
@@ -48,14 +50,23 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Command::Render(arguments) => {
+            let _log = Log::init(arguments.log.to_settings()).context("cannot log")?;
+            let options = arguments.validate(cli::variable)?;
+            block_on(process::render(options))
+        }
         Command::Start(arguments) => {
             let log = Log::init(arguments.log.to_settings()).context("cannot log")?;
             let options = arguments.validate(operator::client::identity)?;
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .context("cannot start the runtime")?
-                .block_on(process::start(options, log))
+            block_on(process::start(options, log))
         }
     }
+}
+
+fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(work)
 }

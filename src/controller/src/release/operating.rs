@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::ConditionStatus;
 use api::config::{ClusterConditionType, ClusterOperator, ClusterOperatorStatus};
-use api::machineconfiguration::{MachineConfigPool, controller_config};
+use api::machineconfiguration::{MachineConfigPool, controller_config, os_image_stream};
 use cluster::events::{EventSubject, Severity};
 use cluster::wire;
 use operator::Next;
@@ -15,6 +15,7 @@ use super::images::{COMPONENT_IMAGES, CONTROLLER, OS_IMAGE, ReleaseImages};
 use super::required::RenderedFrom;
 use super::status::{self, OperatorInput};
 use super::steps::{self, NextStep, ReleaseFacts, ReleaseProgress};
+use super::streams;
 use crate::reconcile::Controller;
 use crate::reporting;
 use crate::store::Snapshot;
@@ -36,6 +37,9 @@ impl Controller {
         let version = self.store.version.clone();
         let components = self.store.component_images.get(COMPONENT_IMAGES);
         let images = ReleaseImages::read(os.as_deref(), components.as_deref(), version.as_str());
+        if let Ok(images) = &images {
+            self.write_stream(images).await?;
+        }
         let pools: Vec<&MachineConfigPool> =
             snapshot.pools.values().map(|pool| &pool.object).collect();
         let progress = self.advance(snapshot, &pools, &images).await?;
@@ -59,6 +63,20 @@ impl Controller {
         } else {
             Next::After(AGAIN)
         })
+    }
+
+    /// Gives the stream that OSImageStream names the release's images. That comes before the
+    /// ControllerConfig is of this release, so that no pool is rendered from the older stream.
+    async fn write_stream(&self, images: &ReleaseImages) -> Result<(), wire::Error> {
+        let streams = &self.store.generators.image_streams;
+        let Some(object) = streams.get(os_image_stream::NAME) else {
+            return Ok(());
+        };
+        if let Some(change) = streams::change(&object, images) {
+            let written = self.requests.set_stream_status(&change).await?;
+            streams.refresh(written);
+        }
+        Ok(())
     }
 
     /// Does what is next, until nothing is left to do.

@@ -4,6 +4,7 @@ use api::machineconfiguration::{ControllerConfig, annotation, controller_config,
 use machineconfig::render::Base;
 use pool::selector::Selector;
 
+use crate::generating;
 use crate::store::{Pool, Snapshot};
 use crate::version::BUILD;
 
@@ -15,6 +16,8 @@ pub struct Inputs {
     pub(super) release: String,
     /// The stream of OS images that the pool asks for.
     pub(super) stream: Option<String>,
+    /// Whether the cluster says which image a stream has.
+    pub(super) has_streams: bool,
     /// Whether there is no ControllerConfig, so that there is neither base nor release.
     pub(super) is_without_controller_config: bool,
     /// What the pool names now, and whether that object is there: a configuration in use that was
@@ -70,6 +73,12 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
     if let Some(why) = controller_config.and_then(unsettled) {
         return Preparation::Wait(why);
     }
+    if let Some(why) = generating::fault(pool, snapshot) {
+        return Preparation::Impossible(why);
+    }
+    if let Some(why) = generating::wait(pool, snapshot) {
+        return Preparation::Wait(why);
+    }
     if controller_config.is_none()
         && let Some(why) = bereft(pool, snapshot)
     {
@@ -92,11 +101,18 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         let is_there = snapshot.configs.get(&name).is_some();
         (name, is_there)
     });
+    let worker = snapshot.pools.get("worker");
+    let stream = stream(pool, worker.map(AsRef::as_ref));
+    let base = match base(controller_config, stream.as_deref(), snapshot) {
+        Ok(base) => base,
+        Err(why) => return Preparation::Impossible(why),
+    };
     Preparation::Inputs(Inputs {
         sources,
-        base: base(controller_config),
+        base,
         release: release(controller_config, own),
-        stream: stream(pool, snapshot),
+        has_streams: has_streams(snapshot),
+        stream,
         is_without_controller_config: controller_config.is_none(),
         target,
     })
@@ -104,7 +120,7 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
 
 /// Why the ControllerConfig is not this release's, if it is not: what was rendered from it would
 /// mix two releases. The administrator learns that the wrong controller runs.
-fn foreign(config: &ControllerConfig, own: &str) -> Option<String> {
+pub(crate) fn foreign(config: &ControllerConfig, own: &str) -> Option<String> {
     let annotations = config.metadata.annotations.as_ref();
     let key = annotation::GENERATED_BY_VERSION;
     let version = annotations.and_then(|annotations| annotations.get(key));
@@ -122,7 +138,7 @@ fn foreign(config: &ControllerConfig, own: &str) -> Option<String> {
 
 /// Why the base configurations of the release are not settled, if they are not: what was rendered
 /// now would be rendered again at once.
-fn unsettled(config: &ControllerConfig) -> Option<String> {
+pub(crate) fn unsettled(config: &ControllerConfig) -> Option<String> {
     use controller_config::ControllerConfigConditionType::{Completed, Failing, Running};
     let status = config.status.clone().unwrap_or_default();
     let is_settled = status.observed_generation == config.metadata.generation
@@ -163,18 +179,42 @@ pub(super) fn missing(why: &str) -> String {
 }
 
 /// The stream of OS images that a pool asks for: its own, or that of `worker` for a custom pool.
-fn stream(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
+pub(crate) fn stream(pool: &Pool, worker: Option<&Pool>) -> Option<String> {
     let of = |pool: &Pool| pool.object.spec.os_image_stream.clone();
     let inherited = || {
         let is_custom = !["master", "arbiter"].contains(&pool.view.name.as_str());
-        is_custom.then(|| of(snapshot.pools.get("worker")?))?
+        is_custom.then(|| of(worker?))?
     };
     of(pool).or_else(inherited).map(|stream| stream.name)
 }
 
-fn base(config: Option<&ControllerConfig>) -> Base {
+pub(crate) fn has_streams(snapshot: &Snapshot) -> bool {
+    let mut streams = snapshot.generators.image_streams.values();
+    streams.next().is_some()
+}
+
+/// What sources are laid over: the release's images, or those of the pool's stream.
+///
+/// # Errors
+/// The cluster has streams, and not this one.
+fn base(
+    config: Option<&ControllerConfig>,
+    stream: Option<&str>,
+    snapshot: &Snapshot,
+) -> Result<Base, String> {
+    let known = snapshot.generators.image_streams.values().next();
+    if let (Some(name), Some(known)) = (stream, known) {
+        let stream = known.stream(name).ok_or_else(|| {
+            format!("spec.osImageStream {name}: OSImageStream cluster has no such stream in status.availableStreams")
+        })?;
+        return Ok(Base {
+            os_image_url: stream.os_image.clone(),
+            extensions_image: stream.os_extensions_image.clone(),
+            controller_version: BUILD.to_owned(),
+        });
+    }
     let spec = config.map(|config| &config.spec);
-    Base {
+    Ok(Base {
         os_image_url: spec
             .map(|spec| spec.base_os_container_image.clone())
             .unwrap_or_default(),
@@ -182,10 +222,10 @@ fn base(config: Option<&ControllerConfig>) -> Base {
             .map(|spec| spec.base_os_extensions_container_image.clone())
             .unwrap_or_default(),
         controller_version: BUILD.to_owned(),
-    }
+    })
 }
 
-fn release(config: Option<&ControllerConfig>, own: &str) -> String {
+pub(crate) fn release(config: Option<&ControllerConfig>, own: &str) -> String {
     config
         .and_then(|config| config.metadata.annotations.as_ref())
         .and_then(|annotations| annotations.get(annotation::RELEASE_IMAGE_VERSION))
@@ -433,5 +473,31 @@ mod tests {
         assert_ne!(before, prepared(&cluster));
         cluster.pools = vec![pool(None)];
         assert_ne!(before, prepared(&cluster));
+    }
+
+    #[test]
+    fn images_of_a_stream_take_the_place_of_the_releases() {
+        let (mut cluster, _, _) = settled();
+        cluster.image_streams = vec![json!({
+            "metadata": { "name": "cluster" }, "spec": {},
+            "status": { "availableStreams": [
+                { "name": "rhel-10", "osImage": "os-10", "osExtensionsImage": "extensions-10" }
+            ] }
+        })];
+        let images = |cluster: &Cluster| match prepared(cluster) {
+            Preparation::Inputs(inputs) => (inputs.base.os_image_url, inputs.base.extensions_image),
+            other @ (Preparation::Wait(_)
+            | Preparation::Impossible(_)
+            | Preparation::SelectingAll) => panic!("{other:?}"),
+        };
+        assert_eq!(images(&cluster), (String::new(), String::new()));
+        cluster.pools[0]["spec"]["osImageStream"] = json!({ "name": "rhel-10" });
+        assert_eq!(
+            images(&cluster),
+            ("os-10".to_owned(), "extensions-10".to_owned())
+        );
+        cluster.pools[0]["spec"]["osImageStream"] = json!({ "name": "rhel-11" });
+        let why = "spec.osImageStream rhel-11: OSImageStream cluster has no such stream in status.availableStreams";
+        assert_eq!(prepared(&cluster), Preparation::Impossible(why.to_owned()));
     }
 }

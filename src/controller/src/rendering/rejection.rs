@@ -14,8 +14,8 @@ use crate::store::Pool;
 /// Why the pool's nodes cannot follow, with the source to blame; nothing when they can, or when
 /// what they run is not there to be compared.
 ///
-/// Streams of OS images are not implemented: the image of a pool that asks for one is not replaced
-/// by the release's, which may be of another stream.
+/// `stream` is what a pool asks for in a cluster that names no streams: its image is not replaced
+/// by the release's, which may be of another one.
 ///
 /// Source: `docs/reference/controller.md`, "Reconcilability".
 ///
@@ -50,7 +50,7 @@ pub(super) async fn of(
         && from != to
     {
         return Ok(Some(format!(
-            "spec.osImageStream {stream} is not implemented: the OS image would change from {from:?} to {to:?}, which may be of another stream"
+            "spec.osImageStream {stream} is not known, because there is no OSImageStream cluster: the OS image would change from {from:?} to {to:?}, which may be of another stream"
         )));
     }
     let exempt = exempt(requests.read_settings().await?);

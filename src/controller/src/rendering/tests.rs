@@ -140,7 +140,7 @@ async fn the_image_of_a_stream_is_not_replaced_by_the_release() {
             let outcome = reconciles(&cluster, calls, 2).await.unwrap();
             assert_eq!(
                 failure(&outcome),
-                "Failed to render configuration for pool worker: spec.osImageStream rhel-10 is not implemented: the OS image would change from \"rhel-10\" to \"\", which may be of another stream"
+                "Failed to render configuration for pool worker: spec.osImageStream rhel-10 is not known, because there is no OSImageStream cluster: the OS image would change from \"rhel-10\" to \"\", which may be of another stream"
             );
         } else {
             // It goes on with the other rules; here the API server ends it.
@@ -332,7 +332,7 @@ fn bereft() -> (Cluster, Vec<Value>, String) {
         ..machineconfig::render::Base::default()
     };
     let read = serde_json::from_value(sources[0].clone()).unwrap();
-    let target = render("worker", &[super::source(read)], &base)
+    let target = render("worker", &[super::source(read).unwrap()], &base)
         .unwrap()
         .name;
     assert_ne!(target, without);

@@ -5,9 +5,6 @@ use serde_json::{Value, json};
 /// Annotation of the containers, by name with commas, that get the cluster's proxy.
 pub const INJECT_PROXY: &str = "config.openshift.io/inject-proxy";
 
-/// Annotation of a ConfigMap that gets the cluster's TLS profile.
-pub const INJECT_TLS: &str = "config.openshift.io/inject-tls";
-
 /// The cluster's proxy; empty texts are not set.
 ///
 /// Source: Proxy `cluster` of `config.openshift.io/v1`, `status`.

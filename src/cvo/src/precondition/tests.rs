@@ -91,7 +91,8 @@ fn versions_block_by_their_distance() {
             Some("InvalidDesiredVersion: \"four\" is no semantic version"),
         ),
     ] {
-        let findings = check(&cluster(versions, target, is_upgradeable), &release(target));
+        let object = cluster(versions, target, is_upgradeable);
+        let findings = check(&object, &release(target), &NONE);
         let said: Vec<String> = findings
             .iter()
             .filter(|one| one.is_blocking)
@@ -107,12 +108,58 @@ fn versions_block_by_their_distance() {
     }
 }
 
+/// No release that a cluster may return from over a minor version.
+const NONE: Result<BTreeSet<Version>, String> = Ok(BTreeSet::new());
+
+#[test]
+fn minor_version_is_rolled_back_where_the_target_lists_the_current_release() {
+    let listed = |list: &[&str]| Ok(list.iter().map(|one| one.parse().unwrap()).collect());
+    let not_listed = "slipway.dev/rollback-from of 4.1.9 does not list 4.2.0";
+    for (versions, sources, expected) in [
+        (&["4.2.0", "4.1.9"][..], listed(&["4.2.0"]), None),
+        (&["4.2.0", "4.1.9"], listed(&["4.2.1"]), Some(not_listed)),
+        (
+            &["4.2.0", "4.1.9"],
+            Err("no list".to_owned()),
+            Some("4.1.9: release-metadata: no list"),
+        ),
+        // Listed, and not the previous one.
+        (
+            &["4.2.0", "4.1.8", "4.1.9"],
+            listed(&["4.2.0"]),
+            Some("the only supported rollback is to the cluster's previous version 4.1.8"),
+        ),
+        // A list says nothing about another major version.
+        (
+            &["5.0.0", "4.1.9"],
+            listed(&["5.0.0"]),
+            Some("are not recommended"),
+        ),
+    ] {
+        let findings = check(
+            &cluster(versions, "4.1.9", false),
+            &release("4.1.9"),
+            &sources,
+        );
+        let blocking: Vec<_> = findings.iter().filter(|one| one.is_blocking).collect();
+        match expected {
+            None => assert!(blocking.is_empty(), "{versions:?}: {blocking:?}"),
+            Some(expected) => assert!(
+                blocking.len() == 1
+                    && blocking[0].reason == "LowDesiredVersion"
+                    && blocking[0].message.contains(expected),
+                "{versions:?}: {blocking:?}"
+            ),
+        }
+    }
+}
+
 #[test]
 fn advice_against_an_update_is_a_warning() {
     let object = cluster(&["4.2.0"], "4.2.1", true);
-    assert_eq!(check(&object, &release("4.2.1")), []);
+    assert_eq!(check(&object, &release("4.2.1"), &NONE), []);
     let one = |object: &ClusterVersion| {
-        let found = check(object, &release("4.2.2"));
+        let found = check(object, &release("4.2.2"), &NONE);
         assert!(found.len() == 1 && !found[0].is_blocking, "{found:?}");
         format!("{}: {}", found[0].reason, found[0].message)
     };
@@ -140,7 +187,7 @@ fn advice_against_an_update_is_a_warning() {
         "Slow: Update from 4.2.0 to 4.2.2 is not recommended:\n\nIt is slow."
     );
     assert!(one(&risky("Unknown")).contains("Recommended=Unknown: Slow: It is slow."));
-    assert_eq!(check(&risky("True"), &release("4.2.2")), []);
+    assert_eq!(check(&risky("True"), &release("4.2.2"), &NONE), []);
 }
 
 #[test]
@@ -150,12 +197,12 @@ fn overrides_and_a_minor_update_under_way_are_warnings() {
         "kind": "ConfigMap", "group": "", "namespace": "n", "name": "m", "unmanaged": true
     }]))
     .unwrap();
-    let found = check(&object, &release("4.2.1"));
+    let found = check(&object, &release("4.2.1"), &NONE);
     assert_eq!(found[0].reason, "ClusterVersionOverridesSet");
     assert!(!found[0].is_blocking);
     let mut object = cluster(&["4.2.0", "4.1.0"], "4.2.1", false);
     object.status.as_mut().unwrap().history[0].state = HistoryState::Partial;
-    let found = check(&object, &release("4.2.1"));
+    let found = check(&object, &release("4.2.1"), &NONE);
     assert_eq!(
         found[0].message,
         "Retarget to 4.2.1 while a minor version update from 4.1.0 to 4.2.0 is in progress"

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use api::ConditionStatus;
 use api::config::{ClusterVersion, HistoryState, Release};
+use chassis::backoff::Backoff;
 use chassis::report::Chain;
 use cluster::wire;
 use operator::Next;
@@ -15,6 +16,8 @@ use release::capability::{CAPABILITY, implied_by_update};
 use release::inclusion::Cluster;
 use release::inventory::Entry;
 use serde_json::Value;
+
+use tokio::time::Instant;
 
 use super::{Loaded, Target, VersionOperator, VersionWork};
 use crate::builder::ClusterProxy;
@@ -29,6 +32,36 @@ use crate::verifier::Verifier;
 /// How long verification may take, as a share of the time for all of the retrieval.
 const VERIFICATION_SHARE: u32 = 2;
 
+/// When a release is tried again that was refused.
+///
+/// What keeps it back is outside as a rule, such as a registry, and its end is not seen here. So
+/// the longest delay is a quarter of the interval, a minute at most.
+#[derive(Debug)]
+pub(super) struct RequestPace {
+    /// What was tried last: the generation of the ClusterVersion, and the image.
+    tried: Option<(Option<i64>, String)>,
+    backoff: Backoff,
+}
+
+impl RequestPace {
+    pub(super) fn new(interval: Duration) -> Self {
+        Self {
+            tried: None,
+            backoff: Backoff::new(interval / 16, interval / 4),
+        }
+    }
+
+    /// Counts a refusal. Another request starts with the shortest delay.
+    fn next_delay(&mut self, object: &ClusterVersion, image: &str) -> Duration {
+        let tried = Some((object.metadata.generation, image.to_owned()));
+        if self.tried != tried {
+            self.tried = tried;
+            self.backoff.reset();
+        }
+        self.backoff.next_delay()
+    }
+}
+
 /// Why a release was not accepted: the step, and what is said of it.
 struct Refusal {
     step: &'static str,
@@ -36,8 +69,8 @@ struct Refusal {
 }
 
 /// A release whose image is on disk.
-struct Retrieved {
-    root: PathBuf,
+pub(super) struct Retrieved {
+    pub(super) root: PathBuf,
     is_verified: bool,
     /// What was overridden.
     risk: Option<String>,
@@ -75,14 +108,11 @@ impl VersionOperator {
             () = self.replaced(&object) => return Ok(Next::After(Duration::ZERO)),
         };
         match accepted {
-            Ok(()) => {
-                self.request_pace().reset();
-                Ok(self.tried(Next::Settled))
-            }
+            Ok(()) => Ok(self.tried(Next::Settled)),
             Err(Refusal { step, message }) => {
                 self.say(&object, &VersionEvent::refused(step, &message));
                 self.step(&wanted, step, ConditionStatus::False, message);
-                let delay = self.request_pace().next_delay();
+                let delay = self.request_pace().next_delay(&object, &wanted.image);
                 Ok(self.tried(Next::After(delay)))
             }
         }
@@ -165,7 +195,10 @@ impl VersionOperator {
         }
         // As it is now: the retrieval took a while.
         let now = self.object();
-        let findings = precondition::check(now.as_deref().unwrap_or(object), found);
+        let findings = {
+            let sources = &files.1.rollback_sources;
+            precondition::check(now.as_deref().unwrap_or(object), found, sources)
+        };
         let text = precondition::summary(&findings, is_forced);
         if !is_forced && findings.iter().any(|finding| finding.is_blocking) {
             let why = text.unwrap_or_default();
@@ -205,7 +238,10 @@ impl VersionOperator {
 
     /// What is recorded of a release: what was overridden, and risks that were accepted.
     fn with_accepted(&self, object: &ClusterVersion, image: &str, overridden: &str) -> String {
-        let advised = self.advised();
+        let report = self.shared.lock().clone();
+        let opposition = self.opposition(object, &report);
+        let current = report.release(&self.own()).version.clone();
+        let advised = self.advised_with(&opposition, &current);
         let found = advised.advice.as_ref();
         let found = found.and_then(|advice| advice.found.as_ref());
         let accepted = risk::accepted(&object.spec);
@@ -232,13 +268,14 @@ impl VersionOperator {
     }
 
     /// Verifies a release and has it on disk; else why not.
-    async fn retrieve(
+    pub(super) async fn retrieve(
         &self,
         wanted: &Release,
         running: &Loaded,
         is_forced: bool,
     ) -> Result<Result<Retrieved, String>, wire::Error> {
         let Release { version, image, .. } = wanted;
+        let began = Instant::now();
         let limit = self.settings.retrieval.limit / VERIFICATION_SHARE;
         let verified = tokio::time::timeout(limit, self.verify(image, running)).await;
         let verified = match verified {
@@ -257,7 +294,7 @@ impl VersionOperator {
         let root = self
             .settings
             .retrieval
-            .retrieve(&self.access, version, image, kept)
+            .retrieve(&self.access, version, image, kept, began)
             .await;
         Ok(root
             .map(|root| Retrieved {
@@ -305,7 +342,7 @@ impl VersionOperator {
     }
 
     /// Loads a release for this cluster, once to learn its version, by which feature gates are.
-    async fn load(
+    pub(super) async fn load(
         &self,
         retrieved: &Retrieved,
         wanted: &Release,
@@ -332,7 +369,7 @@ impl VersionOperator {
     }
 
     /// Capabilities that the next release turns on.
-    fn implied(&self, running: &Loaded, next: &ReleaseFiles) -> BTreeSet<String> {
+    pub(super) fn implied(&self, running: &Loaded, next: &ReleaseFiles) -> BTreeSet<String> {
         let enabled = {
             let report = self.shared.lock();
             let accepted = report.accepted.as_ref();
@@ -350,5 +387,35 @@ impl VersionOperator {
         let next = next.inventory.entries.iter();
         let next = next.map(|entry| (&entry.id, names(entry)));
         implied_by_update(applied, next, &enabled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::config::ClusterVersionSpec;
+
+    use super::*;
+
+    /// Requirement 12 of the known weaknesses: a refused release is tried again soon.
+    #[test]
+    fn refused_release_is_tried_again_within_a_quarter_of_the_interval() {
+        let mut pace = RequestPace::new(Duration::from_mins(4));
+        let object = |generation| {
+            let mut object = ClusterVersion::new("version", ClusterVersionSpec::default());
+            object.metadata.generation = Some(generation);
+            object
+        };
+        let mut after = |generation, image: &str| {
+            let delay = pace.next_delay(&object(generation), image);
+            delay.as_secs_f64()
+        };
+        for longest in [15.0, 30.0, 60.0, 60.0, 60.0] {
+            let delay = after(1, "a");
+            assert!(delay >= longest / 2.0 && delay <= longest, "{delay}");
+        }
+        // Another request does not wait for what became of the one before.
+        assert!(after(2, "a") <= 15.0);
+        assert!(after(2, "a") >= 15.0);
+        assert!(after(2, "b") <= 15.0);
     }
 }

@@ -1,23 +1,22 @@
 //! The update service and the cluster's metrics are asked.
 
-use std::net::IpAddr;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chassis::report::Chain;
-use cluster::wire::{self, escape};
-use http::header::{ACCEPT, AUTHORIZATION};
-use jiff::SignedDuration;
+use cluster::wire;
+use http::header::ACCEPT;
+use jiff::{SignedDuration, Timestamp};
 use operator::Next;
-use release::update_graph::Offers;
-use serde_json::Value;
+use release::update_graph::{Offers, UpdateRisk};
 
 use super::{VersionOperator, VersionWork};
 use crate::advice::{Advice, NoAdvice, Question};
-use crate::builder::ClusterProxy;
+use crate::alert;
 use crate::fetch::HttpFetcher;
 use crate::risk::{self, QueryCache, QueryTurn};
 use crate::status;
+use crate::upgradeable::{self, UpgradeRisk};
 
 /// How long the service may take for its answer: less than after what a key counts as stuck.
 const ANSWER: Duration = Duration::from_mins(5);
@@ -25,28 +24,47 @@ const ANSWER: Duration = Duration::from_mins(5);
 /// Largest answer: one of today has 370 kB.
 const ANSWER_MAX_BYTES: usize = 32 << 20;
 
-/// How long a query may take, and its largest answer.
-const QUERY: Duration = Duration::from_mins(5);
-const QUERY_MAX_BYTES: usize = 1 << 20;
-
-/// Host of the cluster's metrics, by its Service.
-const METRICS_HOST: &str = "thanos-querier.openshift-monitoring.svc.cluster.local";
-const METRICS_PORT: u16 = 9091;
-
-/// Path of that Service.
-const METRICS_SERVICE: &str = "/api/v1/namespaces/openshift-monitoring/services/thanos-querier";
-
 /// What is known of updates.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Advised {
     pub(super) advice: Option<Advice>,
     pub(super) queries: QueryCache,
+    /// When alerts were read, and the risks that they are.
+    alerts: Option<(Timestamp, Vec<UpdateRisk>)>,
+}
+
+impl Advised {
+    /// The same, with alerts as risks of each update, and `opposition` as those of updates to
+    /// another minor release than `current`.
+    fn with_own_risks(mut self, opposition: &[UpgradeRisk], current: &str) -> Self {
+        let alerts = self.alerts.take();
+        let found = self
+            .advice
+            .as_mut()
+            .and_then(|advice| advice.found.as_mut());
+        if let Some((_, offers)) = found {
+            for offer in &mut offers.offers {
+                let alerts = alerts.iter().flat_map(|(_, alerts)| alerts);
+                offer.risks.extend(alerts.cloned());
+            }
+            upgradeable::join(offers, opposition, current);
+        }
+        self
+    }
 }
 
 impl VersionOperator {
     pub(super) fn advised(&self) -> MutexGuard<'_, Advised> {
         // Nothing panics while it is held; a poisoned lock still holds whole values.
         self.advised.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of updates, with risks that the cluster itself knows, where they count.
+    pub(super) fn advised_with(&self, opposition: &[UpgradeRisk], current: &str) -> Advised {
+        let loaded = self.loaded();
+        let counts = loaded.is_some_and(|loaded| loaded.cluster.gates.contains(alert::GATE));
+        let opposition = if counts { opposition } else { &[] };
+        self.advised().clone().with_own_risks(opposition, current)
     }
 
     /// Asks the update service, if it is time.
@@ -108,8 +126,45 @@ impl VersionOperator {
         })
     }
 
-    /// Evaluates one query of the risks, if it is time.
+    /// Reads alerts, where they are risks and it is time. When it is again.
+    async fn read_alerts(&self) -> Option<Duration> {
+        let loaded = self.loaded()?;
+        if !loaded.cluster.gates.contains(alert::GATE) {
+            self.advised().alerts = None;
+            return None;
+        }
+        let interval = self.settings.interval;
+        let now = (self.now)();
+        let read = self.advised().alerts.as_ref().map(|(at, _)| *at);
+        let age = read.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
+        if let Some(left) = age.and_then(|age| interval.checked_sub(age)) {
+            return Some(left.max(Duration::from_secs(1)));
+        }
+        let server = &self.settings.advice.metrics;
+        let answer = server.read(&self.access, "/api/v1/alerts").await;
+        let page = format!("{}/alerts", server.base());
+        let risks = answer.and_then(|answer| alert::risks(&answer.body, &page));
+        let risks = risks.unwrap_or_else(|why| {
+            tracing::warn!(error = why, "cannot read alerts");
+            vec![alert::unknown(&why, &page)]
+        });
+        self.advised().alerts = Some(((self.now)(), risks));
+        self.waker.wake(vec![VersionWork::Status]);
+        Some(interval)
+    }
+
+    /// Reads alerts and evaluates one query of the risks, if it is time.
     pub(super) async fn evaluate(&self) -> Result<Next, wire::Error> {
+        let alerts = self.read_alerts().await;
+        Ok(match (self.evaluate_query().await?, alerts) {
+            (Next::Settled, Some(again)) => Next::After(again),
+            (Next::After(query), Some(again)) => Next::After(query.min(again)),
+            (next, _) => next,
+        })
+    }
+
+    /// Evaluates one query, if it is time.
+    async fn evaluate_query(&self) -> Result<Next, wire::Error> {
         let turn = {
             let advised = self.advised();
             let advice = advised.advice.as_ref();
@@ -125,55 +180,13 @@ impl VersionOperator {
             }
             QueryTurn::Ask(query) => query,
         };
-        let answer = self.sample(&query).await;
+        let server = &self.settings.advice.metrics;
+        let answer = server.sample(&self.access, &query).await;
         if let Err(why) = &answer {
             tracing::warn!(query, error = why, "cannot evaluate a risk");
         }
         self.advised().queries.store(&query, answer, (self.now)());
         self.waker.wake(vec![VersionWork::Status]);
         Ok(Next::After(Duration::from_secs(1)))
-    }
-
-    async fn sample(&self, query: &str) -> Result<bool, String> {
-        let settings = &self.settings.advice;
-        let read = |path: &std::path::Path| {
-            let text = std::fs::read_to_string(path);
-            text.map_err(|error| format!("cannot read {}: {error}", path.display()))
-        };
-        let bundle = settings.metrics_ca.as_deref().map(read).transpose()?;
-        let token = settings.metrics_token.as_deref().map(read).transpose()?;
-        let said = |error: &dyn std::error::Error| Chain(error).to_string();
-        let fetcher = HttpFetcher::new(&ClusterProxy::default(), bundle.as_deref());
-        let mut fetcher = fetcher.map_err(|error| said(&error))?;
-        let base = if let Some(base) = &settings.metrics {
-            base.clone()
-        } else {
-            // The host's resolver does not know Services.
-            let service: Value = self
-                .access
-                .get(METRICS_SERVICE)
-                .await
-                .map_err(|error| said(&error))?;
-            let address = service.pointer("/spec/clusterIP").and_then(Value::as_str);
-            let address: Option<IpAddr> = address.and_then(|address| address.parse().ok());
-            let address = address.ok_or("Service thanos-querier has no clusterIP")?;
-            let host = (METRICS_HOST, (address, METRICS_PORT).into());
-            fetcher = HttpFetcher::at(host, bundle.as_deref()).map_err(|error| said(&error))?;
-            format!("https://{METRICS_HOST}:{METRICS_PORT}")
-        };
-        let url = format!("{base}/api/v1/query?query={}", escape(query));
-        let headers: Vec<_> = token
-            .map(|token| (AUTHORIZATION, format!("Bearer {}", token.trim())))
-            .into_iter()
-            .collect();
-        let answer = fetcher.get(&url, &headers, QUERY_MAX_BYTES, QUERY).await;
-        let answer = answer.map_err(|error| said(&error))?;
-        risk::read_sample(&answer.body).map_err(|why| {
-            if answer.status.is_success() {
-                why
-            } else {
-                format!("{}: {why}", answer.status)
-            }
-        })
     }
 }

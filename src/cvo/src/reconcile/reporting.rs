@@ -16,8 +16,9 @@ use super::advising::Advised;
 use super::{TICK, VersionOperator};
 use crate::metrics::{Installer, MetricsFacts};
 use crate::progress::{CHECKPOINT, Checkpoint};
+use crate::report::Report;
 use crate::status::{self, VersionFacts};
-use crate::upgradeable::{ACKS, GATES, UpgradeInputs};
+use crate::upgradeable::{ACKS, GATES, UpgradeInputs, UpgradeRisk};
 use crate::watches::ClusterVersions;
 
 /// How often it is written if nothing but the count of manifests differs.
@@ -25,7 +26,12 @@ const COUNT: Duration = Duration::from_secs(15);
 
 impl VersionOperator {
     /// What speaks against updates to another minor release.
-    fn upgrade(&self) -> UpgradeInputs {
+    pub(super) fn opposition(&self, object: &ClusterVersion, report: &Report) -> Vec<UpgradeRisk> {
+        let (own, now) = (self.own(), (self.now)());
+        status::opposition(object, report, &own, &self.upgrade_inputs(), now)
+    }
+
+    fn upgrade_inputs(&self) -> UpgradeInputs {
         let operators = self.caches.operators.table();
         let operators = operators.values();
         let operators = operators.map(|one| (one.name().to_owned(), one.status.clone()));
@@ -44,12 +50,14 @@ impl VersionOperator {
             return Ok(Next::Settled);
         };
         let report = self.shared.lock().clone();
-        let advised = self.advised().clone();
+        let own = self.own();
+        let opposition = self.opposition(&object, &report);
+        let advised = self.advised_with(&opposition, &report.release(&own).version);
         self.measure(&object, &advised).await?;
         let facts = VersionFacts {
             report: &report,
-            own: &self.own(),
-            upgrade: &self.upgrade(),
+            own: &own,
+            opposition: &opposition,
             advice: advised.advice.as_ref(),
             queries: &advised.queries,
         };
@@ -65,6 +73,7 @@ impl VersionOperator {
             }
         }
         self.checkpoint(&object, &report.checkpoint).await?;
+        self.record(&report).await;
         Ok(Next::After(TICK))
     }
 
@@ -179,17 +188,8 @@ impl VersionOperator {
         {
             return Ok(());
         }
-        let change =
-            json!({ "metadata": { "annotations": { CHECKPOINT: checkpoint.to_string() } } });
-        let path = path::object::<ClusterVersion>(cluster_version::NAME);
-        let written = self
-            .access
-            .send(Method::PATCH, &path, RequestBody::MergePatch(&change))
-            .await?;
-        self.caches
-            .versions
-            .refresh(<ClusterVersions as operator::Watched>::parse(written));
-        Ok(())
+        let text = checkpoint.to_string();
+        self.annotate(CHECKPOINT, Some(&text)).await
     }
 }
 

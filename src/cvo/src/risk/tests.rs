@@ -1,5 +1,3 @@
-use serde_json::json;
-
 use super::*;
 
 fn at(seconds: i64) -> Timestamp {
@@ -173,37 +171,6 @@ fn queries_of_the_newest_release_come_first() {
     let older = offers(vec![risk("A", vec![promql("a"), promql("b")])]).offers;
     all.offers.extend(older);
     assert_eq!(queries(&all), ["b", "z", "a"]);
-}
-
-#[test]
-fn answer_is_one_sample_of_one_or_zero() {
-    let vector = |values: &[&str]| {
-        let samples = values
-            .iter()
-            .map(|value| json!({ "metric": {}, "value": [1, value] }));
-        let samples: Vec<Value> = samples.collect();
-        json!({ "status": "success", "data": { "resultType": "vector", "result": samples } })
-    };
-    let read = |answer: Value| read_sample(answer.to_string().as_bytes());
-    assert_eq!(read(vector(&["1"])), Ok(true));
-    assert_eq!(read(vector(&["0"])), Ok(false));
-    for (answer, expected) in [
-        (vector(&["2"]), "must be 0 or 1): 2"),
-        (vector(&["1", "1"]), "must be one, but is 2"),
-        (vector(&[]), "must be one, but is 0"),
-        (
-            json!({ "status": "error", "error": "parse error" }),
-            "the query failed: parse error",
-        ),
-        (
-            json!({ "status": "success", "data": { "resultType": "scalar" } }),
-            "\"scalar\", not vector",
-        ),
-    ] {
-        let why = read(answer).unwrap_err();
-        assert!(why.contains(expected), "{why}");
-    }
-    assert!(read_sample(b"<html>").is_err());
 }
 
 #[test]

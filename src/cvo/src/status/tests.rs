@@ -79,10 +79,11 @@ impl Cluster {
         let away = || Err(NoAdvice::of_answer("RemoteFailed", "refused"));
         let asked = asked.as_ref().map_err(Clone::clone);
         let advice = Advice::learn(None, asked, away, at(minutes));
+        let opposition = opposition(&self.0, report, &own(), &none, at(minutes));
         let facts = VersionFacts {
             report,
             own: &own(),
-            upgrade: &none,
+            opposition: &opposition,
             advice: Some(&advice),
             queries: &QueryCache::default(),
         };

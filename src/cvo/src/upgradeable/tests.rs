@@ -1,3 +1,4 @@
+use release::update_graph::{Offer, UpdateNode};
 use serde_json::json;
 
 use super::*;
@@ -141,5 +142,69 @@ fn condition_has_the_only_risk_or_all() {
     assert!(
         message.ends_with("multiple reasons:\n* A.\n* B."),
         "{message}"
+    );
+}
+
+#[test]
+fn reasons_are_risks_of_updates_to_a_later_minor_release() {
+    let offer = |version: &str| Offer {
+        version: version.parse().unwrap(),
+        node: UpdateNode::default(),
+        risks: Vec::new(),
+    };
+    let offers = || Offers {
+        current: UpdateNode::default(),
+        offers: ["5.0.0", "4.17.0", "4.16.9", "4.15.30"].map(offer).into(),
+        dropped: Vec::new(),
+    };
+    let reason = |name: &str, message: &str| UpgradeRisk {
+        name: name.to_owned(),
+        message: message.to_owned(),
+    };
+    let reasons = [
+        reason(
+            "AdminAck-ack-4.16-apis",
+            "See (https://e/apis), then https://e/b.",
+        ),
+        reason("AdminAck-ack_4.16", "No risk may be called so."),
+        reason("ClusterOperatorUpgradeable-dns", ""),
+    ];
+    let joined = |current: &str| -> Vec<String> {
+        let mut offers = offers();
+        join(&mut offers, &reasons, current);
+        let shown = offers.offers.iter().map(|offer| {
+            let names = offer.risks.iter().map(|risk| risk.name.as_str());
+            format!("{} {}", offer.version, names.collect::<Vec<_>>().join(","))
+        });
+        shown.collect()
+    };
+    let both = "AdminAck-ack-4.16-apis,ClusterOperatorUpgradeable-dns";
+    assert_eq!(
+        joined("4.16.3"),
+        [
+            format!("5.0.0 {both}"),
+            format!("4.17.0 {both}"),
+            "4.16.9 ".to_owned(),
+            "4.15.30 ".to_owned()
+        ]
+    );
+    // Without a version to compare, each update counts.
+    assert!(joined("").iter().all(|shown| shown.ends_with(both)));
+
+    let mut offers = offers();
+    join(&mut offers, &reasons, "4.16.3");
+    let [apis, dns] = offers.offers[0].risks.as_slice() else {
+        panic!("{offers:?}");
+    };
+    assert_eq!(apis.url, "https://e/apis");
+    assert_eq!(dns.url, PAGE);
+    assert_eq!(
+        dns.message,
+        "ClusterOperatorUpgradeable-dns has no message."
+    );
+    assert!(
+        [apis, dns]
+            .iter()
+            .all(|risk| risk.rules == [RiskRule::Always])
     );
 }

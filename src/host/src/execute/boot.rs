@@ -108,7 +108,11 @@ fn is_mixed(host: &mut Booted<'_>) -> Result<bool, Error> {
 /// Those of storing.
 pub fn verified(host: &mut Booted<'_>, journal: &Journal) -> Result<End, Error> {
     host.sysroot.stop_boot_counting()?;
-    host.store.clear_held()?;
+    // A target that an administrator led the host away from stays held.
+    let held = host.store.held()?;
+    if held.is_none_or(|held| held.target != journal.plan.from) {
+        host.store.clear_held()?;
+    }
     host.store.close(
         journal,
         &journal.end(AttemptOutcome::Verified, None, host.moment),

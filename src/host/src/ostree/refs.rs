@@ -7,7 +7,7 @@ use ostree_ext::container::{ImageReference, Transport};
 use ostree_ext::gio::Cancellable;
 use ostree_ext::{ostree, refescape};
 
-use super::{Error, ErrorContext as _, Result};
+use super::{Error, ErrorContext as _, FetchCause, Result};
 
 /// Prefix of refs; the rest is the kept image's pull spec, escaped.
 const PREFIX: &str = "slipway/image";
@@ -74,8 +74,10 @@ pub(super) fn fetch_error(
     image: &str,
     source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> Error {
+    let source = source.into();
     Error::Fetch {
         image: image.to_owned(),
-        source: source.into(),
+        cause: FetchCause::of(&*source),
+        source,
     }
 }

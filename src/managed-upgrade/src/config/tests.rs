@@ -71,7 +71,8 @@ somethingElse: 1
             .iter()
             .any(|glob| glob.matches("gpu-1"))
     );
-    assert!(config.has_all_health_checks);
+    assert!(config.has_all_health_checks && !config.helps_drains);
+    assert!(config.ignored_drains[0].is_match("openshift-etcd"));
     let worker_window = config.worker_window(3, SignedDuration::from_mins(60));
     assert_eq!(worker_window, SignedDuration::from_mins(3 * 68));
 }
@@ -86,7 +87,7 @@ fn each_key_that_cannot_be_used_is_named() {
         ),
         (
             "configManager: {source: OCM}",
-            "configManager.source: the source OCM is not supported yet",
+            "configManager.ocmBaseUrl: \"\" is no http or https address",
         ),
         (
             "configManager: {source: LOCAL}",
@@ -138,13 +139,26 @@ fn each_key_that_cannot_be_used_is_named() {
         ),
         (
             "featureGate: {enabled: [ServiceLogNotification]}",
-            "needs the source OCM, which is not supported yet",
+            "needs the source OCM",
         ),
         (
             "upgradeType: ROSA",
             "field upgradeType: \"ROSA\" is neither",
         ),
-        ("windows: []", "field windows: it is not supported yet"),
+        (
+            "windows: [{days: [Someday], start: '25:00', minutes: 0, timeZone: Europe/Nowhere}]",
+            "field windows[0].name: \"\" is empty or stands twice; config windows is invalid: field \
+             windows[0].days[0]: \"Someday\" is none of Mon, Tue, Wed, Thu, Fri, Sat, Sun; config \
+             windows is invalid: field windows[0].start: \"25:00\" is no time such as 22:30; \
+             config windows is invalid: field windows[0].minutes: 0 is not between 1 and 10080 \
+             minutes; config windows is invalid: field windows[0].timeZone: \"Europe/Nowhere\" \
+             is no time zone",
+        ),
+        (
+            "cloudEvents: {url: here}",
+            "config cloudEvents is invalid: field cloudEvents.url: \"here\" is no http or https",
+        ),
+        ("windows: weekly", "field windows: "),
         ("hooks: [{}]", "field hooks[0].name: \"\" is no DNS label"),
         (
             "hooks: [{name: a, step: Dance, when: later, job: {}}]",
@@ -192,6 +206,21 @@ fn each_key_that_cannot_be_used_is_named() {
         let error = OperatorConfig::parse(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
+}
+
+#[test]
+fn recurring_windows_are_read_with_their_place() {
+    let zone = "{name: a, days: [Sat], start: '22:30', minutes: 90, timeZone: America/New_York}";
+    let config = config(&format!(
+        "windows: [{zone}, {{name: b, start: '0:05', minutes: 1}}]"
+    ));
+    let [first, second] = config.windows.as_slice() else {
+        panic!("{:?}", config.windows);
+    };
+    let from = "2026-11-28T12:00:00Z".parse().unwrap();
+    let opens = |window: &RecurringWindow| window.opening_after(from).unwrap().opens.to_string();
+    assert_eq!(opens(first), "2026-11-29T03:30:00Z");
+    assert_eq!(opens(second), "2026-11-29T00:05:00Z");
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub(super) struct WrittenConfig {
     feature_gate: WrittenGates,
     conditional_updates: WrittenConditional,
     steps: BTreeMap<String, Vec<String>>,
-    windows: Value,
+    windows: Vec<WrittenRecurrence>,
+    cloud_events: WrittenCloudEvents,
     hooks: Vec<WrittenHook>,
 }
 
@@ -30,6 +31,7 @@ pub(super) struct WrittenConfig {
 #[serde(rename_all = "camelCase", default)]
 struct WrittenManager {
     source: Option<String>,
+    ocm_base_url: Option<String>,
     local_config_name: Option<String>,
     watch_interval: Option<i64>,
 }
@@ -123,12 +125,29 @@ pub(super) struct WrittenHook {
     pub(super) job: Map<String, Value>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WrittenCloudEvents {
+    url: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct WrittenRecurrence {
+    pub(super) name: String,
+    pub(super) days: Vec<String>,
+    pub(super) start: String,
+    pub(super) minutes: i64,
+    pub(super) time_zone: Option<String>,
+}
+
 /// Merged with the defaults. Times are minutes, those of dependencies seconds; none where a key
 /// without a default is absent.
 #[derive(Debug)]
 pub(super) struct MergedConfig {
     pub(super) upgrade_type: String,
     pub(super) source: String,
+    pub(super) fleet_base: String,
     pub(super) local_config_name: String,
     pub(super) watch_interval: Option<i64>,
     pub(super) control_plane_time: Option<i64>,
@@ -140,6 +159,7 @@ pub(super) struct MergedConfig {
     pub(super) node_drain_timeout: Option<i64>,
     pub(super) expected_drain_time: Option<i64>,
     pub(super) ignored_namespace_patterns: Vec<String>,
+    pub(super) helps_drains: bool,
     pub(super) ignored_criticals: Vec<String>,
     pub(super) ignored_namespaces: Vec<String>,
     pub(super) dependencies: Vec<String>,
@@ -149,7 +169,8 @@ pub(super) struct MergedConfig {
     pub(super) gates: Vec<String>,
     pub(super) accepted_risks: Vec<String>,
     pub(super) steps: BTreeMap<String, Vec<String>>,
-    pub(super) has_windows: bool,
+    pub(super) windows: Vec<WrittenRecurrence>,
+    pub(super) cloud_events: Option<String>,
     pub(super) hooks: Vec<WrittenHook>,
 }
 
@@ -174,11 +195,10 @@ impl WrittenConfig {
     /// Puts defaults in the place of absent keys.
     pub(super) fn merge(self) -> MergedConfig {
         let http = self.ext_dependency_availability_checks.http;
-        // Detection only, whatever the key says: no drain is forced yet.
-        let _ = self.node_drain.disable_drain_strategies;
         MergedConfig {
             upgrade_type: self.upgrade_type.unwrap_or_else(|| "ARO".to_owned()),
             source: self.config_manager.source.unwrap_or_default(),
+            fleet_base: self.config_manager.ocm_base_url.unwrap_or_default(),
             local_config_name: self.config_manager.local_config_name.unwrap_or_default(),
             watch_interval: self.config_manager.watch_interval.or(Some(1)),
             control_plane_time: self.maintenance.control_plane_time.or(Some(90)),
@@ -190,6 +210,7 @@ impl WrittenConfig {
             node_drain_timeout: self.node_drain.time_out,
             expected_drain_time: self.node_drain.expected_node_drain_time.or(Some(8)),
             ignored_namespace_patterns: self.node_drain.ignored_namespace_patterns,
+            helps_drains: !self.node_drain.disable_drain_strategies,
             ignored_criticals: self.health_check.ignored_criticals,
             ignored_namespaces: self.health_check.ignored_namespaces,
             dependencies: http.urls,
@@ -199,7 +220,8 @@ impl WrittenConfig {
             gates: self.feature_gate.enabled,
             accepted_risks: self.conditional_updates.accepted_risks,
             steps: self.steps,
-            has_windows: !self.windows.is_null(),
+            windows: self.windows,
+            cloud_events: self.cloud_events.url,
             hooks: self.hooks,
         }
     }

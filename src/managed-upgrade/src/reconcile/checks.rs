@@ -15,9 +15,8 @@ pub(super) fn texts(findings: &[HealthFinding]) -> String {
 }
 
 impl UpgradeOperator {
-    /// All findings, also as metrics. Without the gate `PreHealthCheck` only alerts and operators
-    /// are asked.
-    pub(super) async fn findings(&self, pass: &Pass) -> Vec<HealthFinding> {
+    /// All findings. Without the gate `PreHealthCheck` only alerts and operators are asked.
+    pub(super) async fn find(&self, pass: &Pass) -> Vec<HealthFinding> {
         let mut findings = Vec::new();
         findings.extend(self.check_alerts(pass).await);
         let operators = self.caches.operators.table();
@@ -35,6 +34,12 @@ impl UpgradeOperator {
             findings.extend(self.check_budgets().await);
             findings.extend(self.ask_validation().await);
         }
+        findings
+    }
+
+    /// All findings, also as metrics.
+    pub(super) async fn findings(&self, pass: &Pass) -> Vec<HealthFinding> {
+        let findings = self.find(pass).await;
         let version = running(&pass.version);
         for reason in HealthFinding::REASONS {
             let is_found = findings.iter().any(|finding| finding.reason() == reason);

@@ -46,6 +46,9 @@ impl UpgradeOperator {
             let state = NoticeState::CleanedUp;
             self.say(&upgrade, &entry.version, state, "", now);
         }
+        self.release_nodes().await;
+        let withdrawn: Vec<_> = status.history.iter().filter(open).collect();
+        self.deliver_last(&upgrade, &withdrawn, now).await;
         self.metrics.reset();
         let others: Vec<String> = finalizers
             .into_iter()

@@ -17,7 +17,7 @@ use crate::metrics;
 use crate::monitoring::check_dependencies;
 use crate::notice::NoticeState;
 use crate::release_state::{current_version, is_completed, started};
-use crate::schedule::parse_start;
+use crate::schedule::{self, parse_start};
 use crate::silence::{self, KnownSilence, SilenceKind};
 use crate::step::StepName;
 use crate::{upgradeable, window};
@@ -216,6 +216,11 @@ impl UpgradeOperator {
     async fn commence(&self, pass: &mut Pass) -> Outcome {
         self.metrics.set(metrics::WINDOW_BREACHED, &[], 0.0);
         let desired = pass.upgrade.spec.desired.clone();
+        if let Some(why) = schedule::closed(&pass.config.windows, pass.now)
+            && pass.is_commenced() != Ok(true)
+        {
+            return Ok(StepOutcome::Hold(why));
+        }
         loop {
             let accepted = &pass.config.accepted_risks;
             let change = match commence::decide(&desired, &pass.version, accepted) {
@@ -373,7 +378,7 @@ impl UpgradeOperator {
     }
 }
 
-fn is_upgradeable(pass: &Pass) -> Outcome {
+pub(super) fn is_upgradeable(pass: &Pass) -> Outcome {
     let status = pass.version.status.clone().unwrap_or_default();
     let current = current_version(&status).map_err(|error| said(&error))?;
     let parse = |text: &str| text.parse::<Version>().map_err(|error| said(&error));
@@ -385,7 +390,7 @@ fn is_upgradeable(pass: &Pass) -> Outcome {
     })
 }
 
-async fn check_external(pass: &Pass) -> Outcome {
+pub(super) async fn check_external(pass: &Pass) -> Outcome {
     let timeout = Duration::try_from(pass.config.dependency_timeout).unwrap_or_default();
     let faults = check_dependencies(&pass.config.dependencies, timeout).await;
     if faults.is_empty() {

@@ -6,7 +6,7 @@ use chassis::logs::{Log, Settings};
 use chassis::report::{Chain, abort_on_panic};
 use clap::{Parser, Subcommand};
 use mcd::daemon::{self, cli::StartArgs};
-use mcd::{pivot, rollback, status};
+use mcd::{first_boot, pivot, rollback, status};
 
 /// Keeps a node's operating system and configuration as the cluster asks.
 #[derive(Debug, Parser)]
@@ -20,6 +20,8 @@ struct Cli {
 enum Verb {
     /// Watches this node and keeps it in the configuration that its Node asks for
     Start(Box<StartArgs>),
+    #[command(name = "firstboot-complete-machineconfig")]
+    FirstBoot(first_boot::Args),
     Pivot(pivot::Args),
     Rollback(rollback::Args),
     Status(status::Args),
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     };
     let result = match command {
         Verb::Start(arguments) => start(*arguments, log).map(|()| ExitCode::SUCCESS),
+        Verb::FirstBoot(arguments) => first_boot::run(&arguments),
         Verb::Pivot(arguments) => pivot::run(&arguments),
         Verb::Rollback(arguments) => rollback::run(&arguments),
         Verb::Status(arguments) => status::run(&arguments),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::machineconfiguration::{NodeState, NodeStatus, PhaseName};
+use api::machineconfiguration::{NodeState, NodeStatus, PhaseName, annotation};
 use chassis::report::Chain;
 use cluster::access::Access;
 use host::files::Root;
@@ -26,6 +26,7 @@ use super::driver::{EventSink, Executor};
 use super::events::{EventReporter, NodeEvent, log_phase, of_phase};
 use super::helper::{Helper, Priority};
 use super::metrics::DaemonMetrics;
+use super::node_object::Reported;
 use super::planning::{self, Planner};
 use super::publish::Publisher;
 use super::{adopt, apply, desired, observe, prepare, return_to_service, verify};
@@ -50,6 +51,8 @@ pub struct Agent {
     pub seen: watch::Receiver<ObservedNode>,
     /// Shows the machine.
     pub publisher: Publisher,
+    /// What the MachineConfigNode shows.
+    pub reported: watch::Receiver<Reported>,
     /// Says what people search for.
     pub reporter: EventReporter,
     /// Runs `mcd-os`.
@@ -86,9 +89,25 @@ struct Facts {
     is_repository_set: bool,
     /// The stored plan: made in this process, or found in the journal.
     plan: Option<planning::Stored>,
+    /// The last attempt that began before the node's turn.
+    ahead: Option<Attempt>,
+}
+
+/// By which annotation a target is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Called {
+    /// `desiredConfig`: the node's turn.
+    Desired,
+    /// Before its turn.
+    Next,
 }
 
 impl Known {
+    /// An attempt that is no update yet.
+    pub(super) fn begin_ahead(&self, attempt: &Attempt) {
+        self.facts().ahead = Some(attempt.clone());
+    }
+
     fn facts(&self) -> MutexGuard<'_, Facts> {
         // Nothing panics while it is held; a poisoned lock still holds a whole value.
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
@@ -101,11 +120,17 @@ impl Executor for Agent {
             Command::Observe => self.observe().await,
             Command::Plan { from, to } => self.plan(&from, &to, &events).await,
             Command::Prepare => self.prepare(&events).await,
+            Command::Prefetch { from, to } => self.prefetch(&from, &to, &events).await,
             Command::Drain => self.drain(&events).await,
             Command::Apply => self.apply().await,
             Command::Reboot => {
-                let event =
-                    apply::reboot(&self.helper, &self.publisher, self.reporter.flush()).await;
+                let mut reported = self.reported.clone();
+                let words = async {
+                    let is_shown = |it: &Reported| *it == Some(PhaseName::Rebooting);
+                    // Without its writer the daemon ends anyway.
+                    let ((), _) = tokio::join!(self.reporter.flush(), reported.wait_for(is_shown));
+                };
+                let event = apply::reboot(&self.helper, &self.publisher, words).await;
                 self.metrics.count_failed_reboot();
                 event
             }
@@ -138,10 +163,16 @@ impl Executor for Agent {
     }
 
     async fn cancel(&self) {
-        let Some(plan) = self.stored() else { return };
-        for verb in prepare::VERBS {
-            if let Err(error) = self.helper.stop(verb, &plan.attempt).await {
-                tracing::warn!(error = %Chain(&error), "cannot stop what was given up");
+        let attempts = {
+            let facts = self.known.facts();
+            let plan = facts.plan.as_ref().map(|plan| plan.attempt.clone());
+            plan.into_iter().chain(facts.ahead.clone())
+        };
+        for attempt in attempts {
+            for verb in prepare::VERBS {
+                if let Err(error) = self.helper.stop(verb, &attempt).await {
+                    tracing::warn!(error = %Chain(&error), "cannot stop what was given up");
+                }
             }
         }
     }
@@ -203,23 +234,13 @@ impl Agent {
     }
 
     async fn plan(&self, from: &Target, to: &Target, events: &EventSink) -> Event {
-        let attempt = self.name_attempt();
-        let single_replica =
-            desired::latest_status(&self.seen).is_some_and(|status| status.is_single_replica());
-        let facts = planning::facts(&self.helper, &self.root, &attempt, single_replica);
         let is_forced = match self.check_origin(from).await {
             Ok(is_forced) => is_forced,
             Err(text) => return Event::Failed(text),
         };
-        let planner = Planner {
-            root: &self.root,
-            account: &self.account,
-            configs: &self.configs,
-            is_forced,
-        };
         tracing::info!("Starting update from {} to {}", from.config, to.config);
-        // Two parsed configurations are large.
-        match Box::pin(planner.plan(&attempt, (from, to), facts, events)).await {
+        let made = self.make_plan(Called::Desired, from, to, is_forced, events);
+        match made.await {
             Ok(stored) => {
                 let outline = stored.outline.clone();
                 if !stored.without_effect.is_empty() {
@@ -235,6 +256,32 @@ impl Agent {
             }
             Err(no_plan) => no_plan.into(),
         }
+    }
+
+    pub(super) async fn make_plan(
+        &self,
+        called: Called,
+        from: &Target,
+        to: &Target,
+        is_forced: bool,
+        events: &EventSink,
+    ) -> Result<planning::Stored, planning::NoPlan> {
+        let attempt = self.name_attempt();
+        let single_replica =
+            desired::latest_status(&self.seen).is_some_and(|status| status.is_single_replica());
+        let facts = planning::facts(&self.helper, &self.root, &attempt, single_replica);
+        let planner = Planner {
+            root: &self.root,
+            account: &self.account,
+            configs: &self.configs,
+            key: match called {
+                Called::Desired => annotation::DESIRED_CONFIG,
+                Called::Next => annotation::NEXT_CONFIG,
+            },
+            is_forced,
+        };
+        // Two parsed configurations are large.
+        Box::pin(planner.plan(&attempt, (from, to), facts, events)).await
     }
 
     /// Checks files and units of the host before it is planned for, unless an administrator forces
@@ -279,7 +326,7 @@ impl Agent {
         let Some(plan) = self.stored() else {
             return no_plan();
         };
-        prepare::prepare(&self.helper, &plan, events).await
+        prepare::prepare(&self.helper, &plan, Priority::Low, events).await
     }
 
     async fn drain(&self, events: &EventSink) -> Event {
@@ -538,7 +585,7 @@ impl Agent {
     }
 
     /// An idle daemon keeps no connection but its watch, and no memory that it does not use.
-    fn rest(&self) {
+    pub(super) fn rest(&self) {
         self.account.rest();
         self.configs.rest();
         chassis::memory::trim_heap();

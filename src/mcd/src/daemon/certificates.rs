@@ -272,6 +272,10 @@ fn told(spec: &ControllerConfigSpec) -> ClusterCertificates<'_> {
         kubelet: &spec.kube_api_server_serving_ca_data.0,
         cloud: cloud.map_or(&[], |data| data.0.as_slice()),
         registries: cluster.chain(users).collect(),
+        pull_secret: spec
+            .internal_registry_pull_secret
+            .as_ref()
+            .map_or(&[], |data| data.0.as_slice()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use chassis::cli::{AdminArgs, LogArgs};
@@ -48,6 +49,9 @@ pub struct StartArgs {
     /// Where the kubelet tells its health
     #[arg(long, default_value = "http://localhost:10248/healthz")]
     kubelet_healthz_endpoint: Uri,
+    /// Seconds over which nodes spread what they fetch before their turn; 0: they begin at once
+    #[arg(long, default_value_t = 60)]
+    prefetch_window_secs: u32,
     /// The helper that is put on the host
     #[arg(long, default_value = "/usr/bin/mcd-os")]
     helper: PathBuf,
@@ -77,6 +81,8 @@ pub struct Options {
     pub events_namespace: String,
     /// Where the kubelet is asked for its health; nowhere if it is not.
     pub kubelet_health: Option<Uri>,
+    /// Over which time nodes spread what they fetch before their turn.
+    pub prefetch_window: Duration,
     /// The helper, in the pod.
     pub helper: PathBuf,
 }
@@ -128,6 +134,7 @@ impl StartArgs {
             own,
             events_namespace: self.events_namespace,
             kubelet_health: self.kubelet_healthz_enabled.then_some(endpoint),
+            prefetch_window: Duration::from_secs(self.prefetch_window_secs.into()),
             helper: self.helper,
         })
     }

@@ -6,9 +6,11 @@ use api::machineconfiguration::NodeStatus;
 use chassis::shutdown::Shutdown;
 use node::view::Node;
 use node::watch::ObservedNode;
-use node_update::phase::Event;
+use node_update::phase::{Event, NextTarget};
 use node_update::plan::Target;
 use tokio::sync::{mpsc, oneshot, watch};
+
+use super::ahead::Spread;
 
 /// The target that `desiredConfig` and `desiredImage` name; nothing before the node is managed.
 fn target(status: &NodeStatus) -> Option<Target> {
@@ -22,16 +24,17 @@ fn target(status: &NodeStatus) -> Option<Target> {
 /// sent once the Node was read for the first time, after what it asked for then.
 pub async fn follow(
     mut seen: watch::Receiver<ObservedNode>,
+    spread: Spread,
     events: mpsc::Sender<Event>,
     looked: oneshot::Sender<()>,
     mut shutdown: Shutdown,
 ) {
-    let mut last = (None, false);
+    let mut last = Asked::default();
     let mut looked = Some(looked);
     loop {
         let node = seen.borrow_and_update().clone();
         if let Some(node) = node {
-            let asked = asked(&NodeStatus::read(&node.annotations));
+            let asked = Asked::of(&NodeStatus::read(&node.annotations), &spread);
             for event in changes(&last, &asked) {
                 if events.send(event).await.is_err() {
                     return;
@@ -51,9 +54,24 @@ pub async fn follow(
     }
 }
 
-/// What the Node asks for: a target, and whether it is released.
-fn asked(status: &NodeStatus) -> (Option<Target>, bool) {
-    (target(status), status.is_released())
+/// What the Node asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    target: Option<Target>,
+    /// Whether a held target is to be tried again.
+    is_released: bool,
+    /// What may be fetched before the node's turn.
+    next: Option<NextTarget>,
+}
+
+impl Asked {
+    fn of(status: &NodeStatus, spread: &Spread) -> Self {
+        Self {
+            target: target(status),
+            is_released: status.is_released(),
+            next: spread.next(status),
+        }
+    }
 }
 
 /// What the Node's annotations said when it was last seen.
@@ -68,15 +86,18 @@ pub fn latest(seen: &watch::Receiver<ObservedNode>) -> Option<Arc<Node>> {
     seen.borrow().clone()
 }
 
-fn changes(before: &(Option<Target>, bool), now: &(Option<Target>, bool)) -> Vec<Event> {
+fn changes(before: &Asked, now: &Asked) -> Vec<Event> {
     let mut events = Vec::new();
-    if let Some(target) = &now.0
-        && before.0.as_ref() != Some(target)
+    if let Some(target) = &now.target
+        && before.target.as_ref() != Some(target)
     {
         events.push(Event::Desired(target.clone()));
     }
-    if now.1 && !before.1 {
+    if now.is_released && !before.is_released {
         events.push(Event::Release);
+    }
+    if now.next != before.next {
+        events.push(Event::Next(now.next.clone()));
     }
     events
 }
@@ -84,43 +105,52 @@ fn changes(before: &(Option<Target>, bool), now: &(Option<Target>, bool)) -> Vec
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
     use api::machineconfiguration::annotation;
 
     use super::*;
 
-    fn asked(config: &str, image: &str, retry: &str) -> (Option<Target>, bool) {
+    fn asked(config: &str, image: &str, retry: &str) -> Asked {
         let annotations = [
             (annotation::DESIRED_CONFIG, config),
             (annotation::DESIRED_IMAGE, image),
             (annotation::RETRY, retry),
         ];
         let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        super::asked(&NodeStatus::read(&annotations.into()))
+        of(&annotations.into())
+    }
+
+    fn of(annotations: &BTreeMap<String, String>) -> Asked {
+        let spread = Spread::new("n", Duration::ZERO);
+        Asked::of(&NodeStatus::read(annotations), &spread)
     }
 
     #[test]
     fn empty_annotations_ask_for_nothing() {
-        assert_eq!(asked("", "", ""), (None, false));
+        assert_eq!(asked("", "", ""), Asked::default());
         assert_eq!(target(&NodeStatus::read(&BTreeMap::new())), None);
     }
 
     #[test]
     fn a_release_names_the_configuration_it_means() {
-        assert!(asked("b", "", "b").1);
-        assert!(!asked("b", "", "a").1);
+        assert!(asked("b", "", "b").is_released);
+        assert!(!asked("b", "", "a").is_released);
     }
 
     #[test]
     fn only_changes_are_sent() {
-        let none = (None, false);
+        let none = Asked::default();
         let b = asked("b", "", "");
         let layered = asked("b", "registry/os@sha256:1", "");
-        assert_eq!(changes(&none, &b), [Event::Desired(b.0.clone().unwrap())]);
+        assert_eq!(
+            changes(&none, &b),
+            [Event::Desired(b.target.clone().unwrap())]
+        );
         assert_eq!(changes(&b, &b), []);
         assert_eq!(
             changes(&b, &layered),
-            [Event::Desired(layered.0.clone().unwrap())]
+            [Event::Desired(layered.target.clone().unwrap())]
         );
         assert_eq!(
             changes(&b, &none),
@@ -128,5 +158,9 @@ mod tests {
             "a target is never withdrawn by leaving it out"
         );
         assert_eq!(changes(&b, &asked("b", "", "b")), [Event::Release]);
+        let named = of(&[(annotation::NEXT_CONFIG.to_owned(), "c".to_owned())].into());
+        let next = Event::Next(named.next.clone());
+        assert_eq!(changes(&none, &named), [next]);
+        assert_eq!(changes(&named, &none), [Event::Next(None)]);
     }
 }

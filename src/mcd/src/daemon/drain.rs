@@ -1,10 +1,11 @@
 //! Cordoning this node and emptying it.
 
+use std::iter::Peekable;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::machineconfiguration::node_status::DrainRequest;
-use api::machineconfiguration::{NodeStatus, annotation};
+use api::machineconfiguration::{DrainLease, NodeStatus, annotation};
 use cluster::access::Access;
 use jiff::Timestamp;
 use node::drain::{Drain, PodName};
@@ -22,6 +23,9 @@ pub const SLOW: Duration = Duration::from_mins(10);
 /// After this time the node counts as degraded; the drain goes on: `docs/reference/daemon.md`,
 /// "Drain".
 pub const OVERDUE: Duration = Duration::from_hours(1);
+
+/// How long another program's lease of the drain holds after it was seen to be renewed.
+const LEASE: Duration = Duration::from_secs(DrainLease::SECS);
 
 /// What a drain tells on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +87,77 @@ impl NodeDrain<'_> {
 
     /// False when the node was uncordoned meanwhile: pods may have come since.
     async fn evict(&self, cordoned: &Node, notify: &mut impl FnMut(DrainNotice)) -> bool {
+        let began = Instant::now();
+        let passed = self.passed(cordoned);
+        let clocks = [(SLOW, DrainNotice::Slow), (OVERDUE, DrainNotice::Overdue)];
+        let mut clocks = clocks
+            .map(|(after, word)| (began + after.saturating_sub(passed), word))
+            .into_iter()
+            .peekable();
+        // A lease that was not renewed in time does not count any more.
+        let mut expired = None;
+        loop {
+            if !self.await_lease(cordoned, &mut expired, notify).await {
+                return false;
+            }
+            match self
+                .evict_alone(cordoned, expired.as_deref(), &mut clocks, notify)
+                .await
+            {
+                DrainEnd::Empty => return true,
+                DrainEnd::Uncordoned => return false,
+                DrainEnd::Leased => {}
+            }
+        }
+    }
+
+    /// Waits while another program drains this node. False when the node was uncordoned meanwhile.
+    async fn await_lease(
+        &self,
+        cordoned: &Node,
+        expired: &mut Option<String>,
+        notify: &mut impl FnMut(DrainNotice),
+    ) -> bool {
+        let mut seen = self.seen.clone();
+        let mut held: Option<(String, Instant)> = None;
+        while let Some((text, lease)) = lease(&seen, expired.as_deref()) {
+            let until = match held {
+                Some((known, until)) if known == text => until,
+                _ => {
+                    notify(DrainNotice::Blocked(format!(
+                        "{} drains this node since {}",
+                        lease.holder, lease.since
+                    )));
+                    Instant::now() + LEASE
+                }
+            };
+            held = Some((text.clone(), until));
+            tokio::select! {
+                changed = seen.changed() => {
+                    if changed.is_err() {
+                        // The process ends.
+                        std::future::pending::<()>().await;
+                    }
+                    if is_uncordoned(&seen, cordoned) {
+                        return false;
+                    }
+                }
+                () = sleep_until(until) => {
+                    tracing::warn!(node = self.node, holder = lease.holder, "the lease of the drain was not renewed");
+                    *expired = Some(text);
+                }
+            }
+        }
+        true
+    }
+
+    async fn evict_alone(
+        &self,
+        cordoned: &Node,
+        expired: Option<&str>,
+        clocks: &mut Peekable<impl Iterator<Item = (Instant, DrainNotice)>>,
+        notify: &mut impl FnMut(DrainNotice),
+    ) -> DrainEnd {
         let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
         let drain = Drain {
             access: self.kubelet,
@@ -96,15 +171,9 @@ impl NodeDrain<'_> {
                 tracing::debug!("no receiver for the progress of the drain");
             }
         });
+        // Dropped, it evicts no more.
         let mut evicting = std::pin::pin!(evicting);
         let mut seen = self.seen.clone();
-        let passed = drain.passed;
-        let began = Instant::now();
-        let clocks = [(SLOW, DrainNotice::Slow), (OVERDUE, DrainNotice::Overdue)];
-        let mut clocks = clocks
-            .map(|(after, word)| (began + after.saturating_sub(passed), word))
-            .into_iter()
-            .peekable();
         loop {
             let next = clocks.peek().map(|(at, _)| *at);
             tokio::select! {
@@ -117,17 +186,24 @@ impl NodeDrain<'_> {
                         std::future::pending::<()>().await;
                     }
                     if is_uncordoned(&seen, cordoned) {
-                        return false;
+                        return DrainEnd::Uncordoned;
+                    }
+                    if lease(&seen, expired).is_some() {
+                        return DrainEnd::Leased;
                     }
                 }
-                () = sleep_until(next.unwrap_or(began)), if next.is_some() => {
+                () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
                     if let Some((_, word)) = clocks.next() {
                         notify(word);
                     }
                 }
             }
         }
-        !is_uncordoned(&seen, cordoned)
+        if is_uncordoned(&seen, cordoned) {
+            DrainEnd::Uncordoned
+        } else {
+            DrainEnd::Empty
+        }
     }
 
     /// How long this drain goes on already: its beginning is kept on the Node, so that a restarted
@@ -157,6 +233,28 @@ fn cordon(node: &Node, attempt: &Attempt, config: &str, now: Timestamp) -> Chang
     }
     let request = DrainRequest::Drain(config.to_owned());
     change.set(annotation::DESIRED_DRAIN, request.to_string())
+}
+
+/// How a drain by this daemon alone ended.
+enum DrainEnd {
+    /// Every pod that has to leave is gone.
+    Empty,
+    /// The node was uncordoned meanwhile.
+    Uncordoned,
+    /// Another program has the lease of the drain.
+    Leased,
+}
+
+/// The lease of the drain that another program has, with its text; `expired` is one that counts no
+/// more.
+fn lease(
+    seen: &watch::Receiver<ObservedNode>,
+    expired: Option<&str>,
+) -> Option<(String, DrainLease)> {
+    let seen = seen.borrow();
+    let text = seen.as_ref()?.annotation(annotation::DRAIN_LEASE)?;
+    let lease = DrainLease::parse(text)?;
+    (expired != Some(text)).then(|| (text.to_owned(), lease))
 }
 
 /// Whether the node takes pods again since it was cordoned. What was seen before that says nothing,

@@ -85,6 +85,12 @@ impl NodeEvent {
         Self::new(Severity::Warning, "CertificatesRefused", text.to_owned())
     }
 
+    /// SELinux enforces a policy without Slipway's module.
+    pub fn selinux_module_missing() -> Self {
+        let text = "SELinux is enforcing without Slipway's policy module: install selinux/slipway.te, or systemd may start neither the helper nor the guard";
+        Self::new(Severity::Warning, "SELinuxModuleMissing", text.to_owned())
+    }
+
     /// The drift monitor began.
     pub fn drift_monitor_started(config: &str) -> Self {
         Self::new(

@@ -86,6 +86,8 @@ pub enum Priority {
     Normal,
     /// The node works meanwhile.
     Low,
+    /// The same, and nothing waits for it.
+    Idle,
 }
 
 /// `mcd-os` on one host.
@@ -163,7 +165,7 @@ impl Helper {
                 .map_err(failed)?;
             tracing::info!(unit, "started");
         }
-        let limit = (priority == Priority::Low).then_some(LOW_LIMIT);
+        let limit = (priority != Priority::Normal).then_some(LOW_LIMIT);
         self.await_report(&systemd, &unit, &report, limit).await
     }
 
@@ -305,13 +307,19 @@ fn properties<'a>(
         // A file, because every user of the host can read the properties of a unit.
         ("EnvironmentFiles", Variant::from(vec![proxy])),
     ];
-    if priority == Priority::Low {
+    // Nice, class and priority of I/O; skopeo inherits them. Best effort, lowest: the node's own
+    // work comes first. Idle: the disk is left to all others.
+    let scheduling = match priority {
+        Priority::Normal => None,
+        Priority::Low => Some((10_i32, 2_i32, 7_i32)),
+        Priority::Idle => Some((19, 3, 7)),
+    };
+    if let Some((nice, class, level)) = scheduling {
         let limit = u64::try_from(LOW_LIMIT.as_micros()).unwrap_or(u64::MAX);
         properties.push(("TimeoutStartUSec", Variant::from(limit)));
-        properties.push(("Nice", Variant::from(10_i32)));
-        // Best effort, lowest: the node's own work comes first.
-        properties.push(("IOSchedulingClass", Variant::from(2_i32)));
-        properties.push(("IOSchedulingPriority", Variant::from(7_i32)));
+        properties.push(("Nice", Variant::from(nice)));
+        properties.push(("IOSchedulingClass", Variant::from(class)));
+        properties.push(("IOSchedulingPriority", Variant::from(level)));
     }
     properties
 }

@@ -8,7 +8,7 @@ use node_update::plan::{Route, Target};
 use node_update::reconcile::FORCE_FILE;
 
 use super::planning::Stored;
-use crate::pivot;
+use crate::by_hand;
 
 /// Why the host cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ pub fn host(root: &Root) -> Result<Option<Host>, Error> {
             boot_id: journal::boot_id(root)?,
             journal: journal.map(|journal| phase::OpenJournal {
                 stage: stage(&journal, &at),
-                by_hand: pivot::is_by_hand(&journal.plan.attempt),
+                by_hand: by_hand::is_by_hand(&journal.plan.attempt),
                 stays: journal.stay,
                 to: journal.plan.to,
             }),

@@ -15,13 +15,10 @@ use host::journal::JournalStore;
 use host::record;
 use ignition::Warning;
 use machineconfig::spec::{self, NodeConfig};
-use node_update::diff::Changes;
-use node_update::disruption::REGISTRIES;
 use node_update::phase::{Event, Outline};
 use node_update::plan::{Attempt, Bundle, Plan, Target};
 use node_update::planner::{self, Facts, Request, Side};
 use node_update::settings::UpdateSettings;
-use node_update::well_known::{OSTREE_PULL_SECRET, PROXY_ENVIRONMENT, PULL_SECRET};
 use serde_json::Value;
 
 use super::driver::EventSink;
@@ -53,27 +50,7 @@ pub struct Stored {
     pub directory: String,
     /// What its target changes without effect, for people.
     pub without_effect: Vec<String>,
-    /// Files that it changes and that say how images are pulled; its own image is pulled by those
-    /// of the running host.
-    pub pull_settings: Vec<String>,
 }
-
-/// Where it is said how images are pulled.
-///
-/// Source: containers-registries.conf(5), containers-policy.json(5), containers-registries.d(5),
-/// containers-certs.d(5); the kubelet's pull secret and ostree's, the cluster's proxy, authorities
-/// that the host trusts.
-const PULL_SETTINGS: [&str; 9] = [
-    REGISTRIES,
-    "/etc/containers/policy.json",
-    "/etc/containers/registries.d/",
-    "/etc/containers/certs.d/",
-    "/etc/docker/certs.d/",
-    PULL_SECRET,
-    OSTREE_PULL_SECRET,
-    PROXY_ENVIRONMENT,
-    "/etc/pki/ca-trust/source/anchors/",
-];
 
 impl Stored {
     /// Of a plan that is on the host.
@@ -91,21 +68,8 @@ impl Stored {
                 image: plan.deploy.as_ref().and_then(|deploy| deploy.image.clone()),
             },
             without_effect: plan.without_effect.clone(),
-            // Of a plan that is being carried out nothing is pulled any more.
-            pull_settings: Vec::new(),
         })
     }
-}
-
-/// Files among these changes that say how images are pulled. Of the changes, not of the plan: one
-/// with a reboot writes every file.
-fn pull_settings(files: &Changes) -> Vec<String> {
-    let all = files.added.iter().chain(&files.changed);
-    let is_setting = |path: &&String| PULL_SETTINGS.iter().any(|start| path.starts_with(start));
-    all.chain(&files.removed)
-        .filter(is_setting)
-        .cloned()
-        .collect()
 }
 
 /// Why there is no plan.
@@ -135,6 +99,8 @@ pub struct Planner<'a> {
     pub account: &'a Access,
     /// Identity and server that configurations are read by.
     pub configs: &'a Access,
+    /// Annotation that names the target.
+    pub key: &'a str,
     /// Whether everything is written and the node reboots, whatever changes.
     pub is_forced: bool,
 }
@@ -167,8 +133,7 @@ impl Planner<'_> {
             self.read_config(key, &from.config, NodeConfig::in_force, events)
                 .await
         };
-        let key = annotation::DESIRED_CONFIG;
-        let target = self.read_config(key, &to.config, NodeConfig::parse, events);
+        let target = self.read_config(self.key, &to.config, NodeConfig::parse, events);
         let (origin, target, settings, facts) =
             tokio::try_join!(origin, target, self.read_settings(events), facts)?;
         let side = |target, config| Side { target, config };
@@ -197,11 +162,7 @@ impl Planner<'_> {
             steps = plan.steps.len(),
             "planned"
         );
-        let mut stored = self
-            .store(&outcome.bundle)
-            .map_err(|error| failed(&error))?;
-        stored.pull_settings = pull_settings(&outcome.diff.files);
-        Ok(stored)
+        self.store(&outcome.bundle).map_err(|error| failed(&error))
     }
 
     /// The origin as the host's record has it; `None` if the record names another configuration.

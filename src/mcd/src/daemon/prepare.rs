@@ -24,21 +24,22 @@ pub const VERBS: [VerbName; 2] = [VerbName::Fetch, VerbName::Rehearse];
 
 /// Fetches the image of a stored plan, where it has one, and rehearses it. Answers `Prepared`,
 /// `Rejected` or `Failed`, and says `StillTrying` in between.
-pub async fn prepare(helper: &Helper, plan: &Stored, events: &EventSink) -> Event {
+pub async fn prepare(
+    helper: &Helper,
+    plan: &Stored,
+    priority: Priority,
+    events: &EventSink,
+) -> Event {
     let object = object(plan);
-    if plan.outline.image.is_some() && !plan.pull_settings.is_empty() {
-        tracing::warn!(
-            files = plan.pull_settings.join(" "),
-            "the image is pulled by the running host's settings, not by those that come with it"
-        );
-    }
-    let fetch = plan.outline.image.clone();
-    let fetch = fetch.map(|image| Verb::Fetch { image });
+    let fetch = plan.outline.image.clone().map(|image| Verb::Fetch {
+        image,
+        plan: Some(plan.directory.clone()),
+    });
     let rehearse = Verb::Rehearse {
         plan: plan.directory.clone(),
     };
     for verb in fetch.into_iter().chain([rehearse]) {
-        let run = || helper.run(&verb, &plan.attempt, Priority::Low);
+        let run = || helper.run(&verb, &plan.attempt, priority);
         if let Some(end) = persist(run, &object, events).await {
             return end;
         }
@@ -57,14 +58,7 @@ fn object(plan: &Stored) -> String {
     } else {
         ""
     };
-    let settings = plan.pull_settings.join(", ");
-    let settings = match (&plan.outline.image, settings.as_str()) {
-        (None, _) | (_, "") => String::new(),
-        (Some(_), settings) => {
-            format!(" (pulled by the running host's settings, not by its own {settings})")
-        }
-    };
-    format!("MachineConfig {config}{field}{settings}")
+    format!("MachineConfig {config}{field}")
 }
 
 /// Runs until it is done, which answers nothing, or refused, or has failed for too long.
@@ -132,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_words_are_about_a_field_of_a_configuration() {
-        let plan = |image: Option<&str>, layered: Option<&str>, settings: &[&str]| Stored {
+        let plan = |image: Option<&str>, layered: Option<&str>| Stored {
             attempt: Attempt("a".to_owned()),
             to: Target {
                 config: "rendered-worker-2".to_owned(),
@@ -145,26 +139,14 @@ mod tests {
             },
             directory: String::new(),
             without_effect: Vec::new(),
-            pull_settings: settings.iter().map(ToString::to_string).collect(),
         };
-        let of = |image, layered, settings: &[&str]| object(&plan(image, layered, settings));
-        let mirrors = ["/etc/containers/registries.conf"];
+        let of = |image, layered| object(&plan(image, layered));
         let config = "MachineConfig rendered-worker-2";
-        assert_eq!(of(None, None, &mirrors), config);
+        assert_eq!(of(None, None), config);
+        assert_eq!(of(Some("os"), None), format!("{config}, spec.osImageURL"));
         assert_eq!(
-            of(Some("os"), None, &[]),
-            format!("{config}, spec.osImageURL")
-        );
-        assert_eq!(
-            of(Some("os"), Some("os"), &[]),
+            of(Some("os"), Some("os")),
             format!("{config}, desiredImage")
-        );
-        assert_eq!(
-            of(Some("os"), None, &mirrors),
-            format!(
-                "{config}, spec.osImageURL (pulled by the running host's settings, \
-                 not by its own /etc/containers/registries.conf)"
-            )
         );
     }
 

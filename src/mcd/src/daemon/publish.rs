@@ -8,10 +8,12 @@ use jiff::Timestamp;
 use node::view::Node;
 use node::watch::ObservedNode;
 use node::writer::{Change, NodeWriter};
-use node_update::phase::{Fetch, Fetching, Machine, Phase};
+use node_update::phase::{Ahead, Fetch, Fetching, Machine, Phase};
 use node_update::plan::Target;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
+
+use super::ahead;
 
 /// How long a change that the API server refused waits before it is tried again, if no other comes
 /// first.
@@ -32,6 +34,8 @@ pub struct Shown {
     in_force: Option<Target>,
     /// The configuration that a phase after the drain leads to.
     drained_for: Option<String>,
+    /// What a node at rest fetches before its turn.
+    ahead: Option<Ahead>,
 }
 
 impl Shown {
@@ -57,6 +61,11 @@ impl Shown {
                 | Phase::Held(_)
                 | Phase::Degraded(_)
                 | Phase::Unreconcilable(_) => None,
+            },
+            ahead: if let Phase::Idle(it) = machine.phase() {
+                Some(it.ahead.clone())
+            } else {
+                None
             },
         }
     }
@@ -118,6 +127,9 @@ impl Shown {
         {
             let drained = DrainRequest::Drain(config.clone());
             change = change.set(annotation::LAST_APPLIED_DRAIN, drained.to_string());
+        }
+        if let Some(ahead) = &self.ahead {
+            change = ahead::show(ahead, &status, change);
         }
         if self.phase != PhaseName::Held {
             change = change.remove(annotation::RETRY);
@@ -231,7 +243,7 @@ fn is_on_its_way_round(machine: &Machine) -> bool {
             machine.phase(),
             Phase::Verifying(_)
                 | Phase::Fetching(Fetching {
-                    step: Fetch::Returning | Fetch::Planning,
+                    step: Fetch::Returning | Fetch::Joining | Fetch::Planning,
                     ..
                 })
         )

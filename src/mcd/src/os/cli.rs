@@ -60,6 +60,11 @@ mod tests {
         for verb in [
             Verb::Fetch {
                 image: "quay.io/os@sha256:1".to_owned(),
+                plan: None,
+            },
+            Verb::Fetch {
+                image: "quay.io/os@sha256:1".to_owned(),
+                plan: Some(plan()),
             },
             Verb::Rehearse { plan: plan() },
             apply(false),

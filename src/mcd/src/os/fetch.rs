@@ -1,12 +1,13 @@
 //! `fetch`: an image pulled and held, while the node works.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use host::journal::JournalStore;
 use host::ostree::{Deployments, Fetched, Fetcher};
-use host::process::proxy_environment;
-use node_update::well_known::{OSTREE_PULL_SECRET, PULL_SECRET};
+use host::process::{proxy_environment, skopeo_version};
+use host::pull::Puller;
+use node_update::pull::{self, PolicyVerdict, PullSettings};
 use tracing::info;
 
 use super::context::Context;
@@ -15,41 +16,102 @@ use crate::protocol::{FetchDetails, HelperReport, RegistrySettings};
 /// Where an image with a repository inside is unpacked.
 const SCRATCH: &str = "/var/lib/slipway/tmp";
 
-/// Where credentials of registries are, the first that is there: the order of rpm-ostree, then the
-/// kubelet's own.
-const AUTHFILES: &[&str] = &["/run/ostree/auth.json", OSTREE_PULL_SECRET, PULL_SECRET];
+/// Where the settings of a pull are laid out; gone with the boot.
+const HOME: &str = "/run/slipway/pull";
 
-pub(super) fn run(context: &Context, image: &str) -> anyhow::Result<HelperReport> {
+/// The first version of skopeo that applies the signature policy in a pull of the image library.
+const POLICY_SINCE: (u32, u32) = (1, 11);
+
+pub(super) fn run(
+    context: &Context,
+    image: &str,
+    plan: Option<&str>,
+) -> anyhow::Result<HelperReport> {
     let _lock = context.lock()?;
     let store = context.store();
+    let bundle = plan.map(|plan| store.read_plan(plan)).transpose()?;
+    let changes = bundle.as_ref().map(pull::changes).unwrap_or_default();
+    let (files, shipped) = host::pull::read(&context.root)?;
+    let settings = match pull::settings(&files, &shipped, &changes, HOME) {
+        Ok(settings) => settings,
+        Err(faults) => return Ok(HelperReport::refused(faults)),
+    };
+    if let Some(why) = refused_by_policy(&settings, image)? {
+        return Ok(HelperReport::refused(vec![why]));
+    }
+    if !settings.changed.is_empty() {
+        info!(
+            image,
+            files = settings.changed.join(" "),
+            "pulls by the target's settings"
+        );
+    }
+    let puller = host::pull::lay_out(&context.root, HOME, &settings)?;
+    let fetched = pull_by(context, image, puller, settings.proxy.clone());
+    host::pull::remove(&context.root, HOME)?;
+    let fetched = fetched?;
+    info!(
+        image,
+        checksum = fetched.checksum,
+        fetched_bytes = fetched.fetched_bytes,
+        "image is held"
+    );
+    let details = FetchDetails {
+        image: fetched.image,
+        checksum: fetched.checksum,
+        digest: fetched.digest,
+        version: fetched.version,
+        fetched_bytes: fetched.fetched_bytes,
+        registry_settings: if settings.changed.is_empty() {
+            RegistrySettings::RunningHost
+        } else {
+            RegistrySettings::Target
+        },
+    };
+    Ok(HelperReport::done().with(&details)?)
+}
+
+/// Why the signature policy refuses an image, where skopeo does not find that out.
+fn refused_by_policy(settings: &PullSettings, image: &str) -> anyhow::Result<Option<String>> {
+    let Some(policy) = &settings.policy else {
+        return Ok(None);
+    };
+    let refuses = format!("the signature policy {} refuses it", pull::POLICY);
+    Ok(match pull::verdict(policy, image) {
+        PolicyVerdict::Accepted => None,
+        PolicyVerdict::Refused => Some(format!("cannot fetch {image}: {refuses}")),
+        PolicyVerdict::BySignature => {
+            let version = skopeo_version()?;
+            let is_blind = version < POLICY_SINCE;
+            is_blind.then(|| {
+                let (major, minor) = version;
+                format!(
+                    "cannot fetch {image}: {refuses}, for it asks for a signature, \
+                     and skopeo {major}.{minor} of this host checks none in a pull"
+                )
+            })
+        }
+    })
+}
+
+fn pull_by(
+    context: &Context,
+    image: &str,
+    puller: Puller,
+    proxy: Option<Vec<(String, String)>>,
+) -> anyhow::Result<Fetched> {
+    let mut environment = proxy.unwrap_or_else(proxy_environment);
+    environment.extend(puller.environment);
     let mut deployments = Deployments::open()?;
     let mut fetcher = Fetcher {
         deployments: &mut deployments,
         runtime: &context.runtime,
-        authfile: AUTHFILES
-            .iter()
-            .map(PathBuf::from)
-            .find(|path| is_file(path)),
-        environment: proxy_environment(),
+        authfile: puller.authfile.map(PathBuf::from),
+        options: puller.options,
+        environment,
         scratch: PathBuf::from(SCRATCH),
     };
-    let Fetched {
-        image,
-        checksum,
-        digest,
-        version,
-        fetched_bytes,
-    } = fetcher.fetch(image, &needed(&store)?)?;
-    info!(image, checksum, fetched_bytes, "image is held");
-    let details = FetchDetails {
-        image,
-        checksum,
-        digest,
-        version,
-        fetched_bytes,
-        registry_settings: RegistrySettings::RunningHost,
-    };
-    Ok(HelperReport::done().with(&details)?)
+    Ok(fetcher.fetch(image, &needed(&context.store())?)?)
 }
 
 /// Images that stored plans still are to deploy.
@@ -69,8 +131,4 @@ fn needed(store: &JournalStore<'_>) -> anyhow::Result<BTreeSet<String>> {
             .and_then(|deploy| deploy.image),
     );
     Ok(images)
-}
-
-fn is_file(path: &Path) -> bool {
-    path.is_file()
 }

@@ -85,6 +85,7 @@ fn warn_of_changes_since_merge(context: &Context) -> anyhow::Result<()> {
         origin: &origin,
         target: &target,
         at: merged,
+        booted: journal.since.into(),
         plan: &journal.plan,
     };
     let changes = merge.changes_since_merge()?;

@@ -11,7 +11,7 @@ use node_update::plan::Target;
 use tracing::{info, warn};
 
 use super::context::{Context, lock_deployments};
-use crate::protocol::{HelperOutcome, HelperReport};
+use crate::protocol::{HelperOutcome, HelperReport, PreviousDetails};
 
 /// Below this each deployment has its own files; all others are shared by deployments.
 const OF_A_DEPLOYMENT: &str = "/etc/";
@@ -44,13 +44,20 @@ pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
             |config| Ok(config.spec),
         )
     };
-    let stays = stays(&spec(&from)?, &spec(&to)?);
-    if !stays.is_empty() {
+    let shared = shared(&spec(&from)?, &spec(&to)?);
+    if !shared.is_empty() {
         let why = format!(
-            "the previous deployment's configuration differs in what deployments share, which would stay as it is: {}. Assign the previous configuration in the cluster instead",
-            stays.join(", ")
+            "the previous deployment's configuration differs in what deployments share: {}",
+            shared.join(", ")
         );
-        return Ok(HelperReport::refused(vec![why]));
+        let report = HelperReport::refused(vec![why]);
+        // A configuration is led back to by an update; what no program configured is not known.
+        return match (from, to) {
+            (Some(_), Some(_)) => Ok(report.with(&PreviousDetails {
+                previous: previous.path,
+            })?),
+            _ => Ok(report),
+        };
     }
     // First: a daemon that starts in the previous deployment must not lead away from it again.
     if let Some(target) = to_hold(
@@ -114,7 +121,7 @@ fn record_of(deployment: &ListedDeployment) -> anyhow::Result<Option<Record>> {
 }
 
 /// What two configurations have differently outside of `/etc`.
-fn stays(from: &Spec, to: &Spec) -> Vec<String> {
+fn shared(from: &Spec, to: &Spec) -> Vec<String> {
     let diff = diff(from, to);
     let files = &diff.files;
     let paths = files
@@ -122,14 +129,14 @@ fn stays(from: &Spec, to: &Spec) -> Vec<String> {
         .iter()
         .chain(&files.removed)
         .chain(&files.changed);
-    let mut stays: Vec<String> = paths
+    let mut shared: Vec<String> = paths
         .filter(|path| !path.starts_with(OF_A_DEPLOYMENT))
         .cloned()
         .collect();
     if diff.passwd {
-        stays.push("the keys of core".to_owned());
+        shared.push("the keys of core".to_owned());
     }
-    stays
+    shared
 }
 
 /// The target that is left, where it has a configuration and the previous one another.
@@ -227,13 +234,13 @@ mod tests {
     fn only_what_deployments_share_stays() {
         let old = spec(&[("/etc/a", "1"), ("/usr/local/bin/same", "1")], &[]);
         let new = spec(&[("/etc/a", "2"), ("/usr/local/bin/same", "1")], &[]);
-        assert_eq!(stays(&new, &old), [""; 0]);
+        assert_eq!(shared(&new, &old), [""; 0]);
         let new = spec(
             &[("/usr/local/bin/same", "2"), ("/opt/b", "1")],
             &["ssh-rsa a"],
         );
         assert_eq!(
-            stays(&new, &old),
+            shared(&new, &old),
             ["/opt/b", "/usr/local/bin/same", "the keys of core"]
         );
     }

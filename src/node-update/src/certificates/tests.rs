@@ -37,12 +37,14 @@ fn each_bundle_has_its_file() {
             registry("registry.example..5000", &own),
             registry("a.b", &own),
         ],
+        pull_secret: br#"{"auths":{}}"#,
     });
     assert_eq!(
         paths(&desired),
         [
             KUBELET_CA,
             CLOUD_CA,
+            REGISTRY_SECRET,
             "/etc/docker/certs.d/a.b/ca.crt",
             "/etc/docker/certs.d/registry.example:5000/ca.crt"
         ]
@@ -52,7 +54,8 @@ fn each_bundle_has_its_file() {
         kubelet.as_bytes(),
         "one newline ends it"
     );
-    assert!(is_ours(&desired.bundles[2].pem) && desired.bundles[2].is_registry);
+    assert_eq!(desired.bundles[2].mode, Mode(0o600));
+    assert!(is_ours(&desired.bundles[3].pem) && desired.bundles[3].is_registry);
     assert!(!is_ours(own.as_bytes()));
     assert_eq!(desired.registries, ["a.b", "registry.example:5000"]);
     assert!(desired.refused.is_empty());
@@ -126,6 +129,7 @@ fn what_is_refused_names_its_field_and_keeps_no_other_back() {
             kubelet: good.as_bytes(),
             cloud: b"",
             registries: vec![registry(file, data)],
+            ..ClusterCertificates::default()
         });
         assert_eq!(desired.refused, [expected]);
         assert_eq!(paths(&desired), [KUBELET_CA]);
@@ -167,4 +171,19 @@ proptest! {
             prop_assert!(rest == "ca.crt" && !["", ".", ".."].contains(&host));
         }
     }
+}
+
+#[test]
+fn a_pull_secret_that_cannot_be_read_is_refused_by_its_field() {
+    let desired = desired(&ClusterCertificates {
+        pull_secret: b"secret",
+        ..ClusterCertificates::default()
+    });
+    assert!(desired.bundles.is_empty());
+    let refused = &desired.refused[0];
+    assert!(
+        refused.starts_with("spec.internalRegistryPullSecret cannot be used: ")
+            && !refused.contains("secret\""),
+        "{refused}"
+    );
 }

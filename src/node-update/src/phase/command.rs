@@ -20,6 +20,14 @@ pub enum Command {
     },
     /// Fetch and rehearse the stored plan. → `Prepared`, `Rejected`, `StillTrying`, `Failed`
     Prepare,
+    /// Plan, fetch and rehearse at the lowest priority, before the node's turn. → `Fetched`,
+    /// `NotFetched`, `StillTrying`
+    Prefetch {
+        /// Where from.
+        from: Target,
+        /// Where to.
+        to: Target,
+    },
     /// Cordon, then evict. → `Drained`, `Blocked`, `Overdue`, `Failed`
     Drain,
     /// Execute the stored plan, or finish it. → `Switched`, `Applied`, `Failed`

@@ -1,5 +1,6 @@
 //! What happens: events, and what was read on the host.
 
+use super::NextTarget;
 use crate::plan::{Route, Target};
 
 /// What of a plan the machine needs to know.
@@ -81,6 +82,8 @@ pub struct Observation {
 pub enum Event {
     /// The Node names a target: `desiredConfig` and `desiredImage`.
     Desired(Target),
+    /// The Node names what may be fetched before its turn, or nothing any more.
+    Next(Option<NextTarget>),
     /// The host was read.
     Observed(Observation),
     /// The plan was made and stored.
@@ -89,6 +92,10 @@ pub enum Event {
     Rejected(Vec<String>),
     /// Image present, deployment rehearsed.
     Prepared,
+    /// What the Node names next is fetched and rehearsed.
+    Fetched,
+    /// The same is not: the plan, the image or the rehearsal says no, or something broke.
+    NotFetched(String),
     /// A fetch failed and is retried by the command under way.
     StillTrying(String),
     /// A pod or its budget blocks the drain.

@@ -99,7 +99,7 @@ impl Finishing {
     /// In service; the newest target is taken up right after.
     pub(super) fn in_service(self, facts: &Facts) -> Step {
         if facts.wants(&self.to) {
-            stay(Phase::Idle(Idle { at: self.to }))
+            Idle::begin(self.to, facts)
         } else {
             set_out_in_service(Origin::Verified(self.to), self.failures, facts)
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::machineconfiguration::{NodeState, PhaseName};
 
-use super::{Facts, Failures, Fetch, Kind, Machine, Phase, RollBack, Verifying, Wait};
+use super::{Ahead, Facts, Failures, Fetch, Kind, Machine, Phase, RollBack, Verifying, Wait};
 
 /// The longest `reason`, in characters: `docs/reference/daemon.md`, "Node annotations".
 const REASON_CHARS: usize = 2000;
@@ -13,6 +13,8 @@ const REASON_CHARS: usize = 2000;
 /// The first wait before a failed update is tried again, doubled each time:
 /// `docs/reference/daemon.md`, "Retries".
 pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The wait before a fetch ahead of the node's turn is tried again: nothing waits for it.
+pub(super) const AHEAD_RETRY: Duration = Duration::from_mins(30);
 /// The longest such wait: `docs/reference/daemon.md`, "Retries".
 const LAST_RETRY: Duration = Duration::from_mins(1);
 /// The first and the longest time in service before a node is drained again after a lost drain.
@@ -121,6 +123,7 @@ impl Phase {
             Self::Fetching(it) => match (&it.last_error, &it.step) {
                 (Some(error), _) => format!("a retry: {error}"),
                 (None, Fetch::Returning) => "uncordon".to_owned(),
+                (None, Fetch::Joining) => "the fetch that began before its turn".to_owned(),
                 (None, Fetch::Planning) => "the plan".to_owned(),
                 (None, Fetch::Preparing(outline)) => match &outline.image {
                     Some(image) => format!("image {image} and rehearsal"),
@@ -163,9 +166,13 @@ impl Phase {
             }),
             Self::Unreconcilable(it) => Some(retry_after(it.failures.tries)),
             Self::Held(_) => Some(LAST_RETRY),
+            Self::Idle(it) => match &it.ahead {
+                Ahead::Waiting(next) => Some(next.after),
+                Ahead::Failed { .. } => Some(AHEAD_RETRY),
+                Ahead::Nothing | Ahead::Fetching(_) | Ahead::Fetched(_) => None,
+            },
             Self::RollingBack(it) => (it.step == RollBack::Waiting).then_some(LAST_RETRY),
             Self::Starting(_)
-            | Self::Idle(_)
             | Self::Fetching(_)
             | Self::Draining(_)
             | Self::Applying(_)

@@ -30,6 +30,8 @@ pub enum Fetch {
     /// cannot serve (its kubelet does not become Ready, or the API server refuses the uncordon)
     /// fetches while it is out: the target may be what mends it.
     Returning,
+    /// The same target was fetched before its turn already, and that is under way still.
+    Joining,
     /// The plan is made.
     Planning,
     /// The plan is stored; the image is fetched and the deployment rehearsed.
@@ -75,6 +77,18 @@ fn set_out_with(step: Fetch, origin: Origin, failures: Option<Failures>, facts: 
         }
         (Origin::Read(to), _) => Verifying::begin(to, failures),
     }
+}
+
+/// Waits for the fetch of `to` that began before the node's turn, instead of beginning it anew.
+pub(super) const fn join(origin: Origin, to: Target) -> Step {
+    let fetching = Fetching {
+        origin,
+        to,
+        step: Fetch::Joining,
+        last_error: None,
+        failures: None,
+    };
+    (Phase::Fetching(fetching), vec![])
 }
 
 /// Gives up an update of an untouched host for another target.
@@ -128,6 +142,7 @@ impl Fetching {
 
     fn begin(self) -> Step {
         let command = match self.step {
+            Fetch::Joining => return stay(Phase::Fetching(self)),
             Fetch::Returning => Command::ReturnToService,
             Fetch::Planning => Command::Plan {
                 from: self.origin.target().clone(),
@@ -142,14 +157,19 @@ impl Fetching {
         matches!(self.step, Fetch::Returning)
     }
 
+    pub(super) const fn is_joining(&self) -> bool {
+        matches!(self.step, Fetch::Joining)
+    }
+
     pub(super) const fn is_preparing(&self) -> bool {
         matches!(self.step, Fetch::Preparing(_))
     }
 
-    /// In service.
-    pub(super) fn in_service(self) -> Step {
+    /// In service; or what began before its turn ended, well or not.
+    pub(super) fn begin_plan(self) -> Step {
         Self {
             step: Fetch::Planning,
+            last_error: None,
             ..self
         }
         .begin()

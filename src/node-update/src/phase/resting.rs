@@ -1,8 +1,8 @@
 //! Nothing is under way: in order, held, or waiting for the next attempt.
 
-use super::preparing::{set_out, set_out_in_service};
+use super::preparing::set_out;
 use super::table::{Step, prepend, stay, wait};
-use super::{Command, Facts, Failures, Kind, LostDrains, Origin, Phase, Starting};
+use super::{Ahead, Command, Facts, Failures, Kind, LostDrains, Origin, Phase, Starting};
 use crate::plan::Target;
 
 /// The desired target is verified and the node in service.
@@ -10,6 +10,8 @@ use crate::plan::Target;
 pub struct Idle {
     /// What runs.
     pub at: Target,
+    /// What is fetched before the node's turn.
+    pub ahead: Ahead,
 }
 
 /// In the origin and in service; the target that failed is not tried again.
@@ -56,12 +58,6 @@ pub struct Unreconcilable {
     pub reasons: Vec<String>,
     /// This rejection, and what failed before.
     pub failures: Failures,
-}
-
-impl Idle {
-    pub(super) fn leave(self, facts: &Facts) -> Step {
-        set_out_in_service(Origin::Verified(self.at), None, facts)
-    }
 }
 
 impl Held {

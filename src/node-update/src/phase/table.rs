@@ -22,12 +22,19 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
         (P::Starting(it), E::Failed(cause)) => Degraded::after_start(it, cause),
 
         (P::Idle(it), E::Desired(_)) => it.leave(facts),
+        (P::Idle(it), E::Next(_)) => it.look_ahead(facts),
+        (P::Idle(it), E::Retry) => it.fetch_ahead(),
+        // What a fetch said last may come after its end.
+        (P::Idle(it), E::StillTrying(_)) => stay(P::Idle(it)),
+        (P::Idle(it), E::Fetched) if it.is_fetching() => it.fetched(),
+        (P::Idle(it), E::NotFetched(cause)) if it.is_fetching() => it.not_fetched(cause),
 
-        (P::Idle(_), E::Drifted(what)) => Degraded::after(None, what),
+        (P::Idle(it), E::Drifted(what)) => it.drifted(what),
         (P::Degraded(it), E::Drifted(what)) => it.drifted(what),
         (P::Degraded(it), E::Restored) => it.restored(),
 
-        (P::Fetching(it), E::InService) if it.is_returning() => it.in_service(),
+        (P::Fetching(it), E::InService) if it.is_returning() => it.begin_plan(),
+        (P::Fetching(it), E::Fetched | E::NotFetched(_)) if it.is_joining() => it.begin_plan(),
         (P::Fetching(it), E::Failed(cause)) if it.is_returning() => it.still_out(cause),
         (P::Fetching(it), E::Planned(outline)) => it.planned(outline),
         (P::Fetching(it), E::StillTrying(error)) => it.still_trying(error),
@@ -79,13 +86,14 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
         (P::Unreconcilable(it), E::Desired(_)) => set_out(it.origin, None, facts),
         (P::Unreconcilable(it), E::Retry) => Starting::begin(Some(it.failures), false),
 
-        // A timer that outlived its phase; an uncordon beside another command, which answers too
-        // and after which the node returns to service or is drained; nothing held to release; a
-        // manual change beside work that checks for such itself, or of a node that waits for
-        // another target.
+        // What may be fetched is read at rest. A timer that outlived its phase; an uncordon beside
+        // another command, which answers too and after which the node returns to service or is
+        // drained; nothing held to release; a manual change beside work that checks for such
+        // itself, or of a node that waits for another target.
         (
             phase,
-            E::Retry
+            E::Next(_)
+            | E::Retry
             | E::InService
             | E::StillCordoned(_)
             | E::Release

@@ -561,3 +561,112 @@ fn a_wrong_event_leaves_the_machine_unchanged() {
     assert_eq!(error.phase, PhaseName::Idle);
     assert_eq!(machine, before);
 }
+
+fn named_next(config: &str) -> Event {
+    Event::Next(Some(samples::next(config)))
+}
+
+fn fetching_ahead() -> Machine {
+    let mut machine = idle();
+    let wait = Command::RetryAfter(samples::next("b").after);
+    assert_eq!(drive(&mut machine, vec![named_next("b")]), [wait]);
+    let prefetch = Command::Prefetch {
+        from: target("a"),
+        to: target("b"),
+    };
+    assert_eq!(drive(&mut machine, vec![Event::Retry]), [prefetch]);
+    machine
+}
+
+#[test]
+fn what_is_named_next_is_fetched_once_while_the_node_stays_done() {
+    let mut machine = fetching_ahead();
+    let is_done = |machine: &Machine| {
+        (machine.phase().name(), machine.state()) == (PhaseName::Idle, Some(NodeState::Done))
+    };
+    assert!(is_done(&machine));
+    assert_eq!(
+        drive(&mut machine, vec![Event::StillTrying("503".to_owned())]),
+        []
+    );
+    assert_eq!(machine.phase().reason(), "");
+    // Named again, a timer that was left, and the end of the fetch: nothing more.
+    let events = vec![named_next("b"), Event::Retry, Event::Fetched, Event::Retry];
+    for event in events {
+        assert_eq!(drive(&mut machine, vec![event]), []);
+        assert!(is_done(&machine));
+    }
+    let plan = Command::Plan {
+        from: target("a"),
+        to: target("b"),
+    };
+    assert_eq!(
+        drive(&mut machine, vec![Event::Desired(target("b"))]),
+        [plan]
+    );
+}
+
+#[test]
+fn a_fetch_ahead_that_fails_leaves_the_node_done_and_is_tried_again_later() {
+    let mut machine = fetching_ahead();
+    let failed = Event::NotFetched("manifest unknown".to_owned());
+    assert_eq!(
+        drive(&mut machine, vec![failed]),
+        [Command::RetryAfter(Duration::from_mins(30))]
+    );
+    assert_eq!(machine.state(), Some(NodeState::Done));
+    assert_eq!(machine.phase().reason(), "");
+    let commands = drive(&mut machine, vec![Event::Retry]);
+    assert!(matches!(commands[..], [Command::Prefetch { .. }]));
+}
+
+#[test]
+fn the_turn_to_what_is_being_fetched_waits_for_it_and_to_another_stops_it() {
+    let plan = |to| Command::Plan {
+        from: target("a"),
+        to: target(to),
+    };
+    for end in [Event::Fetched, Event::NotFetched("503".to_owned())] {
+        let mut machine = fetching_ahead();
+        let turn = vec![Event::Desired(target("b"))];
+        assert_eq!(drive(&mut machine, turn), []);
+        assert_eq!(machine.phase().name(), PhaseName::Fetching);
+        assert_eq!(machine.state(), Some(NodeState::Working));
+        assert_eq!(drive(&mut machine, vec![end]), [plan("b")]);
+    }
+    let mut machine = fetching_ahead();
+    let turn = vec![Event::Desired(target("c"))];
+    assert_eq!(drive(&mut machine, turn), [Command::Cancel, plan("c")]);
+    // Back to what runs while it is waited for.
+    let mut machine = fetching_ahead();
+    let turns = vec![Event::Desired(target("b")), Event::Desired(target("a"))];
+    assert_eq!(
+        drive(&mut machine, turns),
+        [Command::Cancel, Command::ReturnToService]
+    );
+}
+
+#[test]
+fn what_is_not_named_any_more_is_stopped_and_what_runs_is_not_fetched() {
+    let mut machine = fetching_ahead();
+    assert_eq!(
+        drive(&mut machine, vec![Event::Next(None)]),
+        [Command::Cancel]
+    );
+    let mut machine = fetching_ahead();
+    let wait = Command::RetryAfter(samples::next("c").after);
+    assert_eq!(
+        drive(&mut machine, vec![named_next("c")]),
+        [Command::Cancel, wait]
+    );
+    let mut machine = fetching_ahead();
+    let commands = drive(&mut machine, vec![Event::Drifted("/etc/a".to_owned())]);
+    assert_eq!(commands[0], Command::Cancel);
+    let mut machine = idle();
+    assert_eq!(drive(&mut machine, vec![named_next("a")]), []);
+    // Named before the node came to rest.
+    let mut machine = verifying_b();
+    let events = vec![named_next("a"), Event::Verified, Event::InService];
+    let wait = Command::RetryAfter(samples::next("a").after);
+    assert_eq!(drive(&mut machine, events), [wait]);
+}

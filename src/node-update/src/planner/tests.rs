@@ -144,13 +144,18 @@ check   11 things that must hold then
     );
 }
 
+/// A signature policy with one requirement of this type.
+fn policy_of(kind: &str) -> String {
+    format!("data:,%7B%22default%22:%5B%7B%22type%22:%22{kind}%22%7D%5D%7D")
+}
+
 #[test]
 fn a_running_system_gets_only_what_differs() {
     let files = |policy: &str, id: u32| {
         ignition(&json!({"storage": {"files": [
             {"path": "/etc/nmstate/openshift/a.yml", "contents": {"source": "data:,a"}, "user": {"id": id}},
             {"path": "/etc/nmstate/openshift/b.yml", "contents": {"source": "data:,b"}},
-            {"path": "/etc/containers/policy.json", "contents": {"source": format!("data:,{policy}")}},
+            {"path": "/etc/containers/policy.json", "contents": {"source": policy_of(policy)}},
         ]}}))
     };
     assert_eq!(
@@ -442,7 +447,7 @@ fn extensions_that_stay_do_not_stop_a_change_without_reboot() {
     let with = |text: &str| {
         json!({"extensions": ["usbguard"], "config": {"ignition": {"version": "3.5.0"},
             "storage": {"files": [{"path": "/etc/containers/policy.json",
-                "contents": {"source": format!("data:,{text}")}}]}}})
+                "contents": {"source": policy_of(text)}}]}}})
     };
     assert_eq!(planned(&with("a"), &with("b")).route, Route::Live);
     let mut reboots = with("a");

@@ -55,17 +55,31 @@ fn lists(version: &str, items: &[Value]) -> Call {
     Call::get(&format!("{PATH}?&limit=100"), list(version, "", items))
 }
 
+/// Asks where the API server is.
+fn asks(version: &str) -> Call {
+    Call::get(&format!("{PATH}?&limit=1"), list(version, "", &[]))
+}
+
 fn watches(version: &str, reply: Reply) -> Call {
     let query = "&watch=true&timeoutSeconds=N&allowWatchBookmarks=true";
     Call::get(&format!("{PATH}?{query}&resourceVersion={version}"), reply)
 }
 
 fn events(events: &[(&str, Value)]) -> Reply {
+    events_until(events, Duration::ZERO)
+}
+
+/// The same, until the watch's time is over.
+fn lasting(events: &[(&str, Value)]) -> Reply {
+    events_until(events, Duration::from_mins(30))
+}
+
+fn events_until(events: &[(&str, Value)], end: Duration) -> Reply {
     let events = events.iter().map(|(kind, object)| {
         let event = json!({ "type": kind, "object": object });
         (Duration::ZERO, event)
     });
-    Reply::Events(events.collect(), Duration::ZERO)
+    Reply::Events(events.collect(), end)
 }
 
 fn expired() -> Value {
@@ -99,7 +113,7 @@ async fn followed_in(
     });
     let all_came = async {
         while script.remaining() > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
     script
@@ -142,7 +156,9 @@ async fn all_pages_are_read_once_then_watches_go_on_from_there() {
                 ("BOOKMARK", bookmark),
             ]),
         ),
-        watches("12", events(&[("MODIFIED", object("c", "13"))])),
+        // It ended before its time.
+        asks("12"),
+        watches("12", lasting(&[("MODIFIED", object("c", "13"))])),
     ];
     let (entries, synced) = followed(calls, "13").await;
     assert_eq!(entries, [entry("b", "2"), entry("c", "13")]);
@@ -155,12 +171,33 @@ async fn outage_costs_no_further_list() {
     let calls = vec![
         lists("7", &[object("a", "1")]),
         watches("7", Reply::Broken),
-        watches("7", down),
-        watches("7", events(&[("MODIFIED", object("a", "8"))])),
+        asks("7"),
+        watches("7", down.clone()),
+        Call::get(&format!("{PATH}?&limit=1"), down),
+        asks("9"),
+        watches("7", lasting(&[("MODIFIED", object("a", "8"))])),
     ];
     let (entries, synced) = followed(calls, "8").await;
     assert_eq!(entries, [entry("a", "8")]);
     assert_eq!(synced, 1);
+}
+
+/// A watch from a position that is yet to come would pass over all that happens until then. The
+/// position is the last bookmark's, not that of the newest object.
+#[tokio::test(start_paused = true)]
+async fn older_state_of_a_restored_server_is_listed_again() {
+    let bookmark = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "resourceVersion": "20" }
+    });
+    let calls = vec![
+        lists("7", &[object("a", "7"), object("b", "6")]),
+        watches("7", events(&[("BOOKMARK", bookmark)])),
+        asks("19"),
+        lists("19", &[object("a", "4")]),
+    ];
+    let (entries, synced) = followed(calls, "19").await;
+    assert_eq!(entries, [entry("a", "4")]);
+    assert_eq!(synced, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,4 +228,18 @@ async fn kind_that_is_not_served_has_no_objects_until_it_is() {
     assert_eq!(entries, [entry("a", "1")]);
     // Once without objects, however often it was asked for, and once with them.
     assert_eq!(synced, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kind_that_is_never_served_is_asked_for_every_five_minutes() {
+    let unknown = || Reply::failure(404, "NotFound", "the server could not find it");
+    let list = || Call::get(&format!("{PATH}?&limit=100"), unknown());
+    let mut calls: Vec<Call> = (0..21).map(|_| list()).collect();
+    calls.push(lists("7", &[]));
+    let began = tokio::time::Instant::now();
+    let scope = WatchScope::namespace("ns").optional();
+    followed_in(scope, calls, "7").await;
+    let minutes = began.elapsed().as_secs() / 60;
+    // Eight pauses until they are that long, and thirteen of them.
+    assert!((65..85).contains(&minutes), "{minutes} minutes");
 }

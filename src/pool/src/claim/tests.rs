@@ -3,14 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::machineconfiguration::node_status::Reading;
+use api::machineconfiguration::node_status::{DrainRequest, Reading};
 use api::machineconfiguration::{NodeState, label};
+use jiff::SignedDuration;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::RoundClaim;
-use crate::fixture::{OLD, node, pool};
+use crate::fixture::{NOW, OLD, node, pool};
 use crate::node::{NodeView, Unready};
+use crate::policy::RolloutPolicy;
 use crate::rollout::{BudgetImpact, decide};
 use crate::view::PoolView;
 
@@ -28,6 +30,15 @@ struct Server {
 }
 
 impl Server {
+    /// Serves a pool of so many nodes out at once, with a policy.
+    fn with_policy(max: usize, policy: Value) -> Self {
+        let policy = serde_json::from_value(policy).unwrap();
+        let mut server = Self::new(max);
+        server.pool.policy = Some(RolloutPolicy::parse(&policy).unwrap());
+        server.pool.previous = Some(OLD.to_owned());
+        server
+    }
+
     fn new(max: usize) -> Self {
         let nodes: Vec<NodeView> = (0..NODES)
             .map(|index| node(&format!("node-{index}")))
@@ -82,10 +93,25 @@ impl Server {
         Some(self.nodes[index].clone())
     }
 
+    /// The same of a node that is given up.
+    fn give_up(&mut self, name: &str, version: &str, target: &str) -> Option<NodeView> {
+        let is_current = |node: &NodeView| node.name == name && node.resource_version == version;
+        let index = self.nodes.iter().position(is_current)?;
+        self.change_node(index, |node| {
+            node.status
+                .desired_config
+                .clone_from(&node.status.current_config);
+            node.status.cordoned_by = None;
+            node.quarantined = Some(target.to_owned());
+        });
+        Some(self.nodes[index].clone())
+    }
+
+    /// A node that is given up runs its pods, and its daemon is asked for nothing.
     fn out(&self) -> usize {
         self.nodes
             .iter()
-            .filter(|node| node.is_out_of_service())
+            .filter(|node| node.is_out_of_service() && !node.is_quarantined())
             .count()
     }
 }
@@ -96,9 +122,9 @@ enum Round {
     #[default]
     Idle,
     HasPool(PoolView),
-    /// Nodes left to assign, each with the version that was read; the target; and the pool as the
-    /// watch last delivered it.
-    Assigns(Vec<(String, String)>, String, PoolView),
+    /// Nodes left to assign, each with the version that was read, and whether it is given up; the
+    /// target; and the pool as the watch last delivered it.
+    Assigns(Vec<(String, String, bool)>, String, PoolView),
 }
 
 /// A controller, whose watch of the nodes may be late for any time.
@@ -118,27 +144,31 @@ impl Controller {
             Round::Idle => Round::HasPool(server.pool.clone()),
             Round::HasPool(pool) => {
                 let members: Vec<&NodeView> = self.nodes.iter().collect();
-                let decision = decide(&pool, &members);
+                let decision = decide(&pool, &members, NOW);
                 let claim = decision.claim(&pool, &members);
-                let assignments = decision
-                    .assignments
-                    .iter()
-                    .map(|assignment| {
-                        (assignment.node.clone(), assignment.resource_version.clone())
-                    })
-                    .collect();
-                match pool.target.clone() {
-                    Some(target)
-                        if !decision.assignments.is_empty() && server.claim(&pool, claim) =>
-                    {
-                        Round::Assigns(assignments, target, server.pool.clone())
+                let assignments = decision.assignments.iter().map(|assignment| {
+                    let version = assignment.resource_version.clone();
+                    (assignment.node.clone(), version, false)
+                });
+                let given_up = decision.quarantines.iter();
+                let given_up =
+                    given_up.map(|node| (node.node.clone(), node.resource_version.clone(), true));
+                let writes = assignments.chain(given_up).collect();
+                match decision.goal.clone() {
+                    Some(goal) if decision.has_writes() && server.claim(&pool, claim) => {
+                        Round::Assigns(writes, goal, server.pool.clone())
                     }
                     _ => Round::Idle,
                 }
             }
             Round::Assigns(mut left, target, known) => match left.pop() {
-                Some((node, version)) if known.allows_assignments() => {
-                    if let Some(written) = server.assign(&node, &version, &target) {
+                Some((node, version, gives_up)) if known.allows_assignments() => {
+                    let written = if gives_up {
+                        server.give_up(&node, &version, &target)
+                    } else {
+                        server.assign(&node, &version, &target)
+                    };
+                    if let Some(written) = written {
                         self.learn(&written);
                     }
                     Round::Assigns(left, target, known)
@@ -193,6 +223,10 @@ enum Event {
     Finishes(usize),
     /// An update fails on a node and is rolled back.
     Fails(usize),
+    /// A node is cordoned, and its drain has taken an hour.
+    Stalls(usize),
+    /// An administrator uncordons a node.
+    Uncordons(usize),
     /// A kubelet reports: the object changes, nothing else does.
     Reports(usize),
     /// A node is moved to another zone: the order of updates changes.
@@ -212,6 +246,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         2 => (0..NODES).prop_map(Event::Begins),
         4 => (0..NODES).prop_map(Event::Finishes),
         1 => (0..NODES).prop_map(Event::Fails),
+        3 => (0..NODES).prop_map(Event::Stalls),
+        1 => (0..NODES).prop_map(Event::Uncordons),
         1 => (0..NODES).prop_map(Event::Reports),
         2 => (0..NODES, 0..3_u8).prop_map(|(index, zone)| Event::Moves(index, zone)),
         2 => (0..4_u8).prop_map(Event::Renders),
@@ -236,12 +272,27 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
                     .current_config
                     .clone_from(&node.status.desired_config);
                 node.status.state = Some(Reading::Known(NodeState::Done));
+                return_to_service(node);
             });
         }
         Event::Fails(index) if server.nodes[index].status.has_pending_target() => {
             server.change_node(index, |node| {
                 node.status.state = Some(Reading::Known(NodeState::Degraded));
+                return_to_service(node);
             });
+        }
+        Event::Stalls(index) if server.nodes[index].status.has_pending_target() => {
+            server.change_node(index, |node| {
+                let config = node.status.desired_config.clone().unwrap_or_default();
+                node.status.state = Some(Reading::Known(NodeState::Working));
+                node.status.cordoned_by = Some("1".to_owned());
+                node.status.desired_drain = Some(Reading::Known(DrainRequest::Drain(config)));
+                node.status.drain_since = Some(Reading::Known(NOW - SignedDuration::from_hours(1)));
+                node.unready = vec![Unready::Unschedulable];
+            });
+        }
+        Event::Uncordons(index) if server.nodes[index].status.is_done() => {
+            server.change_node(index, |node| node.unready.clear());
         }
         Event::Reports(index) => server.change_node(index, |_| {}),
         Event::Moves(index, zone) => server.change_node(index, |node| {
@@ -251,7 +302,20 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
             server.change_pool(|pool| pool.target = Some(format!("rendered-worker-{number}")));
         }
         Event::Pauses(paused) => server.change_pool(|pool| pool.is_paused = paused),
-        Event::Begins(_) | Event::Finishes(_) | Event::Fails(_) => {}
+        Event::Begins(_)
+        | Event::Finishes(_)
+        | Event::Fails(_)
+        | Event::Stalls(_)
+        | Event::Uncordons(_) => {}
+    }
+}
+
+/// The daemon undoes its own cordon.
+fn return_to_service(node: &mut NodeView) {
+    node.status.desired_drain = None;
+    node.status.drain_since = None;
+    if node.status.cordoned_by.take().is_some() {
+        node.unready.clear();
     }
 }
 
@@ -284,6 +348,28 @@ proptest! {
             prop_assert!(server.out() <= max, "{} out after {:?}", server.out(), &events[..=position]);
         }
         prop_assert!(server.faulty.is_empty(), "{:?}", server.faulty);
+    }
+
+    #[test]
+    fn two_controllers_never_exceed_the_budget_of_a_pool_that_returns_and_gives_up(
+        max in 1..4_usize,
+        given_up in 1..3_usize,
+        halt_above in 0..2_usize,
+        events in prop::collection::vec(any_event(), 0..200),
+    ) {
+        let mut server = Server::with_policy(max, json!({
+            "returnOnHalt": true,
+            "haltAboveFailures": halt_above,
+            "quarantine": { "drainLimit": "30m", "maxNodes": given_up },
+        }));
+        let mut controllers = new_controllers(&server);
+        for (position, event) in events.iter().enumerate() {
+            happen(event, &mut server, &mut controllers);
+            let events = &events[..=position];
+            prop_assert!(server.out() <= max, "{} out after {:?}", server.out(), events);
+            let passed_over = server.nodes.iter().filter(|node| node.is_quarantined()).count();
+            prop_assert!(passed_over <= given_up, "{passed_over} given up after {events:?}");
+        }
     }
 
     #[test]
@@ -367,7 +453,7 @@ fn a_delayed_write_fails_once_its_node_has_changed() {
         Some("rendered-worker-9")
     );
     assert_eq!(
-        decide(&server.pool, &server.nodes.iter().collect::<Vec<_>>())
+        decide(&server.pool, &server.nodes.iter().collect::<Vec<_>>(), NOW)
             .assignments
             .iter()
             .filter(|assignment| assignment.impact == BudgetImpact::UsesFree)

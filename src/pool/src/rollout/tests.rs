@@ -1,14 +1,16 @@
+use std::fmt::Write as _;
+
 use api::machineconfiguration::NodeState;
 use api::machineconfiguration::node_status::Reading;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{NEW, OLD, node, pool};
+use crate::fixture::{NEW, NOW, OLD, node, pool};
 
 fn decide_for(spec: Value, nodes: &[NodeView]) -> RolloutDecision {
     let members: Vec<&NodeView> = nodes.iter().collect();
-    decide(&pool("worker", spec), &members)
+    decide(&pool("worker", spec), &members, NOW)
 }
 
 fn assigned(decision: &RolloutDecision) -> Vec<&str> {
@@ -53,7 +55,7 @@ fn claimed_nodes_count_until_their_object_changes() {
     let mut worker = pool("worker", json!({}));
     worker.claim.nodes.insert("b".to_owned(), "1".to_owned());
     let nodes = [node("a"), node("b")];
-    let decision = decide(&worker, &[&nodes[0], &nodes[1]]);
+    let decision = decide(&worker, &[&nodes[0], &nodes[1]], NOW);
     assert_eq!(assigned(&decision), ["b"], "it is paid for already");
     assert_eq!(decision.assignments[0].impact, BudgetImpact::None);
     assert_eq!(decision.out, ["b"]);
@@ -62,7 +64,7 @@ fn claimed_nodes_count_until_their_object_changes() {
         resource_version: "2".to_owned(),
         ..node("b")
     };
-    let decision = decide(&worker, &[&nodes[0], &changed]);
+    let decision = decide(&worker, &[&nodes[0], &changed], NOW);
     assert_eq!(assigned(&decision), ["a"]);
 }
 
@@ -78,7 +80,7 @@ fn a_round_keeps_what_may_still_happen() {
     worker.claim.nodes.insert("b".to_owned(), "6".to_owned());
     let first = node("a");
     let members = [&first, &moved];
-    let claim = decide(&worker, &members).claim(&worker, &members);
+    let claim = decide(&worker, &members, NOW).claim(&worker, &members);
     assert_eq!(claim.target, NEW);
     let claimed: Vec<_> = claim
         .nodes
@@ -147,7 +149,7 @@ fn paused_deleted_and_broken_pools_assign_no_node() {
     }
     let mut deleted = pool("worker", json!({}));
     deleted.is_deleted = true;
-    assert_eq!(assigned(&decide(&deleted, &[&nodes[0]])), [""; 0]);
+    assert_eq!(assigned(&decide(&deleted, &[&nodes[0]], NOW)), [""; 0]);
 }
 
 #[test]
@@ -303,13 +305,13 @@ fn a_failed_node_that_is_out_takes_one_of_the_budget() {
 }
 
 #[test]
-fn masters_and_an_arbiter_share_one_minority() {
+fn masters_and_an_arbiter_share_one_budget() {
     let master = |spec: Value| pool("master", spec);
     let arbiter = pool("arbiter", json!({}));
     let voters = [node("m0"), node("m1"), node("a0")];
     let all: Vec<&NodeView> = voters.iter().collect();
     let (masters, arbiters) = all.split_at(2);
-    let first = decide_beside(&arbiter, arbiters, masters);
+    let first = decide_beside(&arbiter, arbiters, masters, NOW);
     assert_eq!(assigned(&first), ["a0"]);
 
     // From its assignment on no master goes; nor from its claim, which the master pool holds.
@@ -318,12 +320,13 @@ fn masters_and_an_arbiter_share_one_minority() {
         &master(json!({ "maxUnavailable": "100%" })),
         masters,
         &[&out[0]],
+        NOW,
     );
     assert_eq!(assigned(&decision), [""; 0]);
     assert_eq!(why(&decision, "m0"), "1 may be out at once, out: a0");
     let mut claimed = master(json!({}));
     claimed.claim = first.claim(&claimed, &all);
-    let decision = decide_beside(&claimed, masters, arbiters);
+    let decision = decide_beside(&claimed, masters, arbiters, NOW);
     assert_eq!(assigned(&decision), [""; 0]);
     assert!(decision.claim(&claimed, &all).nodes.contains_key("a0"));
 
@@ -332,15 +335,57 @@ fn masters_and_an_arbiter_share_one_minority() {
         node("m0").unready(Unready::NotReady),
         node("m0").failing("rendered-master-2"),
     ] {
-        let decision = decide_beside(&arbiter, arbiters, &[&other, &voters[1]]);
+        let decision = decide_beside(&arbiter, arbiters, &[&other, &voters[1]], NOW);
         assert_eq!(assigned(&decision), [""; 0], "{:?}", decision.not_assigned);
     }
 
-    // Of five voters etcd can lose two.
+    // Of five voters etcd could lose two, and then no other.
     let more = [node("m2"), node("m3")];
     let masters = [masters, &[&more[0], &more[1]]].concat();
-    let decision = decide_beside(&master(json!({ "maxUnavailable": 2 })), &masters, arbiters);
-    assert_eq!(assigned(&decision).len(), 2);
+    let decision = decide_beside(
+        &master(json!({ "maxUnavailable": 2 })),
+        &masters,
+        arbiters,
+        NOW,
+    );
+    assert_eq!(assigned(&decision).len(), 1);
+}
+
+#[test]
+fn node_that_the_controller_runs_on_goes_last() {
+    let others_wait = "the controller runs on it, and other nodes of the pool wait";
+    let with_host = |host: &str, nodes: &[NodeView]| {
+        let mut pool = pool("master", json!({}));
+        pool.leader = Some(host.to_owned());
+        decide(&pool, &nodes.iter().collect::<Vec<_>>(), NOW)
+    };
+    let masters = [node("a"), node("b"), node("c")];
+    let decision = with_host("a", &masters);
+    assert_eq!(assigned(&decision), ["b"]);
+    assert_eq!(why(&decision, "a"), others_wait);
+    let decision = with_host("a", &[node("a"), node("b").working(NEW), node("c")]);
+    assert_eq!(assigned(&decision), [""; 0]);
+    assert_eq!(why(&decision, "a"), others_wait);
+    // The last one, or the only one that waits.
+    let last = [node("a"), node("b").done(NEW), node("c").done(NEW)];
+    assert_eq!(assigned(&with_host("a", &last)), ["a"]);
+    assert_eq!(assigned(&with_host("a", &last[..1])), ["a"]);
+    // A node that cannot be assigned does not hold it up.
+    let broken = [
+        node("a"),
+        node("b").done(NEW),
+        node("c").unready(Unready::NotReady),
+    ];
+    let mut wide = pool("infra", json!({ "maxUnavailable": 3 }));
+    wide.leader = Some("a".to_owned());
+    let members: Vec<&NodeView> = broken.iter().collect();
+    assert_eq!(assigned(&decide(&wide, &members, NOW)), ["a"]);
+    // Where more may go at once, it still goes alone, and is not held while it is out.
+    let all: Vec<&NodeView> = masters.iter().collect();
+    assert_eq!(assigned(&decide(&wide, &all, NOW)), ["b", "c"]);
+    let superseded = [node("a").working("rendered-worker-0"), node("b"), node("c")];
+    let members: Vec<&NodeView> = superseded.iter().collect();
+    assert_eq!(assigned(&decide(&wide, &members, NOW)), ["a", "b", "c"]);
 }
 
 #[test]
@@ -368,10 +413,10 @@ fn held_pool_assigns_no_node_and_keeps_its_claims() {
     let members: Vec<&NodeView> = nodes.iter().collect();
     let mut worker = pool("worker", json!({ "maxUnavailable": "100%" }));
     worker.claim.nodes.insert("d".to_owned(), "1".to_owned());
-    assert_eq!(decide(&worker, &members).assignments.len(), 4);
+    assert_eq!(decide(&worker, &members, NOW).assignments.len(), 4);
     let object = "MachineOSBuild worker-1".to_owned();
     worker.hold = Some(Hold::ImageMode { object });
-    let decision = decide(&worker, &members);
+    let decision = decide(&worker, &members, NOW);
     assert_eq!(assigned(&decision), [""; 0]);
     for node in ["a", "b", "c", "d"] {
         let why = why(&decision, node);
@@ -379,6 +424,21 @@ fn held_pool_assigns_no_node_and_keeps_its_claims() {
     }
     let claim = decision.claim(&worker, &members);
     assert!(claim.nodes.contains_key("d"));
+}
+
+#[test]
+fn nodes_that_have_fetched_the_target_go_first() {
+    let fetched = |name: &str, config: &str| {
+        node(name).reporting(|status| status.fetched = Some(config.to_owned()))
+    };
+    let nodes = [
+        node("a").zone_and_age(Some("a"), 1),
+        fetched("b", OLD),
+        fetched("c", NEW).zone_and_age(Some("b"), 2),
+        fetched("d", NEW).zone_and_age(Some("a"), 9),
+    ];
+    let decision = decide_for(json!({ "maxUnavailable": 2 }), &nodes);
+    assert_eq!(assigned(&decision), ["d", "c"]);
 }
 
 #[test]
@@ -405,6 +465,57 @@ fn assignments_go_by_zone_then_age_then_name() {
             "young-without-zone"
         ]
     );
+}
+
+#[test]
+fn example_of_the_documentation_is_what_is_decided() {
+    type Change = fn(NodeView) -> NodeView;
+
+    let spec = json!({ "maxUnavailable": 3 });
+    let (zone_a, zone_b) = (Some("a"), Some("b"));
+    let mut nodes = [
+        node("w1").zone_and_age(zone_a, 1),
+        node("w2").zone_and_age(zone_a, 2),
+        node("w3").zone_and_age(zone_b, 4),
+        node("w4").zone_and_age(zone_b, 3),
+        node("w5").zone_and_age(None, 0),
+    ];
+    let mut text = String::new();
+    let updated: Change = |node| node.done(NEW);
+    let failed: Change = |node| node.failing(NEW);
+    let nothing: Change = |node| node;
+    for (said, changed, change) in [
+        ("", &[][..], nothing),
+        ("w1 is updated\n", &[0], updated),
+        ("w2 fails\n", &[1], failed),
+        ("w3 is updated\n", &[2], updated),
+        ("w4, w5 are updated\n", &[3, 4], updated),
+        ("w2 is updated\n", &[1], updated),
+    ] {
+        text.push_str(said);
+        for index in changed {
+            nodes[*index] = change(nodes[*index].clone());
+        }
+        let decision = decide_for(spec.clone(), &nodes);
+        let assigned = assigned(&decision);
+        if !assigned.is_empty() {
+            writeln!(text, "assigned: {}", assigned.join(", ")).unwrap();
+        }
+        let mut waiting: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (node, reason) in decision.waiting() {
+            waiting.entry(reason.to_string()).or_default().push(node);
+        }
+        for (reason, nodes) in waiting {
+            writeln!(text, "  {}: {reason}", nodes.join(", ")).unwrap();
+        }
+        for assignment in &decision.assignments {
+            let of = |node: &&mut NodeView| node.name == assignment.node;
+            let found = nodes.iter_mut().find(of).unwrap();
+            *found = found.clone().working(NEW);
+        }
+    }
+    let page = include_str!("../../../../docs/reference/rollout-policy.md");
+    assert!(page.contains(&format!("```\n{text}```\n")), "{text}");
 }
 
 #[test]
@@ -476,7 +587,7 @@ proptest! {
             worker.claim.nodes.insert(format!("node-{index}"), "1".to_owned());
         }
         let members: Vec<&NodeView> = nodes.iter().collect();
-        let decision = decide(&worker, &members);
+        let decision = decide(&worker, &members, NOW);
         let limit = decision.budget.clone().unwrap_or(0);
         // Counted again, in the order of the assignments, from what was read.
         let mut out: Vec<&str> = members
@@ -497,7 +608,7 @@ proptest! {
     #[test]
     fn every_node_is_assigned_or_has_a_reason(nodes in any_nodes(), max in any_max(), paused in any::<bool>()) {
         let members: Vec<&NodeView> = nodes.iter().collect();
-        let decision = decide(&pool("worker", json!({ "maxUnavailable": max, "paused": paused })), &members);
+        let decision = decide(&pool("worker", json!({ "maxUnavailable": max, "paused": paused })), &members, NOW);
         for node in &members {
             let is_assigned = decision.assignments.iter().any(|assignment| assignment.node == node.name);
             prop_assert_ne!(is_assigned, decision.not_assigned.contains_key(&node.name), "{}", node.name);
@@ -511,6 +622,6 @@ proptest! {
         let worker = pool("worker", json!({ "maxUnavailable": max }));
         let members: Vec<&NodeView> = nodes.iter().collect();
         let reversed: Vec<&NodeView> = nodes.iter().rev().collect();
-        prop_assert_eq!(decide(&worker, &members), decide(&worker, &reversed));
+        prop_assert_eq!(decide(&worker, &members, NOW), decide(&worker, &reversed, NOW));
     }
 }

@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{NEW, OLD, node, parse_pool, pool_object};
+use crate::fixture::{self, NEW, OLD, node, parse_pool, pool_object};
 use crate::node::Unready;
 use crate::rollout::decide;
 use crate::unhandled::Hold;
@@ -14,6 +14,7 @@ struct Case {
     nodes: Vec<NodeView>,
     conflicts: Vec<Conflict>,
     rendering: Option<Result<(), String>>,
+    render_waits: Option<&'static str>,
     hold: Option<Hold>,
     unhandled: Vec<String>,
 }
@@ -25,6 +26,7 @@ impl Case {
             nodes,
             conflicts: Vec::new(),
             rendering: Some(Ok(())),
+            render_waits: None,
             hold: None,
             unhandled: Vec::new(),
         }
@@ -38,9 +40,10 @@ impl Case {
             pool: &pool,
             view: &view,
             members: &members,
-            decision: &decide(&view, &members),
+            decision: &decide(&view, &members, fixture::NOW),
             conflicts: &self.conflicts.iter().collect::<Vec<_>>(),
             rendering: self.rendering.clone(),
+            render_waits: self.render_waits,
             unhandled: &self.unhandled,
             certificates: None,
             now: Timestamp::from_second(NOW).unwrap(),
@@ -246,7 +249,7 @@ fn messages_are_bounded_however_many_causes_there_are() {
     case.nodes.push(one);
     let (pool, view) = parse_pool(case.pool.clone());
     let members: Vec<&NodeView> = case.nodes.iter().collect();
-    let mut decision = decide(&view, &members);
+    let mut decision = decide(&view, &members, fixture::NOW);
     decision.record_rejected((0..5_000).map(|number| {
         let node = format!("node-{number}");
         let why = format!("PATCH /api/v1/nodes/{node}: 403 Forbidden");
@@ -259,6 +262,7 @@ fn messages_are_bounded_however_many_causes_there_are() {
         decision: &decision,
         conflicts: &case.conflicts.iter().collect::<Vec<_>>(),
         rendering: Some(Err("x".repeat(100_000))),
+        render_waits: None,
         unhandled: &vec!["KubeletConfig x".to_owned(); 5_000],
         certificates: None,
         now: Timestamp::from_second(NOW).unwrap(),
@@ -478,5 +482,26 @@ fn completion_is_reported_once() {
     assert!(
         !has_completed(None, &done),
         "a new pool has completed nothing"
+    );
+}
+
+#[test]
+fn a_rendering_that_waits_is_named_before_the_nodes() {
+    let why = "KubeletConfig pods has not completed: Error: no";
+    let mut case = Case::new(json!({}), vec![node("a").done(NEW)]);
+    case.rendering = None;
+    case.render_waits = Some(why);
+    let waits = format!("not rendered yet: {why}");
+    is(&case.status(), "Waiting", ("True", "NotRendered", &waits));
+    is(&case.status(), "Degraded", ("False", "", ""));
+    case.pool["spec"]["paused"] = json!(true);
+    case.nodes.push(node("b").done(OLD));
+    let both = format!("{waits}; b: the pool is paused");
+    is(&case.status(), "Waiting", ("True", "NotRendered", &both));
+    case.render_waits = None;
+    is(
+        &case.status(),
+        "Waiting",
+        ("True", "Paused", "b: the pool is paused"),
     );
 }

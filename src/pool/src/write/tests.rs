@@ -1,7 +1,7 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{NEW, node, pool};
+use crate::fixture::{NEW, OLD, node, parse_pool, pool, pool_object};
 use crate::unhandled::Hold;
 
 fn tainted(mut node: NodeView) -> NodeView {
@@ -13,8 +13,14 @@ fn tainted(mut node: NodeView) -> NodeView {
     node
 }
 
-fn patch(node: &NodeView, is_assigned: bool) -> Option<serde_json::Value> {
-    NodeWrite::of(node, &pool("worker", json!({})), is_assigned, None).map(|write| write.to_patch())
+fn patch(node: &NodeView, is_assigned: bool) -> Option<Value> {
+    NodeWrite::of(
+        node,
+        &pool("worker", json!({})),
+        is_assigned,
+        ClusterFacts::default(),
+    )
+    .map(|write| write.to_patch())
 }
 
 #[test]
@@ -56,7 +62,13 @@ fn a_node_gets_the_labels_of_the_pool_it_was_initial_pool_once() {
 fn leftover_image_is_removed_with_the_target() {
     let mut layered = node("a");
     layered.status.desired_image = Some("image".to_owned());
-    let write = NodeWrite::of(&layered, &pool("worker", json!({})), true, None).unwrap();
+    let write = NodeWrite::of(
+        &layered,
+        &pool("worker", json!({})),
+        true,
+        ClusterFacts::default(),
+    )
+    .unwrap();
     assert_eq!(write.annotations[annotation::DESIRED_IMAGE], None);
     assert_eq!(write.annotations.len(), 2);
 }
@@ -68,14 +80,66 @@ fn waiting_node_is_tainted_and_other_taints_stay() {
     assert_eq!(
         patch(&waiting, false),
         Some(json!({
-            "metadata": { "resourceVersion": "1" },
+            "metadata": {
+                "resourceVersion": "1",
+                "annotations": { "slipway.dev/next-config": NEW }
+            },
             "spec": { "taints": [
                 { "effect": "NoSchedule", "key": "theirs", "value": "v" },
                 { "effect": "PreferNoSchedule", "key": "UpdateInProgress" }
             ] }
         }))
     );
-    assert_eq!(patch(&tainted(node("a")), false), None);
+    assert_eq!(patch(&tainted(named_next("a", NEW)), false), None);
+}
+
+/// A node that waits, with the name of what it may fetch.
+fn named_next(name: &str, config: &str) -> NodeView {
+    node(name).reporting(|status| status.next_config = Some(config.to_owned()))
+}
+
+#[test]
+fn a_node_may_fetch_what_it_waits_for_and_nothing_else() {
+    let off = |value: &str| {
+        let mut object = pool_object("worker", json!({}));
+        object["metadata"]["annotations"] = json!({ "slipway.dev/prefetch": value });
+        parse_pool(object).1
+    };
+    let rolling = || pool("worker", json!({}));
+    let set = || Some(Some(NEW.to_owned()));
+    let failing = |node: NodeView| node.failing("rendered-worker-0");
+    for (node, pool, is_assigned, change) in vec![
+        (node("a"), rolling(), false, set()),
+        (failing(node("a")), rolling(), false, set()),
+        (named_next("a", OLD), rolling(), false, set()),
+        (named_next("a", NEW), rolling(), false, None),
+        // Its turn.
+        (named_next("a", NEW), rolling(), true, Some(None)),
+        (node("a"), rolling(), true, None),
+        // The pool leads back to what it runs; it has what it was to fetch.
+        (named_next("a", OLD).done(NEW), rolling(), false, Some(None)),
+        // Nothing moves.
+        (
+            node("a"),
+            pool("worker", json!({ "paused": true })),
+            false,
+            None,
+        ),
+        (
+            named_next("a", NEW),
+            pool("worker", json!({ "paused": true })),
+            false,
+            Some(None),
+        ),
+        (node("a"), off("true"), false, set()),
+        (node("a"), off("false"), false, None),
+        (named_next("a", NEW), off("no"), false, Some(None)),
+    ] {
+        let write = NodeWrite::of(&node, &pool, is_assigned, ClusterFacts::default());
+        let annotations = write.map(|write| write.annotations).unwrap_or_default();
+        let found = annotations.get(annotation::NEXT_CONFIG);
+        assert_eq!(found, change.as_ref(), "{node:?} {pool:?} {is_assigned}");
+    }
 }
 
 #[test]
@@ -104,15 +168,27 @@ fn pool_that_does_not_roll_untaints_and_assigns_nothing() {
         json!({ "configuration": {} }),
     ] {
         let stopped = pool("worker", spec);
-        let write = NodeWrite::of(&tainted(node("a")), &stopped, false, None).unwrap();
+        let write = NodeWrite::of(
+            &tainted(node("a")),
+            &stopped,
+            false,
+            ClusterFacts::default(),
+        )
+        .unwrap();
         assert_eq!(write.taints.unwrap().len(), 1);
         assert_eq!(write.annotations.len(), 0);
-        assert_eq!(NodeWrite::of(&node("a"), &stopped, false, None), None);
+        assert_eq!(
+            NodeWrite::of(&node("a"), &stopped, false, ClusterFacts::default()),
+            None
+        );
     }
     let mut held = pool("worker", json!({}));
     let object = "MachineOSConfig worker".to_owned();
     held.hold = Some(Hold::ImageMode { object });
-    assert_eq!(NodeWrite::of(&node("a"), &held, false, None), None);
+    assert_eq!(
+        NodeWrite::of(&node("a"), &held, false, ClusterFacts::default()),
+        None
+    );
 }
 
 #[test]
@@ -127,7 +203,11 @@ fn node_whose_daemon_is_silent_is_left_alone() {
 fn topology_is_written_once() {
     let worker = pool("worker", json!({}));
     let mut done = node("a").done(NEW);
-    let write = NodeWrite::of(&done, &worker, false, Some("SingleReplica")).unwrap();
+    let single = ClusterFacts {
+        topology: Some("SingleReplica"),
+        ..ClusterFacts::default()
+    };
+    let write = NodeWrite::of(&done, &worker, false, single).unwrap();
     assert_eq!(
         write.annotations,
         BTreeMap::from([(
@@ -136,8 +216,85 @@ fn topology_is_written_once() {
         )])
     );
     done.status.topology = Some("SingleReplica".to_owned());
+    assert_eq!(NodeWrite::of(&done, &worker, false, single), None);
+}
+
+#[test]
+fn masters_get_the_roles_and_taints_that_the_cluster_asks_for() {
+    let master = |labels: Value, taints: Value| {
+        let mut node = node("m").done(NEW);
+        node.labels = serde_json::from_value(labels).unwrap();
+        node.taints = serde_json::from_value(taints).unwrap();
+        node
+    };
+    let keep_off = |role: &str| json!({ "key": format!("node-role.kubernetes.io/{role}"), "effect": "NoSchedule" });
+    let theirs = json!({ "key": "theirs", "effect": "NoSchedule" });
+    let (role, both) = (
+        json!({ "node-role.kubernetes.io/control-plane": "" }),
+        json!({ "node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/worker": "" }),
+    );
+    let table = [
+        // Without the object roles and taints stay, but for the label.
+        (
+            None,
+            json!({}),
+            json!([]),
+            Some((json!({ "node-role.kubernetes.io/control-plane": "" }), None)),
+        ),
+        (None, both.clone(), json!([keep_off("master")]), None),
+        (
+            Some(true),
+            role.clone(),
+            json!([theirs, keep_off("master"), keep_off("control-plane")]),
+            Some((
+                json!({ "node-role.kubernetes.io/worker": "" }),
+                Some(json!([theirs])),
+            )),
+        ),
+        (Some(true), both.clone(), json!([theirs]), None),
+        (
+            Some(false),
+            both,
+            json!([theirs]),
+            Some((
+                json!({ "node-role.kubernetes.io/worker": null }),
+                Some(json!([theirs, keep_off("master")])),
+            )),
+        ),
+        (Some(false), role, json!([keep_off("master"), theirs]), None),
+    ];
+    for (masters_schedulable, labels, taints, expected) in table {
+        let facts = ClusterFacts {
+            masters_schedulable,
+            ..ClusterFacts::default()
+        };
+        let node = master(labels, taints);
+        let write = NodeWrite::of(&node, &pool("master", json!({})), false, facts);
+        let written = write.map(|write| {
+            (
+                json!(write.labels),
+                write.taints.map(|taints| json!(taints)),
+            )
+        });
+        assert_eq!(written, expected, "{node:?}");
+        let worker = NodeWrite::of(&node, &pool("worker", json!({})), false, facts);
+        assert_eq!(worker, None, "a worker's are its administrator's");
+    }
+}
+
+#[test]
+fn master_that_waits_has_all_its_taints() {
+    let facts = ClusterFacts {
+        masters_schedulable: Some(false),
+        ..ClusterFacts::default()
+    };
+    let write = NodeWrite::of(&node("m"), &pool("master", json!({})), false, facts).unwrap();
+    let taints = write.taints.iter().flatten();
+    let keys: Vec<&str> = taints.map(|taint| taint.key.as_str()).collect();
+    assert_eq!(keys, ["UpdateInProgress", "node-role.kubernetes.io/master"]);
+    let patch = write.to_patch();
     assert_eq!(
-        NodeWrite::of(&done, &worker, false, Some("SingleReplica")),
-        None
+        patch["metadata"]["labels"],
+        json!({ "node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/worker": null })
     );
 }

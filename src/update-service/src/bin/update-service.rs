@@ -29,6 +29,7 @@ enum Command {
 
 fn main() -> ExitCode {
     chassis::report::abort_on_panic();
+    chassis::memory::share_heap();
     let Err(error) = run(Cli::parse()) else {
         return ExitCode::SUCCESS;
     };

@@ -79,12 +79,17 @@ impl Call {
 
     /// A PATCH with this body.
     pub fn patch(path: &str, body: Value, reply: Reply) -> Self {
-        Self::new(Method::PATCH, path, reply).with(body)
+        Self::new(Method::PATCH, path, reply).with_body(body)
     }
 
     /// A POST with this body.
     pub fn post(path: &str, body: Value, reply: Reply) -> Self {
-        Self::new(Method::POST, path, reply).with(body)
+        Self::new(Method::POST, path, reply).with_body(body)
+    }
+
+    /// A DELETE with these options.
+    pub fn delete(path: &str, options: Value, reply: Reply) -> Self {
+        Self::new(Method::DELETE, path, reply).with_body(options)
     }
 
     /// Has something happen elsewhere when the call has come, before it is answered.
@@ -94,7 +99,9 @@ impl Call {
         self
     }
 
-    fn with(mut self, body: Value) -> Self {
+    /// Expects this body.
+    #[must_use]
+    pub fn with_body(mut self, body: Value) -> Self {
         self.body = Some(body);
         self
     }

@@ -30,11 +30,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::Api;
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, ResourceExt as _};
 use tempfile::TempDir;
 
 pub(crate) use self::arguments::SERVICES;
@@ -280,6 +280,58 @@ impl ControlPlane {
         Ok(fs::read(files.ca())?)
     }
 
+    /// Ends the API server and etcd and starts them again, as a crash does; returns when they
+    /// answer. The audit log goes on.
+    ///
+    /// Blocks; from async code call it by `block_in_place`.
+    ///
+    /// # Errors
+    /// It has other parts than [`Parts::Api`], or does not come up.
+    pub fn restart_api_server(&mut self) -> Result<()> {
+        self.restart_after(|_| Ok(()))
+    }
+
+    /// Keeps a copy of all objects for [`Self::restore_backup`]. The API server and etcd are
+    /// restarted for it.
+    ///
+    /// Blocks; from async code call it by `block_in_place`.
+    ///
+    /// # Errors
+    /// As [`Self::restart_api_server`], or the disk is full.
+    pub fn make_backup(&mut self) -> Result<()> {
+        self.restart_after(|files| copy(&files.database(), &files.backup()))
+    }
+
+    /// Takes all objects back to what they were, as administrators do who restore etcd: resource
+    /// versions are given out again.
+    ///
+    /// Blocks; from async code call it by `block_in_place`.
+    ///
+    /// # Errors
+    /// There is no backup; else as [`Self::make_backup`].
+    pub fn restore_backup(&mut self) -> Result<()> {
+        self.restart_after(|files| {
+            fs::remove_dir_all(files.database())?;
+            copy(&files.backup(), &files.database())
+        })
+    }
+
+    /// Restarts both, and does something while they are down.
+    fn restart_after(&mut self, work: impl FnOnce(&Files) -> Result<()>) -> Result<()> {
+        ensure!(
+            self.processes.len() == 2,
+            "only a control plane of Parts::Api is restarted"
+        );
+        while self.processes.pop().is_some() {}
+        work(&self.files)?;
+        self.launch(Program::Etcd, &arguments::etcd(&self.files, &self.listen))?;
+        self.launch(
+            Program::ApiServer,
+            &arguments::api_server(&self.files, &self.listen),
+        )?;
+        self.wait(async |client| Ok(is_ready(client).await))
+    }
+
     /// The audit log: JSON, one event a line, complete at any time.
     pub fn audit_log(&self) -> PathBuf {
         self.files.audit_log()
@@ -308,9 +360,19 @@ impl ControlPlane {
     /// # Errors
     /// There is no such account.
     pub async fn token(&self, namespace: &str, account: &str) -> Result<String> {
+        self.bound_token(namespace, account, None).await
+    }
+
+    async fn bound_token(
+        &self,
+        namespace: &str,
+        account: &str,
+        bound_object_ref: Option<BoundObjectReference>,
+    ) -> Result<String> {
         let request = TokenRequest {
             spec: Some(TokenRequestSpec {
                 expiration_seconds: Some(TOKEN_SECS),
+                bound_object_ref,
                 ..TokenRequestSpec::default()
             }),
             ..TokenRequest::default()
@@ -339,6 +401,29 @@ impl ControlPlane {
     /// There is no such account.
     pub async fn client_of_account(&self, namespace: &str, account: &str) -> Result<kube::Client> {
         let token = self.token(namespace, account).await?;
+        let user = User::with_token(account, token);
+        connect(&self.local_kubeconfig(&user)).await
+    }
+
+    /// A client with the token that a pod has of its service account: it names the pod's node. For
+    /// use on this machine.
+    ///
+    /// # Errors
+    /// There is no such pod or account.
+    pub async fn client_of_pod(&self, pod: &Pod) -> Result<kube::Client> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let account = pod
+            .spec
+            .as_ref()
+            .and_then(|it| it.service_account_name.as_deref());
+        let account = account.context("a pod without an account")?;
+        let bound = BoundObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            name: Some(pod.name_any()),
+            uid: pod.uid(),
+        };
+        let token = self.bound_token(&namespace, account, Some(bound)).await?;
         let user = User::with_token(account, token);
         connect(&self.local_kubeconfig(&user)).await
     }
@@ -472,6 +557,12 @@ async fn is_ready(client: kube::Client) -> bool {
         return false;
     };
     client.request_text(request).await.is_ok()
+}
+
+/// Copies a folder to one that is not there.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let [from, to] = [from, to].map(|path| path.display().to_string());
+    run(Path::new("cp"), &["-a".to_owned(), from, to]).map(drop)
 }
 
 fn run(program: &Path, arguments: &[String]) -> Result<String> {

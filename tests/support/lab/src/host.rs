@@ -6,6 +6,7 @@
 //!
 //! - `containers`: what runs pods on it
 //! - `entries`: what a boot loader would start
+//! - `ignition`: Ignition before its first boot
 //! - `install`: its disks and first deployment
 //! - `pod`: a program on it in the form of a DaemonSet's container
 //! - `power`: boots, one after the other
@@ -15,6 +16,7 @@
 
 mod containers;
 mod entries;
+mod ignition;
 mod install;
 mod pod;
 mod power;

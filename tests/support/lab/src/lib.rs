@@ -46,6 +46,7 @@ pub mod workload;
 use std::time::Duration;
 
 pub use self::place::Lab;
+pub use self::ports::free_address;
 pub use self::skipped::skipped;
 
 /// How long may take what an idle machine does within seconds. Only something broken takes as long,

@@ -4,7 +4,7 @@
 //! takes one in between. Each process has blocks of its own, claimed by listening on a block's
 //! first port for as long as it lives, so that no other process of the lab takes one either.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -35,6 +35,17 @@ pub(crate) fn take<const N: usize>() -> Result<[u16; N]> {
         *port = mine.next()?;
     }
     Ok(ports)
+}
+
+/// An address of this machine's own on which nothing listens, for a server that receives its
+/// address from outside. It is handed out once in a process's life.
+///
+/// # Errors
+///
+/// All blocks are taken.
+pub fn free_address() -> Result<SocketAddr> {
+    let [port] = take()?;
+    Ok((Ipv4Addr::LOCALHOST, port).into())
 }
 
 /// Claimed blocks, and what is left of the last.

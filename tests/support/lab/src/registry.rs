@@ -1,7 +1,9 @@
 //! A registry for one lab: Debian's `docker-registry`, which logs every request it answers.
 //!
+//! - `doors`: HTTPS by a private CA, and a token service
 //! - `log`: requests, with client and time
 
+mod doors;
 mod log;
 
 use std::fs;
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use self::doors::{Pair, TokenService};
 pub use self::log::{Request, parse};
 use crate::PATIENCE;
 use crate::control_plane::process::Process;
@@ -26,6 +29,13 @@ const PORT: u16 = 5000;
 /// Port of the one that lets no client in.
 const CLOSED_PORT: u16 = 5001;
 
+/// Port of the one that speaks HTTPS, by a certificate of its own.
+const TLS_PORT: u16 = 5002;
+
+/// Ports of the one that asks for a token, and of the service that gives them.
+const TOKEN_PORT: u16 = 5003;
+const TOKEN_SERVICE_PORT: u16 = 5004;
+
 /// How long it may take to answer. It takes 0.1 s.
 const UP_WITHIN: Duration = PATIENCE;
 
@@ -38,6 +48,7 @@ pub struct Registry {
     processes: Vec<Process>,
     /// How often it was started, for a log of each time.
     starts: u32,
+    tokens: Option<TokenService>,
     /// Kept as long as the files.
     _lab: Lab,
 }
@@ -57,6 +68,7 @@ impl Registry {
             address,
             processes: Vec::new(),
             starts: 0,
+            tokens: None,
             _lab: lab.clone(),
         };
         registry.resume()?;
@@ -73,7 +85,50 @@ impl Registry {
         SocketAddrV4::new(*self.address.ip(), CLOSED_PORT).to_string()
     }
 
-    /// Stops answering: connections are refused.
+    /// Opens a door to the same content that speaks HTTPS; its `address:port`, and the certificate
+    /// that a client has to trust.
+    ///
+    /// # Errors
+    ///
+    /// It does not come up.
+    pub fn open_tls(&mut self) -> Result<(String, String)> {
+        let address = *self.address.ip();
+        let pair = Pair::make(&self.dir, "registry", &format!("IP:{address}"))?;
+        let http = pair.tls();
+        self.open("tls", TLS_PORT, &http, "")?;
+        let certificate = fs::read_to_string(&pair.certificate)?;
+        Ok((format!("{address}:{TLS_PORT}"), certificate))
+    }
+
+    /// Opens a door to the same content, plain HTTP, for clients with a token, which a service
+    /// gives for `login`, `user:password`; its `address:port`.
+    ///
+    /// # Errors
+    ///
+    /// It does not come up.
+    pub fn open_with_tokens(&mut self, login: &str) -> Result<String> {
+        let address = *self.address.ip();
+        let service = SocketAddrV4::new(address, TOKEN_SERVICE_PORT);
+        let tokens = TokenService::start(&self.dir, service, login)?;
+        let auth = tokens.auth();
+        self.tokens = Some(tokens);
+        self.open("tokens", TOKEN_PORT, "", &auth)?;
+        Ok(format!("{address}:{TOKEN_PORT}"))
+    }
+
+    /// How many tokens the service gave.
+    pub fn tokens_served(&self) -> u32 {
+        self.tokens.as_ref().map_or(0, TokenService::served)
+    }
+
+    fn open(&mut self, name: &str, port: u16, http: &str, auth: &str) -> Result<()> {
+        let settings = settings(*self.address.ip(), port, http, &self.dir.join("data")) + auth;
+        let process = launch(&self.dir.join(name), &settings)?;
+        self.processes.push(process);
+        self.wait(SocketAddrV4::new(*self.address.ip(), port))
+    }
+
+    /// Stops answering: connections are refused. Doors that were opened stay closed.
     pub fn stop(&mut self) {
         self.processes.clear();
     }
@@ -89,7 +144,7 @@ impl Registry {
             self.closed_location()
         );
         for (name, port, auth) in [("open", PORT, ""), ("closed", CLOSED_PORT, silly.as_str())] {
-            let settings = settings(*self.address.ip(), port, &self.dir.join("data")) + auth;
+            let settings = settings(*self.address.ip(), port, "", &self.dir.join("data")) + auth;
             let dir = self.dir.join(format!("{name}-{}", self.starts));
             self.processes.push(launch(&dir, &settings)?);
         }
@@ -135,6 +190,20 @@ impl Registry {
         ))
     }
 
+    /// The file that holds a blob.
+    ///
+    /// # Errors
+    ///
+    /// It is no SHA-256 digest.
+    pub fn blob(&self, digest: &str) -> Result<PathBuf> {
+        let hex = digest
+            .strip_prefix("sha256:")
+            .context("no SHA-256 digest")?;
+        let start = hex.get(..2).context("no SHA-256 digest")?;
+        let blobs = self.dir.join("data/docker/registry/v2/blobs/sha256");
+        Ok(blobs.join(start).join(hex).join("data"))
+    }
+
     /// Everything that was asked so far, in the order it was answered.
     ///
     /// # Errors
@@ -171,12 +240,12 @@ impl Registry {
 }
 
 /// As YAML. JSON lines carry the time to the nanosecond, which the access log does not.
-fn settings(address: Ipv4Addr, port: u16, data: &Path) -> String {
+fn settings(address: Ipv4Addr, port: u16, http: &str, data: &Path) -> String {
     format!(
         "version: 0.1\n\
          log: {{level: info, formatter: json, accesslog: {{disabled: true}}}}\n\
          storage: {{filesystem: {{rootdirectory: '{}'}}, maintenance: {{uploadpurging: {{enabled: false}}}}}}\n\
-         http: {{addr: '{address}:{port}', secret: lab}}\n",
+         http: {{addr: '{address}:{port}', secret: lab{http}}}\n",
         data.display()
     )
 }

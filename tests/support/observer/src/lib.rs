@@ -9,6 +9,7 @@
 //! - [`phases`]: which phase of an update each node was in, and what it waited for
 //! - [`pods`]: where pods were, and until when
 //! - [`record`]: the facts of a run
+//! - [`release`]: an update of the cluster to another release, by run levels
 //! - [`rollout`]: a pool that was rolled, judged by all laws
 //! - [`run`]: what the facts show, as laws read it
 //! - [`shutdown`]: whether a host went down by logind
@@ -20,6 +21,7 @@ pub mod laws;
 pub mod phases;
 pub mod pods;
 pub mod record;
+pub mod release;
 pub mod rollout;
 pub mod run;
 #[cfg(test)]

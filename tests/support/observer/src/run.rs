@@ -70,7 +70,17 @@ impl<'a> Run<'a> {
         let record = &rollout.record;
         let start = rollout.rolls.first();
         let start = start.map_or(Timestamp::MAX, |roll| roll.start);
-        let histories = nodes::histories(&record.audit);
+        // Of its own nodes: each pool has a budget of its own. One without a host counts.
+        let pool_of = |config: &str| config.rsplit_once('-').map(|(pool, _)| pool.to_owned());
+        let pool = rollout.rolls.first().and_then(|roll| pool_of(&roll.config));
+        let is_member = |state: &NodeSnapshot| {
+            let config = state.annotations.get(wire::CURRENT_CONFIG);
+            config.is_some_and(|config| pool_of(config) == pool)
+        };
+        let mut histories = nodes::histories(&record.audit);
+        histories.retain(|node, history| {
+            record.boots.contains_key(node) || history.iter().any(is_member)
+        });
         let spans = |(node, boots): (&String, &Vec<Boot>)| {
             let came_up: Vec<_> = boots.iter().filter_map(|boot| boot.ready).collect();
             let history = histories.get(node).map_or(&[][..], Vec::as_slice);

@@ -110,12 +110,13 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile, tools: bool) -> Res
         return plain(workspace, vec![compile::programs(workspace, profile, &[])]);
     }
     let mut jobs: Vec<Job> = compile::go(workspace).into_iter().collect();
+    let compiles_go = !jobs.is_empty();
     jobs.push(compile::tools(workspace));
     jobs.push(compile::programs(workspace, profile, &["tools"]));
-    jobs.push(after_go(
-        compile::lab(workspace, &["tools"]),
-        jobs.len() > 2,
-    ));
+    if profile == Profile::Release {
+        jobs.push(compile::peers(workspace));
+    }
+    jobs.push(after_go(compile::lab(workspace, &["tools"]), compiles_go));
     plain(workspace, jobs)
 }
 

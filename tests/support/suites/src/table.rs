@@ -146,6 +146,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "demo",
         executable: ("demo", "proven"),
+        programs: &["mcd", "mcd-os", "mcc", "cvo", "slipway"],
         own: &["tests/tools/demo", "tests/tools/bench"],
         ..SUITE
     },
@@ -173,6 +174,12 @@ pub(crate) const SUITES: &[Suite] = &[
         executable: ("tests", "cordon"),
         programs: &["mcd", "mcd-os", "mcc", "slipway"],
         own: &["tests/flow/cordon.rs"],
+        ..SUITE
+    },
+    Suite {
+        name: "prefetch",
+        executable: ("tests", "prefetch"),
+        own: &["tests/flow/prefetch.rs"],
         ..SUITE
     },
     Suite {
@@ -205,10 +212,18 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "preflight",
+        executable: ("tests", "preflight"),
+        programs: &["mcd", "mcd-os", "mcc", "cvo", "slipway"],
+        own: &["tests/flow/preflight.rs", "tests/flow/update_cluster"],
+        limit_mins: 10,
+        ..SUITE
+    },
+    Suite {
         name: "managed-upgrade",
         executable: ("tests", "managed-upgrade"),
         threads: 3,
-        programs: &["muo"],
+        programs: &["muo", "slipway"],
         own: &["tests/flow/managed_upgrade"],
         limit_mins: 10,
         ..SUITE
@@ -232,10 +247,35 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "join",
+        executable: ("tests", "join"),
+        programs: &["mcd", "mcd-os", "mcc", "mcs"],
+        own: &["tests/flow/join.rs"],
+        limit_mins: 10,
+        ..SUITE
+    },
+    Suite {
         name: "two-controllers",
         executable: ("tests", "two-controllers"),
         programs: &["mcc"],
         own: &["tests/flow/two_controllers"],
+        ..SUITE
+    },
+    Suite {
+        name: "generated",
+        executable: ("tests", "generated"),
+        threads: 2,
+        programs: &["mcc"],
+        own: &["tests/flow/generated.rs"],
+        limit_mins: 5,
+        ..SUITE
+    },
+    Suite {
+        name: "monitoring",
+        executable: ("tests", "monitoring"),
+        programs: &[],
+        own: &["tests/flow/monitoring"],
+        limit_mins: 5,
         ..SUITE
     },
     Suite {
@@ -316,6 +356,15 @@ pub(crate) const SUITES: &[Suite] = &[
         own: &["tests/crash"],
         when: When::Proof(Part::Programs),
         limit_mins: 75,
+        ..SUITE
+    },
+    Suite {
+        name: "killed-operator",
+        executable: ("tests", "killed-operator"),
+        programs: &["cvo"],
+        own: &["tests/flow/killed_operator", "tests/flow/version_operator"],
+        when: When::Proof(Part::Programs),
+        limit_mins: 20,
         ..SUITE
     },
     Suite {

@@ -12,6 +12,7 @@ use kube::Api;
 use lab::control_plane::{ControlPlane, Options, Parts, definitions};
 use lab::host::{BOOTED_WITHIN, Containers, Host, HostSpec};
 use lab::manifest;
+use lab::tree::Overlay;
 use serde_json::json;
 
 use crate::component::{self, Component};
@@ -35,6 +36,7 @@ pub struct Testbed {
     definitions: Option<PathBuf>,
     objects: String,
     nodes: Vec<NodeSpec>,
+    control_plane_os: Option<Overlay>,
 }
 
 impl Testbed {
@@ -48,6 +50,7 @@ impl Testbed {
             definitions: None,
             objects: String::new(),
             nodes: Vec::new(),
+            control_plane_os: None,
         }
     }
 
@@ -87,6 +90,13 @@ impl Testbed {
         self
     }
 
+    /// With control-plane nodes that run this OS.
+    #[must_use]
+    pub fn control_plane_os(mut self, os: Overlay) -> Self {
+        self.control_plane_os = Some(os);
+        self
+    }
+
     /// Starts it with the pool `worker`; returns when every node is Done in the first configuration
     /// of its pool, which names the image of the OS that it runs.
     ///
@@ -118,13 +128,17 @@ impl Testbed {
         for node in &self.nodes {
             let target = cluster.next_target(node.pool(), "").await?;
             let config = cluster.objects.machine_config(&target).await?;
-            let spec = cluster.host_spec(node, &config)?;
+            let os = self.control_plane_os.as_ref();
+            let os = os.filter(|_| node.is_control_plane());
+            let spec = cluster.host_spec(node, &config, os)?;
             let mut host = Host::create(&cluster.host_lab()?.lab, spec)?;
-            host.start()?;
+            if !node.is_fresh {
+                host.start()?;
+            }
             cluster.hosts.push(host);
             cluster.targets.insert(node.pool().to_owned(), target);
         }
-        for node in &self.nodes {
+        for node in self.nodes.iter().filter(|node| !node.is_fresh) {
             cluster.join(node).await?;
         }
         Ok(cluster)
@@ -199,6 +213,10 @@ impl Testbed {
         cluster.apply(WORKERS).await?;
         if self.nodes.iter().any(NodeSpec::is_control_plane) {
             let pool = CONTROL_PLANE_POOL;
+            let spec = match &self.control_plane_os {
+                Some(os) => json!({ "osImageURL": cluster.image(os)?.reference }),
+                None => spec,
+            };
             cluster.configure("00-master", pool, &spec).await?;
             cluster.apply(CONTROL_PLANE).await?;
         }
@@ -212,7 +230,8 @@ impl Cluster {
     pub async fn adopt(&mut self) -> Result<()> {
         for component in self.on_nodes.clone() {
             let hosts = self.hosts.iter();
-            for host in hosts.filter(|host| !self.with_containers.contains(host.name())) {
+            let is_up = |host: &&Host| host.is_on() && !self.with_containers.contains(host.name());
+            for host in hosts.filter(is_up) {
                 let pod = self.start_pod(component, host).await?;
                 let key = (component.folder, host.name().to_owned());
                 self.pods.insert(key, pod);
@@ -220,6 +239,17 @@ impl Cluster {
         }
         for (pool, target) in &self.targets {
             self.all_done(pool, target, SOON).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a node is there whose host was fresh, gives it its roles, and starts what runs
+    /// on nodes.
+    pub async fn introduce(&mut self, node: &NodeSpec) -> Result<()> {
+        self.join(node).await?;
+        for component in self.on_nodes.clone() {
+            let pod = self.start_pod(component, self.host(&node.name)?).await?;
+            self.pods.insert((component.folder, node.name.clone()), pod);
         }
         Ok(())
     }
@@ -286,8 +316,14 @@ impl Cluster {
         self.objects.patch_node(&node.name, &patch).await
     }
 
-    /// A host as an installer leaves it: with the first configuration of its pool in force.
-    fn host_spec(&self, node: &NodeSpec, config: &MachineConfig) -> Result<HostSpec> {
+    /// A host as an installer leaves it: with the first configuration of its pool in force, and the
+    /// OS that it names.
+    fn host_spec(
+        &self,
+        node: &NodeSpec,
+        config: &MachineConfig,
+        os: Option<&Overlay>,
+    ) -> Result<HostSpec> {
         let HostLab {
             lab,
             tree,
@@ -307,7 +343,10 @@ impl Cluster {
         ]);
         let record = |file: &str| format!("/etc/machine-config-daemon/{file}");
         let kubeconfig = self.control_plane.node_kubeconfig(&name)?;
-        let spec = HostSpec::new(&name, tree.base());
+        let spec = match os {
+            Some(os) => HostSpec::new(&name, &tree.commit(os)?),
+            None => HostSpec::new(&name, tree.base()),
+        };
         let spec = match self.containers.as_ref().filter(|_| node.has_containers) {
             Some(containers) => spec.containers(containers, address, &kubeconfig, &arguments),
             None => spec.kubelet(&kubeconfig, &arguments),
@@ -316,12 +355,16 @@ impl Cluster {
             .bin(programs.parent().context("the programs are in no folder")?)
             .registry(&registry.location())
             .registry(&registry.closed_location())
-            .file(&record("currentconfig"), serde_json::to_vec(config)?, 0o600)
-            .file(
-                &record("node-annotations.json"),
-                serde_json::to_vec(&annotations)?,
-                0o644,
-            );
+            .bind(&self.programs.folder().canonicalize()?, "programs");
+        if !node.is_fresh {
+            spec = spec
+                .file(&record("currentconfig"), serde_json::to_vec(config)?, 0o600)
+                .file(
+                    &record("node-annotations.json"),
+                    serde_json::to_vec(&annotations)?,
+                    0o644,
+                );
+        }
         for (path, content) in &node.files {
             spec = spec.file(path, content.as_str(), 0o644);
         }

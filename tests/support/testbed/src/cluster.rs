@@ -82,10 +82,15 @@ impl Cluster {
         found.with_context(|| format!("there is no host {node}"))
     }
 
+    /// The host of a node, to be turned on or off.
+    pub fn host_mut(&mut self, node: &str) -> Result<&mut Host> {
+        let found = self.hosts.iter_mut().find(|host| host.name() == node);
+        found.with_context(|| format!("there is no host {node}"))
+    }
+
     /// Kills a node's host with everything on it, turns it on again, and waits until it is up.
     pub fn kill(&mut self, node: &str) -> Result<()> {
-        let found = self.hosts.iter_mut().find(|host| host.name() == node);
-        let host = found.with_context(|| format!("there is no host {node}"))?;
+        let host = self.host_mut(node)?;
         host.kill()?;
         host.start()?;
         host.wait_booted(BOOTED_WITHIN)?;

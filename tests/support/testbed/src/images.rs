@@ -7,10 +7,13 @@ use image_builder::{Options, build_named, push};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use crate::{HostLab, Programs, workspace};
+use crate::{Cluster, HostLab, Programs, workspace};
 
 /// Images of [`crate::component::ALL`].
 const NAMES: [&str; 2] = ["slipway-mcc", "slipway-mcd"];
+
+/// Images that a release of these is made of.
+const OF_RELEASE: [&str; 3] = ["slipway-cvo", "slipway-mcc", "slipway-mcd"];
 
 /// Pull specs by the names that `deploy/` has in their place; none where no pod is a process.
 #[derive(Clone, Debug, Default)]
@@ -19,23 +22,7 @@ pub(crate) struct ComponentImages(BTreeMap<&'static str, String>);
 impl ComponentImages {
     /// Makes and pushes all.
     pub(crate) async fn push(host_lab: &HostLab, programs: &Programs) -> Result<Self> {
-        let out = host_lab.lab.dir().join("images");
-        let options = Options {
-            checkout: workspace(),
-            programs: programs.folder().to_owned(),
-            packages: lab::cache::dir().join("debian"),
-            out: out.clone(),
-        };
-        let built = build_named(&options, &NAMES)
-            .await
-            .context("cannot make the components' images")?;
-        let prefix = format!("{}/slipway", host_lab.registry.location());
-        let mut images = BTreeMap::new();
-        for image in built {
-            let pull_spec = push::push(&out, &image, &prefix, true)?;
-            images.insert(image.name, pull_spec.to_string());
-        }
-        Ok(Self(images))
+        Ok(Self(push_named(host_lab, programs, &NAMES, None).await?))
     }
 
     /// Names them in the pod templates of objects.
@@ -56,4 +43,41 @@ impl ComponentImages {
             }
         }
     }
+}
+
+impl Cluster {
+    /// Makes and pushes the images that a release is made of, by name: those that the cluster runs,
+    /// or others that are labelled with a version.
+    pub async fn push_components(
+        &self,
+        version: Option<&str>,
+    ) -> Result<BTreeMap<&'static str, String>> {
+        push_named(self.host_lab()?, &self.programs, &OF_RELEASE, version).await
+    }
+}
+
+async fn push_named(
+    host_lab: &HostLab,
+    programs: &Programs,
+    names: &[&str],
+    version: Option<&str>,
+) -> Result<BTreeMap<&'static str, String>> {
+    let out = host_lab.lab.dir().join("images");
+    let options = Options {
+        checkout: workspace(),
+        programs: programs.folder().to_owned(),
+        packages: lab::cache::dir().join("debian"),
+        out: out.clone(),
+        version: version.map(ToOwned::to_owned),
+    };
+    let built = build_named(&options, names)
+        .await
+        .context("cannot make the components' images")?;
+    let prefix = format!("{}/slipway", host_lab.registry.location());
+    let mut images = BTreeMap::new();
+    for image in built {
+        let pull_spec = push::push(&out, &image, &prefix, true)?;
+        images.insert(image.name, pull_spec.to_string());
+    }
+    Ok(images)
 }

@@ -17,6 +17,8 @@
 )]
 
 mod account;
+mod api_server;
+mod authority;
 mod builder;
 mod certificates;
 mod cluster;
@@ -31,6 +33,7 @@ pub mod objects;
 pub mod plan;
 mod policies;
 mod programs;
+mod signing;
 pub mod single_host;
 
 use std::path::{Path, PathBuf};
@@ -38,12 +41,15 @@ use std::time::Duration;
 
 pub use lab::wait::{until, until_blocking};
 
+pub use self::api_server::{api_server, complete_release};
+pub use self::authority::Authority;
 pub use self::builder::Testbed;
 pub use self::cluster::Cluster;
 pub use self::component::{CONTROLLER, Component, DAEMON};
 pub use self::host_lab::{HostLab, Image};
 pub use self::node_spec::{CONTROL_PLANE_POOL, NodeSpec};
 pub use self::programs::Programs;
+pub use self::signing::{ReleaseKey, SignatureServer};
 
 /// How long what starts on its own may take to be there.
 pub const SOON: Duration = lab::PATIENCE;
@@ -52,6 +58,6 @@ pub const SOON: Duration = lab::PATIENCE;
 pub const DONE_WITHIN: Duration = SOON.saturating_mul(3);
 
 /// The checkout.
-pub(crate) fn workspace() -> PathBuf {
+pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }

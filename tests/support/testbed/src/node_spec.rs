@@ -12,6 +12,8 @@ pub struct NodeSpec {
     pub(crate) boot_bytes: Option<u64>,
     /// Its pods are processes.
     pub(crate) has_containers: bool,
+    /// Nothing is configured on its host.
+    pub(crate) is_fresh: bool,
 }
 
 impl NodeSpec {
@@ -23,6 +25,7 @@ impl NodeSpec {
             files: Vec::new(),
             boot_bytes: None,
             has_containers: false,
+            is_fresh: false,
         }
     }
 
@@ -70,6 +73,14 @@ impl NodeSpec {
     #[must_use]
     pub fn file(mut self, path: &str, content: &str) -> Self {
         self.files.push((path.to_owned(), content.to_owned()));
+        self
+    }
+
+    /// With a host that no installer configured, and that is off: [`crate::Cluster::introduce`]
+    /// goes on once it has booted.
+    #[must_use]
+    pub fn fresh(mut self) -> Self {
+        self.is_fresh = true;
         self
     }
 

@@ -16,10 +16,11 @@ use lab::audit::{self, Event, Verb};
 use lab::manifest;
 use serde_json::{Value, json};
 use testbed::Programs;
+use tokio::time::Instant;
 
 use crate::api_server::ApiServer;
 use crate::figure::{Figure, Unit};
-use crate::idle::float;
+use crate::idle::{count, float};
 use crate::memory;
 
 const NODES: u32 = 2_000;
@@ -29,6 +30,10 @@ const IMAGES: u32 = 50;
 
 /// Between two reports of one kubelet.
 const HEARTBEAT: Duration = Duration::from_mins(5);
+
+/// Heartbeats of which the processor time is taken, and the time between two of them.
+const HEARTBEATS: usize = 10_000;
+const BEAT: Duration = Duration::from_millis(1);
 
 /// Before the connections are cut, and after that, until the memory is read.
 const HALF: Duration = Duration::from_secs(30);
@@ -69,7 +74,14 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     let mut after = asked.iter().skip_while(|event| event.verb != Verb::Watch);
     ensure!(after.next().is_some(), "the controller watches no nodes");
     let lists = after.filter(|event| event.verb == Verb::List).count();
+    let (share, rate) = heartbeats(&nodes, controller.process.id()).await?;
+    controller.process.check()?;
     Ok(vec![
+        Figure::new("mcc_heartbeats_core_ratio", share)?.beside(
+            "heartbeats a second",
+            rate,
+            Unit::Count,
+        ),
         Figure::new("mcc_2000_nodes_anon_bytes", float(memory.anonymous))?.beside(
             "resident",
             float(memory.resident),
@@ -79,16 +91,41 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     ])
 }
 
+/// Share of a core that the controller takes for a thousand heartbeats a second, and how many a
+/// second there were: as many as the API server takes, up to a thousand.
+async fn heartbeats(nodes: &Api<Node>, process: u32) -> Result<(f64, f64)> {
+    let began = Instant::now();
+    let before = memory::processor_time(process)?;
+    let beats = stream::iter((0..NODES).cycle().take(HEARTBEATS)).enumerate();
+    let beats = beats.map(async |(place, number)| {
+        tokio::time::sleep_until(began + BEAT * u32::try_from(place)?).await;
+        heartbeat(nodes, number).await
+    });
+    beats.buffered(64).try_collect::<Vec<()>>().await?;
+    let took = began.elapsed();
+    // The last ones are on their way.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let taken = memory::processor_time(process)?.saturating_sub(before);
+    let beats = count(HEARTBEATS);
+    let rate = beats / took.as_secs_f64();
+    Ok((taken.as_secs_f64() * 1e3 / beats, rate))
+}
+
+async fn heartbeat(nodes: &Api<Node>, number: u32) -> Result<()> {
+    let time = Timestamp::now();
+    let ready = json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": time });
+    let patch = Patch::Strategic(json!({ "status": { "conditions": [ready] } }));
+    let (name, params) = (name(number), PatchParams::default());
+    nodes.patch_status(&name, &params, &patch).await?;
+    Ok(())
+}
+
 /// Reports the nodes as their kubelets do, one after another, until that fails.
 async fn report(nodes: &Api<Node>) -> anyhow::Error {
     for number in (0..NODES).cycle() {
         tokio::time::sleep(HEARTBEAT / NODES).await;
-        let time = Timestamp::now();
-        let ready = json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": time });
-        let patch = Patch::Strategic(json!({ "status": { "conditions": [ready] } }));
-        let (name, params) = (name(number), PatchParams::default());
-        if let Err(error) = nodes.patch_status(&name, &params, &patch).await {
-            return error.into();
+        if let Err(error) = heartbeat(nodes, number).await {
+            return error;
         }
     }
     anyhow::Error::msg("there are no nodes")
@@ -118,9 +155,16 @@ fn node(number: u32) -> Result<Value> {
     Ok(node)
 }
 
-/// What the controller asked of the nodes. Of the log's lines only these are parsed: the others
-/// hold each Node twice.
+/// What the controller asked of the nodes.
 pub(crate) fn asked(log: &Path) -> Result<Vec<Event>> {
+    let mut events = requests(log)?;
+    events.retain(|event| event.concerns("", "nodes"));
+    Ok(events)
+}
+
+/// All requests of the controller. Of the log's lines only these are parsed: the others hold each
+/// Node twice.
+pub(crate) fn requests(log: &Path) -> Result<Vec<Event>> {
     let mut lines = String::new();
     for line in BufReader::new(File::open(log)?).lines() {
         let line = line?;
@@ -129,7 +173,5 @@ pub(crate) fn asked(log: &Path) -> Result<Vec<Event>> {
             lines.push('\n');
         }
     }
-    let mut events = audit::parse(&lines)?;
-    events.retain(|event| event.concerns("", "nodes"));
-    Ok(events)
+    audit::parse(&lines)
 }

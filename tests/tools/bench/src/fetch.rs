@@ -13,7 +13,7 @@ use testbed::single_host::MCD_BROUGHT;
 use testbed::{HostLab, Programs};
 
 use crate::figure::{Figure, Unit};
-use crate::idle::float;
+use crate::idle::{count, float};
 use crate::memory::OnHost;
 use crate::statistics::median;
 
@@ -60,6 +60,7 @@ pub(crate) fn measure(programs: &Programs, samples: usize) -> Result<Vec<Figure>
 
     let (mut ours, mut peaks) = (Vec::new(), Vec::new());
     let (mut plain, mut of_rootfs) = (Vec::new(), Vec::new());
+    let mut egress = 0;
     for number in 0..samples {
         let host = |kind: &str| {
             let name = format!("{kind}-{number}");
@@ -82,6 +83,9 @@ pub(crate) fn measure(programs: &Programs, samples: usize) -> Result<Vec<Figure>
         let (ms, peak) =
             OnHost::new(&host, HELPER)?.peak_resident(|| timed(&host, &words, NEEDS_REBOOT))?;
         is_deployed(&host, &commit)?;
+        let sent = registry.requests()?.into_iter();
+        let sent = sent.filter(|request| request.remote == host.address());
+        egress += sent.map(|request| request.bytes).sum::<u64>();
         ours.push(ms);
         peaks.push(float(peak));
     }
@@ -91,6 +95,14 @@ pub(crate) fn measure(programs: &Programs, samples: usize) -> Result<Vec<Figure>
     let of_rootfs = median(&of_rootfs).context("nothing was measured")?;
     let image_bytes = float(layers.bytes);
     Ok(vec![
+        Figure::new(
+            "mcd_egress_ratio",
+            float(egress) / (image_bytes * count(samples)),
+        )?
+        .of(samples)
+        .beside("nodes", count(samples), Unit::Count)
+        .beside("sent by the registry", float(egress), Unit::Bytes)
+        .beside("image", image_bytes, Unit::Bytes),
         Figure::new("mcd_os_peak_rss", peaks.into_iter().fold(0.0, f64::max))?
             .of(samples)
             .beside("image", image_bytes, Unit::Bytes),

@@ -13,6 +13,9 @@ use crate::memory::{self, Memory};
 use crate::session::Session;
 use crate::traffic::{self, Window};
 
+/// What the daemon calls itself.
+pub(crate) const DAEMON: &str = "mcd";
+
 /// After an update, until the daemon's memory is read.
 const IDLE_AFTER: Duration = Duration::from_mins(1);
 
@@ -109,8 +112,8 @@ pub(crate) async fn traffic(session: &Session, watched: Duration) -> Result<Vec<
     };
     let bytes = float(session.bytes() - before) * 3600.0 / window.secs();
     let events = session.events()?;
-    let seen = traffic::requests(&events, &window).len();
-    let requests = traffic::requests_of_an_hour(&events, &window);
+    let seen = traffic::requests(&events, DAEMON, &window).len();
+    let requests = traffic::requests_of_an_hour(&events, DAEMON, &window);
     let measured = |figure: Figure| figure.beside("measured for", window.secs(), Unit::Seconds);
     Ok(vec![
         measured(Figure::new("mcd_api_idle_hour_requests", requests)?).beside(

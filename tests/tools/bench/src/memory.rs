@@ -36,6 +36,34 @@ pub(crate) fn of(process: u32) -> Result<Memory> {
     })
 }
 
+/// The most bytes of a process that were in memory since its start.
+///
+/// Errors: it is gone, or the kernel does not say.
+pub(crate) fn peak_of(process: u32) -> Result<u64> {
+    let path = format!("/proc/{process}/status");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    field(&text, "VmHWM").with_context(|| format!("{path} has no VmHWM"))
+}
+
+/// Time of processors that a process took since its start, to 10 ms.
+///
+/// Source: the kernel's `proc(5)`, `/proc/PID/stat`, in ticks of a hundredth of a second.
+///
+/// Errors: it is gone, or the kernel does not say.
+pub(crate) fn processor_time(process: u32) -> Result<Duration> {
+    let path = format!("/proc/{process}/stat");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    // The name, in parentheses, may have spaces.
+    let fields = text.rsplit_once(')').map(|(_, fields)| fields);
+    let ticks = fields.and_then(|fields| {
+        let mut fields = fields.split_whitespace().skip(11);
+        let (user, system) = (fields.next()?.parse::<u64>().ok()?, fields.next()?);
+        Some(user + system.parse::<u64>().ok()?)
+    });
+    let ticks = ticks.with_context(|| format!("{path} has no times"))?;
+    Ok(Duration::from_millis(ticks * 10))
+}
+
 /// Has the kernel forget how much this process held at most. Bytes of it in memory now.
 ///
 /// Source: the kernel's `proc(5)`, `/proc/PID/clear_refs`.

@@ -130,7 +130,9 @@ fn times(events: &[Event], since: Timestamp) -> Option<(Timestamp, Timestamp)> {
 }
 
 /// The target of each pool, once all have one.
-async fn rendered(pools: &Api<MachineConfigPool>) -> Result<Option<BTreeMap<String, String>>> {
+pub(crate) async fn rendered(
+    pools: &Api<MachineConfigPool>,
+) -> Result<Option<BTreeMap<String, String>>> {
     let pools = pools.list(&kube::api::ListParams::default()).await?;
     let targets = pools.items.into_iter().map(|pool| {
         let target = pool.spec.configuration.name()?.to_owned();
@@ -152,7 +154,10 @@ async fn updated(pools: &Api<MachineConfigPool>) -> Result<Option<()>> {
 }
 
 /// Polls until something is there.
-async fn until<T>(what: &str, mut found: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+pub(crate) async fn until<T>(
+    what: &str,
+    mut found: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let deadline = Instant::now() + LIMIT;
     loop {
         if let Some(found) = found().await? {

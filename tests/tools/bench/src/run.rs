@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -13,10 +13,18 @@ use crate::idle::float;
 use crate::report::Report;
 use crate::session::Session;
 use crate::table::Failure;
-use crate::{controller, decision, fetch, idle, rebootless, rounds, service};
+use crate::{
+    controller, decision, evictions, fetch, idle, managed, rebootless, released, roll, rounds,
+    service, updates, version_operator,
+};
 
 /// Figures that are measured together.
-const BINARIES: [&str; 2] = ["mcd_binary_bytes", "mcd_os_binary_bytes"];
+const BINARIES: [&str; 4] = [
+    "mcd_binary_bytes",
+    "mcd_os_binary_bytes",
+    "cvo_binary_bytes",
+    "muo_binary_bytes",
+];
 const MEMORY: [&str; 4] = [
     "mcd_idle_anon_3",
     "mcd_idle_anon_300",
@@ -24,10 +32,11 @@ const MEMORY: [&str; 4] = [
     "mcd_idle_rss_300",
 ];
 const TRAFFIC: [&str; 2] = ["mcd_api_idle_hour_requests", "mcd_api_idle_hour_bytes"];
-const FETCH: [&str; 3] = [
+const FETCH: [&str; 4] = [
     "mcd_os_peak_rss",
     "mcd_fetch_ratio",
     "mcd_fetch_rootfs_ratio",
+    "mcd_egress_ratio",
 ];
 const REBOOTLESS: [&str; 2] = ["mcd_rebootless_ms", "mcd_rebootless_p95_ms"];
 const SERVICE: [&str; 6] = [
@@ -38,15 +47,43 @@ const SERVICE: [&str; 6] = [
     "mcd_api_update_requests",
     "mcd_api_update_bytes",
 ];
-const CONTROLLER: [&str; 2] = ["mcc_2000_nodes_anon_bytes", "mcc_lists_after_first"];
+const CONTROLLER: [&str; 3] = [
+    "mcc_2000_nodes_anon_bytes",
+    "mcc_lists_after_first",
+    "mcc_heartbeats_core_ratio",
+];
+const ROLL: [&str; 4] = [
+    "mcc_first_told_ms",
+    "mcc_requests_per_node",
+    "mcc_rss",
+    "pool_makespan_ratio",
+];
 const DECISION: [&str; 2] = ["pool_decide_ms", "pool_decide_peak_bytes"];
 const ROUNDS: [&str; 1] = ["first_round_ms"];
+const DRAIN: [&str; 1] = ["drain_ratio"];
+const VERSION_OPERATOR: [&str; 5] = [
+    "cvo_first_apply_ms",
+    "cvo_peak_rss",
+    "cvo_idle_writes",
+    "cvo_idle_requests_a_kind",
+    "cvo_report_ms",
+];
+const RELEASE: [&str; 1] = ["ota_unwaited_ratio"];
+const GRAPH: [&str; 2] = ["update_service_rss", "update_service_ratio"];
+const REGISTRY: [&str; 3] = [
+    "update_service_scrape_cold_ms",
+    "update_service_scrape_warm_ms",
+    "update_service_push_ms",
+];
+const MANAGED: [&str; 3] = ["muo_rss", "muo_idle_requests", "muo_start_ms"];
 
 /// Measurements that a median is taken of, where the command line names no other number.
 const FETCHES: usize = 5;
 const CHANGES: usize = 20;
 const OUTAGES: usize = 3;
 const DECISIONS: usize = 20;
+const DRAINS: usize = 6;
+const LOADS: usize = 3;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -54,12 +91,19 @@ pub(crate) struct Wanted {
     names: Vec<&'static str>,
     samples: Option<usize>,
     idle: Duration,
+    http_load: PathBuf,
 }
 
 impl Wanted {
     /// These figures, or all if none is named. `samples` takes the place of each median's own
-    /// number; `idle` is how long the idle hour is watched.
-    pub(crate) fn new(only: &[&'static Spec], samples: Option<usize>, idle: Duration) -> Self {
+    /// number; `idle` is how long the idle hour is watched; `http_load` is the program of that
+    /// name.
+    pub(crate) fn new(
+        only: &[&'static Spec],
+        samples: Option<usize>,
+        idle: Duration,
+        http_load: PathBuf,
+    ) -> Self {
         let names = if only.is_empty() {
             ALL.iter().map(|spec| spec.name).collect()
         } else {
@@ -69,6 +113,7 @@ impl Wanted {
             names,
             samples,
             idle,
+            http_load,
         }
     }
 
@@ -78,6 +123,7 @@ impl Wanted {
 }
 
 /// Measures what is wanted. `out` keeps the control plane's logs.
+#[expect(clippy::too_many_lines, reason = "one measurement after another")]
 pub(crate) async fn run(programs: &Programs, out: &Path, wanted: &Wanted) -> Report {
     let mut bench = Bench {
         wanted,
@@ -94,9 +140,50 @@ pub(crate) async fn run(programs: &Programs, out: &Path, wanted: &Wanted) -> Rep
         say("the first round of 20 pools");
         bench.take(&ROUNDS, rounds::measure(programs, out).await);
     }
+    if wanted.any(&ROLL) {
+        say("a rollout of 2,000 nodes in 10 pools");
+        bench.take(&ROLL, roll::measure(programs, out).await);
+    }
+    if wanted.any(&DRAIN) {
+        say("drains of three pods under a budget");
+        let samples = wanted.samples.unwrap_or(DRAINS);
+        bench.take(&DRAIN, evictions::measure(programs, out, samples).await);
+    }
     if wanted.any(&CONTROLLER) {
         say("the controller with 2,000 nodes, for a minute");
         bench.take(&CONTROLLER, controller::measure(programs, out).await);
+    }
+    if wanted.any(&VERSION_OPERATOR) {
+        say("the version operator with 901 manifests, and kubectl with the same");
+        let measured = version_operator::measure(programs, out).await;
+        bench.take(&VERSION_OPERATOR, measured);
+    }
+    if wanted.any(&RELEASE) {
+        say("the demo, whose last roll is a release");
+        let (programs, out) = (programs.clone(), out.to_owned());
+        let run = move || released::measure(&programs, &out);
+        let measured = tokio::task::spawn_blocking(run).await;
+        let measured = measured.unwrap_or_else(|panic| Err(panic.into()));
+        bench.take(&RELEASE, measured);
+    }
+    if wanted.any(&GRAPH) {
+        say("the update service with the real graph");
+        let rounds = wanted.samples.unwrap_or(LOADS);
+        bench.take(&GRAPH[..1], updates::graph_memory(programs, out));
+        let measured = updates::graph_ratio(programs, &wanted.http_load, out, rounds);
+        bench.take(&GRAPH[1..], measured);
+    }
+    if wanted.any(&REGISTRY) {
+        say("the update service with 400 releases in a registry");
+        bench.take(&REGISTRY, updates::registry(programs, out).await);
+    }
+    if wanted.any(&MANAGED) {
+        let minutes = wanted.idle.as_secs() / 60;
+        say(&format!(
+            "managed upgrades: {minutes} minutes in which nothing happens, then a start"
+        ));
+        let measured = managed::measure(programs, out, wanted.idle).await;
+        bench.take(&MANAGED, measured);
     }
     let on_node = [&MEMORY[..], &TRAFFIC, &REBOOTLESS, &SERVICE].concat();
     let mut session = None;
@@ -187,7 +274,7 @@ impl Bench<'_> {
     }
 }
 
-fn lengths(programs: &Programs) -> Result<Vec<Figure>> {
+fn lengths(paths: &Programs) -> Result<Vec<Figure>> {
     let length = |path: &Path| -> Result<f64> {
         let metadata = fs::metadata(path);
         Ok(float(
@@ -196,10 +283,10 @@ fn lengths(programs: &Programs) -> Result<Vec<Figure>> {
                 .len(),
         ))
     };
-    Ok(vec![
-        Figure::new("mcd_binary_bytes", length(&programs.path("mcd")?)?)?,
-        Figure::new("mcd_os_binary_bytes", length(&programs.path("mcd-os")?)?)?,
-    ])
+    let programs = BINARIES.iter().zip(["mcd", "mcd-os", "cvo", "muo"]);
+    programs
+        .map(|(name, program)| Figure::new(name, length(&paths.path(program)?)?))
+        .collect()
 }
 
 /// Says on standard error what is going on.

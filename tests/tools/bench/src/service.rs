@@ -13,7 +13,7 @@ use testbed::SOON;
 
 use crate::changes::ms;
 use crate::figure::{Figure, Unit};
-use crate::idle::{count, float};
+use crate::idle::{DAEMON, count, float};
 use crate::session::{Cost, NODE, Session};
 use crate::statistics::median;
 use crate::traffic;
@@ -126,7 +126,7 @@ fn out_of_service(history: &[NodeSnapshot], cost: &Cost) -> Result<f64> {
 fn start_figures(events: &[Event], starts: &[Cost]) -> Result<[Figure; 2]> {
     let requests: Vec<_> = starts
         .iter()
-        .map(|cost| count(traffic::requests(events, &cost.window).len()))
+        .map(|cost| count(traffic::requests(events, DAEMON, &cost.window).len()))
         .collect();
     let bytes: Vec<_> = starts.iter().map(|cost| float(cost.bytes)).collect();
     Ok([
@@ -139,7 +139,7 @@ fn start_figures(events: &[Event], starts: &[Cost]) -> Result<[Figure; 2]> {
 fn update_figures(events: &[Event], updates: &[Cost], rebootless: &Cost) -> Result<[Figure; 2]> {
     let (mut requests, mut evictions, mut reads) = (Vec::new(), Vec::new(), 0);
     for cost in updates {
-        let seen = traffic::requests(events, &cost.window);
+        let seen = traffic::requests(events, DAEMON, &cost.window);
         requests.push(count(seen.len()));
         evictions.push(count(traffic::evictions(&seen)));
         reads = reads.max(traffic::most_reads_of_one_config(&seen));
@@ -150,7 +150,7 @@ fn update_figures(events: &[Event], updates: &[Cost], rebootless: &Cost) -> Resu
     );
     let bytes: Vec<_> = updates.iter().map(|cost| float(cost.bytes)).collect();
     let evictions = middle(&evictions)?;
-    let without_reboot = count(traffic::requests(events, &rebootless.window).len());
+    let without_reboot = count(traffic::requests(events, DAEMON, &rebootless.window).len());
     Ok([
         Figure::new("mcd_api_update_requests", middle(&requests)?)?
             .of(updates.len())

@@ -1,9 +1,9 @@
 //! The table that a person reads. Pure.
 
 use display::ink::{Ink, Tone};
-use display::table::{Cell, Column, Table};
+use display::table::{AlignedTable, Cell, Column};
 
-use crate::figure::{Beside, Figure, Unit};
+use crate::figure::{Beside, Bound, Figure, Unit};
 
 /// A figure that could not be measured, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ const COLUMNS: [Column; 4] = [
 
 /// Lines of the table with a last one that sums it up.
 pub(crate) fn draw(figures: &[Figure], failures: &[Failure], ink: Ink) -> Vec<String> {
-    let mut table = Table::new(&COLUMNS);
+    let mut table = AlignedTable::new(&COLUMNS);
     for figure in figures {
         let (mark, tone, value_tone) = match figure.is_met() {
             Some(true) => ("\u{2713}", Tone::Good, Tone::Plain),
@@ -79,9 +79,14 @@ fn summary(figures: &[Figure], failures: &[Failure]) -> String {
 }
 
 fn target(figure: &Figure) -> String {
-    figure
-        .target
-        .map_or_else(String::new, |target| shown(target, figure.unit))
+    let Some(target) = figure.target else {
+        return String::new();
+    };
+    let target = shown(target, figure.unit);
+    match figure.bound {
+        Bound::Most => target,
+        Bound::Least => format!("at least {target}"),
+    }
 }
 
 fn beside(all: &[Beside]) -> String {

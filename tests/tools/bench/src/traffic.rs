@@ -1,13 +1,9 @@
-//! What the daemon asked of the API server, from the audit log. Pure.
+//! What a program asked of the API server, from the audit log. Pure.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use lab::audit::{Event, Stage, Verb};
-
-/// What the daemon calls itself, before the `/` of its user agent: it shares the kubelet's
-/// identity.
-const PROGRAM: &str = "mcd";
 
 /// A stretch of time, its end not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,23 +24,25 @@ impl Window {
     }
 }
 
-/// The daemon's requests that the API server received in a stretch of time, each with its last
-/// event.
+/// A program's requests that the API server received in a stretch of time, each with its last
+/// event. Renewals of a lease are none: they cost the same whatever holds it.
 ///
-/// Shape: the log of a cluster of one node, in which every daemon is that node's.
-pub(crate) fn requests<'a>(events: &'a [Event], window: &Window) -> Vec<&'a Event> {
+/// Shape: `program` is what it calls itself, before the `/` of its user agent: the daemon shares
+/// the kubelet's identity. The log is of a cluster in which one process is of that program.
+pub(crate) fn requests<'a>(events: &'a [Event], program: &str, window: &Window) -> Vec<&'a Event> {
     let mut requests = BTreeMap::new();
     for event in events
         .iter()
-        .filter(|event| is_of_daemon(event) && window.has(event.received))
+        .filter(|event| is_of(event, program) && window.has(event.received))
     {
         requests.insert(event.audit_id.as_str(), event);
     }
     requests.into_values().collect()
 }
 
-fn is_of_daemon(event: &Event) -> bool {
-    event.user_agent.split('/').next() == Some(PROGRAM)
+fn is_of(event: &Event, program: &str) -> bool {
+    event.user_agent.split('/').next() == Some(program)
+        && !event.concerns("coordination.k8s.io", "leases")
 }
 
 /// How often each MachineConfig was read, at most.
@@ -75,9 +73,9 @@ pub(crate) fn evictions(requests: &[&Event]) -> usize {
 /// From a shorter stretch of time they are reckoned: a watch counts as often as its own length goes
 /// into an hour, whether it was opened in that time or before, and everything else as often as the
 /// stretch does.
-pub(crate) fn requests_of_an_hour(events: &[Event], window: &Window) -> f64 {
+pub(crate) fn requests_of_an_hour(events: &[Event], program: &str, window: &Window) -> f64 {
     let hour = SignedDuration::from_hours(1).as_secs_f64();
-    let seen = requests(events, window);
+    let seen = requests(events, program, window);
     if window.secs() >= hour {
         #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
         let seen = seen.len() as f64;
@@ -87,7 +85,7 @@ pub(crate) fn requests_of_an_hour(events: &[Event], window: &Window) -> f64 {
         .iter()
         .filter(|event| event.verb != Verb::Watch)
         .count();
-    let renewals: f64 = watches(events, window)
+    let renewals: f64 = watches(events, program, window)
         .into_iter()
         .map(|secs| hour / secs)
         .sum();
@@ -98,7 +96,7 @@ pub(crate) fn requests_of_an_hour(events: &[Event], window: &Window) -> f64 {
 
 /// Length of each watch in seconds, as the last request before the end of a stretch of time asked
 /// for it. One that had ended before, such as a drain's, is not renewed.
-fn watches(events: &[Event], window: &Window) -> Vec<f64> {
+fn watches(events: &[Event], program: &str, window: &Window) -> Vec<f64> {
     let has_ended = |event: &Event| {
         events.iter().any(|end| {
             end.audit_id == event.audit_id
@@ -109,7 +107,7 @@ fn watches(events: &[Event], window: &Window) -> Vec<f64> {
     let mut lengths = BTreeMap::new();
     for event in events
         .iter()
-        .filter(|event| is_of_daemon(event) && event.verb == Verb::Watch && !has_ended(event))
+        .filter(|event| is_of(event, program) && event.verb == Verb::Watch && !has_ended(event))
     {
         if let Some(object) = &event.object
             && let Some(length) = timeout(&event.uri)
@@ -150,6 +148,7 @@ mod tests {
         let node = r#"{"resource":"nodes","name":"a"}"#;
         let eviction = r#"{"resource":"pods","name":"p","subresource":"eviction"}"#;
         let watch = "/api/v1/nodes?watch=true&timeoutSeconds=1800";
+        let lease = r#"{"resource":"leases","apiGroup":"coordination.k8s.io","name":"l"}"#;
         let started = line(1, 10, "mcd/0.1", "watch", watch, node);
         let ended = Timestamp::from_second(115).unwrap();
         let ended = started.replace(
@@ -170,6 +169,7 @@ mod tests {
             line(5, 14, "mcd/0.1", "get", "/x", config),
             ended,
             line(6, 110, "mcd/0.1", "patch", "/x", node),
+            line(8, 50, "mcd/0.1", "update", "/x", lease),
         ];
         audit::parse(&text.concat()).unwrap()
     }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn the_daemons_own_requests_are_counted_once_each() {
         let events = events();
-        let requests = requests(&events, &window(10, 110));
+        let requests = requests(&events, "mcd", &window(10, 110));
         assert_eq!(requests.len(), 5);
         assert_eq!(evictions(&requests), 1);
         assert_eq!(most_reads_of_one_config(&requests), 2);
@@ -194,15 +194,15 @@ mod tests {
     #[test]
     fn an_hour_is_reckoned_from_what_repeats() {
         // One write in 100 s is 36 an hour; a watch of half an hour is opened twice.
-        assert!((requests_of_an_hour(&events(), &window(20, 120)) - 38.0).abs() < 1e-9);
-        assert!((requests_of_an_hour(&events(), &window(20, 100)) - 2.0).abs() < 1e-9);
+        assert!((requests_of_an_hour(&events(), "mcd", &window(20, 120)) - 38.0).abs() < 1e-9);
+        assert!((requests_of_an_hour(&events(), "mcd", &window(20, 100)) - 2.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_whole_hour_is_what_was_seen() {
         // Five requests after the tenth second, one of them a watch that another hour would open
         // again.
-        assert!((requests_of_an_hour(&events(), &window(10, 3610)) - 6.0).abs() < 1e-9);
-        assert!((requests_of_an_hour(&events(), &window(10, 7210)) - 3.0).abs() < 1e-9);
+        assert!((requests_of_an_hour(&events(), "mcd", &window(10, 3610)) - 6.0).abs() < 1e-9);
+        assert!((requests_of_an_hour(&events(), "mcd", &window(10, 7210)) - 3.0).abs() < 1e-9);
     }
 }

@@ -1,14 +1,18 @@
-//! From the observer's verdict to the timeline and its picture.
+//! From the observer's verdicts to the timeline and its picture.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use lab::audit::nodes::{self, Interval};
 use observer::laws::node;
-use observer::rollout::{Rollout, Verdict, Workload};
+use observer::record::Record;
+use observer::release::{RunLevel, unwaited_share};
+use observer::rollout::{Roll, Rollout, Verdict, Workload};
 
 use crate::picture::{self, Outage, Picture};
+use crate::run::{CONTROL_PLANE, WORKERS};
 use crate::timeline::{Lane, Timeline};
+use crate::update::Updated;
 use crate::workload::{LABEL, MAX_OUT, NEEDED, REPLICAS};
 
 /// What the observer judges the demo by.
@@ -20,49 +24,110 @@ pub(crate) fn workload() -> Workload {
     }
 }
 
-/// The run in numbers.
-pub(crate) fn timeline(rollout: &Rollout, verdict: &Verdict) -> Timeline {
-    let start = rollout.rolls.first();
-    let start = start.map_or(Timestamp::MAX, |roll| roll.start);
-    let lane = |(node, spans): (&String, &Vec<_>)| Lane {
-        name: node.clone(),
-        phases: spans.clone(),
-    };
-    Timeline {
-        nodes: verdict.phases.iter().map(lane).collect(),
-        max_out: nodes::max_overlap(verdict.outages.values().flatten()),
-        min_ready_replicas: node::fewest(&verdict.ready, start).1,
-        fetched_while_out_bytes: verdict.fetched_while_out_bytes,
-        proven: verdict.breaches.is_empty(),
-    }
+/// The run as it was judged.
+pub(crate) struct Judged {
+    /// For people.
+    pub(crate) breaches: Vec<String>,
+    /// Of the workers.
+    rolls: Vec<Roll>,
+    /// Of all nodes.
+    verdict: Verdict,
+    levels: Vec<RunLevel>,
 }
 
-/// The picture of the run, as text.
-pub(crate) fn picture(rollout: &Rollout, verdict: &Verdict, timeline: &Timeline) -> String {
-    let rolls: Vec<_> = rollout
-        .rolls
-        .iter()
-        .map(|roll| picture::Roll {
-            title: roll.title.clone(),
-            start: roll.start,
-            end: roll.end,
-        })
-        .collect();
-    let end = rolls.last().map_or(Timestamp::MAX, |roll| roll.end);
-    let outages: Vec<_> = timeline
-        .nodes
-        .iter()
-        .map(|lane| drawn(&verdict.outages, &lane.name, end))
-        .collect();
-    let picture = Picture {
-        timeline,
-        rolls: &rolls,
-        outages: &outages,
-        ready: &verdict.ready,
-        replicas: REPLICAS,
-        needed: NEEDED,
-    };
-    picture.draw().to_string()
+impl Judged {
+    /// Each pool is judged by itself, and both are shown.
+    pub(crate) fn of(mut rolls: Vec<Roll>, updated: Option<Updated>, record: &Record) -> Self {
+        let judge = |pool, rolls| {
+            let rollout = Rollout {
+                record: record.of_nodes(pool),
+                rolls,
+                workload: workload(),
+                is_over: true,
+            };
+            rollout.judge()
+        };
+        let mut of_release = Vec::new();
+        let mut levels = Vec::new();
+        let mut of_control_plane = None;
+        if let Some(updated) = updated {
+            rolls.push(updated.workers);
+            let judged = updated.asked.judge(&record.audit);
+            of_release = judged.breaches;
+            levels = judged.levels;
+            of_control_plane = Some(judge(CONTROL_PLANE, vec![updated.control_plane]));
+        }
+        let mut verdict = judge(WORKERS, rolls.clone());
+        if let Some(other) = of_control_plane {
+            verdict.breaches.extend(other.breaches);
+            verdict.phases.extend(other.phases);
+            verdict.outages.extend(other.outages);
+            verdict.fetched_while_out_bytes += other.fetched_while_out_bytes;
+        }
+        let breaches = verdict.breaches.iter().map(ToString::to_string);
+        let of_release = of_release.iter();
+        let of_release = of_release.map(|what| format!("release out of order: {what}"));
+        Self {
+            breaches: breaches.chain(of_release).collect(),
+            rolls,
+            verdict,
+            levels,
+        }
+    }
+
+    /// The run in numbers.
+    pub(crate) fn timeline(&self) -> Timeline {
+        let verdict = &self.verdict;
+        let start = self.rolls.first();
+        let start = start.map_or(Timestamp::MAX, |roll| roll.start);
+        let lane = |(node, spans): (&String, &Vec<_>)| Lane {
+            name: node.clone(),
+            phases: spans.clone(),
+        };
+        // Each pool has a budget of its own.
+        let most_out = [WORKERS, CONTROL_PLANE].map(|pool| {
+            let of_pool = verdict.outages.iter();
+            let of_pool = of_pool.filter(|(node, _)| node.starts_with(pool));
+            nodes::max_overlap(of_pool.flat_map(|(_, outages)| outages))
+        });
+        Timeline {
+            run_levels: self.levels.clone(),
+            unwaited_share: unwaited_share(&self.levels),
+            nodes: verdict.phases.iter().map(lane).collect(),
+            max_out: most_out.into_iter().max().unwrap_or_default(),
+            min_ready_replicas: node::fewest(&verdict.ready, start).1,
+            fetched_while_out_bytes: verdict.fetched_while_out_bytes,
+            proven: self.breaches.is_empty(),
+        }
+    }
+
+    /// The picture of the run, as text.
+    pub(crate) fn picture(&self, timeline: &Timeline) -> String {
+        let rolls: Vec<_> = self
+            .rolls
+            .iter()
+            .map(|roll| picture::Roll {
+                title: roll.title.clone(),
+                start: roll.start,
+                end: roll.end,
+            })
+            .collect();
+        let end = rolls.last().map_or(Timestamp::MAX, |roll| roll.end);
+        let outages: Vec<_> = timeline
+            .nodes
+            .iter()
+            .map(|lane| drawn(&self.verdict.outages, &lane.name, end))
+            .collect();
+        let picture = Picture {
+            timeline,
+            rolls: &rolls,
+            outages: &outages,
+            ready: &self.verdict.ready,
+            replicas: REPLICAS,
+            needed: NEEDED,
+        };
+        picture.draw().to_string()
+    }
 }
 
 fn drawn(outages: &BTreeMap<String, Vec<Interval>>, node: &str, end: Timestamp) -> Vec<Outage> {

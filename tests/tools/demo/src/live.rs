@@ -1,83 +1,54 @@
-//! Shows the table while nodes change: redrawn in place on a terminal, a line a change elsewhere.
+//! Shows the nodes on standard output while they change.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use display::ink::Ink;
+use display::live::{LiveHeading, LiveNode, LiveView, Medium, ScreenSize};
 use jiff::Timestamp;
 
-use crate::table::{self, Heading, Row};
+/// Size where the terminal reports none.
+const SIZE: (u16, u16) = (100, 50);
 
-/// Columns where the terminal does not say.
-const COLUMNS: usize = 100;
-
-/// Standard output, and what of it can be drawn over.
+/// Standard output, and what is shown on it.
 #[derive(Debug)]
-pub(crate) struct Screen {
-    is_terminal: bool,
-    /// Lines of the table that stand above the cursor.
-    drawn: usize,
-    last: Vec<Row>,
-}
+pub(crate) struct Screen(LiveView);
 
 impl Screen {
     pub(crate) fn new() -> Self {
-        Self {
-            is_terminal: io::stdout().is_terminal(),
-            drawn: 0,
-            last: Vec::new(),
-        }
+        Self(LiveView::new(if io::stdout().is_terminal() {
+            Medium::Terminal(Ink::Coloured)
+        } else {
+            Medium::Lines
+        }))
     }
 
     /// Writes a line that stays.
     pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
-        let erase = self.erase();
-        let mut out = io::stdout().lock();
-        writeln!(out, "{erase}{text}")?;
-        out.flush()
+        write(&self.0.say(text))
     }
 
     /// Shows the nodes as they are at `now`.
     pub(crate) fn show(
         &mut self,
-        heading: &Heading,
-        rows: &[Row],
+        heading: &LiveHeading,
+        nodes: Vec<LiveNode>,
         now: Timestamp,
     ) -> io::Result<()> {
-        let erase = self.erase();
-        let mut out = io::stdout().lock();
-        if self.is_terminal {
-            let lines = table::draw(heading, rows, now, columns());
-            self.drawn = lines.len();
-            writeln!(out, "{erase}{}", lines.join("\n"))?;
-        } else {
-            for row in rows.iter().filter(|row| is_news(row, &self.last)) {
-                writeln!(out, "{}", table::line(row, now))?;
-            }
-        }
-        self.last = rows.to_vec();
-        out.flush()
-    }
-
-    /// What takes the table off the terminal.
-    fn erase(&mut self) -> String {
-        match std::mem::take(&mut self.drawn) {
-            0 => String::new(),
-            lines => format!("\x1b[{lines}A\x1b[J"),
-        }
+        write(&self.0.show(heading, nodes, now, size()))
     }
 }
 
-/// Whether a row says something else than before; the time in the phase alone does not.
-fn is_news(row: &Row, before: &[Row]) -> bool {
-    let before = before.iter().find(|before| before.node == row.node);
-    !row.phase.is_empty()
-        && before.is_none_or(|before| {
-            (&before.phase, &before.waits_for, before.is_out)
-                != (&row.phase, &row.waits_for, row.is_out)
-        })
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
-fn columns() -> usize {
+fn size() -> ScreenSize {
     let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout());
-    size.map_or(COLUMNS, |size| usize::from(size.ws_col))
-        .max(20)
+    let (columns, lines) = size.map_or(SIZE, |size| (size.ws_col, size.ws_row));
+    ScreenSize {
+        columns: usize::from(columns).max(20),
+        lines: usize::from(lines).max(20),
+    }
 }

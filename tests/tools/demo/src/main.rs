@@ -1,21 +1,25 @@
-//! `make demo`: three workers and the nodes of a control plane roll to a new OS and configuration
-//! while pods keep running, shown live, judged by the observer.
+//! `make demo`: three workers roll to a new OS and configuration while pods keep running, then the
+//! whole cluster is updated to another release; shown live, judged by the observer.
 //!
 //! - `run`: the order of events
 //! - `rolls`, `workload`: what is asked for, and what runs meanwhile
+//! - `update`, `releases`: the last roll, and the releases that it needs
+//! - `levels`: how far a release is
 //! - `judge`: from the observer's verdict to what is shown of it
 //! - `timeline`, `picture`: the files it leaves
-//! - `table`, `live`: what it shows
+//! - `live`: what it shows
 //! - `playground`: the same cluster, for a person to try things on
 
 mod judge;
+mod levels;
 mod live;
 mod picture;
 mod playground;
+mod releases;
 mod rolls;
 mod run;
-mod table;
 mod timeline;
+mod update;
 mod workload;
 
 use std::io::Write as _;
@@ -26,7 +30,8 @@ use clap::Parser;
 use testbed::Programs;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Rolls a new OS and configuration through three workers and the control plane, and proves it.
+/// Rolls a new OS and configuration through three workers, then a release through the cluster, and
+/// proves it.
 ///
 /// Exits with 0 only if every node is proven updated and every law held.
 #[derive(Debug, Parser)]
@@ -40,7 +45,7 @@ struct Arguments {
     /// File for what was recorded, as far as the observer reads it.
     #[arg(long)]
     keep_record: Option<PathBuf>,
-    /// How many of the three rolls of the workers; the control plane follows the third.
+    /// How many of the three rolls of the workers; the release follows the third.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     rolls: u8,
     /// Roll nothing: keep the cluster up, and start a shell beside it.

@@ -1,8 +1,10 @@
-//! `timeline.svg`: a lane a node, with its phases, its time out of service, and the ready replicas.
+//! `timeline.svg`: run levels of a release, then a lane a node, with its phases, its time out of
+//! service, and the ready replicas.
 
 use display::svg::Element;
 use jiff::{SignedDuration, Timestamp};
 use observer::phases::{Phase, Span};
+use observer::release::RunLevel;
 
 use crate::timeline::{Lane, Timeline};
 
@@ -48,8 +50,13 @@ const HEADING: f64 = 44.0;
 const LEGEND: f64 = 84.0;
 /// Top of the rolls' titles.
 const ROLLS: f64 = 122.0;
-/// Top of the first lane.
-const LANES: f64 = 162.0;
+/// Top of the first line below the titles.
+const TOP: f64 = 162.0;
+/// Height of a run level's line, of which the bar is the upper part.
+const LEVEL: f64 = 20.0;
+const LEVEL_BAR: f64 = 14.0;
+/// Between run levels and nodes.
+const GAP: f64 = 14.0;
 /// Height of a lane, of which the bar is the upper part and the time out of service the lower.
 const LANE: f64 = 66.0;
 const BAR: f64 = 28.0;
@@ -62,6 +69,7 @@ const HAIR: &str = "#dfe4ea";
 const OUT: &str = "#b4423c";
 const GOOD: &str = "#2f8f63";
 const SERVICE: &str = "#4a7fb5";
+const RELEASE: &str = "#3d8b99";
 
 /// Fill and ink of a phase. Fetch is pale: the node still works.
 const fn colours(phase: Phase) -> (&'static str, &'static str) {
@@ -77,7 +85,12 @@ const fn colours(phase: Phase) -> (&'static str, &'static str) {
 impl Picture<'_> {
     /// The whole document.
     pub(crate) fn draw(&self) -> Element {
-        let lanes_end = LANES + LANE * self.timeline.nodes.iter().map(|_| 1.0).sum::<f64>();
+        let levels_end = TOP + LEVEL * real(self.timeline.run_levels.len());
+        let lanes_top = match self.timeline.run_levels.len() {
+            0 => TOP,
+            _ => levels_end + GAP,
+        };
+        let lanes_end = lanes_top + LANE * real(self.timeline.nodes.len());
         let strip_end = lanes_end + 18.0 + STRIP;
         let height = strip_end + 92.0;
         let mut document = Element::document(WIDTH, height)
@@ -95,7 +108,8 @@ impl Picture<'_> {
         document = document
             .holding(self.axis(strip_end))
             .holding(self.roll_bands(strip_end));
-        let mut y = LANES;
+        document = document.holding(self.levels());
+        let mut y = lanes_top;
         for (lane, outages) in self.timeline.nodes.iter().zip(self.outages) {
             document = document.holding([self.lane(y, lane, outages)]);
             y += LANE;
@@ -155,7 +169,7 @@ impl Picture<'_> {
                 .start()
                 .saturating_add(passed)
                 .unwrap_or_else(|_| self.start()));
-            marks.push(Element::line((x, LANES - 8.0), (x, bottom)).with("stroke", HAIR));
+            marks.push(Element::line((x, TOP - 8.0), (x, bottom)).with("stroke", HAIR));
             marks.push(
                 Element::text(x, bottom + 18.0, clock(passed))
                     .with("text-anchor", "middle")
@@ -205,6 +219,77 @@ impl Picture<'_> {
             }
         }
         marks
+    }
+
+    /// A line a run level: its bar, and its components to the left of it.
+    fn levels(&self) -> Vec<Element> {
+        let mut top = TOP;
+        let mut marks = Vec::new();
+        if let Some(first) = self.timeline.run_levels.first() {
+            let name = Element::text(LEFT - 16.0, top + 11.0, "run levels")
+                .with("text-anchor", "end")
+                .with("font-weight", 600)
+                .with("font-size", 13);
+            let room = (self.x(first.start), RIGHT);
+            marks.push(name);
+            marks.push(
+                Element::rect(
+                    room.0,
+                    top - 3.0,
+                    room.1 - room.0,
+                    LEVEL * real(self.timeline.run_levels.len()),
+                )
+                .with("fill", "#f6f8fa")
+                .with("rx", 4),
+            );
+        }
+        for level in &self.timeline.run_levels {
+            marks.push(self.level(top, level));
+            top += LEVEL;
+        }
+        marks
+    }
+
+    fn level(&self, top: f64, level: &RunLevel) -> Element {
+        let (left, right) = (self.x(level.start), self.x(level.end));
+        let took = seconds(level.end.duration_since(level.start));
+        let RunLevel {
+            level: number,
+            components,
+            ..
+        } = level;
+        let components = components.join(", ");
+        let mut tooltip = format!(
+            "run level {number}: {components}, {took}\n{} to {}",
+            level.start.strftime("%H:%M:%S%.3f"),
+            level.end.strftime("%H:%M:%S%.3f")
+        );
+        if !level.waits_for.is_empty() {
+            tooltip.push_str("\nwaits for: ");
+            tooltip.push_str(&level.waits_for);
+        }
+        let bar = Element::rect(left, top, (right - left).max(2.0), LEVEL_BAR)
+            .with("fill", RELEASE)
+            .with("rx", 2)
+            .explained(tooltip);
+        let labels = [
+            format!("{number} \u{b7} {components}  {took}"),
+            format!("{number} \u{b7} {components}"),
+            number.clone(),
+        ];
+        // Where there is no room before it, behind it.
+        let before = left - LEFT;
+        let (x, anchor, room) = if before >= RIGHT - right {
+            (left - 6.0, "end", before)
+        } else {
+            (right + 6.0, "start", RIGHT - right)
+        };
+        let label = labels.into_iter().find(|label| fits(label, 11.0, room));
+        Element::new("g").holding([bar]).holding(label.map(|label| {
+            Element::text(x, top + 11.0, label)
+                .with("text-anchor", anchor)
+                .with("font-size", 11)
+        }))
     }
 
     fn lane(&self, top: f64, lane: &Lane, outages: &[Outage]) -> Element {
@@ -357,7 +442,7 @@ impl Picture<'_> {
         } = self.timeline;
         let nodes = if *max_out == 1 { "node" } else { "nodes" };
         let facts = [
-            format!("at most {max_out} {nodes} out at once"),
+            format!("at most {max_out} {nodes} of a pool out at once"),
             format!("at least {min_ready_replicas} ready pods"),
             format!("{fetched_while_out_bytes} bytes fetched while out"),
         ];

@@ -1,4 +1,4 @@
-//! The three rolls: what the pool is asked to become, and what must then be found on each host.
+//! The rolls: what a pool is asked to become, and what must then be found on each host.
 
 use lab::tree::Overlay;
 use observer::host::Fact;
@@ -8,6 +8,10 @@ use testbed::config::{Config, File, masked, unit_with_drop_in};
 /// A file that the OS ships and the first roll shadows.
 const SHADOWED: &str = "/etc/issue";
 const SHADOW: &str = "configured, not the OS's\n";
+/// What later OSes ship in its place.
+const ISSUE: &str = "this is the third OS's own\n";
+/// Group 4 is adm.
+const ISSUE_OWNER: (u32, u32) = (0, 4);
 const SECRET: &str = "for its owner only\n";
 const MOTD: &str = "compressed on the way\n";
 const ARGUMENT: &str = "slipway.demo=1";
@@ -50,14 +54,23 @@ impl Roll {
     }
 }
 
-/// The roll of the control plane, after those of the workers.
-pub(crate) fn control_plane() -> Roll {
+/// The last roll, of all nodes: the cluster gets another release. The workers keep the
+/// configuration of the roll before.
+pub(crate) fn release() -> Roll {
+    let Roll { config, facts, .. } = third();
+    let os = Overlay::version("v4").owned_file("/usr/etc/issue", ISSUE, 0o640, ISSUE_OWNER);
     Roll {
-        title: "the control plane, on which the controller runs",
-        os: Some(second_os()),
-        config: Config::new().argument(ARGUMENT),
-        facts: vec![Fact::Argument(ARGUMENT.into())],
+        title: "another release, by the version operator",
+        os: Some(os.file("/usr/share/demo/fourth", "v4\n", 0o644)),
+        config,
+        facts,
     }
+}
+
+/// What the second roll brings, and the control plane has from the start: the OS of the release
+/// that the cluster is at when it gets another.
+pub(crate) fn third_os() -> Overlay {
+    Overlay::version("v3").owned_file("/usr/etc/issue", ISSUE, 0o640, ISSUE_OWNER)
 }
 
 /// What the first roll brings.
@@ -130,16 +143,14 @@ fn first() -> Roll {
 }
 
 fn second() -> Roll {
-    let issue = "this is the third OS's own\n";
     let mut facts = facts(KEY);
-    facts.push(file(SHADOWED, issue, 0o640, "root:adm"));
+    facts.push(file(SHADOWED, ISSUE, 0o640, "root:adm"));
     facts.push(Fact::OfOs {
         path: SHADOWED.into(),
     });
     Roll {
         title: "another OS, a file restored to it",
-        // Group 4 is adm.
-        os: Some(Overlay::version("v3").owned_file("/usr/etc/issue", issue, 0o640, (0, 4))),
+        os: Some(third_os()),
         config: config(KEY),
         facts,
     }

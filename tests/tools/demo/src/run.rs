@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::machineconfiguration::annotation;
+use display::live::{LiveHeading, LiveNode};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use observer::host::Fact;
-use observer::laws::Breach;
 use observer::rollout::{self, Rollout};
 use testbed::objects::{self, Objects};
 use testbed::single_host;
@@ -19,21 +19,21 @@ use crate::judge;
 use crate::live::Screen;
 use crate::picture;
 use crate::rolls::{self, Roll};
-use crate::table::{Heading, Row};
 use crate::timeline::Timeline;
+use crate::update::{self, Updated};
 use crate::workload;
 
-/// How long one roll of the pool may take.
-const ROLL_WITHIN: Duration = Duration::from_mins(4);
+/// How long one roll may take.
+pub(crate) const ROLL_WITHIN: Duration = Duration::from_mins(4);
 
 /// Time between two polls at the nodes.
-const POLL_EVERY: Duration = Duration::from_millis(250);
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// Pool of the workers, with which their names begin.
-const WORKERS: &str = "worker";
+pub(crate) const WORKERS: &str = "worker";
 
 /// Pool of the control plane's nodes, with which their names begin.
-const CONTROL_PLANE: &str = CONTROL_PLANE_POOL;
+pub(crate) const CONTROL_PLANE: &str = CONTROL_PLANE_POOL;
 
 /// Nodes of each pool.
 const NODES: [(&str, usize); 2] = [(WORKERS, 3), (CONTROL_PLANE, 2)];
@@ -80,55 +80,46 @@ pub(crate) async fn run(
         }
     }
 
-    let mut last = Vec::new();
-    if of_all && ran.iter().all(|roll| roll.doubts.is_empty()) {
-        last.push(roll_control_plane(&cluster, &mut screen, ran.len() + 1).await?);
-    }
-
-    let recorded = cluster.record()?;
-    let rollout = |pool, rolls| Rollout {
-        record: recorded.of_nodes(pool),
-        rolls,
+    let of_workers = Rollout {
+        record: cluster.record()?.of_nodes(WORKERS),
+        rolls: ran,
         workload: judge::workload(),
         is_over: true,
     };
-    let (mut rollout, control_plane) = (rollout(WORKERS, ran), rollout(CONTROL_PLANE, last));
-    let mut verdict = rollout.judge();
     if let Some(record) = record {
-        rollout.keep(record)?;
+        of_workers.keep(record)?;
     }
-    // Each pool is judged by itself, and both are shown. The first verdict has the outages of all.
-    if !control_plane.rolls.is_empty() {
-        let of_control_plane = control_plane.judge();
-        verdict.breaches.extend(of_control_plane.breaches);
-        verdict.phases.extend(of_control_plane.phases);
-        verdict.fetched_while_out_bytes += of_control_plane.fetched_while_out_bytes;
-        rollout.rolls.extend(control_plane.rolls);
+    let mut updated = None;
+    if of_all && of_workers.rolls.iter().all(|roll| roll.doubts.is_empty()) {
+        let number = of_workers.rolls.len() + 1;
+        updated = Some(roll_release(&cluster, programs, out, &mut screen, number).await?);
     }
-    let timeline = judge::timeline(&rollout, &verdict);
-    write(
-        out,
-        &timeline,
-        &judge::picture(&rollout, &verdict, &timeline),
-    )?;
-    report(&mut screen, out, &verdict.breaches, &timeline)?;
-    Ok(verdict.breaches.is_empty())
+    let recorded = cluster.record()?;
+    let judged = judge::Judged::of(of_workers.rolls, updated, &recorded);
+    let timeline = judged.timeline();
+    write(out, &timeline, &judged.picture(&timeline))?;
+    report(&mut screen, out, &judged.breaches, &timeline)?;
+    Ok(judged.breaches.is_empty())
 }
 
-/// Rolls the nodes on which the controller's replicas run: it goes on while either is out.
-async fn roll_control_plane(
+/// Updates the cluster to another release.
+async fn roll_release(
     cluster: &Cluster,
+    programs: &Programs,
+    out: &Path,
     screen: &mut Screen,
     number: usize,
-) -> Result<rollout::Roll> {
-    let roll = rolls::control_plane();
+) -> Result<Updated> {
+    let roll = rolls::release();
     let os = roll.os.as_ref().context("the roll brings an image")?;
-    let image = cluster.image(os)?;
-    let went = one_roll(cluster, screen, number, CONTROL_PLANE, &roll, &image).await?;
+    let (before, image) = (cluster.image(&rolls::third_os())?, cluster.image(os)?);
+    let images = (&before, &roll, &image);
+    let releases = update::install(cluster, programs, out, screen, images).await?;
+    let went = update::roll(cluster, screen, number, &releases, (&roll, &image)).await?;
     screen.say(&format!(
         "roll {number}, {}: over after {}",
         roll.title,
-        picture::clock(went.end.duration_since(went.start))
+        picture::clock(went.workers.end.duration_since(went.workers.start))
     ))?;
     Ok(went)
 }
@@ -160,7 +151,9 @@ pub(crate) async fn start(
             None => node,
         }
     };
-    let testbed = Testbed::new(out).programs(programs);
+    let testbed = Testbed::new(out)
+        .programs(programs)
+        .control_plane_os(rolls::third_os());
     let of_pool = |(pool, count)| (0..count).map(move |number| (pool, number));
     let cluster = (NODES.into_iter().flat_map(of_pool))
         .map(node)
@@ -198,14 +191,12 @@ async fn one_roll(
     let config = loop {
         let config = cluster.objects().target(pool).await?;
         let mut nodes = cluster.objects().nodes().await?;
-        let ready = cluster.objects().pods(workload::LABEL).await?;
-        let ready = ready.iter().filter(|pod| objects::is_ready(pod)).count();
-        let heading = Heading {
+        let heading = LiveHeading {
             title: title.clone(),
-            ready: (ready, workload::REPLICAS),
+            notes: vec![ready(cluster).await?],
         };
-        let rows: Vec<_> = nodes.iter().map(|(name, node)| row(name, node)).collect();
-        screen.show(&heading, &rows, Timestamp::now())?;
+        let shown = nodes.iter().map(|(name, node)| live_node(name, node));
+        screen.show(&heading, shown.collect(), Timestamp::now())?;
         nodes.retain(|name, _| name.starts_with(pool));
         if config != before
             && nodes
@@ -252,8 +243,15 @@ async fn one_roll(
     })
 }
 
+/// How many replicas of the workload are ready, as a note.
+pub(crate) async fn ready(cluster: &Cluster) -> Result<String> {
+    let pods = cluster.objects().pods(workload::LABEL).await?;
+    let ready = pods.iter().filter(|pod| objects::is_ready(pod)).count();
+    Ok(format!("ready: {ready} of {} replicas", workload::REPLICAS))
+}
+
 /// What speaks against the facts, on each host of a pool.
-fn doubts(cluster: &Cluster, pool: &str, facts: &[Fact]) -> Result<Vec<String>> {
+pub(crate) fn doubts(cluster: &Cluster, pool: &str, facts: &[Fact]) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
     let hosts = cluster.hosts().iter();
     for host in hosts.filter(|host| host.name().starts_with(pool)) {
@@ -265,11 +263,13 @@ fn doubts(cluster: &Cluster, pool: &str, facts: &[Fact]) -> Result<Vec<String>> 
     Ok(doubts)
 }
 
-fn row(name: &str, node: &Node) -> Row {
-    Row {
-        node: name.to_owned(),
+pub(crate) fn live_node(name: &str, node: &Node) -> LiveNode {
+    LiveNode {
+        name: name.to_owned(),
+        pool: String::new(),
         phase: objects::annotation(node, annotation::PHASE).to_owned(),
         waits_for: objects::annotation(node, annotation::WAITS_FOR).to_owned(),
+        reason: String::new(),
         since: objects::annotation(node, annotation::SINCE).parse().ok(),
         is_out: !objects::is_in_service(node),
     }
@@ -298,9 +298,9 @@ fn write(out: &Path, timeline: &Timeline, picture: &str) -> Result<()> {
     Ok(())
 }
 
-fn report(screen: &mut Screen, out: &Path, breaches: &[Breach], timeline: &Timeline) -> Result<()> {
+fn report(screen: &mut Screen, out: &Path, breaches: &[String], timeline: &Timeline) -> Result<()> {
     for breach in breaches {
-        screen.say(&breach.to_string())?;
+        screen.say(breach)?;
     }
     screen.say(&format!(
         "most nodes out at once {}, fewest ready replicas {}, bytes fetched while out {}",

@@ -1,6 +1,7 @@
 //! `timeline.json`: what each node did when, and what the observer found.
 
 use observer::phases::Span;
+use observer::release::RunLevel;
 use serde::Serialize;
 
 /// The run in numbers.
@@ -8,6 +9,10 @@ use serde::Serialize;
 /// Shape: this is the file's, times RFC 3339.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Timeline {
+    /// Of the release in the last roll, in order.
+    pub(crate) run_levels: Vec<RunLevel>,
+    /// The share of that update in which nothing was waited for.
+    pub(crate) unwaited_share: Option<f64>,
     /// In order of names.
     pub(crate) nodes: Vec<Lane>,
     /// Most nodes out of service at once.
@@ -44,6 +49,14 @@ mod tests {
             waits_for: "pod default/web-0: budget default/web".to_owned(),
         };
         let timeline = Timeline {
+            run_levels: vec![RunLevel {
+                level: "50".to_owned(),
+                components: vec!["beta".to_owned(), "gamma".to_owned()],
+                start: "2026-01-02T03:04:01Z".parse().unwrap(),
+                end: "2026-01-02T03:04:05Z".parse().unwrap(),
+                waits_for: "gamma: working towards 1.0.1".to_owned(),
+            }],
+            unwaited_share: Some(0.25),
             nodes: vec![Lane {
                 name: "worker-0".to_owned(),
                 phases: vec![span],
@@ -56,6 +69,14 @@ mod tests {
         assert_eq!(
             serde_json::to_value(timeline).unwrap(),
             json!({
+                "run_levels": [{
+                    "level": "50",
+                    "components": ["beta", "gamma"],
+                    "start": "2026-01-02T03:04:01Z",
+                    "end": "2026-01-02T03:04:05Z",
+                    "waits_for": "gamma: working towards 1.0.1",
+                }],
+                "unwaited_share": 0.25,
                 "nodes": [{
                     "name": "worker-0",
                     "phases": [{

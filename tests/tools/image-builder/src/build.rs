@@ -7,6 +7,7 @@ use anyhow::{Context as _, ensure};
 use images::image::Platform;
 use images::tree::EntryContent;
 use images::{Credentials, Draft, ImageLocation, Stores, Tree};
+use release::payload::Files;
 use release::{ImageDigest, MANIFESTS, OPERATOR_LABEL};
 
 use crate::checkout::Checkout;
@@ -34,6 +35,8 @@ pub struct Options {
     pub packages: PathBuf,
     /// Layout directory that the images are put into; emptied first.
     pub out: PathBuf,
+    /// Version that the images are labelled with, in place of the workspace's.
+    pub version: Option<String>,
 }
 
 /// An image that was made.
@@ -67,33 +70,69 @@ async fn build(
     options: &Options,
     is_wanted: impl Fn(&Component) -> bool,
 ) -> anyhow::Result<Vec<BuiltImage>> {
-    let checkout = Checkout::read(&options.checkout)?;
+    let checkout = checkout(options)?;
     check_sources(options)?;
-    let out = &options.out;
-    if out.exists() {
-        let is_layout = out.join("oci-layout").exists();
-        ensure!(
-            is_layout,
-            "{} is no layout directory: it is not emptied",
-            out.display()
-        );
-        std::fs::remove_dir_all(out).with_context(|| format!("cannot empty {}", out.display()))?;
-    }
-    let stores = Stores::new(Credentials::default(), false);
     let mut all = Vec::new();
+    empty(&options.out)?;
     for component in COMPONENTS.iter().filter(|component| is_wanted(component)) {
-        let draft = draft(options, &checkout, component);
-        let draft = draft.with_context(|| format!("image {}", component.name))?;
-        let built = draft.build()?;
-        let location: ImageLocation = location(out, component.name).parse()?;
-        stores.put(&built, &location).await?;
-        all.push(BuiltImage {
-            name: component.name,
-            version: checkout.version.clone(),
-            digest: built.digest().clone(),
-        });
+        let manifests = manifests::read(&options.checkout.join("deploy"), component)?;
+        all.push(put(options, &checkout, component, manifests).await?);
     }
     Ok(all)
+}
+
+/// Makes the image of a component that is in no table, with these manifests.
+///
+/// # Errors
+/// Something that it is made of is not there.
+pub async fn build_component(
+    options: &Options,
+    component: &Component,
+    manifests: Option<Files>,
+) -> anyhow::Result<BuiltImage> {
+    let checkout = checkout(options)?;
+    empty(&options.out)?;
+    put(options, &checkout, component, manifests).await
+}
+
+fn checkout(options: &Options) -> anyhow::Result<Checkout> {
+    let mut checkout = Checkout::read(&options.checkout)?;
+    if let Some(version) = &options.version {
+        checkout.version.clone_from(version);
+    }
+    Ok(checkout)
+}
+
+fn empty(out: &Path) -> anyhow::Result<()> {
+    if !out.exists() {
+        return Ok(());
+    }
+    let is_layout = out.join("oci-layout").exists();
+    ensure!(
+        is_layout,
+        "{} is no layout directory: it is not emptied",
+        out.display()
+    );
+    std::fs::remove_dir_all(out).with_context(|| format!("cannot empty {}", out.display()))
+}
+
+async fn put(
+    options: &Options,
+    checkout: &Checkout,
+    component: &Component,
+    manifests: Option<Files>,
+) -> anyhow::Result<BuiltImage> {
+    let draft = draft(options, checkout, component, manifests);
+    let draft = draft.with_context(|| format!("image {}", component.name))?;
+    let built = draft.build()?;
+    let location: ImageLocation = location(&options.out, component.name).parse()?;
+    let stores = Stores::new(Credentials::default(), false);
+    stores.put(&built, &location).await?;
+    Ok(BuiltImage {
+        name: component.name,
+        version: checkout.version.clone(),
+        digest: built.digest().clone(),
+    })
 }
 
 /// Fails unless the programs are built from the sources of the checkout.
@@ -112,7 +151,12 @@ fn check_sources(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn draft(options: &Options, checkout: &Checkout, component: &Component) -> anyhow::Result<Draft> {
+fn draft(
+    options: &Options,
+    checkout: &Checkout,
+    component: &Component,
+    manifests: Option<Files>,
+) -> anyhow::Result<Draft> {
     let packages = debian::fetch(component.packages, &options.packages)?;
     let mut draft = Draft::new(Platform::of_this_machine(), checkout.time);
     component.user.clone_into(&mut draft.user);
@@ -129,14 +173,14 @@ fn draft(options: &Options, checkout: &Checkout, component: &Component) -> anyho
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
     draft.labels = labels.into();
 
-    let root = root(&packages)?.layer(checkout.time)?;
+    let root = root(&packages, component)?.layer(checkout.time)?;
     draft.push(
         root,
         &format!("Debian packages {}", component.packages.join(" ")),
     );
     let programs = programs(options, checkout, component, &packages)?;
     draft.push(programs.layer(checkout.time)?, "programs");
-    if let Some(files) = manifests::read(&options.checkout.join("deploy"), component)? {
+    if let Some(files) = manifests {
         let mut tree = Tree::new();
         for (name, bytes) in files {
             tree.put(
@@ -157,10 +201,13 @@ fn draft(options: &Options, checkout: &Checkout, component: &Component) -> anyho
 }
 
 /// What is below our programs.
-fn root(packages: &[Package]) -> anyhow::Result<Tree> {
+fn root(packages: &[Package], component: &Component) -> anyhow::Result<Tree> {
     let mut tree = Tree::new();
     for package in packages {
         package.unpack(&mut tree)?;
+    }
+    for (path, target) in component.links {
+        tree.put(path, 0o777, EntryContent::Link((*target).to_owned()))?;
     }
     for (path, text) in [
         ("etc/group", GROUP),

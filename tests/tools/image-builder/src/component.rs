@@ -7,6 +7,19 @@ pub const NON_ROOT: &str = "65532:65532";
 /// latter are in `gcc-12-base`.
 const GLIBC: &[&str] = &["gcc-12-base", "libc6", "libgcc-s1"];
 
+/// The same, and tools for the Job that retrieves a release: it runs them in the release's image,
+/// which stands on this one.
+const GLIBC_AND_TOOLS: &[&str] = &["busybox-static", "gcc-12-base", "libc6", "libgcc-s1"];
+
+/// Where that Job finds its tools.
+const TOOLS: &[(&str, &str)] = &[
+    ("usr/bin/cp", "/bin/busybox"),
+    ("usr/bin/mkdir", "/bin/busybox"),
+    ("usr/bin/mv", "/bin/busybox"),
+    ("usr/bin/rm", "/bin/busybox"),
+    ("usr/bin/sh", "/bin/busybox"),
+];
+
 /// A component's image.
 #[derive(Clone, Copy, Debug)]
 pub struct Component {
@@ -18,6 +31,8 @@ pub struct Component {
     pub programs: &'static [Program],
     /// Debian packages whose files it has.
     pub packages: &'static [&'static str],
+    /// Symbolic links besides those of packages: path and target.
+    pub links: &'static [(&'static str, &'static str)],
     /// User that it runs as; empty for root.
     pub user: &'static str,
     /// Directorys of `deploy/` whose objects its `/manifests` hold; none: it has no `/manifests`.
@@ -76,6 +91,7 @@ pub const COMPONENTS: &[Component] = &[
             cargo: &["-p", "controller"],
         }],
         packages: GLIBC,
+        links: &[],
         user: NON_ROOT,
         manifests: &[
             Manifests {
@@ -111,6 +127,7 @@ pub const COMPONENTS: &[Component] = &[
             cargo: &["-p", "config-server"],
         }],
         packages: GLIBC,
+        links: &[],
         user: NON_ROOT,
         // It needs settings of its cluster, which a release cannot have.
         manifests: &[],
@@ -143,6 +160,7 @@ pub const COMPONENTS: &[Component] = &[
             },
         ],
         packages: GLIBC,
+        links: &[],
         // It is root on the host, whose files and services it changes.
         user: "",
         manifests: &[Manifests {
@@ -160,7 +178,8 @@ pub const COMPONENTS: &[Component] = &[
             name: "cvo",
             cargo: &["-p", "cvo"],
         }],
-        packages: GLIBC,
+        packages: GLIBC_AND_TOOLS,
+        links: TOOLS,
         user: NON_ROOT,
         manifests: &[Manifests {
             directory: "cvo",
@@ -179,6 +198,7 @@ pub const COMPONENTS: &[Component] = &[
             cargo: &["-p", "managed-upgrade"],
         }],
         packages: GLIBC,
+        links: &[],
         user: NON_ROOT,
         manifests: &[],
         role: ReleaseRole::Component,
@@ -192,6 +212,7 @@ pub const COMPONENTS: &[Component] = &[
             cargo: &["-p", "update-service"],
         }],
         packages: GLIBC,
+        links: &[],
         user: NON_ROOT,
         manifests: &[],
         role: ReleaseRole::Component,

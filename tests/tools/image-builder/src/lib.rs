@@ -20,4 +20,4 @@ pub mod push;
 mod run;
 pub mod sbom;
 
-pub use build::{Options, build_all, build_named};
+pub use build::{Options, build_all, build_component, build_named};

@@ -50,6 +50,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         programs: arguments.programs,
         packages: arguments.packages,
         out: arguments.out,
+        version: None,
     };
     let built = tokio::runtime::Builder::new_current_thread()
         .enable_all()

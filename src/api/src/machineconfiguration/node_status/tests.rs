@@ -37,6 +37,9 @@ fn every_annotation_is_read_into_its_field() {
         (annotation::DRAIN_SINCE, "1970-01-01T00:00:02Z"),
         (annotation::CORDONED_BY, "1-0"),
         (annotation::RETRY, "c"),
+        (annotation::NEXT_CONFIG, "d"),
+        (annotation::FETCHED, "e"),
+        (annotation::NOT_FETCHED, "f: 503"),
         (annotation::CONTROL_PLANE_TOPOLOGY, "SingleReplica"),
     ]);
     let expected = NodeStatus {
@@ -55,6 +58,9 @@ fn every_annotation_is_read_into_its_field() {
         drain_since: second(2),
         cordoned_by: text("1-0"),
         retry: text("c"),
+        next_config: text("d"),
+        fetched: text("e"),
+        not_fetched: text("f: 503"),
         topology: text("SingleReplica"),
     };
     assert_eq!(status, expected);

@@ -6,7 +6,11 @@ use super::*;
 
 const NOW: &str = "2026-11-25T10:00:00Z";
 
-fn pool(name: &str, spec: &Value, status: &Value) -> MachineConfigPool {
+pub(in crate::pools) fn moment() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+pub(in crate::pools) fn pool(name: &str, spec: &Value, status: &Value) -> MachineConfigPool {
     let mut pool = json!({
         "metadata": { "name": name, "generation": 2 },
         "spec": {
@@ -45,7 +49,7 @@ fn node(name: &str, roles: &[&str], annotations: &[(&str, &str)], cordoned: bool
     NodeView::parse(serde_json::from_value::<Node>(node).unwrap())
 }
 
-fn workers() -> Vec<NodeView> {
+pub(in crate::pools) fn workers() -> Vec<NodeView> {
     let a = (annotation::CURRENT_CONFIG, "rendered-worker-a");
     let b = "rendered-worker-b";
     vec![
@@ -105,12 +109,13 @@ fn rolling() -> MachineConfigPool {
 
 #[test]
 fn a_pool_is_printed_with_what_its_nodes_wait_for() {
-    let (pools, unmanaged) = pools(&[rolling()], &workers(), NOW.parse().unwrap());
+    let (pools, unmanaged) = pools(&[rolling()], &workers(), moment());
     let expected = "\
 Pool worker: 1 of 3 nodes updated, 1 out of service, 0 failed
   Configuration:  rendered-worker-b (from rendered-worker-a)
   maxUnavailable: 1
   Waiting:        w3: 1 may be out at once, out: w2 (Budget, for 2m)
+  Forecast:       none before 3 nodes of this roll are done
 
   NAME   STATE               PHASE      SINCE   CONFIGURATION                            WAITS FOR
   w1     Done                Idle       1h      rendered-worker-b                        \n  \
@@ -130,7 +135,7 @@ fn faults_pauses_and_unseen_changes_are_named() {
         ]
     });
     let spec = json!({ "paused": true, "maxUnavailable": "30%", "configuration": {} });
-    let (pools, _) = pools(&[pool("worker", &spec, &status)], &[], NOW.parse().unwrap());
+    let (pools, _) = pools(&[pool("worker", &spec, &status)], &[], moment());
     let expected = "\
 Pool worker: 0 of 0 nodes updated, 0 out of service, 1 failed
   Configuration:  none yet
@@ -157,7 +162,7 @@ fn the_control_plane_is_first_and_unmanaged_nodes_are_last() {
         node("other", &["none"], &[], false),
     ];
     let all = [custom("infra"), custom("storage"), custom("master")];
-    let (pools, unmanaged) = pools(&all, &nodes, NOW.parse().unwrap());
+    let (pools, unmanaged) = pools(&all, &nodes, moment());
     let names: Vec<&str> = pools.iter().map(PoolDetails::name).collect();
     assert_eq!(names, ["master", "infra", "storage"]);
     assert_eq!(
@@ -168,4 +173,32 @@ fn the_control_plane_is_first_and_unmanaged_nodes_are_last() {
         ]
     );
     assert!(text(&pools, &unmanaged).ends_with("no pool selects it any more\n"));
+}
+
+#[test]
+fn a_roll_is_forecast_from_its_nodes() {
+    let b = "rendered-worker-b";
+    let done = |name: &str, since: &str| {
+        let annotations = [
+            (annotation::CURRENT_CONFIG, b),
+            (annotation::DESIRED_CONFIG, b),
+            (annotation::STATE, "Done"),
+            (annotation::PHASE, "Idle"),
+            (annotation::SINCE, since),
+        ];
+        node(name, &["worker"], &annotations, false)
+    };
+    let mut nodes = workers();
+    nodes.retain(|node| node.name == "w3");
+    nodes.extend([
+        done("w4", "2026-11-25T09:58:30Z"),
+        done("w5", "2026-11-25T09:59:00Z"),
+        done("w6", "2026-11-25T09:59:30Z"),
+    ]);
+    let (pools, _) = pools(&[rolling()], &nodes, moment());
+    let text = text(&pools, &[]);
+    let expected = "Forecast:       all nodes updated in 30s (p50) to 30s (p90), as 3 nodes of this roll took\n";
+    assert!(text.contains(expected), "{text}");
+    let json = serde_json::to_value(&pools).unwrap();
+    assert_eq!(json[0]["forecast"]["p90Seconds"], 30);
 }

@@ -75,3 +75,21 @@ fn accepted_issues_are_no_error() {
     };
     assert_eq!(said("4.16.27-degraded-monitoring", &wish), "");
 }
+
+#[test]
+fn alerts_of_virtual_machines_are_named_only_where_they_fire() {
+    let report = |name: &str| {
+        let labels = serde_json::json!({ "alertname": name, "severity": "warning" });
+        let alert = serde_json::json!({ "state": "firing", "labels": labels });
+        PrecheckReport::of_alerts(&serde_json::json!({ "data": { "alerts": [alert] } }))
+    };
+    let found = report("VMCannotBeEvicted");
+    assert_eq!(
+        found.findings[0].r#type,
+        "recommended/VirtAlerts/VMCannotBeEvicted/0"
+    );
+    assert_eq!(found.findings[0].acceptance, "VMCannotBeEvicted");
+    let none = report("Watchdog");
+    assert!(none.findings.is_empty());
+    assert!(!none.fine.contains(&"recommended/VirtAlerts".to_owned()));
+}

@@ -1,6 +1,7 @@
 //! Channel, accepted risks, and the way back.
 
 use release::Version;
+use release::metadata::ROLLBACK_FROM;
 use serde_json::{Value, json};
 
 use super::{UpgradeDecision, patch};
@@ -115,11 +116,15 @@ pub(crate) fn accept(
     })
 }
 
-/// `rollback`: to the newest release of the history that is another one.
+/// `rollback`: to the newest release of the history that is another one. Whether that release
+/// allows a return over a minor version is in its metadata: the version operator decides.
 ///
 /// # Errors
 /// The refusal.
-pub(crate) fn rollback(version: VersionView<'_>) -> Result<UpgradeDecision, String> {
+pub(crate) fn rollback(
+    version: VersionView<'_>,
+    allow_minor: bool,
+) -> Result<UpgradeDecision, String> {
     let desired = version.desired_version();
     let history = version.0.list("/status/history");
     let is_other = |entry: &&Value| text(entry, "/image") != version.desired_image();
@@ -137,10 +142,20 @@ pub(crate) fn rollback(version: VersionView<'_>) -> Result<UpgradeDecision, Stri
             "previous version {to} is not lower than the current version {desired}"
         ));
     }
-    if target.minor() != from.minor() {
+    if target.minor().0 != from.minor().0 {
         return Err(format!(
-            "{to} is not the same minor release as {desired}: only patch updates are rolled back"
+            "{to} is another major release than {desired}: that is not rolled back"
         ));
+    }
+    let mut warnings = Vec::new();
+    if target.minor() != from.minor() {
+        if !allow_minor {
+            return Err(format!(
+                "{to} is not the same minor release as {desired}, you must pass --allow-minor to \
+                 continue; the cluster refuses it unless {ROLLBACK_FROM} of {to} lists {desired}"
+            ));
+        }
+        warnings.push(format!("The cluster refuses to return to {to} unless {ROLLBACK_FROM} in its metadata lists {desired}; the condition ReleaseAccepted says so."));
     }
     match version.condition("Progressing") {
         Some(progressing) if progressing.status == "False" => {}
@@ -158,6 +173,6 @@ pub(crate) fn rollback(version: VersionView<'_>) -> Result<UpgradeDecision, Stri
     Ok(UpgradeDecision {
         patch: Some(patch(version, update)),
         said: format!("Requested rollback from {desired} to {to}\n"),
-        warnings: Vec::new(),
+        warnings,
     })
 }

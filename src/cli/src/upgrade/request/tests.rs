@@ -323,14 +323,20 @@ fn accepted_risks_keep_their_order_and_new_ones_follow() {
 }
 
 #[test]
-fn only_a_finished_patch_update_is_rolled_back() {
+fn only_a_finished_update_is_rolled_back_and_a_minor_one_by_an_option() {
     let mut cluster = cluster();
-    let back = |cluster: &ClusterObject| rollback(VersionView(cluster));
+    let back = |cluster: &ClusterObject| rollback(VersionView(cluster), false);
+    let refused = back(&cluster).unwrap_err();
     assert!(
-        back(&cluster)
-            .unwrap_err()
-            .contains("not the same minor release")
+        refused.contains("not the same minor release") && refused.contains("--allow-minor"),
+        "{refused}"
     );
+    let decision = rollback(VersionView(&cluster), true).unwrap();
+    let warning = "unless slipway.dev/rollback-from in its metadata lists 4.1.0";
+    assert!(decision.warnings[0].contains(warning), "{decision:?}");
+    cluster.0["status"]["history"][1]["version"] = "3.11.0".into();
+    let refused = rollback(VersionView(&cluster), true).unwrap_err();
+    assert!(refused.contains("another major release"), "{refused}");
     cluster.0["status"]["history"][1]["version"] = "4.1.5".into();
     assert!(back(&cluster).unwrap_err().contains("is not lower"));
     cluster.0["status"]["history"][1]["version"] = "4.1.0-rc.1".into();

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::ClusterSnapshot;
 use super::duration::{HistoryEstimate, estimate, rounded};
+use super::steps::{StepsView, certainty, words};
 use crate::upgrade::blocks::{columns, duration};
 use crate::upgrade::object::{ClusterObject, ObjectCondition, text, time};
 use crate::upgrade::version::VersionView;
@@ -12,8 +13,14 @@ use crate::upgrade::version::VersionView;
 /// The operator that is updated last, with the nodes.
 const MACHINE_CONFIG: &str = "machine-config";
 
+/// Assessment of an update that takes far too long.
+const STALLED_WORD: &str = "Stalled";
+
 /// An update that is so much over its estimate has stalled. Seconds.
 const STALLED: f64 = -600.0;
+
+/// An update whose step is so much over its longest earlier run has stalled; as long as above.
+const OVERDUE_SECS: u64 = 600;
 
 /// What is left below this is not said exactly. Seconds.
 const SOON: f64 = 600.0;
@@ -41,10 +48,13 @@ pub(crate) struct ControlPlaneView {
     pub(crate) elapsed: String,
     /// What is left, in words; none once it is done.
     remaining: Option<String>,
-    /// Seconds that are left by upstream's formula, while it says something.
+    /// Seconds that are left by the recorded steps, else by upstream's formula, while these say
+    /// something.
     remaining_seconds: Option<i64>,
     /// What this cluster's own updates took, if there were enough.
     history: Option<HistoryEstimate>,
+    /// The version operator's own record; none if it keeps none of this update.
+    steps: Option<StepsView>,
     /// When it was completed.
     completed: Option<Timestamp>,
 }
@@ -129,6 +139,10 @@ impl ControlPlaneView {
             remaining: None,
             remaining_seconds: None,
             history: HistoryEstimate::of(took(history)),
+            steps: cluster
+                .record
+                .as_ref()
+                .and_then(|record| StepsView::of(record, &target, now)),
             completed,
             target,
         };
@@ -143,7 +157,9 @@ impl ControlPlaneView {
         };
         let progressed = progressed(&counted, started, now);
         let (whole, left) = estimate(baseline(history), progressed, elapsed, share);
-        this.judge(whole, left);
+        if !this.judge_by_steps() {
+            this.judge(whole, left);
+        }
         if cluster.version.text("/status/desired/architecture") == "Multi"
             && text(current, "/version")
                 == history.get(1).map_or("", |entry| text(entry, "/version"))
@@ -154,9 +170,32 @@ impl ControlPlaneView {
         Ok(this)
     }
 
+    /// Judges by what steps took in earlier updates. False if that is not known.
+    fn judge_by_steps(&mut self) -> bool {
+        let steps = self.steps.as_ref();
+        let Some(left) = steps.and_then(|steps| steps.remaining.clone()) else {
+            return false;
+        };
+        let over = words(left.overdue_secs);
+        if left.overdue_secs > OVERDUE_SECS {
+            self.assessment = STALLED_WORD;
+            let component = &left.overdue;
+            self.remaining = Some(format!(
+                "N/A; {component} takes {over} longer than in any earlier update"
+            ));
+            return true;
+        }
+        if left.overdue_secs > 0 {
+            self.assessment = "Progressing - Slow";
+        }
+        self.remaining_seconds = i64::try_from(left.secs).ok();
+        self.remaining = Some(format!("{}; {}", words(left.secs), certainty(&left)));
+        true
+    }
+
     fn judge(&mut self, whole: f64, left: f64) {
         if left < STALLED {
-            self.assessment = "Stalled";
+            self.assessment = STALLED_WORD;
             let whole = duration(rounded(whole));
             self.remaining = Some(format!("N/A; estimate duration was {whole}"));
             return;
@@ -170,6 +209,46 @@ impl ControlPlaneView {
         if left < 0.0 {
             self.assessment = "Progressing - Slow";
         }
+    }
+
+    /// Why the update takes too long, if it does.
+    pub(super) fn overdue(&self) -> Option<&str> {
+        if self.assessment != STALLED_WORD {
+            return None;
+        }
+        self.remaining.as_deref()
+    }
+
+    /// Seconds that are left, least and most, and how that is known: the recorded steps, else
+    /// upstream's formula. None once it is done or while that is not known.
+    pub(super) fn time_left(&self) -> Option<(i64, i64, String)> {
+        let left = self.remaining_seconds.filter(|left| *left >= 0)?;
+        let steps = self.steps.as_ref();
+        Some(match steps.and_then(|steps| steps.remaining.as_ref()) {
+            Some(steps) => {
+                let most = i64::try_from(steps.most_secs).unwrap_or(i64::MAX);
+                (left, left.max(most), certainty(steps))
+            }
+            None => (left, left, "by a formula".to_owned()),
+        })
+    }
+
+    pub(super) const fn is_done(&self) -> bool {
+        self.completed.is_some()
+    }
+
+    /// How far the operators are, and what they wait for; none once they are done.
+    pub(super) fn left(&self) -> Option<String> {
+        if self.completed.is_some() {
+            return None;
+        }
+        let mut text = format!("{} of {} operators are updated", self.updated, self.total);
+        if let Some(wait) = self.steps.as_ref().and_then(StepsView::first_wait) {
+            text = format!("{text}, waits for {wait}");
+        } else if let Some(operator) = self.updating.first() {
+            text = format!("{text}, {} has taken {}", operator.name, operator.since);
+        }
+        Some(text)
     }
 
     pub(crate) fn text(&self) -> String {
@@ -205,6 +284,7 @@ impl ControlPlaneView {
             let remaining = self.remaining.as_deref().unwrap_or("N/A");
             let lasts = format!("{} (Est. Time Remaining: {remaining})", self.elapsed);
             rows.push(("Duration:", lasts));
+            rows.extend(self.steps.iter().flat_map(StepsView::rows));
             let width = "Operator Health:".len();
             for (name, value) in rows {
                 text.extend([format!("{name:width$} {value}\n")]);

@@ -19,6 +19,9 @@ const NODE_HEALTH: &str =
     "https://docs.openshift.com/container-platform/latest/nodes/nodes/nodes-nodes-viewing.html";
 const PAUSED: &str = "https://docs.openshift.com/container-platform/latest/support/troubleshooting/troubleshooting-operator-issues.html#troubleshooting-disabling-autoreboot-mco_troubleshooting-operator-issues";
 
+/// Impact of what an update does not get past.
+pub(super) const UPDATE_STALLED: &str = "Update Stalled";
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum InsightLevel {
@@ -37,11 +40,24 @@ pub(crate) struct HealthInsight {
     /// The same, as a duration.
     age: String,
     pub(crate) level: InsightLevel,
-    impact: &'static str,
+    pub(super) impact: &'static str,
     message: String,
     reference: String,
     resources: Vec<(String, String)>,
     description: String,
+}
+
+impl HealthInsight {
+    /// The first line of its message, and since when it holds.
+    pub(super) fn sentence(&self) -> String {
+        let message = self.message.lines().next().unwrap_or_default();
+        // A duration of nothing reads as "now".
+        if self.since.is_some() && self.age != duration(0) {
+            format!("{message}, for {}", self.age)
+        } else {
+            message.to_owned()
+        }
+    }
 }
 
 /// Minutes after which an operator's state is a finding, and after which it is an error.
@@ -193,7 +209,7 @@ fn version_insights(cluster: &ClusterSnapshot, now: Timestamp) -> Vec<HealthInsi
             since,
             age: age(since, now),
             level: InsightLevel::Warning,
-            impact: "Update Stalled",
+            impact: UPDATE_STALLED,
             message,
             reference: format!("{RUNBOOKS}/ClusterOperatorDegraded.md"),
             resources: resource(),
@@ -255,7 +271,7 @@ fn node_insights(
                 since: None,
                 age: "-".to_owned(),
                 level: InsightLevel::Warning,
-                impact: "Update Stalled",
+                impact: UPDATE_STALLED,
                 message: format!("Outdated nodes in a paused pool '{}' will not be updated", pool.name),
                 reference: PAUSED.to_owned(),
                 resources: resource("machineconfigpools.machineconfiguration.openshift.io", &pool.name),
@@ -272,7 +288,7 @@ fn node_insights(
                     since: None,
                     age: "-".to_owned(),
                     level: InsightLevel::Error,
-                    impact: "Update Stalled",
+                    impact: UPDATE_STALLED,
                     message: format!("Node {name} is degraded"),
                     reference: NODE_STATUS.to_owned(),
                     resources: resource("nodes", name),

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use api::IntOrString;
 use api::machineconfiguration::annotation;
+use jiff::Timestamp;
+use pool::budget::budget;
 use pool::selector::Selector;
 use serde::Serialize;
 
 use super::ClusterSnapshot;
+use crate::pools::forecast::{RollFacts, RollForecast, forecast};
 use crate::upgrade::blocks::columns;
-use crate::upgrade::object::{ClusterObject, text};
+use crate::upgrade::object::{ClusterObject, ObjectCondition, text};
 
 /// Rows of a table of nodes after which only bad ones follow.
 const ROWS: usize = 10;
@@ -61,11 +65,16 @@ pub(crate) struct PoolView {
     pub(crate) is_paused: bool,
     pub(crate) total: usize,
     pub(crate) updated: usize,
+    /// How many nodes may be out at once; none if the pool's field cannot be read.
+    pub(crate) at_once: Option<usize>,
+    /// When its last node is updated, from when its roll may go on; none if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) forecast: Option<RollForecast>,
     pub(crate) nodes: Vec<NodeUpgradeView>,
 }
 
 /// The pools with their nodes, the control plane's first.
-pub(crate) fn pools(cluster: &ClusterSnapshot) -> Result<Vec<PoolView>, String> {
+pub(crate) fn pools(cluster: &ClusterSnapshot, now: Timestamp) -> Result<Vec<PoolView>, String> {
     let target = cluster.version.list("/status/history").first();
     let target = target.map_or("", |entry| text(entry, "/version"));
     let versions: BTreeMap<&str, &str> = cluster
@@ -115,13 +124,17 @@ pub(crate) fn pools(cluster: &ClusterSnapshot) -> Result<Vec<PoolView>, String> 
         .pools
         .iter()
         .map(|pool| {
-            let members = cluster
+            let members: Vec<&ClusterObject> = cluster
                 .nodes
                 .iter()
-                .filter(|node| pool_of(node) == Some(pool.name()));
+                .filter(|node| pool_of(node) == Some(pool.name()))
+                .collect();
             let mut nodes: Vec<NodeUpgradeView> = members
+                .iter()
                 .map(|node| NodeUpgradeView::of(node, pool, target, &versions))
                 .collect();
+            let at_once = at_once(pool, nodes.len());
+            let facts = at_once.map(|at_once| roll(pool, &members, &nodes, at_once, now));
             nodes.sort_by(|one, other| {
                 (one.assessment, one.phase, &one.name).cmp(&(
                     other.assessment,
@@ -138,6 +151,8 @@ pub(crate) fn pools(cluster: &ClusterSnapshot) -> Result<Vec<PoolView>, String> 
                     .iter()
                     .filter(|node| node.phase == NodePhase::Updated)
                     .count(),
+                at_once,
+                forecast: facts.flatten().and_then(|facts| forecast(&facts, now).ok()),
                 nodes,
             }
         })
@@ -154,6 +169,55 @@ pub(crate) fn pools(cluster: &ClusterSnapshot) -> Result<Vec<PoolView>, String> 
             .then_with(|| one.name.cmp(&other.name))
     });
     Ok(pools)
+}
+
+/// How many nodes of a pool may be out at once.
+fn at_once(pool: &ClusterObject, nodes: usize) -> Option<usize> {
+    let field = pool.0.pointer("/spec/maxUnavailable").cloned();
+    let field: Option<IntOrString> = serde_json::from_value(field.unwrap_or_default()).ok()?;
+    let budget = budget(pool.name(), field.as_ref(), nodes).ok()?;
+    Some(budget.get())
+}
+
+/// What is known of the roll of a pool; none if it is paused, or all of its nodes are updated.
+fn roll(
+    pool: &ClusterObject,
+    members: &[&ClusterObject],
+    nodes: &[NodeUpgradeView],
+    at_once: usize,
+    now: Timestamp,
+) -> Option<RollFacts> {
+    if is_paused(pool) {
+        return None;
+    }
+    let updating = pool.condition("Updating");
+    let began = updating.filter(ObjectCondition::is_true);
+    let mut facts = RollFacts {
+        began: began.and_then(|condition| condition.since).unwrap_or(now),
+        done: Vec::new(),
+        earlier: Vec::new(),
+        under_way: 0,
+        waiting: 0,
+        at_once,
+    };
+    for (member, node) in members.iter().zip(nodes) {
+        let since: Option<Timestamp> = member.annotation(annotation::SINCE).parse().ok();
+        // A degraded node is repaired by a person, at a time that no one knows.
+        if node.assessment == NodeAssessment::Degraded && node.phase != NodePhase::Updated {
+            continue;
+        }
+        match node.phase {
+            NodePhase::Updated => facts.done.extend(since),
+            NodePhase::Draining | NodePhase::Updating | NodePhase::Rebooting => {
+                facts.under_way += 1;
+            }
+            NodePhase::Paused | NodePhase::Pending => {
+                facts.waiting += 1;
+                facts.earlier.extend(since);
+            }
+        }
+    }
+    (facts.under_way + facts.waiting > 0).then_some(facts)
 }
 
 fn is_paused(pool: &ClusterObject) -> bool {

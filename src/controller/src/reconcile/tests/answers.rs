@@ -69,8 +69,13 @@ async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
         patch(&path, &mut known, claim, "11"),
         assign(assign_body("5", &target)),
         // The taint of one is refused, and the other's is written all the same.
-        assign(taint_body("5")),
-        patch("/api/v1/nodes/n2", &mut nodes[1], taint_body("5"), "7"),
+        assign(taint_body("5", &target)),
+        patch(
+            "/api/v1/nodes/n2",
+            &mut nodes[1],
+            taint_body("5", &target),
+            "7",
+        ),
         set_status(&mut known, &changes, "12"),
     ];
     let (_, results) = reconciled(&cluster, calls, 1).await;

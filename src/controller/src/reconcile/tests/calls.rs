@@ -66,9 +66,13 @@ pub(super) fn assign_body(version: &str, target: &str) -> Value {
     } })
 }
 
-pub(super) fn taint_body(version: &str) -> Value {
+/// A node waits, and may fetch the target meanwhile.
+pub(super) fn taint_body(version: &str, target: &str) -> Value {
     json!({
-        "metadata": { "resourceVersion": version },
+        "metadata": {
+            "resourceVersion": version,
+            "annotations": { "slipway.dev/next-config": target }
+        },
         "spec": { "taints": [{ "effect": "PreferNoSchedule", "key": "UpdateInProgress" }] }
     })
 }

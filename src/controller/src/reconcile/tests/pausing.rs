@@ -98,7 +98,12 @@ async fn a_pool_that_goes_on_assigns_those_first_that_were_claimed_before_the_pa
             assign_body("5", &target),
             "6",
         ),
-        patch("/api/v1/nodes/n0", &mut nodes[0], taint_body("5"), "7"),
+        patch(
+            "/api/v1/nodes/n0",
+            &mut nodes[0],
+            taint_body("5", &target),
+            "7",
+        ),
         set_status(&mut known, &changes, "12"),
     ];
     reconciled(&cluster, calls, 2).await;

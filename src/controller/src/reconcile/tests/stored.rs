@@ -39,7 +39,12 @@ async fn an_edited_configuration_that_cannot_be_restored_is_assigned_to_no_node(
         set_status(&mut known, &status(&conditions, [1, 0, 0, 0, 0]), "11"),
     ];
     let (said, results) = reconciled(&cluster, calls, 3).await;
-    assert_eq!(said, [("RenderedConfigChanged".to_owned(), why)]);
+    let expected = [
+        ("RenderedConfigChanged", why.as_str()),
+        ("RenderDegraded", failed),
+    ];
+    let expected = expected.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
+    assert_eq!(said, expected);
     assert_eq!(results, settled_work());
 }
 

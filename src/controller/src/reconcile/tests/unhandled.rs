@@ -36,22 +36,19 @@ async fn a_pool_in_image_mode_is_rendered_and_its_nodes_keep_their_image() {
 async fn what_has_no_effect_is_named_once_and_the_pool_rolls() {
     let (mut cluster, sources, target) = settled();
     cluster.nodes = vec![node("n1", &target)];
-    cluster.pools[0]["metadata"]["labels"] = json!({ "size": "small" });
     cluster.pools[0]["spec"]["osImageStream"] = json!({ "name": "rhel-10" });
-    let kubelet_config = |name: &str, size: &str, status: Value| {
-        json!({
-            "metadata": { "name": name, "generation": 1 },
-            "spec": { "machineConfigPoolSelector": { "matchLabels": { "size": size } } },
-            "status": status
-        })
+    let pinned_set = |name: &str, role: &str| {
+        json!({ "metadata": {
+            "name": name,
+            "labels": { "machineconfiguration.openshift.io/role": role }
+        } })
     };
-    cluster.kubelet_configs = vec![
-        kubelet_config("pods", "small", json!({})),
-        kubelet_config("handled", "small", json!({ "observedGeneration": 1 })),
-        kubelet_config("of-others", "large", json!({})),
+    cluster.pinned_sets = vec![
+        pinned_set("own", "worker"),
+        pinned_set("of-others", "master"),
     ];
     let mut known = cluster.pools[0].clone();
-    let why = "without effect, because nothing handles it: spec.osImageStream rhel-10, KubeletConfig pods";
+    let why = "without effect, because nothing handles it: spec.osImageStream rhel-10, PinnedImageSet own";
     let mut conditions = rolling(&target, &none_waits());
     let updated = format!("All nodes are updated with MachineConfig {target}");
     conditions[0] = condition("Updated", true, "", &updated);

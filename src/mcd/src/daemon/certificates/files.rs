@@ -112,7 +112,7 @@ fn write_registries(
 /// Writes a file; its path, where it was another.
 fn put(host: &Root, bundle: &Bundle) -> Result<Option<String>, Error> {
     let at = host.locate(&bundle.path)?;
-    let is_other = replace(host.path(), &at, &bundle.pem)?;
+    let is_other = replace_as(host.path(), &at, &bundle.pem, bundle.mode)?;
     Ok(is_other.then(|| bundle.path.clone()))
 }
 
@@ -146,11 +146,16 @@ pub fn still(host: &Root) -> Result<Lock, Error> {
 /// # Errors
 /// [`Error::Files`].
 pub fn replace(root: &Path, at: &Location, bytes: &[u8]) -> Result<bool, Error> {
+    replace_as(root, at, bytes, MODE)
+}
+
+/// The same, with the mode of a file that was not there.
+fn replace_as(root: &Path, at: &Location, bytes: &[u8], mode: Mode) -> Result<bool, Error> {
     let host = Root::open(root, None)?.labelled_like(at.as_str())?;
     let found = host.look(at)?;
     let mut content = Content {
         bytes,
-        mode: MODE,
+        mode,
         owner: OwnerIds {
             uid: nix::unistd::geteuid().as_raw(),
             gid: nix::unistd::getegid().as_raw(),

@@ -107,6 +107,7 @@ impl Host {
                     data: data.as_bytes(),
                 })
                 .collect(),
+            pull_secret: b"",
         })
     }
 
@@ -454,4 +455,21 @@ fn what_the_configuration_brings_is_its_own() {
     host.configure(path);
     assert_eq!(host.write(&[("a.b", ONE)]), [KUBELET_CA]);
     assert_eq!(host.read(path).as_deref(), Some(TWO));
+}
+
+#[test]
+fn the_pull_secret_of_the_inner_registry_is_readable_by_root_alone() {
+    let host = Host::new();
+    let path = "/etc/mco/internal-registry-pull-secret.json";
+    let desired = desired(&ClusterCertificates {
+        pull_secret: br#"{"auths":{}}"#,
+        ..ClusterCertificates::default()
+    });
+    let written = files::write(host.directory.path(), &desired).unwrap();
+    assert_eq!(written.paths, [path]);
+    let root = Root::open(host.directory.path(), None).unwrap();
+    let host::files::Found::File { mode, .. } = root.inspect(path).unwrap() else {
+        panic!("no file");
+    };
+    assert_eq!(mode, Mode(0o600));
 }

@@ -273,6 +273,64 @@ async fn a_node_uncordoned_by_another_is_cordoned_and_drained_again() {
     set.script.drive(work).await.unwrap();
 }
 
+fn leased(renewed: &str) -> Value {
+    let mut annotations = drained();
+    let lease = format!("muo {START} {renewed}");
+    annotations[annotation::DRAIN_LEASE] = json!(lease);
+    annotations
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_another_program_drains_is_left_alone_until_its_lease_ends() {
+    let evict = || {
+        [
+            list(&[pod()]),
+            Call::get(WATCH, Reply::Events(vec![], Duration::from_hours(9))),
+            eviction(Reply::Later(429, 301, json!({"message": "no"}))),
+        ]
+    };
+    let mut calls = evict().to_vec();
+    // Given up, not renewed for its length: the pod is evicted again each time.
+    calls.extend(evict());
+    calls.push(list(&[]));
+    let set = Set::new(node(5, true, &drained()), calls);
+    let draining = set.draining();
+    let mut told = Vec::new();
+    let began = Instant::now();
+    let mut resumed = Duration::ZERO;
+    let work = async {
+        let other = async {
+            let see = |version, annotations: &Value| {
+                let seen = read(node(version, true, annotations));
+                set.seen.send_replace(Some(seen));
+            };
+            let wait = |secs| tokio::time::sleep(Duration::from_secs(secs));
+            wait(20).await;
+            see(6, &leased("2026-11-21T19:00:00Z"));
+            wait(170).await;
+            see(7, &leased("2026-11-21T19:02:50Z"));
+            wait(170).await;
+            assert_eq!(set.script.remaining(), 4, "two programs drained at once");
+            see(8, &drained());
+            wait(20).await;
+            assert_eq!(set.script.remaining(), 1, "the drain did not go on");
+            see(9, &leased("2026-11-21T19:10:00Z"));
+            wait(170).await;
+            assert_eq!(set.script.remaining(), 1, "two programs drained at once");
+        };
+        let drain = async {
+            let result = draining.run(|word| told.push(word)).await;
+            resumed = began.elapsed();
+            result
+        };
+        tokio::join!(drain, other).0
+    };
+    set.script.drive(work).await.unwrap();
+    assert_eq!(resumed.as_secs(), 20 + 170 + 170 + 20 + 180);
+    let text = format!("muo drains this node since {START}");
+    assert!(told.contains(&DrainNotice::Blocked(text)), "{told:?}");
+}
+
 fn uncordoned() -> Call {
     Call::patch(
         NODE,

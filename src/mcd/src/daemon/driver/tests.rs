@@ -7,7 +7,7 @@ use std::rc::Rc;
 use api::machineconfiguration::NodeState;
 use chassis::shutdown;
 use jiff::Timestamp;
-use node_update::phase::{Observation, OpenJournal, Outline, Stage};
+use node_update::phase::{NextTarget, Observation, OpenJournal, Outline, Stage};
 use node_update::plan::{Route, Target};
 use proptest::prelude::*;
 
@@ -70,6 +70,11 @@ impl World {
         );
         if touches && self.refused_in.is_some() {
             self.complain(&format!("{command:?} after a refusal"));
+        }
+        if matches!(command, Command::Prefetch { .. })
+            && (self.cordoned || self.journal.is_some() || self.proved.as_ref() != Some(&self.at))
+        {
+            self.complain("fetches ahead of its turn while it is not at rest");
         }
         if let Command::Plan { to, .. } = command {
             self.refused_in = (to.config == "refused").then(|| self.at.clone());
@@ -148,6 +153,8 @@ impl Executor for Fake {
             let cause = "out of luck".to_owned();
             return Some(if command == Command::Uncordon {
                 Event::StillCordoned(cause)
+            } else if let Command::Prefetch { .. } = command {
+                Event::NotFetched(cause)
             } else {
                 Event::Failed(cause)
             });
@@ -173,6 +180,10 @@ impl Executor for Fake {
                     *self.planned.borrow_mut() = Some((to, outline.clone()));
                     Event::Planned(outline)
                 }
+            }
+            Command::Prefetch { .. } => {
+                events.send(Event::StillTrying("slow".to_owned()));
+                Event::Fetched
             }
             Command::Prepare => {
                 events.send(Event::StillTrying("slow".to_owned()));
@@ -303,6 +314,8 @@ impl Fake {
 enum Stimulus {
     /// The Node names another target.
     Desired(&'static str),
+    /// The Node names what may be fetched before its turn, or nothing.
+    Next(Option<&'static str>),
     /// Time passes, in seconds.
     Wait(u64),
     /// The pod is killed.
@@ -360,6 +373,13 @@ fn play(mut world: World, stimuli: &[Stimulus]) -> World {
                             return false;
                         }
                         Stimulus::Release => inputs_to.send(Event::Release).await.unwrap(),
+                        Stimulus::Next(config) => {
+                            let next = config.map(|config| NextTarget {
+                                to: target(config),
+                                after: Duration::from_secs(2),
+                            });
+                            inputs_to.send(Event::Next(next)).await.unwrap();
+                        }
                     }
                 }
                 // Longer than any row of retries.
@@ -384,7 +404,8 @@ fn play(mut world: World, stimuli: &[Stimulus]) -> World {
 fn stimuli() -> impl Strategy<Value = Vec<Stimulus>> {
     let config = prop::sample::select(vec!["a", "b", "c", "live", "bad", "refused"]);
     let stimulus = prop_oneof![
-        4 => config.prop_map(Stimulus::Desired),
+        4 => config.clone().prop_map(Stimulus::Desired),
+        2 => prop::option::of(config).prop_map(Stimulus::Next),
         6 => (0_u64..8).prop_map(Stimulus::Wait),
         1 => Just(Stimulus::Kill),
         1 => Just(Stimulus::PowerCut),
@@ -406,7 +427,11 @@ proptest! {
         prop_assert!(world.faulty.is_empty(), "{:#?}", world.faulty);
         let last = stimuli.iter().rev().find_map(|stimulus| match stimulus {
             Stimulus::Desired(config) => Some(*config),
-            Stimulus::Wait(_) | Stimulus::Kill | Stimulus::PowerCut | Stimulus::Release => None,
+            Stimulus::Next(_)
+            | Stimulus::Wait(_)
+            | Stimulus::Kill
+            | Stimulus::PowerCut
+            | Stimulus::Release => None,
         });
         let state = world.shown.as_ref().and_then(|(state, _)| *state);
         match last {

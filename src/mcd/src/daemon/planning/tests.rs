@@ -77,6 +77,7 @@ impl Host {
             root: self.directory.path(),
             account: &account,
             configs: &account,
+            key: api::machineconfiguration::annotation::DESIRED_CONFIG,
             is_forced: false,
         };
         let (events, _said) = EventSink::channel();
@@ -119,6 +120,7 @@ async fn broken_record_is_not_replaced_by_the_clusters_copy() {
             root: host.directory.path(),
             account: &account,
             configs: &account,
+            key: api::machineconfiguration::annotation::DESIRED_CONFIG,
             is_forced: false,
         };
         let read = |from| {
@@ -227,24 +229,4 @@ fn names_from_the_cluster_do_not_leave_their_path() {
     for (name, is_name) in table {
         assert_eq!(config_path(name).is_some(), is_name, "{name:?}");
     }
-}
-
-#[test]
-fn only_settings_that_change_are_another_hosts() {
-    let paths = |paths: &[&str]| paths.iter().map(ToString::to_string).collect();
-    let files = Changes {
-        added: paths(&["/etc/a", "/etc/containers/registries.conf.d/mirror.conf"]),
-        removed: paths(&["/etc/docker/certs.d/r/ca.crt"]),
-        changed: paths(&[
-            "/etc/containers/policy.json",
-            "/etc/containers/storage.conf",
-        ]),
-    };
-    let expected = [
-        "/etc/containers/registries.conf.d/mirror.conf",
-        "/etc/containers/policy.json",
-        "/etc/docker/certs.d/r/ca.crt",
-    ];
-    assert_eq!(pull_settings(&files), expected);
-    assert_eq!(pull_settings(&Changes::default()), [""; 0]);
 }

@@ -13,13 +13,16 @@ const PAGE: &str = "../../docs/state-machine.md";
 /// A transition: from, event, to, and what is to be done.
 type Transition = (PhaseName, &'static str, PhaseName, String);
 
-const EVENTS: [&str; 21] = [
+const EVENTS: [&str; 24] = [
     "Desired",
+    "Next",
     "Observed",
     "Planned",
     "Rejected",
     "Prepared",
     "StillTrying",
+    "Fetched",
+    "NotFetched",
     "Blocked",
     "Overdue",
     "Drained",
@@ -90,6 +93,7 @@ fn table() -> String {
     for (from, event, to, commands) in &rows {
         let is_ignored = from == to && commands.is_empty();
         let ignorable = [
+            "Next",
             "InService",
             "StillCordoned",
             "Drifted",
@@ -198,6 +202,7 @@ fn what_a_node_shows() {
     let facts = Facts {
         desired: Some(target("b")),
         current: Some(target("a")),
+        next: None,
     };
     for phase in samples::shown() {
         let machine = Machine {

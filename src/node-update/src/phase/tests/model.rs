@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::outward::AHEAD_RETRY;
 use super::*;
 
 /// A host and its cluster side, as far as the machine can see them.
@@ -16,6 +17,8 @@ struct World {
     drained: bool,
     /// The newest target, as the Node's annotation says.
     desired: Target,
+    /// What the Node's annotation names next.
+    next: Option<NextTarget>,
     /// Reboots into targets that fail their checks.
     bad_boots: u32,
     /// The last target that was reached and is not bad.
@@ -48,6 +51,8 @@ enum Luck {
     DaemonDies,
     HostReboots,
     Retargeted(u8),
+    /// The Node names this next; or nothing.
+    Next(u8),
 }
 
 fn is_bad(target: &Target) -> bool {
@@ -71,6 +76,7 @@ impl World {
             service: Service::In,
             drained: false,
             desired: target("a"),
+            next: None,
             bad_boots: 0,
             last_good: target("a"),
             refused_in: None,
@@ -124,6 +130,14 @@ impl World {
             !touches || self.refused_in.is_none(),
             "{command:?} after a refusal: {self:?}"
         );
+        if matches!(command, Command::Prefetch { .. }) {
+            assert_eq!(
+                self.service,
+                Service::In,
+                "fetched ahead while out: {self:?}"
+            );
+            assert!(self.journal.is_none(), "fetched ahead of work: {self:?}");
+        }
         if matches!(command, Command::Plan { .. } | Command::Prepare) {
             assert_ne!(
                 self.service,
@@ -172,6 +186,11 @@ impl World {
         });
     }
 
+    const fn return_to_service(&mut self) {
+        self.service = Service::In;
+        self.drained = false;
+    }
+
     /// Runs one command to its answer.
     fn run(&mut self, command: &Command, good: bool) -> Option<Event> {
         let fails = || Event::Failed("bad luck".to_owned());
@@ -193,6 +212,8 @@ impl World {
                     REBOOT
                 })
             }
+            Command::Prefetch { to, .. } if good && !is_refused(to) => Event::Fetched,
+            Command::Prefetch { .. } => Event::NotFetched("no".to_owned()),
             Command::Prepare if good => Event::Prepared,
             Command::Drain if good => {
                 self.drained = true;
@@ -235,13 +256,11 @@ impl World {
                 Event::Verified
             }
             Command::ReturnToService if good => {
-                self.service = Service::In;
-                self.drained = false;
+                self.return_to_service();
                 Event::InService
             }
             Command::Uncordon if good => {
-                self.service = Service::In;
-                self.drained = false;
+                self.return_to_service();
                 return None;
             }
             Command::Uncordon => Event::StillCordoned("bad luck".to_owned()),
@@ -249,7 +268,8 @@ impl World {
                 self.held = None;
                 return None;
             }
-            Command::Cancel | Command::Reboot => return None,
+            // A fetch ahead of the turn is tried again for ever.
+            Command::Cancel | Command::Reboot | Command::RetryAfter(AHEAD_RETRY) => return None,
             // Once the node is uncordoned it would be rejected for ever; only a new target ends
             // that here.
             Command::RetryAfter(_) if self.is_refused && self.service == Service::In => {
@@ -308,6 +328,10 @@ fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
                 world.desired = target(NAMES[usize::from(n) % NAMES.len()]);
                 event = Some(Event::Desired(world.desired.clone()));
             }
+            Luck::Next(n) => {
+                world.next = NAMES.get(usize::from(n)).copied().map(samples::next);
+                event = Some(Event::Next(world.next.clone()));
+            }
             Luck::Good | Luck::Fails => {
                 if todo.is_empty() {
                     continue;
@@ -328,12 +352,12 @@ fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
             }
             *machine = Machine::new();
             machine.step(Event::Desired(world.desired.clone())).unwrap();
+            machine.step(Event::Next(world.next.clone())).unwrap();
             todo = vec![Command::Observe];
         }
         if let Some(event) = event {
-            let cancels = matches!(event, Event::Desired(_));
             let commands = machine.step(event).unwrap();
-            if cancels && commands.first() == Some(&Command::Cancel) {
+            if commands.first() == Some(&Command::Cancel) {
                 todo.clear();
             }
             if commands.contains(&Command::Drain) {
@@ -358,6 +382,19 @@ fn run(machine: &mut Machine, world: &mut World, luck: &[Luck]) -> bool {
     todo.is_empty()
 }
 
+fn ahead(machine: &Machine) -> Ahead {
+    let Phase::Idle(it) = machine.phase() else {
+        panic!("{machine:?}");
+    };
+    it.ahead.clone()
+}
+
+/// What a node at rest ends with: what its Node names next is fetched, or refused.
+fn ends_ahead(world: &World) -> Option<&Target> {
+    let next = world.next.as_ref().map(|next| &next.to);
+    next.filter(|to| **to != world.booted)
+}
+
 fn luck() -> impl Strategy<Value = Luck> {
     prop_oneof![
         6 => Just(Luck::Good),
@@ -365,6 +402,7 @@ fn luck() -> impl Strategy<Value = Luck> {
         1 => Just(Luck::DaemonDies),
         1 => Just(Luck::HostReboots),
         2 => (0u8..5).prop_map(Luck::Retargeted),
+        2 => (0u8..6).prop_map(Luck::Next),
     ]
 }
 
@@ -382,6 +420,10 @@ proptest! {
         } else {
             prop_assert_eq!(machine.phase().name(), PhaseName::Idle);
             prop_assert_eq!(&world.booted, &world.desired);
+            let ahead = ahead(&machine);
+            prop_assert_eq!(ahead.target(), ends_ahead(&world));
+            let is_over = matches!(ahead, Ahead::Nothing | Ahead::Fetched(_) | Ahead::Failed { .. });
+            prop_assert!(is_over, "{:?}", ahead);
         }
         prop_assert_eq!(world.service, Service::In, "left cordoned");
         prop_assert!(world.journal.is_none());

@@ -57,6 +57,7 @@ fn under_way(origin: &Origin, failures: Option<&Failures>) -> Vec<Phase> {
             failures: failures.clone(),
         })
     };
+    phases.push(fetch(Fetch::Joining, None));
     phases.push(fetch(Fetch::Returning, None));
     phases.push(fetch(Fetch::Planning, None));
     phases.extend(outlines().map(|outline| fetch(Fetch::Preparing(outline), None)));
@@ -113,9 +114,29 @@ fn under_way(origin: &Origin, failures: Option<&Failures>) -> Vec<Phase> {
     phases
 }
 
+/// What the Node names next.
+pub(super) fn next(config: &str) -> NextTarget {
+    NextTarget {
+        to: target(config),
+        after: Duration::from_secs(40),
+    }
+}
+
+fn at_rest(ahead: Ahead) -> Phase {
+    let at = target("a");
+    Phase::Idle(Idle { at, ahead })
+}
+
 fn resting(origin: &Origin) -> Vec<Phase> {
     let mut phases = vec![
-        Phase::Idle(Idle { at: target("a") }),
+        at_rest(Ahead::Nothing),
+        at_rest(Ahead::Waiting(next("b"))),
+        at_rest(Ahead::Fetching(target("b"))),
+        at_rest(Ahead::Fetched(target("b"))),
+        at_rest(Ahead::Failed {
+            to: target("b"),
+            cause: "manifest unknown".to_owned(),
+        }),
         Phase::Held(Held {
             origin: origin.clone(),
             target: target("b"),
@@ -178,10 +199,13 @@ pub(super) fn facts() -> Vec<Facts> {
     let mut facts = vec![];
     for desired in [None, Some("a"), Some("b"), Some("c")] {
         for current in [None, Some("a")] {
-            facts.push(Facts {
-                desired: desired.map(target),
-                current: current.map(target),
-            });
+            for named in [None, Some("b"), Some("c")] {
+                facts.push(Facts {
+                    desired: desired.map(target),
+                    current: current.map(target),
+                    next: named.map(next),
+                });
+            }
         }
     }
     facts
@@ -239,8 +263,11 @@ pub(super) fn events(facts: &Facts) -> Vec<Event> {
     events.extend(facts.desired.clone().map(Event::Desired));
     events.extend(outlines().map(Event::Planned));
     events.extend([
+        Event::Next(facts.next.clone()),
         Event::Rejected(vec![text()]),
         Event::Prepared,
+        Event::Fetched,
+        Event::NotFetched(text()),
         Event::StillTrying(text()),
         Event::Blocked(text()),
         Event::Overdue(text()),

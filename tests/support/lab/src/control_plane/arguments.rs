@@ -32,6 +32,16 @@ impl Files {
         self.dir.join("tokens.csv")
     }
 
+    /// The database.
+    pub(super) fn database(&self) -> PathBuf {
+        self.dir.join("etcd")
+    }
+
+    /// What was saved of it.
+    pub(super) fn backup(&self) -> PathBuf {
+        self.dir.join("etcd-backup")
+    }
+
     pub(super) fn audit_policy(&self) -> PathBuf {
         self.dir.join("audit-policy.yaml")
     }

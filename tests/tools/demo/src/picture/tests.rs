@@ -87,7 +87,19 @@ fn sample() -> Sample {
             end: at(1520),
         },
     ];
+    let level = |level: &str, components: &[&str], start, end| RunLevel {
+        level: level.into(),
+        components: components.iter().map(|one| (*one).into()).collect(),
+        start: at(start),
+        end: at(end),
+        waits_for: "gamma: working <towards> 1.0.1".into(),
+    };
     let timeline = Timeline {
+        run_levels: vec![
+            level("20", &["alpha"], 1416, 1430),
+            level("50", &["beta", "gamma"], 1431, 1519),
+        ],
+        unwaited_share: None,
         nodes,
         max_out: 1,
         min_ready_replicas: 5,
@@ -128,6 +140,9 @@ fn every_phase_and_outage_has_a_tooltip() {
         "waits for: pod default/web-1 &lt;of&gt; budget &quot;web&quot;",
         "worker-0: out of service, 14.0 s\ncordon 08:00:09.200\nuncordon 08:00:23.200",
         "roll 3: no reboot\n0:10",
+        "run level 50: beta, gamma, 8.8 s\n08:02:23.100 to 08:02:31.900\nwaits for: gamma: working \
+         &lt;towards&gt; 1.0.1",
+        ">50 \u{b7} beta, gamma  8.8 s<",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }

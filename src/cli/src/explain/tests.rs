@@ -1,0 +1,90 @@
+use std::collections::BTreeSet;
+
+use api::config::ClusterConditionType;
+use api::machineconfiguration::controller_config::ControllerConfigConditionType;
+use api::machineconfiguration::machine_config_pool::{PoolConditionReason, PoolConditionType};
+use api::machineconfiguration::{NodeState, PhaseName, SettingConditionType};
+use api::operator::machine_configuration::MachineConfigurationConditionType;
+
+use super::*;
+
+/// Words of enums whose values are shown. Those of the programs are in `tests/workspace/words.rs`.
+#[test]
+fn every_value_of_the_enums_is_explained() {
+    let phases = PhaseName::ALL.iter().map(|phase| phase.as_str());
+    let states = NodeState::ALL.iter().map(|state| state.as_str());
+    let known = [
+        ClusterConditionType::KNOWN,
+        ControllerConfigConditionType::KNOWN,
+        MachineConfigurationConditionType::KNOWN,
+        PoolConditionReason::KNOWN,
+        PoolConditionType::KNOWN,
+        SettingConditionType::KNOWN,
+    ];
+    let words = known.into_iter().flatten().copied();
+    let mut count = 0;
+    for word in phases.chain(states).chain(words) {
+        // No reason at all.
+        if word.is_empty() {
+            continue;
+        }
+        assert!(!find(word).is_empty(), "{word} is not explained");
+        count += 1;
+    }
+    assert!(count > 50, "only {count} words");
+}
+
+#[test]
+fn each_word_is_explained_once_for_each_place() {
+    let mut seen = BTreeSet::new();
+    for one in all() {
+        assert!(seen.insert((one.word, one.place)), "{} twice", one.word);
+        for sentence in [one.meaning, one.action] {
+            assert!(sentence.ends_with('.'), "{}: {sentence}", one.word);
+        }
+    }
+}
+
+#[test]
+fn a_word_is_found_without_case_and_with_what_differs() {
+    let words = |text: &str| -> Vec<_> { find(text).iter().map(|one| one.word).collect() };
+    assert_eq!(words("rollouthalted"), ["RolloutHalted"]);
+    assert_eq!(
+        words("2 nodes are reporting degraded status on sync"),
+        ["<count> nodes are reporting degraded status on sync"]
+    );
+    assert_eq!(words("AdminAck-ack-4.16-kube-1.30"), ["AdminAck-<gate>"]);
+    // What differs is not empty.
+    assert_eq!(words("AdminAck-"), [""; 0]);
+    assert_eq!(words("Degraded").len(), 4);
+}
+
+#[test]
+fn a_word_is_printed_for_each_place() {
+    assert_eq!(
+        text(&find("Paused")),
+        "Paused: reason of a condition of a MachineConfigPool\n  The pool is paused; no node is \
+         assigned a configuration.\n  To do: Set spec.paused to false. Certificates are rotated in \
+         a paused pool, too.\n"
+    );
+    assert!(text(&find("Completed")).contains("\n\nCompleted: state in status.history"));
+}
+
+#[test]
+fn an_unknown_word_names_those_like_it() {
+    let run = |word: &str| {
+        let arguments = ExplainArgs {
+            words: vec![word.to_owned()],
+            output: None,
+        };
+        run(&arguments).unwrap_err().to_string()
+    };
+    assert_eq!(
+        run("Halted"),
+        "\"Halted\" is no word of Slipway; it is like RolloutHalted"
+    );
+    assert_eq!(
+        run("xyzzy"),
+        "\"xyzzy\" is no word of Slipway: `slipway explain` lists all"
+    );
+}

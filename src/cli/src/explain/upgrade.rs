@@ -1,0 +1,372 @@
+//! Words of UpgradeConfig, of its health checks and of its announcements.
+
+use super::{Explanation, of};
+
+const PHASE: &str = "phase of an upgrade in UpgradeConfig";
+const CONDITION: &str = "condition of an upgrade in UpgradeConfig";
+const REASON: &str = "reason of a condition of an upgrade in UpgradeConfig";
+const EVENT: &str = "event of UpgradeConfig";
+const HEALTH: &str = "label reason of metric upgradeoperator_healthcheck_failed";
+const ALERT: &str = "alert of the managed upgrade operator";
+const HOLD: &str = "While it is False, read its message: it names what holds the upgrade.";
+
+pub(super) const WORDS: &[Explanation] = &[
+    of("New", PHASE, "The upgrade was just created.", "Nothing."),
+    of(
+        "Pending",
+        PHASE,
+        "The upgrade waits for its time.",
+        "Nothing.",
+    ),
+    of(
+        "Upgrading",
+        PHASE,
+        "The upgrade's steps run.",
+        "Read its newest condition for the step.",
+    ),
+    of("Upgraded", PHASE, "All steps are done.", "Nothing."),
+    of(
+        "Failed",
+        PHASE,
+        "The window closed before the cluster was changed.",
+        "Repair what held it, then set another upgradeAt.",
+    ),
+    of(
+        "<type> not done",
+        REASON,
+        "The step of this condition is not done; the upgrade waits for it.",
+        "Read the message.",
+    ),
+    of("<type> done", REASON, "The step is done.", "Nothing."),
+    of(
+        "UpgradeConfigValid",
+        CONDITION,
+        "Whether the UpgradeConfig can be followed.",
+        "While it is False, correct the field that the message names.",
+    ),
+    of(
+        "OperatorConfigValid",
+        CONDITION,
+        "Whether the operator's ConfigMap can be used; nothing is done while it cannot.",
+        "While it is False, correct the keys that the message names.",
+    ),
+    of(
+        "DesiredChangeRefused",
+        CONDITION,
+        "Another version was asked for after the upgrade had begun, and is not followed.",
+        "Wait until the upgrade is done, then ask again.",
+    ),
+    of(
+        "FailedUpgrade",
+        CONDITION,
+        "The upgrade was given up, and what it added is being removed.",
+        "Read the message; then set another upgradeAt.",
+    ),
+    of(
+        "ConfigSourceRead",
+        CONDITION,
+        "Whether the fleet manager could be read; no upgrade starts while it cannot.",
+        "While it is False, read its message: address, proxy, pull secret or the service itself.",
+    ),
+    of(
+        "Unread",
+        REASON,
+        "The fleet manager does not answer, or with what cannot be used.",
+        "Read the message of the condition.",
+    ),
+    of(
+        "Read",
+        REASON,
+        "The fleet manager could be read.",
+        "Nothing.",
+    ),
+    of(
+        "CleanedUp",
+        CONDITION,
+        "Whether what an upgrade added is removed.",
+        "While it is False, read its message.",
+    ),
+    of(
+        "Valid",
+        REASON,
+        "What was written can be followed.",
+        "Nothing.",
+    ),
+    of(
+        "Invalid",
+        REASON,
+        "What was written cannot be followed.",
+        "Correct the field that the message names.",
+    ),
+    of(
+        "Followed",
+        REASON,
+        "The version asked for is followed.",
+        "Nothing.",
+    ),
+    of(
+        "DrainForced",
+        EVENT,
+        "A drain took too long, and a pod was removed from its node by force.",
+        "Find out why the pod did not leave; annotation slipway.dev/no-forced-drain exempts it.",
+    ),
+    of(
+        "StartedNotificationSent",
+        CONDITION,
+        "The start was announced.",
+        HOLD,
+    ),
+    of(
+        "IsClusterUpgradable",
+        CONDITION,
+        "ClusterVersion takes the version.",
+        HOLD,
+    ),
+    of(
+        "ClusterHealthyBeforeUpgrade",
+        CONDITION,
+        "Health checks before the upgrade found nothing.",
+        HOLD,
+    ),
+    of(
+        "ExternalDependenciesAvailable",
+        CONDITION,
+        "The addresses of the settings answer.",
+        HOLD,
+    ),
+    of(
+        "ComputeCapacityReserved",
+        CONDITION,
+        "Extra machines are ready.",
+        HOLD,
+    ),
+    of(
+        "ControlPlaneMaintenanceWindowCreated",
+        CONDITION,
+        "Alerts of the control plane are silenced.",
+        HOLD,
+    ),
+    of(
+        "UpgradeCommenced",
+        CONDITION,
+        "ClusterVersion was set.",
+        HOLD,
+    ),
+    of(
+        "ControlPlaneUpgraded",
+        CONDITION,
+        "The control plane runs the version.",
+        "While it is False, read `slipway upgrade status`.",
+    ),
+    of(
+        "ControlPlaneMaintenanceWindowRemoved",
+        CONDITION,
+        "The silence of the control plane's alerts is removed.",
+        HOLD,
+    ),
+    of(
+        "WorkersMaintenanceWindowCreated",
+        CONDITION,
+        "Alerts of workers are silenced.",
+        HOLD,
+    ),
+    of(
+        "WorkerNodesUpgraded",
+        CONDITION,
+        "All nodes run the version.",
+        "While it is False, read `slipway pool`.",
+    ),
+    of(
+        "ComputeCapacityRemoved",
+        CONDITION,
+        "The extra machines are removed.",
+        HOLD,
+    ),
+    of(
+        "WorkersMaintenanceWindowRemoved",
+        CONDITION,
+        "The silence of the workers' alerts is removed.",
+        HOLD,
+    ),
+    of(
+        "ClusterHealthyAfterUpgrade",
+        CONDITION,
+        "Health checks after the upgrade found nothing.",
+        HOLD,
+    ),
+    of(
+        "PostUpgradeTasksCompleted",
+        CONDITION,
+        "Tasks after the upgrade are done.",
+        HOLD,
+    ),
+    of(
+        "CompletedNotificationSent",
+        CONDITION,
+        "The end was announced.",
+        HOLD,
+    ),
+    of(
+        "StateStarted",
+        EVENT,
+        "The upgrade's steps run.",
+        "Nothing.",
+    ),
+    of("StateCompleted", EVENT, "All steps are done.", "Nothing."),
+    of(
+        "StateControlPlaneStartedSL",
+        EVENT,
+        "ClusterVersion was set.",
+        "Nothing.",
+    ),
+    of(
+        "StateControlPlaneFinishedSL",
+        EVENT,
+        "The control plane is done.",
+        "Nothing.",
+    ),
+    of(
+        "StateWorkerPlaneFinishedSL",
+        EVENT,
+        "All nodes are done.",
+        "Nothing.",
+    ),
+    of(
+        "StateDelayed",
+        EVENT,
+        "Gates hold the upgrade for longer than upgradeWindow.delayTrigger.",
+        "Read the newest condition of the UpgradeConfig.",
+    ),
+    of(
+        "StateScaleSkipped",
+        EVENT,
+        "No extra machines: there is no pool for them.",
+        "Nothing; or name pools in scale.extraMachinePools.",
+    ),
+    of(
+        "StateSkipped",
+        EVENT,
+        "Extra machines were not ready in time; the upgrade goes on without.",
+        "Read the MachineSet's events.",
+    ),
+    of(
+        "StateFailed",
+        EVENT,
+        "The window closed before the cluster was changed.",
+        "Repair what held it, then set another upgradeAt.",
+    ),
+    of(
+        "StatePreHealthCheckSL",
+        EVENT,
+        "Health checks found something, more than two hours before the start.",
+        "Repair what the message names before the start.",
+    ),
+    of(
+        "StateHealthCheckSL",
+        EVENT,
+        "Health checks found something at the start.",
+        "Repair what the message names; the upgrade waits.",
+    ),
+    of(
+        "StateCleanedUp",
+        EVENT,
+        "The UpgradeConfig was deleted, and what was added is removed.",
+        "Nothing.",
+    ),
+    of(
+        "critical_alerts_firing",
+        HEALTH,
+        "Critical alerts fire.",
+        "Repair their cause, or name them in healthCheck.ignoredCriticals.",
+    ),
+    of(
+        "healthcheck_query_failed",
+        HEALTH,
+        "Prometheus does not answer which alerts fire.",
+        "Repair the cluster's monitoring.",
+    ),
+    of(
+        "cluster_operators_degraded",
+        HEALTH,
+        "Operators are degraded or not available.",
+        "Read `kubectl get clusteroperators`.",
+    ),
+    of(
+        "cluster_operator_status_failed",
+        HEALTH,
+        "The operators cannot be read.",
+        "Check the API server and the rights of muo.",
+    ),
+    of(
+        "default_worker_machinepool_not_found",
+        HEALTH,
+        "No MachineSet is there to take extra machines from.",
+        "Name pools in scale.extraMachinePools, or reserve no capacity.",
+    ),
+    of(
+        "cluster_node_manually_cordoned",
+        HEALTH,
+        "An administrator cordoned nodes.",
+        "Uncordon them.",
+    ),
+    of(
+        "cluster_node_taint_unschedulable",
+        HEALTH,
+        "Nodes report pressure of memory, disk or processes.",
+        "Free what they lack.",
+    ),
+    of(
+        "cluster_invalid_pdb_configuration",
+        HEALTH,
+        "PodDisruptionBudgets let no pod be evicted.",
+        "Add replicas or relax the budgets that the message names.",
+    ),
+    of(
+        "pdb_query_failed",
+        HEALTH,
+        "PodDisruptionBudgets cannot be read.",
+        "Check the API server and the rights of muo.",
+    ),
+    of(
+        "cluster_invalid_pdb",
+        HEALTH,
+        "The deployment validation operator reports a budget that blocks drains.",
+        "Read its metrics for which.",
+    ),
+    of(
+        "dvo_metrics_query_failed",
+        HEALTH,
+        "The metrics of the deployment validation operator cannot be read.",
+        "Repair that operator, or the cluster's monitoring.",
+    ),
+    of(
+        "UpgradeConfigValidationFailedSRE",
+        ALERT,
+        "The UpgradeConfig cannot be followed.",
+        "Read condition UpgradeConfigValid.",
+    ),
+    of(
+        "UpgradeClusterCheckFailedSRE",
+        ALERT,
+        "Health checks hold the upgrade.",
+        "Read the newest condition of the UpgradeConfig.",
+    ),
+    of(
+        "UpgradeControlPlaneUpgradeTimeoutSRE",
+        ALERT,
+        "The control plane takes longer than maintenance.controlPlaneTime.",
+        "Read `slipway upgrade status`.",
+    ),
+    of(
+        "UpgradeNodeUpgradeTimeoutSRE",
+        ALERT,
+        "The workers take longer than their window.",
+        "Read `slipway pool`.",
+    ),
+    of(
+        "UpgradeNodeDrainFailedSRE",
+        ALERT,
+        "The drain of a node takes longer than nodeDrain.timeOut.",
+        "Read `slipway node NAME --try-drain`.",
+    ),
+];

@@ -1,0 +1,88 @@
+//! `slipway managed`: upgrades on a date, which the managed upgrade operator carries out.
+//!
+//! Steps, windows, gates and the forecast are the operator's own plan: nothing of it is decided
+//! here a second time.
+//!
+//! - `arguments`: verbs and options
+//! - `hands`: requests
+//! - `request`: what is asked for, and what speaks against it
+//! - `view`: plan and status
+
+pub mod arguments;
+mod hands;
+mod request;
+mod view;
+
+use anyhow::anyhow;
+use jiff::Timestamp;
+use serde_json::json;
+
+use self::arguments::{ManagedArgs, ManagedVerb};
+use self::hands::ManagedHands;
+use self::request::ScheduleDecision;
+use self::view::ManagedView;
+use crate::failure::Ending;
+use crate::output::{show, warn};
+
+pub(crate) async fn run(arguments: ManagedArgs) -> anyhow::Result<Ending> {
+    let form = arguments.cluster.output;
+    let hands = ManagedHands::new(&arguments.cluster)?;
+    let now = Timestamp::now();
+    let (message, warnings, is_changed) = match &arguments.verb {
+        ManagedVerb::Plan | ManagedVerb::Status => {
+            let (upgrade, plan) = hands.read().await?;
+            let view = ManagedView::new(upgrade.as_ref(), plan, now);
+            let is_plan = matches!(arguments.verb, ManagedVerb::Plan);
+            show(form, &view, || view.text(is_plan))?;
+            return Ok(if view.needs_attention() {
+                Ending::NeedsAttention
+            } else {
+                Ending::Done
+            });
+        }
+        ManagedVerb::Schedule { wish, dry_run } => {
+            let present = hands.upgrade().await?;
+            let version = hands.version().await?;
+            let decision = wish
+                .decide(present.as_ref(), &version, now)
+                .map_err(|why| anyhow!(why))?;
+            let is_changed = match &decision.change {
+                ScheduleDecision::Nothing => false,
+                ScheduleDecision::Create(object) => {
+                    hands.create(object, *dry_run).await?;
+                    !dry_run
+                }
+                ScheduleDecision::Change(patch) => {
+                    hands.change(patch, *dry_run).await?;
+                    !dry_run
+                }
+            };
+            (decision.said, decision.warnings, is_changed)
+        }
+        ManagedVerb::Cancel { dry_run } => match hands.upgrade().await? {
+            None => (
+                "info: No upgrade is scheduled\n".to_owned(),
+                Vec::new(),
+                false,
+            ),
+            Some(upgrade) => {
+                let version = hands.version().await?;
+                let said = request::cancel(&upgrade, &version).map_err(|why| anyhow!(why))?;
+                hands.delete(&upgrade, *dry_run).await?;
+                (said, Vec::new(), !dry_run)
+            }
+        },
+    };
+    for warning in &warnings {
+        warn(warning);
+    }
+    let is_dry = arguments.is_dry();
+    let done = json!({
+        "changed": is_changed, "message": message.trim_end(), "warnings": warnings
+    });
+    show(form, &done, || {
+        let dry = "info: Dry run: nothing was changed\n";
+        format!("{message}{}", if is_dry { dry } else { "" })
+    })?;
+    Ok(Ending::Done)
+}

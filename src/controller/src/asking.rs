@@ -1,0 +1,85 @@
+//! What a rollout policy asks for beside the nodes: answers of the cluster's metrics, and pods that
+//! may not be evicted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster::wire;
+use jiff::{SignedDuration, Timestamp};
+use pool::policy::{PolicyFacts, QueryAnswers};
+
+use crate::reconcile::{Controller, Observed};
+
+/// How long a count of pods counts.
+const COUNTED_FOR: SignedDuration = SignedDuration::from_secs(30);
+
+/// How long the server of metrics may take: the pool waits meanwhile.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// What was asked for a pool, and when. All of it can be lost.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    answers: QueryAnswers,
+    blocked_pods: Option<(Timestamp, BTreeMap<String, usize>)>,
+}
+
+impl Controller {
+    /// Asks what the pool's policy decides by, where a node waits and the last answer is too old.
+    /// A server of metrics that does not answer is an answer; the API server must.
+    pub(crate) async fn ask_for_policy(&self, observed: &mut Observed) -> Result<(), wire::Error> {
+        let view = &observed.pool.view;
+        let (Some(policy), Some(target)) = (&view.policy, &view.target) else {
+            return Ok(());
+        };
+        let mut members = observed.members.values();
+        let has_waiting = members.any(|node| !node.status.is_assigned_to(target));
+        if !has_waiting || !view.is_rolling() {
+            return Ok(());
+        }
+        let name = view.name.clone();
+        let take = || std::mem::take(&mut self.state().entry(name.clone()).or_default().asked);
+        let mut asked = take();
+        for query in policy.analysis() {
+            if query.is_due(&asked.answers, (self.clock)()) {
+                let answer = self
+                    .metrics_server
+                    .sample(self.requests.access(), &query.query);
+                let answer = tokio::time::timeout(ANSWER, answer).await;
+                let answer = answer.unwrap_or_else(|_| {
+                    Err(format!("the server did not answer within {ANSWER:?}"))
+                });
+                match &answer {
+                    Ok(true) => {}
+                    Ok(false) => tracing::info!(pool = name, query = query.name, "analysis is 0"),
+                    Err(why) => tracing::warn!(
+                        pool = name,
+                        query = query.name,
+                        error = why,
+                        "analysis has no answer"
+                    ),
+                }
+                let answered = ((self.clock)(), answer);
+                asked.answers.insert(query.query.clone(), answered);
+            }
+        }
+        let is_wanted = |query: &String| policy.analysis().iter().any(|it| it.query == *query);
+        asked.answers.retain(|query, _| is_wanted(query));
+        if policy.needs_blocked_pods() {
+            let now = (self.clock)();
+            let is_new = |(at, _): &(Timestamp, _)| now.duration_since(*at).abs() < COUNTED_FOR;
+            if !asked.blocked_pods.as_ref().is_some_and(is_new) {
+                asked.blocked_pods = Some((now, self.requests.count_blocked_pods().await?));
+            }
+        }
+        observed.pool.view.facts = PolicyFacts {
+            answers: asked.answers.clone(),
+            blocked_pods: asked
+                .blocked_pods
+                .as_ref()
+                .map(|(_, counts)| counts.clone())
+                .unwrap_or_default(),
+        };
+        self.state().entry(name).or_default().asked = asked;
+        Ok(())
+    }
+}

@@ -1,0 +1,351 @@
+//! MachineConfigs that other objects ask for: decided by the crate `generated`, stored here.
+//!
+//! - [`caches`]: the objects that they are generated from
+//! - `bases`: what of the base configurations is read
+//! - `cluster_wide`: what one object asks for all built-in pools
+//! - `setting`: an object that selects pools, and what is written to it
+//! - `templates`: base configurations of the roles
+//! - `storing`: a generated MachineConfig is made, restored or removed
+
+mod bases;
+pub mod caches;
+mod cluster_wide;
+mod setting;
+mod storing;
+mod templates;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::machineconfiguration::{ContainerRuntimeConfig, KubeletConfig};
+use cluster::cache::Table;
+use cluster::wire;
+use generated::kubelet;
+use generated::object::{GeneratedConfig, SettingOutcome};
+use generated::pools::PoolFacts;
+use generated::runtime;
+use operator::Next;
+
+use self::bases::BaseFile;
+use self::caches::Whole;
+use self::setting::Setting;
+use self::storing::{Stored, Storing};
+use crate::metrics::SettingState;
+use crate::reconcile::Controller;
+use crate::rendering::inputs;
+use crate::store::{Pool, Snapshot};
+use crate::version::BUILD;
+
+/// What is remembered from one reconcile to the next. All of it can be lost.
+#[derive(Debug)]
+pub(crate) struct GeneratingState {
+    /// What the last one that was settled depended on.
+    settled: Option<Fingerprint>,
+    /// Files of base configurations.
+    bases: BTreeMap<(String, &'static str), BaseFile>,
+    /// What is stored, as far as it was compared.
+    stored: BTreeMap<String, Stored>,
+}
+
+impl GeneratingState {
+    pub(crate) const fn new() -> Self {
+        Self {
+            settled: None,
+            bases: BTreeMap::new(),
+            stored: BTreeMap::new(),
+        }
+    }
+}
+
+/// What the result depends on: where it is the same, nothing is to be done.
+#[derive(Debug, Clone, PartialEq)]
+struct Fingerprint {
+    objects: Vec<(&'static str, String, String)>,
+    pools: Vec<PoolFacts>,
+    configs: Vec<(String, String, Option<i64>, Option<String>)>,
+    payload: Vec<String>,
+    controller_config: Option<(String, i64)>,
+}
+
+impl Controller {
+    /// Whether there is anything to generate, or to remove.
+    pub(crate) fn has_generated(&self) -> bool {
+        !self.store.generators.tables().is_empty()
+            || templates::source(&self.store.snapshot()).is_some()
+            || cluster_wide::leftovers(&self.store.configs.table())
+                .next()
+                .is_some()
+    }
+
+    /// Generates what is asked for, and reports on the objects that ask.
+    pub(crate) async fn reconcile_generated(
+        &self,
+        snapshot: &Snapshot,
+    ) -> Result<Next, wire::Error> {
+        let own = snapshot.version.as_str();
+        let config = snapshot.controller_config();
+        if let Some(why) = config.and_then(|config| inputs::foreign(config, own)) {
+            tracing::debug!(reason = why, "nothing is generated yet");
+            return Ok(Next::Settled);
+        }
+        let pools = facts(snapshot);
+        let seen = fingerprint(snapshot, &pools);
+        if self.generating().settled.as_ref() == Some(&seen) {
+            return Ok(Next::Settled);
+        }
+        if !self.reconcile_templates(snapshot, &pools).await? {
+            return Ok(Next::Retry);
+        }
+        // With the base configurations, which the others are laid over.
+        let snapshot = &self.store.snapshot();
+        let config = snapshot.controller_config();
+        if let Some(why) = config.and_then(inputs::unsettled) {
+            tracing::debug!(reason = why, "nothing is generated yet");
+            return Ok(Next::Settled);
+        }
+        let is_done = self.reconcile_kubelet_configs(snapshot, &pools).await?
+            & self.reconcile_runtime_configs(snapshot, &pools).await?
+            & self.reconcile_cluster_wide(snapshot, &pools).await?;
+        if !is_done {
+            return Ok(Next::Retry);
+        }
+        // Not what is known now: an edit that came meanwhile was not compared.
+        self.generating().settled = Some(seen);
+        Ok(Next::Settled)
+    }
+
+    async fn reconcile_kubelet_configs(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[PoolFacts],
+    ) -> Result<bool, wire::Error> {
+        let table = &snapshot.generators.kubelet_configs;
+        let configs: Vec<&KubeletConfig> = table.values().map(Arc::as_ref).collect();
+        if configs.is_empty() {
+            return Ok(true);
+        }
+        let base = match self.kubelet_base(snapshot, pools).await? {
+            Ok(base) => base,
+            Err(why) => {
+                tracing::info!(reason = why, "options of kubelets wait");
+                return Ok(true);
+            }
+        };
+        let plan = kubelet::plan(&configs, pools, &base);
+        self.follow_all(snapshot, table, &plan.outcomes, &plan.configs)
+            .await
+    }
+
+    async fn reconcile_runtime_configs(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[PoolFacts],
+    ) -> Result<bool, wire::Error> {
+        let table = &snapshot.generators.runtime_configs;
+        let configs: Vec<&ContainerRuntimeConfig> = table.values().map(Arc::as_ref).collect();
+        if configs.is_empty() {
+            return Ok(true);
+        }
+        let storage = self.storage_bases(snapshot, pools).await?;
+        let plan = runtime::plan(&configs, pools, &storage);
+        self.follow_all(snapshot, table, &plan.outcomes, &plan.configs)
+            .await
+    }
+
+    /// Does for each object what was decided. False where something changed meanwhile.
+    async fn follow_all<S: Setting>(
+        &self,
+        snapshot: &Snapshot,
+        table: &Table<Whole<S>>,
+        outcomes: &[SettingOutcome],
+        configs: &[GeneratedConfig],
+    ) -> Result<bool, wire::Error> {
+        for object in table.values() {
+            if object.meta().deletion_timestamp.is_some() {
+                self.release(snapshot, object.as_ref(), &[]).await?;
+            }
+        }
+        let mut is_done = true;
+        for outcome in outcomes {
+            if let Some(object) = table.get(&outcome.name) {
+                let wanted = configs.iter();
+                let wanted: Vec<_> = wanted
+                    .filter(|config| outcome.configs.contains(&config.name))
+                    .collect();
+                is_done &= self
+                    .follow(snapshot, object.as_ref(), outcome, &wanted)
+                    .await?;
+            }
+        }
+        Ok(is_done)
+    }
+
+    /// Gives an object its number and finalizers, stores its MachineConfigs, and reports. False
+    /// where a MachineConfig changed meanwhile.
+    async fn follow<S: Setting>(
+        &self,
+        snapshot: &Snapshot,
+        object: &S,
+        outcome: &SettingOutcome,
+        wanted: &[&GeneratedConfig],
+    ) -> Result<bool, wire::Error> {
+        let mut object = object.clone();
+        let mut result = outcome.result.clone();
+        if result.is_ok() {
+            if let Some(change) = setting::claim(&object, outcome) {
+                object = self.requests.change(&object, "", &change).await?;
+                S::cache(&self.store.generators).refresh(object.clone());
+            }
+            for config in wanted {
+                match self.store_generated(snapshot, config).await? {
+                    Storing::Done => {}
+                    Storing::Refused(why) => {
+                        result = Err(why);
+                        break;
+                    }
+                    Storing::Late => return Ok(false),
+                }
+            }
+            if result.is_ok() {
+                object = self.release(snapshot, &object, &outcome.configs).await?;
+            }
+        }
+        let now = (self.clock)();
+        if let Some(change) = setting::report(&object, &result, now) {
+            if let Err(why) = &result {
+                let (kind, name) = (S::KIND.as_str(), object.name());
+                tracing::warn!(kind, name, reason = why, "refused options of pools");
+            }
+            let written = self.requests.change(&object, "/status", &change).await?;
+            S::cache(&self.store.generators).refresh(written);
+        }
+        Ok(true)
+    }
+
+    /// Removes the MachineConfigs of an object but those that it keeps, and their finalizers. The
+    /// object as it is then.
+    async fn release<S: Setting>(
+        &self,
+        snapshot: &Snapshot,
+        object: &S,
+        keeps: &[String],
+    ) -> Result<S, wire::Error> {
+        let gone = setting::released(object, keeps);
+        if gone.is_empty() {
+            return Ok(object.clone());
+        }
+        for name in &gone {
+            let controller = snapshot
+                .configs
+                .get(name)
+                .and_then(|known| known.controller.clone());
+            let is_its = controller.is_some_and(|controller| {
+                controller.kind == S::KIND.as_str() && controller.uid == object.uid()
+            });
+            if is_its {
+                self.remove_generated(snapshot, name).await?;
+            }
+        }
+        let change = setting::without_finalizers(object, &gone);
+        let written: S = self.requests.change(object, "", &change).await?;
+        if object.meta().deletion_timestamp.is_none() {
+            S::cache(&self.store.generators).refresh(written.clone());
+        }
+        Ok(written)
+    }
+}
+
+fn facts(snapshot: &Snapshot) -> Vec<PoolFacts> {
+    let pools = snapshot.pools.values();
+    pools
+        .filter(|pool| !pool.view.is_deleted)
+        .map(|pool| PoolFacts::read(&pool.object))
+        .collect()
+}
+
+fn fingerprint(snapshot: &Snapshot, pools: &[PoolFacts]) -> Fingerprint {
+    let configs = snapshot.configs.values();
+    let configs = configs
+        .filter(|config| {
+            ["00-", "01-"]
+                .iter()
+                .any(|start| config.name.starts_with(start))
+                || config.name.contains("-generated-")
+        })
+        .map(|config| {
+            (
+                config.name.clone(),
+                config.uid.clone(),
+                config.generation,
+                config.generated_by.clone(),
+            )
+        });
+    Fingerprint {
+        objects: snapshot.generators.versions(),
+        pools: pools.to_vec(),
+        configs: configs.collect(),
+        payload: cluster_wide::payload(snapshot)
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        controller_config: templates::source(snapshot).map(|config| {
+            let uid = config.metadata.uid.clone().unwrap_or_default();
+            (uid, config.metadata.generation.unwrap_or_default())
+        }),
+    }
+}
+
+/// Why a pool cannot be rendered until an administrator corrects an object.
+pub(crate) fn fault(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
+    let facts = PoolFacts::read(&pool.object);
+    templates::fault(&facts, snapshot).or_else(|| cluster_wide::fault(&facts, snapshot))
+}
+
+/// Why a pool waits for an object that selects it, or for a MachineConfig that this build has yet
+/// to make anew.
+pub(crate) fn wait(pool: &Pool, snapshot: &Snapshot) -> Option<String> {
+    let facts = PoolFacts::read(&pool.object);
+    let generators = &snapshot.generators;
+    let kubelet = generators.kubelet_configs.values();
+    let mut kubelet = kubelet.filter_map(|config| setting::wait(config.as_ref(), &facts));
+    let runtime = generators.runtime_configs.values();
+    let mut runtime = runtime.filter_map(|config| setting::wait(config.as_ref(), &facts));
+    kubelet
+        .next()
+        .or_else(|| runtime.next())
+        .or_else(|| outdated(snapshot))
+        .or_else(|| templates::wait(&facts, snapshot))
+        .or_else(|| cluster_wide::wait(&facts, snapshot))
+}
+
+/// How far each object that selects pools is: the controller that follows it, the state, its name.
+pub(crate) fn states(snapshot: &Snapshot) -> Vec<SettingState> {
+    let generators = &snapshot.generators;
+    let kubelet = generators.kubelet_configs.values();
+    let kubelet = kubelet.map(|config| setting::state(config.as_ref()));
+    let runtime = generators.runtime_configs.values();
+    let runtime = runtime.map(|config| setting::state(config.as_ref()));
+    kubelet.chain(runtime).collect()
+}
+
+/// A MachineConfig of another build whose object is there, so that it is made anew.
+fn outdated(snapshot: &Snapshot) -> Option<String> {
+    let generators = &snapshot.generators;
+    let is_there = |uid: &str| {
+        let kubelet = generators.kubelet_configs.values();
+        let runtime = generators.runtime_configs.values();
+        let kubelet = kubelet.map(|config| &config.metadata.uid);
+        let mut uids = kubelet.chain(runtime.map(|config| &config.metadata.uid));
+        uids.any(|known| known.as_deref() == Some(uid))
+    };
+    let mut configs = snapshot.configs.values();
+    let config = configs.find(|config| {
+        let controller = config.controller.as_ref();
+        config.generated_by.as_deref().is_some_and(|by| by != BUILD)
+            && controller.is_some_and(|controller| is_there(&controller.uid))
+    })?;
+    Some(format!(
+        "MachineConfig {} is of another build, and is made anew",
+        config.name
+    ))
+}

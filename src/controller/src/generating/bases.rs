@@ -1,0 +1,175 @@
+//! What of the base configurations of a role is read: files that options are laid over.
+
+use std::collections::BTreeMap;
+
+use api::config::NodeSettings;
+use api::machineconfiguration::label;
+use cluster::wire;
+use generated::kubelet::KubeletBase;
+use generated::kubelet::compose::{self, KUBELET_CONF};
+use generated::node_settings::{self, LatencyProfile, NodeAsks};
+use generated::pools::PoolFacts;
+use generated::{features, object, runtime};
+use serde_json::Value;
+
+use crate::events;
+use crate::reconcile::Controller;
+use crate::rendering::inputs;
+use crate::store::Snapshot;
+
+/// A file of a base configuration, as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct BaseFile {
+    uid: String,
+    generation: Option<i64>,
+    /// Its text; nothing where the configuration does not write it; or why it cannot be read.
+    text: Result<Option<String>, String>,
+}
+
+impl Controller {
+    /// What the options of kubelets are laid over. The inner error is what the cluster does not say
+    /// yet.
+    pub(super) async fn kubelet_base(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[PoolFacts],
+    ) -> Result<Result<KubeletBase, String>, wire::Error> {
+        let generators = &snapshot.generators;
+        let gate = generators.feature_gates.values().next();
+        let version = inputs::release(snapshot.controller_config(), snapshot.version.as_str());
+        let gates = gate.map(|gate| features::gates(gate, &version)).transpose();
+        let gates = match gates {
+            Ok(gates) => gates,
+            Err(why) => return Ok(Err(why)),
+        };
+        let node = match generators.node_settings.values().next() {
+            None => None,
+            Some(settings) => match self.node_asks(snapshot, settings).await? {
+                Ok(asks) => Some(asks),
+                Err(why) => return Ok(Err(why)),
+            },
+        };
+        let server = generators.api_servers.values().next();
+        Ok(Ok(KubeletBase {
+            node,
+            roles: self.kubelet_bases(snapshot, pools).await?,
+            gates,
+            tls: server.and_then(|server| server.spec.tls_security_profile.clone()),
+        }))
+    }
+
+    /// What the cluster's node settings ask for. A step between latency profiles that may not be
+    /// made at once is not made: the profile stays.
+    async fn node_asks(
+        &self,
+        snapshot: &Snapshot,
+        settings: &NodeSettings,
+    ) -> Result<Result<NodeAsks, String>, wire::Error> {
+        let mut asks = match node_settings::read(settings) {
+            Ok(asks) => asks,
+            Err(why) => return Ok(Err(why)),
+        };
+        let name = node_settings::config_name(label::role::WORKER);
+        let known = self.base_file(snapshot, &name, KUBELET_CONF).await?;
+        let Some(Ok(Some(text))) = known else {
+            return Ok(Ok(asks));
+        };
+        let before = LatencyProfile::of_conf(&text).unwrap_or(LatencyProfile::Default);
+        // Without a profile, the kubelet has its own default.
+        let after = asks.profile.unwrap_or(LatencyProfile::Default);
+        if !before.may_become(after) {
+            let why = format!(
+                "workerLatencyProfile {} is kept: {} is reached by way of {} only",
+                before.as_str(),
+                after.as_str(),
+                LatencyProfile::MediumUpdateAverageReaction.as_str()
+            );
+            tracing::warn!(reason = why, "refused a step between latency profiles");
+            events::announce_prohibited(&self.recorder, settings, &why, (self.clock)());
+            asks.profile = Some(before);
+        }
+        Ok(Ok(asks))
+    }
+
+    /// The `kubelet.conf` of each role that pools have.
+    async fn kubelet_bases(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[PoolFacts],
+    ) -> Result<BTreeMap<String, Result<Value, String>>, wire::Error> {
+        let mut bases = BTreeMap::new();
+        for role in roles(pools) {
+            let name = format!("01-{role}-kubelet");
+            let conf = match self.base_file(snapshot, &name, KUBELET_CONF).await? {
+                None => Err(format!(
+                    "MachineConfig {name} is missing, which has the {KUBELET_CONF} that options are laid over"
+                )),
+                Some(Ok(None)) => Err(format!(
+                    "MachineConfig {name}: it does not write {KUBELET_CONF}"
+                )),
+                Some(Ok(Some(text))) => compose::base_of(&text)
+                    .map_err(|why| format!("MachineConfig {name}: {KUBELET_CONF} {why}")),
+                Some(Err(why)) => Err(format!("MachineConfig {name}: {why}")),
+            };
+            bases.insert(role.to_owned(), conf);
+        }
+        Ok(bases)
+    }
+
+    /// The `storage.conf` of each role whose base writes one.
+    pub(super) async fn storage_bases(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[PoolFacts],
+    ) -> Result<BTreeMap<String, String>, wire::Error> {
+        let mut bases = BTreeMap::new();
+        for role in roles(pools) {
+            let name = format!("01-{role}-container-runtime");
+            let text = self.base_file(snapshot, &name, runtime::STORAGE).await?;
+            // What cannot be read is not written by this configuration either.
+            if let Some(Ok(Some(text))) = text {
+                bases.insert(role.to_owned(), text);
+            }
+        }
+        Ok(bases)
+    }
+
+    /// A file of a MachineConfig; nothing where there is no such MachineConfig.
+    async fn base_file(
+        &self,
+        snapshot: &Snapshot,
+        name: &str,
+        path: &'static str,
+    ) -> Result<Option<Result<Option<String>, String>>, wire::Error> {
+        let Some(known) = snapshot.configs.get(name) else {
+            return Ok(None);
+        };
+        let key = (name.to_owned(), path);
+        let remembered = self.generating().bases.get(&key).cloned();
+        if let Some(file) = remembered
+            && file.uid == known.uid
+            && file.generation == known.generation
+        {
+            return Ok(Some(file.text));
+        }
+        let Some(config) = self.requests.read_config(name).await? else {
+            return Ok(None);
+        };
+        let text = object::file_of(&config.spec, path);
+        let file = BaseFile {
+            uid: config.metadata.uid.unwrap_or_default(),
+            generation: config.metadata.generation,
+            text: text.clone(),
+        };
+        self.generating().bases.insert(key, file);
+        Ok(Some(text))
+    }
+}
+
+/// The roles that pools have, each once.
+fn roles(pools: &[PoolFacts]) -> Vec<&str> {
+    let mut roles: Vec<&str> = pools.iter().map(PoolFacts::role).collect();
+    roles.sort_unstable();
+    roles.dedup();
+    roles
+}

@@ -1,0 +1,148 @@
+//! A generated MachineConfig is made, restored or removed.
+
+use api::machineconfiguration::{MachineConfigSpec, label};
+use cluster::cache::WatchEvent;
+use cluster::wire;
+use generated::object::GeneratedConfig;
+use generated::templates;
+use serde_json::{Value, json};
+
+use crate::configs::ConfigMeta;
+use crate::reconcile::Controller;
+use crate::store::Snapshot;
+use crate::stored::replacement;
+use crate::version::BUILD;
+
+/// What became of a MachineConfig.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Storing {
+    /// It is as it was generated.
+    Done,
+    /// It cannot be; why.
+    Refused(String),
+    /// It changed meanwhile.
+    Late,
+}
+
+/// A MachineConfig as it was compared.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Stored {
+    uid: String,
+    generation: Option<i64>,
+    spec: Value,
+}
+
+impl Controller {
+    /// Has a MachineConfig be as it was generated. One of its name that no object of the kind
+    /// controls is left alone.
+    pub(super) async fn store_generated(
+        &self,
+        snapshot: &Snapshot,
+        config: &GeneratedConfig,
+    ) -> Result<Storing, wire::Error> {
+        let wanted = config.to_object(BUILD);
+        let Some(known) = snapshot.configs.get(&config.name) else {
+            return match self.requests.create_config(&wanted).await? {
+                Some(created) => {
+                    tracing::info!(config = config.name, "generated a MachineConfig");
+                    self.remember(config, created);
+                    Ok(Storing::Done)
+                }
+                None => Ok(Storing::Late),
+            };
+        };
+        let maker = config.maker.as_ref().map(|maker| maker.kind);
+        if let Some(why) = foreign(known, maker) {
+            return Ok(Storing::Refused(why));
+        }
+        let controller = known.controller.as_ref();
+        let is_labelled = known.labels.get(label::ROLE) == Some(&config.role)
+            && known.generated_by.as_deref() == Some(BUILD)
+            && config.maker.as_ref().is_none_or(|maker| {
+                controller.is_some_and(|controller| controller.uid == maker.uid)
+            });
+        let remembered = Stored {
+            uid: known.uid.clone(),
+            generation: known.generation,
+            spec: config.spec.clone(),
+        };
+        if is_labelled && self.generating().stored.get(&config.name) == Some(&remembered) {
+            return Ok(Storing::Done);
+        }
+        let Some(read) = self.requests.read_config(&config.name).await? else {
+            return Ok(Storing::Late);
+        };
+        let spec: MachineConfigSpec =
+            serde_json::from_value(config.spec.clone()).unwrap_or_default();
+        if is_labelled && read.spec == spec {
+            self.remember(config, ConfigMeta::of(read.metadata));
+            return Ok(Storing::Done);
+        }
+        let present = serde_json::to_value(&read.spec).unwrap_or_default();
+        let spec = serde_json::to_value(&spec).unwrap_or_default();
+        let mut metadata = wanted
+            .get("metadata")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        metadata.remove("name");
+        let version = json!(read.metadata.resource_version);
+        metadata.insert("resourceVersion".to_owned(), version);
+        let change = json!({ "metadata": metadata, "spec": replacement(&present, &spec) });
+        let written = self.requests.change_config(&config.name, &change).await?;
+        tracing::info!(config = config.name, "generated a MachineConfig anew");
+        self.remember(config, written);
+        Ok(Storing::Done)
+    }
+
+    fn remember(&self, config: &GeneratedConfig, meta: ConfigMeta) {
+        let stored = Stored {
+            uid: meta.uid.clone(),
+            generation: meta.generation,
+            spec: config.spec.clone(),
+        };
+        self.generating().stored.insert(config.name.clone(), stored);
+        self.store.configs.apply(WatchEvent::Applied(meta));
+    }
+
+    /// Removes a MachineConfig that is not asked for any more.
+    pub(super) async fn remove_generated(
+        &self,
+        snapshot: &Snapshot,
+        name: &str,
+    ) -> Result<(), wire::Error> {
+        self.generating().stored.remove(name);
+        let Some(known) = snapshot.configs.get(name) else {
+            return Ok(());
+        };
+        self.requests.delete_config(name, &known.uid).await?;
+        tracing::info!(config = name, "removed a generated MachineConfig");
+        let known = known.as_ref().clone();
+        self.store.configs.apply(WatchEvent::Deleted(known));
+        Ok(())
+    }
+}
+
+/// Why a MachineConfig of the name was not generated, if so. Which object of a kind controls it
+/// matters not: one of the same name that was deleted may have left it.
+pub(super) fn foreign(known: &ConfigMeta, maker: Option<&str>) -> Option<String> {
+    let fault = match maker {
+        // OpenShift's MCO makes others for the same object: they stay as they are.
+        Some(kind) if kind == templates::MAKER && !known.is_base_template => {
+            Some("it is not of this controller's templates".to_owned())
+        }
+        Some(kind) => {
+            let controller = known.controller.as_ref();
+            let is_its = controller.is_some_and(|controller| controller.kind == kind);
+            (!is_its).then(|| format!("no {kind} controls it"))
+        }
+        None => known
+            .generated_by
+            .is_none()
+            .then(|| "no controller generated it".to_owned()),
+    }?;
+    Some(format!(
+        "MachineConfig {} is there, and {fault}: delete it, and it is generated",
+        known.name
+    ))
+}

@@ -1,0 +1,86 @@
+//! Base configurations of the roles: made from the ControllerConfig, where its platform is built.
+
+use api::machineconfiguration::ControllerConfig;
+use cluster::wire;
+use generated::pools::PoolFacts;
+use generated::templates;
+
+use super::storing::{self, Storing};
+use crate::reconcile::Controller;
+use crate::release::images;
+use crate::store::Snapshot;
+use crate::version::BUILD;
+
+/// The ControllerConfig that base configurations are made from.
+pub(super) fn source(snapshot: &Snapshot) -> Option<&ControllerConfig> {
+    let config = snapshot.controller_config()?;
+    templates::is_made_of(config).then_some(config)
+}
+
+impl Controller {
+    /// Stores the base configurations, and says on the ControllerConfig that they are there. False
+    /// where something changed meanwhile.
+    ///
+    /// One of their names that another program or a person made is left alone.
+    pub(super) async fn reconcile_templates(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[PoolFacts],
+    ) -> Result<bool, wire::Error> {
+        let Some(config) = source(snapshot) else {
+            return Ok(true);
+        };
+        let wanted = match templates::plan(config, pools) {
+            Ok(wanted) => wanted,
+            Err(why) => {
+                // The pools report it.
+                tracing::warn!(reason = why, "base configurations are not made");
+                return Ok(true);
+            }
+        };
+        let mut is_done = true;
+        for config in &wanted {
+            match self.store_generated(snapshot, config).await? {
+                Storing::Done => {}
+                Storing::Refused(why) => {
+                    tracing::debug!(reason = why, "a base configuration is another's");
+                }
+                Storing::Late => is_done = false,
+            }
+        }
+        // In a release, the release's images come first.
+        if !is_done || snapshot.has_release {
+            return Ok(is_done);
+        }
+        let version = snapshot.version.as_str();
+        if let Some(change) = images::completed(config, version, (self.clock)()) {
+            let written = self.requests.set_controller_config_status(&change).await?;
+            self.store.controller_configs.refresh(written);
+        }
+        Ok(true)
+    }
+}
+
+/// Why base configurations cannot be made, if so.
+pub(super) fn fault(pool: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
+    templates::plan(source(snapshot)?, std::slice::from_ref(pool)).err()
+}
+
+/// Why a pool waits for its base configurations: one is not there yet, or is of another build. A
+/// custom pool waits for the workers'.
+pub(super) fn wait(pool: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
+    source(snapshot)?;
+    let is_there = |role: &str| snapshot.pools.get(role).is_some();
+    if !is_there(pool.role()) {
+        return None;
+    }
+    let names = templates::config_names(pool.role());
+    let missing = names.into_iter().find(|name| {
+        let known = snapshot.configs.get(name);
+        known.is_none_or(|known| {
+            storing::foreign(known, Some(templates::MAKER)).is_none()
+                && known.generated_by.as_deref() != Some(BUILD)
+        })
+    })?;
+    Some(format!("MachineConfig {missing} is not generated yet"))
+}

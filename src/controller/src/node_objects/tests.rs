@@ -1,0 +1,187 @@
+use std::sync::Arc;
+
+use apimock::{Call, Reply, Script};
+use cluster::access::Access;
+use cluster::events::{Recorder, Speaker};
+use http::Method;
+use jiff::Timestamp;
+use operator::Reconcile as _;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture::{Cluster, OLD, node, pool, read};
+use crate::metrics::ControllerMetrics;
+use crate::requests::Requests;
+use crate::store::Store;
+use crate::watches::Work;
+
+const OBJECTS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes";
+
+fn object(node: &str, uid: &str, pool: &str, desired: &str) -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode",
+        "metadata": {
+            "name": node, "resourceVersion": "7",
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "Node", "name": node, "uid": uid }],
+        },
+        "spec": {
+            "configVersion": { "desired": desired }, "node": { "name": node }, "pool": { "name": pool },
+        },
+    })
+}
+
+fn written(node: &str, pool: &str, desired: &str, reply: Option<Reply>) -> Call {
+    let object = object(node, &format!("uid-{node}"), pool, desired);
+    let mut body = object.clone();
+    let metadata = body["metadata"].as_object_mut().unwrap();
+    metadata.remove("resourceVersion");
+    let path = format!("{OBJECTS}/{node}?fieldManager=machine-config-operator&force=true");
+    Call::patch(&path, body, reply.unwrap_or_else(|| Reply::ok(object)))
+}
+
+/// Reconciles MachineConfigNodes twice: the second time there is nothing to do.
+async fn reconcile(nodes: Vec<Value>, objects: &[Value], calls: Vec<Call>) -> Vec<Next> {
+    reconcile_in(Store::default(), nodes, objects, calls).await
+}
+
+async fn reconcile_in(
+    store: Store,
+    nodes: Vec<Value>,
+    objects: &[Value],
+    calls: Vec<Call>,
+) -> Vec<Next> {
+    let pools = vec![pool(Some(OLD))];
+    Cluster {
+        pools,
+        nodes,
+        ..Cluster::default()
+    }
+    .fill(&store);
+    let objects = objects
+        .iter()
+        .map(|object| NodeAssignment::parse(read(object)));
+    store
+        .node_objects
+        .apply(WatchEvent::Synced(objects.collect()));
+    let (script, client) = Script::start(calls);
+    let access = Arc::new(Access::of_client(client));
+    let speaker = Speaker {
+        component: "test".to_owned(),
+        host: "test".to_owned(),
+        namespace: "test".to_owned(),
+    };
+    let (recorder, _sending) = Recorder::new(Arc::clone(&access), speaker);
+    let metrics = Arc::new(ControllerMetrics::default());
+    let clock = || Timestamp::UNIX_EPOCH;
+    let controller = Controller::new(Requests::new(access), store, recorder, metrics, clock);
+    let twice = async {
+        let first = controller.reconcile(&Work::NodeObjects).await.unwrap();
+        vec![
+            first,
+            controller.reconcile(&Work::NodeObjects).await.unwrap(),
+        ]
+    };
+    Box::pin(script.drive(twice)).await
+}
+
+fn labelled(mut node: Value, labels: Value) -> Value {
+    node["metadata"]["labels"] = labels;
+    node
+}
+
+#[tokio::test]
+async fn every_node_has_an_object_with_its_pool_and_assignment() {
+    let mut unassigned = labelled(node("d", OLD), json!({}));
+    unassigned["metadata"]["annotations"] = json!({});
+    let nodes = vec![
+        node("a", OLD),
+        node("b", OLD),
+        node("c", "rendered-worker-new"),
+        unassigned,
+        labelled(node("e", OLD), json!({ "kubernetes.io/os": "windows" })),
+    ];
+    let known = [
+        object("b", "uid-b", "worker", OLD),
+        object("c", "uid-c", "worker", OLD),
+    ];
+    let calls = vec![
+        written("a", "worker", OLD, None),
+        written("c", "worker", "rendered-worker-new", None),
+        written("d", "not-yet-set", "not-yet-set", None),
+    ];
+    assert_eq!(reconcile(nodes, &known, calls).await, [Next::Settled; 2]);
+}
+
+#[tokio::test]
+async fn object_of_a_node_that_was_made_anew_gets_its_owner() {
+    let known = [object("a", "uid-before", "worker", OLD)];
+    let calls = vec![written("a", "worker", OLD, None)];
+    assert_eq!(
+        reconcile(vec![node("a", OLD)], &known, calls).await,
+        [Next::Settled; 2]
+    );
+}
+
+#[tokio::test]
+async fn object_without_a_node_is_removed_as_it_was_read() {
+    let known = [object("gone", "uid-gone", "worker", OLD)];
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "resourceVersion": "7" },
+    });
+    let path = format!("{OBJECTS}/gone");
+    let delete = |reply| Call::new(Method::DELETE, &path, reply).with_body(options.clone());
+    let changed = Reply::failure(409, "Conflict", "it has changed");
+    let gone = Reply::failure(404, "NotFound", "it is gone");
+    let calls = vec![delete(changed), delete(gone)];
+    assert_eq!(
+        reconcile(vec![], &known, calls).await,
+        [Next::Retry, Next::Settled]
+    );
+}
+
+#[tokio::test]
+async fn object_that_is_refused_keeps_no_other_waiting() {
+    let refused = Reply::failure(500, "InternalError", "not now");
+    let calls = vec![
+        written("a", "worker", OLD, Some(refused)),
+        written("b", "worker", OLD, None),
+        written("a", "worker", OLD, None),
+    ];
+    let nodes = vec![node("a", OLD), node("b", OLD)];
+    assert_eq!(
+        reconcile(nodes, &[], calls).await,
+        [Next::Retry, Next::Settled]
+    );
+}
+
+#[tokio::test]
+async fn object_that_was_deleted_is_made_anew_and_named_on_its_node() {
+    let store = Store::default();
+    let deleted = NodeAssignment::parse(read(&object("a", "uid-a", "worker", OLD)));
+    store.lost_objects.note(Some(&deleted), None);
+    let gone = NodeAssignment {
+        name: "gone".to_owned(),
+        ..deleted
+    };
+    store.lost_objects.note(Some(&gone), None);
+    let mut made = object("a", "uid-a", "worker", OLD);
+    made["metadata"]["uid"] = json!("uid-new");
+    let named = |reply| {
+        let body = json!({ "metadata": {
+            "resourceVersion": "5",
+            "annotations": { "slipway.dev/machine-config-node": "uid-new" }
+        } });
+        let path = "/api/v1/nodes/a?fieldManager=machine-config-controller";
+        Call::patch(path, body, reply)
+    };
+    let changed = Reply::failure(409, "Conflict", "it has changed");
+    let calls = vec![
+        written("a", "worker", OLD, Some(Reply::ok(made))),
+        named(changed),
+        named(Reply::ok(node("a", OLD))),
+    ];
+    assert_eq!(
+        reconcile_in(store, vec![node("a", OLD)], &[], calls).await,
+        [Next::Retry, Next::Settled]
+    );
+}

@@ -1,0 +1,440 @@
+//! Every pool as another release would render it. The cluster is read; what is written are
+//! configurations for a rehearsal, which no pool selects or names.
+
+use std::collections::BTreeMap;
+
+use api::config::preflight::{NextRelease, RenderedPool};
+use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation, controller_config};
+use cluster::wire;
+use k8s_openapi::api::core::v1::ConfigMap;
+use machineconfig::render::{Base, Rendered, Source};
+use pool::selector::Selector;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{API_VERSION, NO_SELECTOR, inputs, merge, none_found, rejection, source};
+use crate::release::images::{COMPONENT_IMAGES, OS_IMAGE, ReleaseImages, ReleaseMap};
+use crate::requests::Requests;
+use crate::store::Pool;
+use crate::version::BUILD;
+
+/// A release whose objects were read.
+#[derive(Debug)]
+pub struct ReleasePreview {
+    base: Base,
+    configs: BTreeMap<String, MachineConfig>,
+    pools: Vec<MachineConfigPool>,
+    deleted: Vec<String>,
+}
+
+impl ReleasePreview {
+    /// Reads the objects.
+    ///
+    /// # Errors
+    /// The object that cannot be read, or what its images lack, for people.
+    pub fn parse(next: NextRelease) -> Result<Self, String> {
+        let mut maps: Vec<ConfigMap> = Vec::new();
+        let mut configs = BTreeMap::new();
+        let mut pools = Vec::new();
+        for object in next.objects {
+            match text(&object, "/kind") {
+                "ConfigMap" => maps.push(parse(object)?),
+                "MachineConfig" => {
+                    let name = text(&object, "/metadata/name").to_owned();
+                    configs.insert(name, parse(object)?);
+                }
+                "MachineConfigPool" => pools.push(parse(object)?),
+                // A later version operator may name more.
+                _ => {}
+            }
+        }
+        let map = |name: &str| {
+            let is_it = |map: &&ConfigMap| map.metadata.name.as_deref() == Some(name);
+            maps.iter().find(is_it).cloned().map(ReleaseMap::parse)
+        };
+        let (os, components) = (map(OS_IMAGE), map(COMPONENT_IMAGES));
+        let images = ReleaseImages::read(os.as_ref(), components.as_ref(), &next.version)?;
+        Ok(Self {
+            base: Base {
+                os_image_url: images.os,
+                extensions_image: images.extensions,
+                controller_version: BUILD.to_owned(),
+            },
+            configs,
+            pools,
+            deleted: next.deleted,
+        })
+    }
+
+    /// Renders all pools of the cluster and of the release, by name.
+    ///
+    /// # Errors
+    /// The cluster cannot be read.
+    pub async fn render(&self, requests: &Requests) -> Result<Vec<RenderedPool>, wire::Error> {
+        let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
+        let known = requests.list_pools().await?;
+        for object in known.into_iter().chain(self.pools.clone()) {
+            let pool = Pool::parse(object);
+            pools.insert(pool.view.name.clone(), pool);
+        }
+        let config = requests.list_controller_configs().await?;
+        let is_it = |name: Option<&str>| name == Some(controller_config::NAME);
+        let has_config = config
+            .iter()
+            .any(|config| is_it(config.metadata.name.as_deref()));
+        let mut rendered = Vec::new();
+        for pool in pools.values().filter(|pool| !pool.view.is_deleted) {
+            let result = if has_config {
+                self.render_pool(requests, pool, pools.get("worker"))
+                    .await?
+            } else {
+                let name = controller_config::NAME;
+                Err(format!("ControllerConfig {name} is missing"))
+            };
+            let name = pool.view.name.clone();
+            rendered.push(match result {
+                Ok(config) => prepare(requests, pool, &config).await?,
+                Err(failure) => RenderedPool {
+                    pool: name,
+                    failure,
+                    ..RenderedPool::default()
+                },
+            });
+        }
+        Ok(rendered)
+    }
+
+    /// A pool's configuration. The inner error says why there is none.
+    async fn render_pool(
+        &self,
+        requests: &Requests,
+        pool: &Pool,
+        worker: Option<&Pool>,
+    ) -> Result<Result<Rendered, String>, wire::Error> {
+        let selector = match &pool.view.config_selector {
+            Ok(Selector::Labels(selector)) => selector,
+            Ok(Selector::Everything) => {
+                let why = "spec.machineConfigSelector selects everything: the pool is not rendered";
+                return Ok(Err(why.to_owned()));
+            }
+            Ok(Selector::Nothing) => return Ok(Err(NO_SELECTOR.to_owned())),
+            Err(refusal) => return Ok(Err(refusal.to_string())),
+        };
+        let known = requests.list_configs(&selector.to_string()).await?;
+        let stays = |config: &MachineConfig| {
+            let name = config.metadata.name.as_deref().unwrap_or_default();
+            !self.configs.contains_key(name) && !self.deleted.iter().any(|gone| gone == name)
+        };
+        let is_selected = |config: &&MachineConfig| {
+            let labels = config.metadata.labels.clone().unwrap_or_default();
+            let selector = pool.view.config_selector.as_ref();
+            selector.is_ok_and(|selector| selector.matches(&labels))
+        };
+        let own = self.configs.values().filter(is_selected).cloned();
+        let sources: Vec<Source> = known
+            .into_iter()
+            .filter(stays)
+            .chain(own)
+            .filter_map(source)
+            .collect();
+        if sources.is_empty() {
+            return Ok(Err(none_found(selector)));
+        }
+        let rendered = match merge(pool, &sources, &self.base) {
+            Ok(rendered) => rendered,
+            Err(why) => return Ok(Err(why)),
+        };
+        let stream = inputs::stream(pool, worker);
+        let rejected = rejection::of(requests, pool, &sources, &rendered, stream.as_deref());
+        Ok(rejected.await?.map_or(Ok(rendered), Err))
+    }
+}
+
+/// Stores a configuration for a rehearsal, where the pool's nodes would get another one than they
+/// have.
+async fn prepare(
+    requests: &Requests,
+    pool: &Pool,
+    rendered: &Rendered,
+) -> Result<RenderedPool, wire::Error> {
+    let mut said = RenderedPool {
+        pool: pool.view.name.clone(),
+        config: rendered.name.clone(),
+        ..RenderedPool::default()
+    };
+    let status = pool.object.status.as_ref();
+    let nodes = status.map_or(0, |status| status.machine_count);
+    if pool.view.target.as_ref() == Some(&rendered.name) {
+        return Ok(said);
+    }
+    if nodes == 0 {
+        "the pool has no nodes".clone_into(&mut said.not_rehearsed);
+    } else if !pool.view.prefetches {
+        said.not_rehearsed = format!("annotation {} turns it off", annotation::PREFETCH);
+    } else {
+        // Never the name that the pool's own configuration gets.
+        said.stored = rendered.name.replacen("rendered-", "preflight-", 1);
+        let object = json!({
+            "apiVersion": API_VERSION,
+            "kind": "MachineConfig",
+            "metadata": {
+                "name": said.stored,
+                "annotations": { (annotation::REHEARSAL_OF): said.pool }
+            },
+            "spec": rendered.spec.to_value()
+        });
+        // One that is there already has the same content, by its name.
+        requests.create_config(&object).await?;
+    }
+    Ok(said)
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    let text = object.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default()
+}
+
+fn parse<T: DeserializeOwned>(object: Value) -> Result<T, String> {
+    let name = format!(
+        "{} {}",
+        text(&object, "/kind"),
+        text(&object, "/metadata/name")
+    );
+    serde_json::from_value(object).map_err(|error| format!("{name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use apimock::{Call, Reply, Script};
+    use cluster::access::Access;
+
+    use super::*;
+    use crate::fixture::{OLD, pool, read, source, spec_with};
+
+    const GROUP: &str = "/apis/machineconfiguration.openshift.io/v1";
+
+    fn map(name: &str, data: &Value) -> Value {
+        json!({ "kind": "ConfigMap", "metadata": { "name": name }, "data": data })
+    }
+
+    fn release(objects: Vec<Value>) -> NextRelease {
+        let images = json!({ "releaseVersion": "4.2.0", "machineConfigController": "mcc" });
+        let os = json!({ "releaseVersion": "4.2.0", "baseOSContainerImage": "next/os" });
+        let mut all = vec![
+            map(OS_IMAGE, &os),
+            map(
+                COMPONENT_IMAGES,
+                &json!({ "images.json": images.to_string() }),
+            ),
+        ];
+        all.extend(objects);
+        NextRelease {
+            version: "4.2.0".to_owned(),
+            objects: all,
+            deleted: vec!["98-gone".to_owned()],
+        }
+    }
+
+    fn of_kind(kind: &str, mut object: Value) -> Value {
+        object["kind"] = json!(kind);
+        object
+    }
+
+    fn list(plural: &str, labels: &str, items: &[Value]) -> Call {
+        let reply = json!({ "metadata": { "resourceVersion": "9" }, "items": items });
+        Call::get(
+            &format!("{GROUP}/{plural}?limit=250{labels}"),
+            Reply::ok(reply),
+        )
+    }
+
+    fn sources(items: &[Value]) -> Call {
+        let labels = "&labelSelector=machineconfiguration.openshift.io%2Frole%3Dworker";
+        list("machineconfigs", labels, items)
+    }
+
+    fn config() -> Value {
+        let spec = json!({ "baseOSContainerImage": "present/os" });
+        json!({ "metadata": { "name": "machine-config-controller" }, "spec": spec })
+    }
+
+    async fn renders(next: NextRelease, calls: Vec<Call>) -> Vec<RenderedPool> {
+        let (script, client) = Script::start(calls);
+        let requests = Requests::new(Arc::new(Access::of_client(client)));
+        let preview = ReleasePreview::parse(next).unwrap();
+        let rendered = script.drive(Box::pin(preview.render(&requests))).await;
+        rendered.unwrap()
+    }
+
+    #[tokio::test]
+    async fn pools_are_rendered_with_the_releases_image_and_sources() {
+        let present = [
+            source("50-a", &spec_with("a=1")),
+            source("98-gone", &spec_with("gone")),
+        ];
+        let replaced = source("50-a", &spec_with("a=2"));
+        let mut other = source("60-master", &spec_with("b"));
+        other["metadata"]["labels"]["machineconfiguration.openshift.io/role"] = json!("master");
+        let next = release(vec![
+            of_kind("MachineConfig", replaced.clone()),
+            of_kind("MachineConfig", other),
+        ]);
+        let calls = vec![
+            list("machineconfigpools", "", &[pool(None)]),
+            list("controllerconfigs", "", &[config()]),
+            sources(&present),
+        ];
+        let base = Base {
+            os_image_url: "next/os".to_owned(),
+            ..Base::default()
+        };
+        let source = super::source(read(&replaced)).unwrap();
+        let expected = machineconfig::render::render("worker", &[source], &base).unwrap();
+        let rendered = renders(next, calls).await;
+        assert_eq!(
+            rendered,
+            [RenderedPool {
+                pool: "worker".to_owned(),
+                config: expected.name,
+                not_rehearsed: "the pool has no nodes".to_owned(),
+                ..RenderedPool::default()
+            }]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_configuration_is_stored_only_where_a_node_can_rehearse_it() {
+        let present = [source("50-a", &spec_with("a=1"))];
+        let base = Base {
+            os_image_url: "next/os".to_owned(),
+            ..Base::default()
+        };
+        let read_source = super::source(read(&present[0])).unwrap();
+        let expected = machineconfig::render::render("worker", &[read_source], &base).unwrap();
+        let stored = expected.name.replace("rendered-", "preflight-");
+        let with_nodes = |target: Option<&str>, annotations: Value| {
+            let mut pool = pool(target);
+            pool["status"] = json!({ "machineCount": 2 });
+            pool["metadata"]["annotations"] = annotations;
+            pool
+        };
+        let object = json!({
+            "apiVersion": API_VERSION, "kind": "MachineConfig",
+            "metadata": {
+                "name": stored, "annotations": { "slipway.dev/rehearsal-of": "worker" }
+            },
+            "spec": expected.spec.to_value()
+        });
+        let path = format!("{GROUP}/machineconfigs?fieldManager=machine-config-controller");
+        let created = json!({ "metadata": { "name": stored, "resourceVersion": "9" } });
+        let create = Call::post(&path, object, Reply::Object(201, created));
+        let off = json!({ "slipway.dev/prefetch": "false" });
+        for (pool, calls, stored, why) in [
+            (
+                with_nodes(None, json!({})),
+                vec![create],
+                stored.as_str(),
+                "",
+            ),
+            (with_nodes(Some(&expected.name), json!({})), vec![], "", ""),
+            (
+                with_nodes(None, off),
+                vec![],
+                "",
+                "annotation slipway.dev/prefetch turns it off",
+            ),
+        ] {
+            let reads = vec![
+                list("machineconfigpools", "", &[pool]),
+                list("controllerconfigs", "", &[config()]),
+                sources(&present),
+            ];
+            let calls = reads.into_iter().chain(calls).collect();
+            let rendered = renders(release(vec![]), calls).await;
+            assert_eq!(
+                (
+                    rendered[0].stored.as_str(),
+                    rendered[0].not_rehearsed.as_str()
+                ),
+                (stored, why)
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn each_pool_that_fails_is_named_with_its_source_and_field() {
+        let file = json!({ "path": "etc/relative", "contents": { "source": "data:," } });
+        let bad = json!({ "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } });
+        let bad = source("99-bad", &json!({ "config": bad }));
+        let named = |name: &str, target: Option<&str>| {
+            let mut pool = pool(target);
+            pool["metadata"]["name"] = json!(name);
+            pool
+        };
+        let mut all = named("all", None);
+        all["spec"]["machineConfigSelector"] = json!({});
+        // A pool that comes with the release; the cluster has no MachineConfig for it.
+        let mut edge = named("edge", None);
+        let labels = json!({ "machineconfiguration.openshift.io/role": "edge" });
+        edge["spec"]["machineConfigSelector"]["matchLabels"] = labels;
+        let fips = source("60-fips", &json!({ "fips": true }));
+        let next = release(vec![of_kind("MachineConfigPool", edge)]);
+        let old = json!({ "metadata": { "name": OLD }, "spec": {} });
+        let pools = [named("bad", None), named("worker", Some(OLD)), all];
+        let edge = "&labelSelector=machineconfiguration.openshift.io%2Frole%3Dedge";
+        let calls = vec![
+            list("machineconfigpools", "", &pools),
+            list("controllerconfigs", "", &[config()]),
+            sources(&[bad]),
+            list("machineconfigs", edge, &[]),
+            sources(&[fips]),
+            Call::get(&format!("{GROUP}/machineconfigs/{OLD}"), Reply::ok(old)),
+            Call::get(
+                "/apis/operator.openshift.io/v1/machineconfigurations/cluster",
+                Reply::failure(404, "NotFound", "no"),
+            ),
+        ];
+        let rendered = renders(next, calls).await;
+        let expected = [
+            ("all", "spec.machineConfigSelector selects everything"),
+            ("bad", "\"99-bad\": spec.config: storage.files[0]"),
+            ("edge", "no MachineConfigs found matching selector"),
+            ("worker", "base config \"60-fips\": spec.fips"),
+        ];
+        assert_eq!(rendered.len(), expected.len());
+        for (found, (pool, words)) in rendered.iter().zip(expected) {
+            assert_eq!((found.pool.as_str(), found.config.as_str()), (pool, ""));
+            assert!(found.failure.contains(words), "{found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_without_a_controller_config_is_not_rendered() {
+        let calls = vec![
+            list("machineconfigpools", "", &[pool(None)]),
+            list("controllerconfigs", "", &[]),
+        ];
+        let rendered = renders(release(vec![]), calls).await;
+        assert_eq!(
+            rendered[0].failure,
+            "ControllerConfig machine-config-controller is missing"
+        );
+    }
+
+    #[test]
+    fn what_of_a_release_cannot_be_read_is_named() {
+        let mut without = release(vec![]);
+        without.objects.remove(0);
+        let wrong = json!({ "kind": "MachineConfigPool", "metadata": { "name": "infra" }, "spec": { "paused": 7 } });
+        let table = [
+            (without, "ConfigMap machine-config-osimageurl is missing"),
+            (release(vec![wrong]), "MachineConfigPool infra: "),
+        ];
+        for (next, expected) in table {
+            let error = ReleasePreview::parse(next).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

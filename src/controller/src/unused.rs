@@ -1,0 +1,145 @@
+//! Rendered configurations that nothing uses any more, and their removal.
+//!
+//! Each change of a pool leaves one behind, of up to 1.5 MB, that every reader of MachineConfigs
+//! lists. What is removed here is decided from caches; admission policies of `deploy/controller`
+//! refuse to delete what a pool or a node names, to every account.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use chassis::report::Chain;
+use futures::StreamExt as _;
+use futures::stream;
+use jiff::Timestamp;
+use machineconfig::name::is_rendered_name;
+use operator::Next;
+use pool::unhandled::Hold;
+
+use crate::configs::ConfigMeta;
+use crate::events::Announcement;
+use crate::reconcile::Controller;
+use crate::store::Snapshot;
+
+/// Removals that are under way at once: the first pass over an old cluster removes hundreds, and
+/// nothing waits for them.
+const REMOVALS: usize = 4;
+
+/// Which unused configurations are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// So many of each pool, the newest, used or not.
+    pub count: usize,
+    /// Those that were made within this time.
+    pub age: Duration,
+}
+
+impl Retention {
+    /// Enough to revert by hand to what ran a week ago.
+    pub const DEFAULT: Self = Self {
+        count: 10,
+        age: Duration::from_hours(7 * 24),
+    };
+}
+
+/// The configurations of each pool, by its name, that are to be removed: rendered for it, older
+/// than is kept, and named by no pool and no node.
+///
+/// A pool in image mode keeps all: its builds name them. Those of a pool that is gone are removed
+/// by the cluster, as their owner is.
+///
+/// Source: `docs/reference/controller.md`, "Unused renderings".
+pub fn unused(
+    snapshot: &Snapshot,
+    retention: Retention,
+    now: Timestamp,
+) -> BTreeMap<&str, Vec<&ConfigMeta>> {
+    let in_use = in_use(snapshot);
+    let oldest_kept = now.checked_sub(retention.age).unwrap_or(Timestamp::MIN);
+    let mut found = BTreeMap::new();
+    for pool in snapshot.pools.values() {
+        let view = &pool.view;
+        let objects = snapshot.foreign.objects();
+        let builds = matches!(Hold::of(view, objects), Some(Hold::ImageMode { .. }));
+        if view.is_deleted || builds {
+            continue;
+        }
+        let configs = snapshot.configs.values().map(AsRef::as_ref);
+        let mut configs: Vec<&ConfigMeta> = configs
+            .filter(|config| config.pool.as_ref() == Some(&view.uid))
+            .filter(|config| is_rendered_name(&view.name, &config.name))
+            .collect();
+        // An object without a time counts as new.
+        let made = |config: &ConfigMeta| config.created.unwrap_or(now);
+        configs.sort_by_key(|config| (Reverse(made(config)), config.name.as_str()));
+        let old = configs.into_iter().skip(retention.count);
+        let old = old.filter(|config| made(config) < oldest_kept);
+        let unused: Vec<&ConfigMeta> = old
+            .filter(|config| !in_use.contains(config.name.as_str()))
+            .collect();
+        if !unused.is_empty() {
+            found.insert(view.name.as_str(), unused);
+        }
+    }
+    found
+}
+
+/// Every configuration that a pool or a node names.
+fn in_use(snapshot: &Snapshot) -> BTreeSet<&str> {
+    let pools = snapshot.pools.values().flat_map(|pool| {
+        let status = pool.object.status.as_ref();
+        [
+            pool.view.target.as_deref(),
+            status.and_then(|status| status.configuration.name()),
+            Some(pool.view.claim.target.as_str()),
+        ]
+    });
+    let nodes = snapshot.nodes.values().flat_map(|node| {
+        [
+            node.status.current_config.as_deref(),
+            node.status.desired_config.as_deref(),
+            node.status.next_config.as_deref(),
+            node.status.fetched.as_deref(),
+            node.first_config.as_deref(),
+        ]
+    });
+    pools.chain(nodes).flatten().collect()
+}
+
+impl Controller {
+    /// Removes the rendered configurations that nothing uses. One that is refused stays until the
+    /// next pass.
+    pub(crate) async fn remove_unused(&self, snapshot: &Snapshot) -> Next {
+        let mut each: Vec<(String, ConfigMeta)> = Vec::new();
+        for (pool, configs) in unused(snapshot, self.retention, (self.clock)()) {
+            each.extend(configs.into_iter().map(|it| (pool.to_owned(), it.clone())));
+        }
+        let removals = each.into_iter().map(async |(pool, config)| {
+            let result = self.requests.remove_config(&config).await;
+            (pool, config.name, result)
+        });
+        let mut removals = stream::iter(removals).buffered(REMOVALS);
+        let mut removed = BTreeMap::<String, Vec<String>>::new();
+        let mut next = Next::Settled;
+        while let Some((pool, config, result)) = removals.next().await {
+            match result {
+                Ok(()) => removed.entry(pool).or_default().push(config),
+                Err(error) => {
+                    tracing::warn!(pool, config, error = %Chain(&error), "cannot remove an unused configuration");
+                    if error.is_transient() {
+                        next = Next::Retry;
+                    }
+                }
+            }
+        }
+        for (pool, configs) in removed {
+            if let Some(pool) = snapshot.pools.get(&pool) {
+                self.say(pool, &[Announcement::Removed { configs }]);
+            }
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! One manifest of a pass: applied, tried again, and waited for.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use cluster::apply::Error as ApplyError;
+use release::graph::{Ordering, Task};
+use release::inventory::{CREATE_ONLY, Entry};
+use release::version_hash::VersionHash;
+use serde_json::{Value, json};
+
+use super::{Pass, is_operator};
+use crate::builder::{self, Health, Injected};
+use crate::failure::{Effect, Failure, FailureSubject};
+use crate::hands::{Listing, Need};
+use crate::report::Report;
+
+/// Waits before a manifest is tried again; after the last one it has failed.
+const RETRIES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(13),
+];
+const FIRST_RETRIES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+
+/// What is waited for, and by whom.
+enum Wait {
+    /// Nothing: the manifest is done.
+    Done,
+    /// A change of a ClusterOperator.
+    Operator,
+}
+
+impl Pass<'_> {
+    pub(super) async fn apply(&self, task: Task) -> (Task, Result<(), Failure>) {
+        let Some(entry) = self.entries.get(task) else {
+            return (task, Ok(()));
+        };
+        if let Some(operators) = self.operators.get(&task) {
+            for operator in operators {
+                self.precreate(*operator).await;
+            }
+        }
+        let name = format!("{entry} ({} of {})", task + 1, self.entries.len());
+        (task, self.apply_entry(task, entry, &name).await)
+    }
+
+    async fn apply_entry(&self, task: Task, entry: &Entry, name: &str) -> Result<(), Failure> {
+        let retries = if self.context.ordering == Ordering::Initializing {
+            FIRST_RETRIES
+        } else {
+            RETRIES
+        };
+        let mut retries = retries.into_iter();
+        loop {
+            let result = if is_operator(entry) {
+                self.operator(task, entry, name).await
+            } else {
+                self.object(task, entry, name).await
+            };
+            match result {
+                Ok(()) => return Ok(()),
+                Err(Stop::Failure(failure)) => return Err(failure),
+                Err(Stop::Request(error)) => {
+                    let Some(delay) = retries.next() else {
+                        let with_file = format!("{name} of {}", entry.file);
+                        return Err(Failure::request(&with_file, &error));
+                    };
+                    tracing::debug!(manifest = name, error = %chassis::report::Chain(&error), "trying again");
+                    tokio::time::sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    /// Makes an operator's object before the manifests of its component, so that it can report on
+    /// them. An error is no failure: the object is waited for in its turn.
+    async fn precreate(&self, task: Task) {
+        let Some(entry) = self.entries.get(task) else {
+            return;
+        };
+        if self.engine.operators.get(&entry.id.name).is_some() {
+            return;
+        }
+        if let Err(error) = self.make_operator(entry).await {
+            let text = match error {
+                Stop::Failure(failure) => failure.message,
+                Stop::Request(error) => chassis::report::Chain(&error).to_string(),
+            };
+            tracing::warn!(
+                operator = entry.id.name,
+                error = text,
+                "cannot make an operator's object"
+            );
+        }
+    }
+
+    async fn make_operator(&self, entry: &Entry) -> Result<(), Stop> {
+        let hands = &self.engine.hands;
+        let listing = hands.listing(&self.listings, entry).await?;
+        if listing.head(&entry.id).is_some() {
+            return Ok(());
+        }
+        let manifest = self.payload.object(entry)?;
+        let related = manifest.pointer("/status/relatedObjects").cloned();
+        let object = self.wanted(entry, manifest, &entry.to_string())?;
+        let path = listing.path(&entry.id);
+        hands.apply(&path, &object).await?;
+        if let Some(related) = related {
+            let change = json!({ "status": { "relatedObjects": related } });
+            hands
+                .merge(&entry.id, &format!("{path}/status"), &change)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until an operator is as it must be.
+    async fn operator(&self, task: Task, entry: &Entry, name: &str) -> Result<(), Stop> {
+        let manifest = self.payload.object(entry)?;
+        if matches!(self.context.ordering, Ordering::Reconciling { .. }) {
+            let object = self.wanted(entry, manifest.clone(), name)?;
+            self.apply_object(entry, name, object).await?;
+        }
+        let mut changes = self.engine.changes.clone();
+        loop {
+            changes.mark_unchanged();
+            match self.look(task, entry, name, &manifest)? {
+                Wait::Done => return Ok(()),
+                Wait::Operator => {
+                    // The sender lives as long as the process.
+                    if changes.changed().await.is_err() {
+                        std::future::pending::<()>().await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn look(
+        &self,
+        task: Task,
+        entry: &Entry,
+        name: &str,
+        manifest: &Value,
+    ) -> Result<Wait, Failure> {
+        let (operator, ordering) = (&entry.id.name, self.context.ordering);
+        let found = self.engine.operators.get(operator);
+        let found = found.as_deref().map(|operator| &operator.status);
+        let fault = builder::operator_health(operator, manifest, found, ordering);
+        let fault = fault.map(|fault| builder::tolerate(fault, operator, &self.context.tolerated));
+        let fault = fault.map(|fault| fault.with_detail(name, &builder::operator_message(found)));
+        let mut report = self.engine.shared.lock();
+        let Some(failure) = fault else {
+            report.pending.remove(operator);
+            report.failures.remove(&task);
+            return Ok(Wait::Done);
+        };
+        report
+            .pending
+            .entry(operator.clone())
+            .or_insert_with(self.context.now);
+        if failure.effect == Effect::Report {
+            let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+            reported.insert(task, failure);
+            return Ok(Wait::Done);
+        }
+        if !self.may_wait() || failure.reason == "ClusterOperatorNoVersions" {
+            return Err(failure);
+        }
+        report.failures.insert(task, failure);
+        Ok(Wait::Operator)
+    }
+
+    /// A release that is there is only read: what is wrong is said, and the rest goes on.
+    const fn may_wait(&self) -> bool {
+        !matches!(self.context.ordering, Ordering::Reconciling { .. })
+    }
+
+    async fn object(&self, task: Task, entry: &Entry, name: &str) -> Result<(), Stop> {
+        if entry.is_deletion() {
+            return self.delete(entry).await;
+        }
+        let key = self.key(entry);
+        let hands = &self.engine.hands;
+        let (listing, object) = {
+            // Waiting takes no worker. The semaphore is never closed.
+            let _permit = self.workers.acquire().await.ok();
+            let listing = hands.listing(&self.listings, entry).await?;
+            let mut head = listing.head(&entry.id);
+            if head.is_some() && builder::is_job(&entry.id) && hands.is_condemned(&entry.id) {
+                tracing::info!(manifest = name, "making a failed job anew");
+                hands.clear(&entry.id, &listing.path(&entry.id)).await?;
+                head = None;
+            }
+            if entry.is_create_only() && head.is_some() {
+                return Ok(());
+            }
+            let object = match hands.need(&entry.id, key, head) {
+                Need::Nothing => return Ok(()),
+                Need::Health => hands.read(&entry.id, &listing.path(&entry.id)).await?,
+                Need::Apply => {
+                    let wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
+                    if entry.is_create_only() {
+                        hands.create(&entry.id, &listing, &wanted).await?;
+                        return Ok(());
+                    }
+                    self.apply_object(entry, name, wanted).await?
+                }
+            };
+            (listing, object)
+        };
+        self.wait(task, entry, name, key, &listing, object).await
+    }
+
+    /// The object of a manifest as it is applied.
+    fn wanted(&self, entry: &Entry, manifest: Value, name: &str) -> Result<Value, Failure> {
+        builder::wanted(entry, manifest, &self.context.injected)
+            .map_err(|why| Failure::update(&format!("{name} of {}", entry.file), &why))
+    }
+
+    /// Applies an object, and removes what others have added where it does not belong.
+    async fn apply_object(&self, entry: &Entry, name: &str, wanted: Value) -> Result<Value, Stop> {
+        let hands = &self.engine.hands;
+        let listing = hands.listing(&self.listings, entry).await?;
+        let key = self.key(entry);
+        if is_operator(entry) && hands.need(&entry.id, key, listing.head(&entry.id)) != Need::Apply
+        {
+            return Ok(Value::Null);
+        }
+        if !self.may_wait() && hands.was_applied(&entry.id, key) {
+            tracing::info!(manifest = name, "putting back what was changed");
+            self.engine.rewrites.increment();
+        }
+        let path = listing.path(&entry.id);
+        let mut object = match hands.apply(&path, &wanted).await {
+            Err(error) if builder::is_job(&entry.id) && builder::is_immutable(&error) => {
+                tracing::info!(manifest = name, "making a job anew that cannot be changed");
+                hands.clear(&entry.id, &path).await?;
+                hands.apply(&path, &wanted).await?
+            }
+            applied => applied?,
+        };
+        if let Some(patch) = builder::excess(&wanted, &object) {
+            tracing::info!(manifest = name, "removing what others have added");
+            object = hands.merge(&entry.id, &path, &patch).await?;
+        }
+        hands.remember(&entry.id, key, &object, !builder::is_watched(&entry.id));
+        Ok(object)
+    }
+
+    /// Waits until an object is as it must be.
+    async fn wait(
+        &self,
+        task: Task,
+        entry: &Entry,
+        name: &str,
+        key: u64,
+        listing: &Listing,
+        object: Value,
+    ) -> Result<(), Stop> {
+        let judge =
+            |object: &Value| builder::health(&entry.id, name, object, self.context.ordering);
+        let shared = &self.engine.shared;
+        let workload = entry.to_string();
+        let settle = |object: &Value| {
+            let outcome = match judge(object) {
+                Health::Waiting(failure) => {
+                    let mut report = shared.lock();
+                    let since = report.pending.entry(workload.clone());
+                    since.or_insert_with(self.context.now);
+                    let subject = FailureSubject::Workload(workload.clone());
+                    report.failures.insert(task, Failure { subject, ..failure });
+                    return None;
+                }
+                Health::Ready => Ok(()),
+                Health::Failed(failure) => {
+                    if builder::is_job(&entry.id) {
+                        self.engine.hands.condemn(&entry.id);
+                    }
+                    Err(Stop::Failure(failure))
+                }
+            };
+            let mut report = shared.lock();
+            report.failures.remove(&task);
+            report.pending.remove(&workload);
+            drop(report);
+            self.engine
+                .hands
+                .remember(&entry.id, key, object, outcome.is_ok());
+            Some(outcome)
+        };
+        let settled = settle(&object);
+        // Many objects are waited for at once.
+        drop(object);
+        match settled {
+            Some(outcome) => outcome,
+            // What rolls out while a release is there is no fault and nothing to wait for.
+            None if !self.may_wait() => {
+                let mut report = shared.lock();
+                report.failures.remove(&task);
+                report.pending.remove(&workload);
+                Ok(())
+            }
+            None => self.engine.hands.follow(listing, &entry.id, settle).await,
+        }
+    }
+
+    /// Removes an object; only on the way to another release. It is not waited for.
+    async fn delete(&self, entry: &Entry) -> Result<(), Stop> {
+        let hands = &self.engine.hands;
+        let deletions = |change: &dyn Fn(&mut Report)| change(&mut self.engine.shared.lock());
+        let listing = match hands.listing(&self.listings, entry).await {
+            Ok(listing) => listing,
+            // There are no objects of a kind that is not served.
+            Err(ApplyError::Discover {
+                source: cluster::discovery::Error::NotServed { .. },
+                ..
+            }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let name = entry.to_string();
+        if listing.head(&entry.id).is_none() {
+            deletions(&|report| {
+                report.deletions.remove(&name);
+            });
+            return Ok(());
+        }
+        if self.context.ordering == Ordering::Updating {
+            hands.delete(&entry.id, &listing.path(&entry.id)).await?;
+            deletions(&|report| {
+                report.deletions.insert(name.clone());
+            });
+        }
+        Ok(())
+    }
+
+    /// Stands for what is applied of a manifest in this cluster.
+    fn key(&self, entry: &Entry) -> u64 {
+        let Injected { owner, proxy, tls } = &self.context.injected;
+        let is_create_only = entry.annotations.get(CREATE_ONLY);
+        let tls = builder::asks_for_tls(entry).then_some(tls);
+        let text = format!(
+            "{:x} {owner} {proxy:?} {is_create_only:?} {tls:?}",
+            entry.content
+        );
+        VersionHash::default().with(text.as_bytes()).as_u64()
+    }
+}
+
+/// Why a manifest is not done.
+enum Stop {
+    /// Trying again does not help.
+    Failure(Failure),
+    /// A request failed.
+    Request(ApplyError),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<ApplyError> for Stop {
+    fn from(error: ApplyError) -> Self {
+        Self::Request(error)
+    }
+}

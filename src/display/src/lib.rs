@@ -1,0 +1,13 @@
+//! What programs and tools show to a person: tables on a terminal, pictures in a file. Pure.
+//!
+//! It must not know: files, clocks, networks, and what the things are that it shows.
+//!
+//! - [`ink`]: colours, and text without them
+//! - [`table`]: aligned columns
+//! - [`live`]: nodes while they change
+//! - [`svg`]: pictures for a browser
+
+pub mod ink;
+pub mod live;
+pub mod svg;
+pub mod table;

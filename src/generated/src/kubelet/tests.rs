@@ -1,0 +1,339 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use ignition::content;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn pool(name: &str) -> PoolFacts {
+    PoolFacts {
+        name: name.to_owned(),
+        labels: [("pool".to_owned(), name.to_owned())].into(),
+        is_control_plane: name == "master",
+        selects_own_role: true,
+    }
+}
+
+fn pools() -> Vec<PoolFacts> {
+    ["edge", "master", "worker"].map(pool).into()
+}
+
+/// A `kubelet.conf` as a release's template writes it, as far as it matters here.
+const BASE: &str = "\
+kind: KubeletConfiguration
+apiVersion: kubelet.config.k8s.io/v1beta1
+clusterDNS: [172.30.0.10]
+systemCgroups: /system.slice
+systemReserved: { ephemeral-storage: 1Gi }
+maxPods: 250
+evictionHard: { memory.available: 100Mi, nodefs.available: 10% }
+enforceNodeAllocatable: [pods, system-reserved]
+staticPodPath: /etc/kubernetes/manifests
+";
+
+fn base() -> KubeletBase {
+    let conf = compose::base_of(BASE);
+    KubeletBase {
+        roles: ["master", "worker"]
+            .map(|role| (role.to_owned(), conf.clone()))
+            .into(),
+        ..KubeletBase::default()
+    }
+}
+
+/// A KubeletConfig of pools: as old as its name.
+fn config(name: &str, pools: &[&str], spec: &Value) -> KubeletConfig {
+    let mut object = json!({
+        "metadata": { "name": name, "uid": format!("uid-{name}") },
+        "spec": spec
+    });
+    object["spec"]["machineConfigPoolSelector"] = json!({ "matchExpressions": [
+        { "key": "pool", "operator": "In", "values": pools }
+    ] });
+    serde_json::from_value(object).unwrap()
+}
+
+fn fields(fields: &Value) -> Value {
+    json!({ "kubeletConfig": fields })
+}
+
+fn planned(configs: &[KubeletConfig]) -> KubeletPlan {
+    let configs: Vec<&KubeletConfig> = configs.iter().collect();
+    plan(&configs, &pools(), &base())
+}
+
+/// Why a KubeletConfig is refused.
+fn refusal(config: KubeletConfig) -> String {
+    let plan = planned(&[config]);
+    assert_eq!(plan.configs, []);
+    plan.outcomes[0].result.clone().unwrap_err()
+}
+
+/// Path and text of each file of a MachineConfig.
+fn files(config: &GeneratedConfig) -> BTreeMap<String, String> {
+    let (read, warnings) = ignition::parse(&config.spec["config"]).unwrap();
+    assert_eq!(warnings, []);
+    let files = read.storage.files.iter();
+    files
+        .map(|file| {
+            assert_eq!((file.mode, file.overwrite), (Some(0o644), Some(true)));
+            let text = content::decode(&file.contents).unwrap();
+            (file.path.clone(), String::from_utf8(text).unwrap())
+        })
+        .collect()
+}
+
+fn conf(config: &GeneratedConfig) -> Value {
+    serde_json::from_str(&files(config)[compose::KUBELET_CONF]).unwrap()
+}
+
+fn named<'a>(plan: &'a KubeletPlan, name: &str) -> &'a GeneratedConfig {
+    let mut configs = plan.configs.iter();
+    configs.find(|config| config.name == name).unwrap()
+}
+
+/// All that a plan says, for people.
+fn printed(plan: &KubeletPlan) -> String {
+    let mut text = String::new();
+    for outcome in &plan.outcomes {
+        writeln!(text, "{outcome:?}").unwrap();
+    }
+    for config in &plan.configs {
+        let object = config.to_object("build");
+        writeln!(text, "\n== {}", object["metadata"]).unwrap();
+        for (path, content) in files(config) {
+            write!(text, "-- {path}\n{content}").unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn options_of_each_pool_are_laid_over_its_base() {
+    let size = json!({
+        "autoSizingReserved": false,
+        "logLevel": 4,
+        "tlsSecurityProfile": { "type": "Modern" },
+        "kubeletConfig": { "maxPods": 300, "evictionHard": { "memory.available": "5%" } }
+    });
+    let cpus = fields(&json!({
+        "reservedSystemCPUs": "0-1",
+        "systemReserved": { "memory": "2Gi", "cpu": "1", "pid": "1000" }
+    }));
+    let plan = planned(&[
+        config("a-size", &["master", "worker"], &size),
+        config("b-cpus", &["edge"], &cpus),
+    ]);
+    golden::assert(
+        env!("CARGO_MANIFEST_DIR"),
+        "tests/golden/kubelet.txt",
+        &printed(&plan),
+    );
+}
+
+#[test]
+fn two_of_one_pool_are_merged_by_field_and_the_last_name_has_all() {
+    let pods = config("a-pods", &["worker"], &fields(&json!({ "maxPods": 300 })));
+    let eviction = json!({ "evictionHard": { "memory.available": "5%" } });
+    let eviction = config("b-eviction", &["worker", "master"], &fields(&eviction));
+    let plan = planned(&[eviction, pods]);
+    let first = conf(named(&plan, "99-worker-generated-kubelet"));
+    assert_eq!(first["maxPods"], 300);
+    assert_eq!(first["evictionHard"]["memory.available"], "100Mi");
+    let last = conf(named(&plan, "99-worker-generated-kubelet-1"));
+    assert_eq!(last["maxPods"], 300);
+    assert_eq!(
+        last["evictionHard"],
+        json!({ "memory.available": "5%", "nodefs.available": "10%" })
+    );
+    let masters = conf(named(&plan, "99-master-generated-kubelet-1"));
+    assert_eq!(masters["maxPods"], 250);
+}
+
+#[test]
+fn two_that_set_one_field_differently_are_refused_with_both_names_and_the_field() {
+    let one = |name: &str, spec: &Value| config(name, &["worker"], spec);
+    let table = [
+        (
+            fields(&json!({ "maxPods": 1 })),
+            fields(&json!({ "maxPods": 2 })),
+            "kubeletConfig.maxPods",
+        ),
+        (
+            fields(&json!({ "evictionHard": { "a": "1", "b": "2" } })),
+            fields(&json!({ "evictionHard": { "c": "1", "b": "3" } })),
+            "kubeletConfig.evictionHard.b",
+        ),
+        (
+            json!({ "logLevel": 1 }),
+            json!({ "logLevel": 2 }),
+            "logLevel",
+        ),
+        (
+            json!({ "autoSizingReserved": true }),
+            fields(&json!({ "systemReserved": { "cpu": "1" } })),
+            "autoSizingReserved",
+        ),
+        (
+            json!({ "tlsSecurityProfile": { "type": "Old" } }),
+            json!({ "tlsSecurityProfile": { "type": "Modern" } }),
+            "tlsSecurityProfile",
+        ),
+    ];
+    for (first, second, field) in table {
+        let plan = planned(&[one("a", &first), one("b", &second)]);
+        assert_eq!(plan.outcomes[0].result, Ok(()));
+        let why = format!(
+            "spec.{field} is set differently by KubeletConfig a, which selects MachineConfigPool worker too"
+        );
+        assert_eq!(plan.outcomes[1].result, Err(why));
+        assert_eq!(plan.configs.len(), 1);
+        // The same value twice is none.
+        let plan = planned(&[one("a", &first), one("b", &first)]);
+        assert_eq!(plan.configs.len(), 2);
+    }
+}
+
+#[test]
+fn fields_of_the_cluster_are_refused_by_name_and_value() {
+    let table = [
+        (
+            json!({ "cgroupDriver": "cgroupfs" }),
+            "cgroupDriver",
+            "cgroupfs",
+        ),
+        (
+            json!({ "clusterDNS": ["10.0.0.1"] }),
+            "clusterDNS",
+            "[\"10.0.0.1\"]",
+        ),
+        (json!({ "clusterDomain": "a.b" }), "clusterDomain", "a.b"),
+        (
+            json!({ "featureGates": { "A": true } }),
+            "featureGates",
+            "{\"A\":true}",
+        ),
+        (json!({ "failSwapOn": false }), "failSwapOn", "false"),
+        (
+            json!({ "memorySwap": { "swapBehavior": "LimitedSwap" } }),
+            "swapBehavior",
+            "LimitedSwap",
+        ),
+        (
+            json!({ "staticPodPath": "/etc/pods" }),
+            "staticPodPath",
+            "/etc/pods",
+        ),
+    ];
+    for (set, field, shown) in table {
+        let why = refusal(config("a", &["worker"], &fields(&set)));
+        let expected = format!(
+            "KubeletConfiguration: {field} is not allowed to be set, but contains: {shown}"
+        );
+        assert_eq!(why, expected);
+    }
+    let unset =
+        json!({ "clusterDomain": "", "clusterDNS": [], "featureGates": null, "maxPods": null });
+    let plan = planned(&[config("a", &["worker"], &fields(&unset))]);
+    assert_eq!(conf(&plan.configs[0])["maxPods"], 250);
+}
+
+#[test]
+fn static_pods_are_kept_on_control_planes_and_can_be_turned_off_elsewhere() {
+    let none = fields(&json!({ "staticPodPath": "" }));
+    let plan = planned(&[config("a", &["worker"], &none)]);
+    assert_eq!(conf(&plan.configs[0])["staticPodPath"], "");
+    let why = refusal(config("a", &["master", "worker"], &none));
+    assert_eq!(
+        why,
+        "KubeletConfiguration: staticPodPath is not allowed to be set, but contains: "
+    );
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_with_its_field() {
+    let table = [
+        (
+            json!({ "autoSizingReserved": true, "kubeletConfig": { "systemReserved": { "cpu": "1" } } }),
+            "autoSizingReserved and systemdReserved cannot be set together",
+        ),
+        (
+            fields(&json!({ "systemReservedCgroup": "/mine" })),
+            "spec.kubeletConfig.systemReservedCgroup /mine is not systemCgroups /system.slice",
+        ),
+        (
+            fields(&json!({ "kind": "KubeletConfig" })),
+            "spec.kubeletConfig.kind is not KubeletConfiguration, but KubeletConfig",
+        ),
+        (
+            json!({ "kubeletConfig": [] }),
+            "spec.kubeletConfig is not an object",
+        ),
+        (
+            json!({ "logLevel": 11 }),
+            "spec.logLevel 11 is not in 0 to 10",
+        ),
+        (
+            json!({ "tlsSecurityProfile": { "type": "Custom" } }),
+            "spec.tlsSecurityProfile.custom is missing",
+        ),
+    ];
+    for (spec, why) in table {
+        assert_eq!(refusal(config("a", &["worker"], &spec)), why, "{spec}");
+    }
+}
+
+#[test]
+fn gates_and_tls_of_the_cluster_lie_under_a_users_own() {
+    let base = KubeletBase {
+        gates: Some([("A".to_owned(), true), ("B".to_owned(), false)].into()),
+        tls: Some(TlsSecurityProfile {
+            r#type: "Old".to_owned(),
+            ..TlsSecurityProfile::default()
+        }),
+        ..base()
+    };
+    let of = |spec: &Value| {
+        let config = config("a", &["worker"], spec);
+        conf(&plan(&[&config], &pools(), &base).configs[0])
+    };
+    let plain = of(&json!({}));
+    assert_eq!(plain["featureGates"], json!({ "A": true, "B": false }));
+    assert_eq!(plain["tlsMinVersion"], "VersionTLS10");
+    let own = of(&json!({ "tlsSecurityProfile": { "type": "Modern" } }));
+    assert_eq!(own["tlsMinVersion"], "VersionTLS13");
+    let field = of(&fields(&json!({ "tlsMinVersion": "VersionTLS12" })));
+    assert_eq!(field["tlsMinVersion"], "VersionTLS12");
+}
+
+#[test]
+fn a_deleted_one_leaves_and_a_missing_base_refuses() {
+    let pods = config("a", &["worker"], &fields(&json!({ "maxPods": 1 })));
+    let deleted = json!({ "metadata": {
+        "name": "b", "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "annotations": { "machineconfiguration.openshift.io/mc-name-suffix": "" }
+    }, "spec": { "kubeletConfig": { "maxPods": 2 }, "machineConfigPoolSelector": {
+        "matchLabels": { "pool": "worker" }
+    } } });
+    let deleted: KubeletConfig = serde_json::from_value(deleted).unwrap();
+    let plan = planned(&[pods.clone(), deleted]);
+    // Its name is still there while its MachineConfig is.
+    assert_eq!(plan.configs[0].name, "99-worker-generated-kubelet-1");
+    assert_eq!(plan.outcomes.len(), 1);
+    let none = super::plan(&[&pods], &pools(), &KubeletBase::default());
+    let why = "there is no base for role worker".to_owned();
+    assert_eq!(none.outcomes[0].result, Err(why));
+}
+
+#[test]
+fn a_base_that_cannot_be_read_is_named() {
+    let table = [
+        ("[x]", "is no KubeletConfiguration"),
+        ("a: [", "is not YAML"),
+    ];
+    for (text, why) in table {
+        let error = compose::base_of(text).unwrap_err();
+        assert!(error.starts_with(why), "{error}");
+    }
+}

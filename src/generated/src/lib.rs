@@ -1,0 +1,28 @@
+//! The MachineConfigs that other objects ask for: observed objects in; MachineConfigs, finalizers
+//! and what is wrong out.
+//!
+//! It must not know: files, clocks, networks, async. Values in, values out.
+//!
+//! - [`pools`]: what is read of a pool
+//! - [`naming`]: which MachineConfigs an object has, by name
+//! - [`node_settings`]: control groups, and how often workers report
+//! - [`object`]: a generated MachineConfig, and the status of what asked for it
+//! - [`features`]: feature gates of the kubelet
+//! - [`kubelet`]: options of kubelets, by KubeletConfigs
+//! - [`registries`]: image settings and mirrors
+//! - [`runtime`]: options of container runtimes, by ContainerRuntimeConfigs
+//! - `quantity`: sizes in bytes
+//! - [`templates`]: base configurations of the roles
+//! - [`tls`]: a TLS security profile in the kubelet's words
+
+pub mod features;
+pub mod kubelet;
+pub mod naming;
+pub mod node_settings;
+pub mod object;
+pub mod pools;
+mod quantity;
+pub mod registries;
+pub mod runtime;
+pub mod templates;
+pub mod tls;

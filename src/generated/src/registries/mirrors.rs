@@ -1,0 +1,129 @@
+//! The mirrors of each source, over all objects.
+
+use std::collections::BTreeMap;
+
+use api::config::ImageMirrors;
+
+use super::RegistryFacts;
+use super::scope::{self, contains};
+
+/// What a mirror is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PullBy {
+    Digest,
+    Tag,
+}
+
+/// The mirrors of one source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SourceMirrors {
+    /// In the order in which they are tried.
+    pub(super) mirrors: Vec<(String, PullBy)>,
+    /// Whether the source itself is tried never.
+    pub(super) is_only_mirrored: bool,
+    /// Object that said so, or not.
+    policy_of: String,
+}
+
+/// Mirrors by source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct MirrorTable {
+    pub(super) sources: BTreeMap<String, SourceMirrors>,
+}
+
+impl MirrorTable {
+    /// Reads the objects in the order of their names; of one source, the mirrors of the first come
+    /// first.
+    ///
+    /// # Errors
+    /// Object and field, and why it is refused.
+    pub(super) fn read(settings: &RegistryFacts<'_>) -> Result<Self, String> {
+        let mut table = Self::default();
+        for policy in &settings.content_source {
+            let object = format!(
+                "ImageContentSourcePolicy {}",
+                policy.metadata.name.as_deref().unwrap_or_default()
+            );
+            let mirrors = policy.spec.repository_digest_mirrors.iter();
+            let mirrors: Vec<ImageMirrors> = mirrors
+                .map(|entry| ImageMirrors {
+                    source: entry.source.clone(),
+                    mirrors: entry.mirrors.clone(),
+                    mirror_source_policy: String::new(),
+                })
+                .collect();
+            table.add(&object, "repositoryDigestMirrors", &mirrors, PullBy::Digest)?;
+        }
+        for set in &settings.digest {
+            let object = format!(
+                "ImageDigestMirrorSet {}",
+                set.metadata.name.as_deref().unwrap_or_default()
+            );
+            let mirrors = &set.spec.image_digest_mirrors;
+            table.add(&object, "imageDigestMirrors", mirrors, PullBy::Digest)?;
+        }
+        for set in &settings.tag {
+            let object = format!(
+                "ImageTagMirrorSet {}",
+                set.metadata.name.as_deref().unwrap_or_default()
+            );
+            let mirrors = &set.spec.image_tag_mirrors;
+            table.add(&object, "imageTagMirrors", mirrors, PullBy::Tag)?;
+        }
+        Ok(table)
+    }
+
+    fn add(
+        &mut self,
+        object: &str,
+        field: &str,
+        list: &[ImageMirrors],
+        by: PullBy,
+    ) -> Result<(), String> {
+        for (index, entry) in list.iter().enumerate() {
+            let at = |member: &str| format!("{object}: spec.{field}[{index}].{member}");
+            scope::check(&entry.source, true).map_err(|why| format!("{}: {why}", at("source")))?;
+            for mirror in &entry.mirrors {
+                scope::check(mirror, false).map_err(|why| format!("{}: {why}", at("mirrors")))?;
+            }
+            let is_only_mirrored = match entry.mirror_source_policy.as_str() {
+                "" | "AllowContactingSource" => false,
+                "NeverContactSource" => true,
+                other => {
+                    let at = at("mirrorSourcePolicy");
+                    return Err(format!("{at}: there is no policy {other:?}"));
+                }
+            };
+            let known = self.sources.entry(entry.source.clone()).or_default();
+            if known.policy_of.is_empty() {
+                known.is_only_mirrored = is_only_mirrored;
+                object.clone_into(&mut known.policy_of);
+            } else if known.is_only_mirrored != is_only_mirrored {
+                return Err(format!(
+                    "{}: source {} has another policy in {}",
+                    at("mirrorSourcePolicy"),
+                    entry.source,
+                    known.policy_of
+                ));
+            }
+            for mirror in &entry.mirrors {
+                let mirror = (mirror.clone(), by);
+                if !known.mirrors.contains(&mirror) {
+                    known.mirrors.push(mirror);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Mirrors of a repository's images by digest: those of the longest source that has it.
+    pub(super) fn of_digests(&self, repository: &str) -> impl Iterator<Item = &str> {
+        let sources = self.sources.iter();
+        let sources = sources.filter(|(source, _)| contains(source, repository));
+        let longest = sources.max_by_key(|(source, _)| source.len());
+        let mirrors = longest.into_iter().flat_map(|(_, known)| &known.mirrors);
+        mirrors
+            .filter(|(_, by)| *by == PullBy::Digest)
+            .map(|(mirror, _)| mirror.as_str())
+    }
+}

@@ -1,0 +1,240 @@
+//! The plan that clients read is kept: gates are asked ahead of their turn, and nothing is changed.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use api::upgrade::plan::RENEWED_SECS;
+use api::upgrade::{UpgradePhase, UpgradePlan};
+use chassis::report::Chain;
+use jiff::{SignedDuration, Timestamp};
+use operator::Next;
+
+use super::steps::{check_external, is_upgradeable};
+use super::{Pass, UpgradeOperator, VALID, checks};
+use crate::capacity;
+use crate::commence::{self, CommenceStep};
+use crate::health::HealthFinding;
+use crate::history::{self, StepOutcome};
+use crate::plan::{self, GateAnswer, UpgradePace};
+use crate::release_state::{is_completed, started};
+use crate::schedule;
+use crate::step::StepName;
+
+/// Gates of an upgrade that waits are asked so often at most.
+const ASKED: SignedDuration = SignedDuration::from_secs(60);
+
+/// So near to the start they are not asked ahead of it: an answer may take as long.
+const NEAR: SignedDuration = SignedDuration::from_secs(90);
+
+impl UpgradeOperator {
+    /// Renews the plan, if that is due. It is for people: a failure is logged, and the upgrade goes
+    /// on without it.
+    pub(super) async fn keep_plan(&self, pass: &Pass, next: Next) -> Next {
+        let uid = pass.upgrade.metadata.uid.as_deref().unwrap_or_default();
+        let known = self.known_plan().clone().filter(|(known, _)| {
+            (known.uid.as_str(), known.phase.as_str()) == (uid, pass.entry.phase.as_str())
+                && known.version == pass.entry.version
+        });
+        let waits = matches!(pass.entry.phase, UpgradePhase::New | UpgradePhase::Pending);
+        let since = |time: Timestamp| pass.now.duration_since(time).abs();
+        if waits {
+            let left = known.as_ref().map(|(_, asked)| ASKED - since(*asked));
+            if let Some(left) = left.filter(SignedDuration::is_positive) {
+                return sooner(next, left);
+            }
+            if starts_soon(pass) {
+                return next;
+            }
+        }
+        let plan = self.plan(pass, uid, waits).await;
+        let kept = known.map(|(known, _)| known).filter(|known| {
+            known.says_the_same(&plan) && since(known.evaluated).as_secs() < RENEWED_SECS
+        });
+        // What is the same is written seldom.
+        let plan = match kept {
+            Some(kept) => kept,
+            None => match self.requests.apply_plan(&pass.upgrade, &plan).await {
+                Ok(()) => plan,
+                Err(error) => {
+                    tracing::warn!(error = %Chain(&error), "cannot keep the plan");
+                    return next;
+                }
+            },
+        };
+        *self.known_plan() = Some((plan, pass.now));
+        next
+    }
+
+    fn known_plan(&self) -> std::sync::MutexGuard<'_, Option<(UpgradePlan, Timestamp)>> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn plan(&self, pass: &Pass, uid: &str, waits: bool) -> UpgradePlan {
+        let steps = pass.config.steps(&pass.upgrade.spec.r#type);
+        let mut asked = BTreeMap::new();
+        if waits {
+            for step in &steps {
+                if let Some(answer) = self.ask(pass, step.name).await {
+                    asked.insert(step.name, answer);
+                }
+            }
+        }
+        let refused = pass.entry.condition(VALID);
+        let refused = refused.filter(|known| waits && known.status == false.into());
+        let start = schedule::parse_start(&pass.upgrade.spec.upgrade_at).ok();
+        let window = start.map(|start| {
+            let config = &pass.config;
+            schedule::window(start, config.window, &config.windows, pass.now)
+        });
+        let is_commenced = pass.is_commenced() == Ok(true);
+        let opens = window.as_ref().map(|window| window.opens);
+        let from = if waits { opens } else { Some(pass.now) };
+        let is_over = matches!(
+            pass.entry.phase,
+            UpgradePhase::Upgraded | UpgradePhase::Failed
+        );
+        let pace = self.pace(pass, is_commenced);
+        let forecast = from
+            .filter(|_| !is_over && refused.is_none())
+            .map(|from| plan::forecast(from.max(pass.now), &pace));
+        UpgradePlan {
+            uid: uid.to_owned(),
+            evaluated: pass.now,
+            version: pass.entry.version.clone(),
+            phase: pass.entry.phase.to_string(),
+            refused: refused
+                .map(|known| known.message.clone())
+                .unwrap_or_default(),
+            window: window.filter(|_| waits),
+            steps: plan::steps(
+                &pass.entry,
+                &steps,
+                &pass.config.hooks,
+                &asked,
+                is_commenced,
+            ),
+            forecast,
+        }
+    }
+
+    /// What a gate says now. It is asked as in its turn, and changes nothing.
+    async fn ask(&self, pass: &Pass, step: StepName) -> Option<GateAnswer> {
+        let passes = || GateAnswer::Passes(String::new());
+        let judge = |outcome: Result<StepOutcome, String>| match outcome {
+            Ok(StepOutcome::Hold(why) | StepOutcome::Failed(why)) | Err(why) => {
+                GateAnswer::Holds(why)
+            }
+            Ok(StepOutcome::Done | StepOutcome::Waiting) => passes(),
+        };
+        match step {
+            StepName::IsUpgradeable => Some(judge(is_upgradeable(pass))),
+            StepName::PreUpgradeHealthCheck => {
+                let (holding, others): (Vec<_>, Vec<_>) = self
+                    .find(pass)
+                    .await
+                    .into_iter()
+                    .partition(HealthFinding::holds);
+                Some(if holding.is_empty() {
+                    GateAnswer::Passes(checks::texts(&others))
+                } else {
+                    GateAnswer::Holds(checks::texts(&holding))
+                })
+            }
+            StepName::ExternalDependencyAvailabilityCheck => {
+                Some(judge(check_external(pass).await))
+            }
+            StepName::EnsureExtraUpgradeWorkers => {
+                if !pass.upgrade.spec.capacity_reservation {
+                    return Some(passes());
+                }
+                let sets = self.requests.machine_sets().await;
+                let originals = sets
+                    .map_err(|error| Chain(&error).to_string())
+                    .and_then(|sets| capacity::originals(&sets, &pass.config).map(|_| ()));
+                Some(match originals {
+                    Ok(()) => passes(),
+                    Err(why) => GateAnswer::Passes(format!("goes on without machines: {why}")),
+                })
+            }
+            StepName::CommenceUpgrade => {
+                let desired = &pass.upgrade.spec.desired;
+                let accepted = &pass.config.accepted_risks;
+                Some(match commence::decide(desired, &pass.version, accepted) {
+                    CommenceStep::Hold(why) => GateAnswer::Holds(why),
+                    CommenceStep::SetChannel(_) => GateAnswer::Passes(format!(
+                        "sets channel {}; what it offers is known then",
+                        desired.channel
+                    )),
+                    CommenceStep::SetRelease(_) | CommenceStep::Done => passes(),
+                })
+            }
+            StepName::SendStartedNotification
+            | StepName::UpgradeDelayedCheck
+            | StepName::CreateControlPlaneMaintWindow
+            | StepName::ControlPlaneUpgraded
+            | StepName::RemoveControlPlaneMaintWindow
+            | StepName::CreateWorkerMaintWindow
+            | StepName::AllWorkersUpgraded
+            | StepName::RemoveExtraScaledNodes
+            | StepName::RemoveMaintWindow
+            | StepName::PostUpgradeHealthCheck
+            | StepName::PostUpgradeProcedures
+            | StepName::SendCompletedNotification => None,
+        }
+    }
+
+    fn pace(&self, pass: &Pass, is_commenced: bool) -> UpgradePace {
+        let config = &pass.config;
+        let status = pass.version.status.clone().unwrap_or_default();
+        let version = pass.entry.version.as_str();
+        let is_plane_done = is_commenced && is_completed(&status, version);
+        let machines = if is_plane_done {
+            self.pending_workers()
+        } else {
+            let pools = self.caches.pools.table();
+            let workers = pools.values().filter(|pool| pool.name != "master");
+            workers.map(|pool| pool.machines.0).sum()
+        };
+        let force = i64::from(pass.upgrade.spec.pdb_force_drain_timeout);
+        let needs_machines = pass.upgrade.spec.capacity_reservation
+            && !is_commenced
+            && !history::is_step_done(&pass.entry, StepName::EnsureExtraUpgradeWorkers);
+        UpgradePace {
+            capacity: if needs_machines {
+                config.scale_timeout
+            } else {
+                SignedDuration::ZERO
+            },
+            control_plane: (!is_plane_done).then(|| {
+                let began = started(&status, version).filter(|_| is_commenced);
+                (config.control_plane_time, began)
+            }),
+            earlier: plan::earlier_updates(&status),
+            machines,
+            machine: config.expected_drain_time,
+            machines_limit: config.worker_window(machines, SignedDuration::from_mins(force)),
+        }
+    }
+}
+
+fn starts_soon(pass: &Pass) -> bool {
+    let start = schedule::parse_start(&pass.upgrade.spec.upgrade_at);
+    let opens = start.map(|start| {
+        let config = &pass.config;
+        schedule::window(start, config.window, &config.windows, pass.now).opens
+    });
+    let invalid = pass.entry.condition(VALID);
+    let is_valid = invalid.is_some_and(|known| known.status == true.into());
+    is_valid && opens.is_ok_and(|opens| opens.duration_since(pass.now) < NEAR)
+}
+
+/// The sooner of the next pass and this time.
+pub(super) fn sooner(next: Next, left: SignedDuration) -> Next {
+    let left = Duration::try_from(left).unwrap_or_default();
+    match next {
+        Next::Settled => Next::After(left),
+        Next::After(wait) => Next::After(wait.min(left)),
+        Next::Retry | Next::Gone => next,
+    }
+}

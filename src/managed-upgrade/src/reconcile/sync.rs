@@ -1,0 +1,369 @@
+//! The fleet manager as the source: its policies make, change and withdraw the UpgradeConfig, and
+//! are notified of how far the upgrade is.
+
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::config::{ClusterVersion, cluster_version};
+use api::upgrade::{UpgradeConfig, UpgradeConfigSpec, UpgradePhase, upgrade_config};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use chassis::report::Chain;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::{Pass, UpgradeOperator};
+use crate::fleet::client::{FleetClient, Patience};
+use crate::fleet::{self, FleetSettings, FleetState};
+use crate::history;
+use crate::metrics;
+use crate::notice::NoticeState;
+use crate::release_state::is_commenced;
+use crate::step::StepName;
+
+/// Condition: whether the source of the UpgradeConfig could be read.
+const SOURCE: &str = "ConfigSourceRead";
+
+/// After a failure the source is read again after this time, which doubles.
+const AGAIN: SignedDuration = SignedDuration::from_mins(1);
+/// Longest time between two tries.
+const LONGEST: SignedDuration = SignedDuration::from_hours(1);
+
+/// Entry of the pull secret that proves the cluster.
+const REGISTRY: &str = "cloud.openshift.com";
+
+/// What is known of the source.
+#[derive(Debug, Default)]
+pub(super) struct SourceState {
+    /// When it was last tried, and how long after that it is due again.
+    tried: Option<(Timestamp, SignedDuration)>,
+    /// When it was last read.
+    read: Option<Timestamp>,
+    /// Why it could not be read.
+    failed: Option<String>,
+    /// What it asks for, and why that is not followed.
+    refused: Option<String>,
+}
+
+impl UpgradeOperator {
+    /// Reads the source if that is due. After which time it is due again; none if nothing is read.
+    pub(super) async fn sync(&self, now: Timestamp) -> Option<SignedDuration> {
+        let config = self.config().ok()?;
+        let fleet = config.fleet.as_ref()?;
+        let present = self.caches.upgrades.get(upgrade_config::NAME);
+        let is_leaving = present
+            .as_ref()
+            .is_some_and(|upgrade| upgrade.metadata.deletion_timestamp.is_some());
+        if let Some(left) = self.left(now) {
+            return Some(left);
+        }
+        if is_leaving {
+            // Its end wakes the next pass, which makes the one that takes its place.
+            return Some(AGAIN);
+        }
+        // While steps run they are not held up by a source that is away: it is read again anyway.
+        let runs = present.is_some_and(|upgrade| {
+            let status = upgrade.status.as_ref();
+            status.is_some_and(|status| {
+                let mut entries = status.history.iter();
+                entries.any(|entry| entry.phase == UpgradePhase::Upgrading)
+            })
+        });
+        let patience = if runs {
+            Patience::ONCE
+        } else {
+            Patience::of(fleet.routes)
+        };
+        let refreshed = self.refresh(fleet, patience).await;
+        let wait = match refreshed {
+            Ok(is_changed) => {
+                let mut state = self.source();
+                state.read = Some(now);
+                // What was deleted is made anew as soon as it is gone.
+                if is_changed {
+                    SignedDuration::ZERO
+                } else {
+                    config.watch_interval
+                }
+            }
+            Err(_) => self.after_failure(),
+        };
+        let spread = Duration::try_from(wait).unwrap_or_default();
+        let spread = SignedDuration::try_from(chassis::backoff::spread(spread)).unwrap_or(wait);
+        self.source().tried = Some((now, spread));
+        Some(spread.max(SignedDuration::from_secs(1)))
+    }
+
+    /// Time until the source is due; none if it is. A clock that was set back does not keep it from
+    /// being read.
+    fn left(&self, now: Timestamp) -> Option<SignedDuration> {
+        let (tried, wait) = self.source().tried?;
+        let left = wait - now.duration_since(tried).abs();
+        Some(left).filter(SignedDuration::is_positive)
+    }
+
+    fn after_failure(&self) -> SignedDuration {
+        let state = self.source();
+        let last = state.tried.map(|(_, wait)| wait);
+        let is_repeated = state.read.is_none_or(|read| {
+            let tried = state.tried.map(|(tried, _)| tried);
+            tried.is_some_and(|tried| tried > read)
+        });
+        match last.filter(|_| is_repeated) {
+            Some(last) => (last * 2).clamp(AGAIN, LONGEST),
+            None => AGAIN,
+        }
+    }
+
+    fn source(&self) -> MutexGuard<'_, SourceState> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the source read with the next pass.
+    pub(super) fn read_source_again(&self) {
+        self.source().tried = None;
+    }
+
+    /// When the source was read last.
+    pub(super) fn source_read(&self) -> Option<Timestamp> {
+        self.source().read
+    }
+
+    /// What the source asks for that is not followed.
+    pub(super) fn source_refused(&self) -> Option<String> {
+        self.source().refused.clone()
+    }
+
+    /// Notes whether the source could be read.
+    pub(super) fn note_source(&self, pass: &mut Pass) {
+        let failed = self.source().failed.clone();
+        match failed {
+            Some(why) => pass.note(SOURCE, false, "Unread", &why),
+            None => pass.clear(SOURCE, false.into(), "Read", "the source could be read"),
+        }
+    }
+
+    /// Makes the UpgradeConfig what the source asks for; whether that was a change.
+    ///
+    /// # Errors
+    /// The source could not be read: nothing is changed.
+    pub(super) async fn refresh(
+        &self,
+        fleet: &FleetSettings,
+        patience: Patience,
+    ) -> Result<bool, String> {
+        let refreshed = self.follow_source(fleet, patience).await;
+        let mut state = self.source();
+        match refreshed {
+            Ok((is_changed, refused)) => {
+                state.failed = None;
+                state.refused = refused;
+                Ok(is_changed)
+            }
+            Err(why) => {
+                let why = format!("unable to retrieve upgrade spec: {why}");
+                if state.failed.as_ref() != Some(&why) {
+                    tracing::warn!(error = why, "cannot read the source of the UpgradeConfig");
+                }
+                state.failed = Some(why.clone());
+                Err(why)
+            }
+        }
+    }
+
+    /// Whether the UpgradeConfig was changed, and what is not followed.
+    async fn follow_source(
+        &self,
+        fleet: &FleetSettings,
+        patience: Patience,
+    ) -> Result<(bool, Option<String>), String> {
+        let version = self.caches.versions.get(cluster_version::NAME);
+        let version = version.ok_or("there is no ClusterVersion")?;
+        let wanted = self.wanted(fleet, &version, patience).await?;
+        let said = |error: cluster::wire::Error| Chain(&error).to_string();
+        let present = self.requests.upgrade().await.map_err(said)?;
+        match (present, wanted) {
+            (None, None) => Ok((false, None)),
+            (None, Some(spec)) => {
+                let (asked, at) = (&spec.desired.version, &spec.upgrade_at);
+                tracing::info!(version = asked, at, "the fleet manager asks for an upgrade");
+                self.requests.create_upgrade(&spec).await.map_err(said)?;
+                Ok((true, None))
+            }
+            (Some(present), Some(spec)) if present.spec == spec => Ok((false, None)),
+            (Some(present), _) if present.metadata.deletion_timestamp.is_some() => Ok((true, None)),
+            (Some(present), Some(spec)) if has_begun(&present, &version) => {
+                let refused = format!(
+                    "the fleet manager asks for version {:?} at {}, which is not followed, because \
+                     the upgrade to {} has changed the cluster",
+                    spec.desired.version, spec.upgrade_at, present.spec.desired.version
+                );
+                Ok((false, Some(refused)))
+            }
+            (Some(present), wanted) => {
+                let reason = if wanted.is_some() {
+                    "the fleet manager asks for another upgrade"
+                } else {
+                    "the fleet manager asks for no upgrade any more"
+                };
+                tracing::info!(reason, "the UpgradeConfig is deleted");
+                self.requests.delete_upgrade(&present).await.map_err(said)?;
+                Ok((true, None))
+            }
+        }
+    }
+
+    /// What the policies of the cluster ask for: the earliest run that is to be carried out.
+    async fn wanted(
+        &self,
+        fleet: &FleetSettings,
+        version: &ClusterVersion,
+        patience: Patience,
+    ) -> Result<Option<UpgradeConfigSpec>, String> {
+        let token = self.fleet_token().await?;
+        let client = FleetClient::new(fleet, &version.spec.cluster_id, &token, patience)?;
+        let cluster = client.cluster().await?;
+        let policies = client.policies(&cluster).await?;
+        for (_, policy) in fleet::by_time(policies)? {
+            let state = client.state(&cluster, &policy).await?;
+            if fleet::is_asked_for(&policy, &state)? {
+                return fleet::to_spec(&policy, &cluster, &fleet.upgrade_type).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells the fleet manager of a state, if it takes it. Told again, it is no change.
+    pub(super) async fn tell_fleet(
+        &self,
+        pass: &Pass,
+        state: NoticeState,
+        text: &str,
+    ) -> Result<(), String> {
+        let Some(fleet) = &pass.config.fleet else {
+            return Ok(());
+        };
+        let summary = state.summary().filter(|_| fleet.has_service_logs);
+        let word = fleet::word(state);
+        if summary.is_none() && word.is_none() {
+            return Ok(());
+        }
+        let token = self.fleet_token().await?;
+        // The step is repeated.
+        let id = &pass.version.spec.cluster_id;
+        let client = FleetClient::new(fleet, id, &token, Patience::ONCE)?;
+        let cluster = client.cluster().await?;
+        if let Some(summary) = summary {
+            return client.log(&cluster, summary, text, state.reference()).await;
+        }
+        let policies = client.policies(&cluster).await?;
+        let at = &pass.upgrade.spec.upgrade_at;
+        let policy = fleet::policy_of(&policies, &pass.entry.version, at)
+            .ok_or("no policy matches the current UpgradeConfig")?;
+        let present = client.state(&cluster, policy).await?;
+        let present = FleetState::of(&present)?;
+        match word.filter(|_| present.takes(state)) {
+            Some(word) => client.set_state(&cluster, policy, word, text).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What proves the cluster to the fleet manager.
+    async fn fleet_token(&self) -> Result<String, String> {
+        const SECRET: &str = "openshift-config/pull-secret";
+        let path = "/api/v1/namespaces/openshift-config/secrets/pull-secret";
+        let secret = self.requests.read(path).await;
+        let secret = secret.map_err(|error| Chain(&error).to_string())?;
+        let secret = secret.ok_or_else(|| format!("there is no Secret {SECRET}"))?;
+        token_of(&secret).map_err(|why| format!("Secret {SECRET}: {why}"))
+    }
+
+    /// Sets the metric of the source, which outlives an UpgradeConfig.
+    pub(super) fn publish_source(&self) {
+        if let Some(read) = self.source_read() {
+            let read = metrics::seconds(read.as_second());
+            self.metrics.set(metrics::SYNC, &[], read);
+        }
+    }
+}
+
+/// Whether the cluster was changed for the upgrade, which goes on.
+fn has_begun(upgrade: &UpgradeConfig, version: &ClusterVersion) -> bool {
+    let status = upgrade.status.clone().unwrap_or_default();
+    let entry = history::find(&status, &upgrade.spec.desired.version);
+    entry.is_some_and(|entry| {
+        entry.phase == UpgradePhase::Upgrading
+            && (history::is_step_done(entry, StepName::CommenceUpgrade)
+                || is_commenced(version, &upgrade.spec.desired).unwrap_or(false))
+    })
+}
+
+/// The token of a pull secret.
+fn token_of(secret: &Value) -> Result<String, String> {
+    const FIELD: &str = "data[.dockerconfigjson]";
+    let text = secret.pointer("/data/.dockerconfigjson");
+    let text = text.and_then(Value::as_str);
+    let text = text.ok_or_else(|| format!("{FIELD} is missing"))?;
+    // Neither error may show the secret.
+    let bytes = BASE64
+        .decode(text)
+        .map_err(|_| format!("{FIELD} is not base64"))?;
+    let settings: Value =
+        serde_json::from_slice(&bytes).map_err(|_| format!("{FIELD} is not JSON"))?;
+    let token = settings
+        .pointer(&format!("/auths/{REGISTRY}/auth"))
+        .and_then(Value::as_str)
+        .filter(|token| !token.is_empty());
+    let missing = || format!("{FIELD}: auths[{REGISTRY}].auth is missing");
+    token.map(ToOwned::to_owned).ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{cluster_version, entry, spec};
+
+    #[test]
+    fn the_token_is_that_of_the_pull_secret_and_no_error_shows_it() {
+        let secret = |text: &str| json!({ "data": { ".dockerconfigjson": BASE64.encode(text) } });
+        let good = r#"{"auths": {"quay.io": {"auth": "b"}, "cloud.openshift.com": {"auth": "a"}}}"#;
+        assert_eq!(token_of(&secret(good)), Ok("a".to_owned()));
+        for (secret, expected) in [
+            (json!({}), "data[.dockerconfigjson] is missing"),
+            (
+                json!({ "data": { ".dockerconfigjson": "?" } }),
+                "data[.dockerconfigjson] is not base64",
+            ),
+            (secret("hidden"), "data[.dockerconfigjson] is not JSON"),
+            (
+                secret(r#"{"auths": {"quay.io": {"auth": "hidden"}}}"#),
+                "data[.dockerconfigjson]: auths[cloud.openshift.com].auth is missing",
+            ),
+        ] {
+            assert_eq!(token_of(&secret).unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn an_upgrade_that_changed_the_cluster_is_not_replaced() {
+        let mut version = cluster_version("4.16.3");
+        let mut upgrade = UpgradeConfig::new(upgrade_config::NAME, spec());
+        assert!(!has_begun(&upgrade, &version));
+        let with = |upgrade: &mut UpgradeConfig, phase| {
+            let mut status = upgrade.status.clone().unwrap_or_default();
+            history::put(&mut status, entry(phase));
+            upgrade.status = Some(status);
+        };
+        with(&mut upgrade, UpgradePhase::Upgrading);
+        assert!(!has_begun(&upgrade, &version), "its gates are still open");
+        version.spec.desired_update = Some(api::config::cluster_version::Update {
+            version: "4.16.4".to_owned(),
+            ..api::config::cluster_version::Update::default()
+        });
+        assert!(has_begun(&upgrade, &version));
+        with(&mut upgrade, UpgradePhase::Upgraded);
+        assert!(!has_begun(&upgrade, &version), "it is over");
+    }
+}

@@ -1,0 +1,222 @@
+//! The MachineConfigNode of this node: its status, written by the kubelet's identity.
+//!
+//! One task follows the Node and writes what [`conditions`] makes of it, only where that differs.
+//! It reads the object once, and then knows it from the answers to its own writes: nothing is asked
+//! of the API server while the Node does not change. The controller makes the object, and names it
+//! on the Node where an older one was deleted: only then it is read again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::machineconfiguration::machine_config_node::NodeConditionType;
+use api::machineconfiguration::{
+    MachineConfigNode, MachineConfigNodeStatus, NodeStatus, PhaseName, annotation,
+};
+use chassis::backoff::Backoff;
+use chassis::report::Chain;
+use chassis::shutdown::Shutdown;
+use cluster::access::Access;
+use cluster::path;
+use cluster::wire::{self, RequestBody};
+use http::Method;
+use jiff::Timestamp;
+use node::view::Node;
+use node::watch::ObservedNode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+pub mod conditions;
+
+/// Who owns the fields: the manager that clients of OpenShift's MCO know.
+const MANAGER: &str = "machine-config-operator";
+
+/// First and longest wait before an object that is missing or cannot be written is asked for again.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(10));
+
+/// Writes for one change of the Node, at most: an API server that answers with another status than
+/// it was given must not be written to for ever.
+const STEPS: usize = 4;
+
+/// The phase that the object shows, or that could not be shown.
+pub type Reported = Option<PhaseName>;
+
+/// Writes the status of one node's MachineConfigNode.
+#[derive(Debug)]
+pub struct NodeObject {
+    access: Arc<Access>,
+    path: String,
+    name: String,
+    now: fn() -> Timestamp,
+    known: Option<Known>,
+    /// The object that the Node named last.
+    renewed: Option<String>,
+}
+
+/// The object as it was last read or written.
+#[derive(Debug)]
+struct Known {
+    /// Of the Node: another one has another object.
+    node: String,
+    generation: Option<i64>,
+    status: MachineConfigNodeStatus,
+}
+
+/// What is read of a MachineConfigNode.
+#[derive(Debug, Deserialize)]
+struct Wire {
+    metadata: Meta,
+    #[serde(default)]
+    status: Option<MachineConfigNodeStatus>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Meta {
+    #[serde(default)]
+    generation: Option<i64>,
+}
+
+impl NodeObject {
+    /// The object of the node `name`.
+    pub fn new(access: Arc<Access>, name: &str, now: fn() -> Timestamp) -> Self {
+        Self {
+            access,
+            path: path::object::<MachineConfigNode>(name),
+            name: name.to_owned(),
+            now,
+            known: None,
+            renewed: None,
+        }
+    }
+
+    /// Follows the Node until the shutdown; `reported` gets each phase that was written, or that an
+    /// API server refused.
+    pub async fn keep(
+        mut self,
+        mut seen: watch::Receiver<ObservedNode>,
+        reported: watch::Sender<Reported>,
+        mut shutdown: Shutdown,
+    ) {
+        tokio::select! {
+            () = shutdown.requested() => {}
+            () = self.follow(&mut seen, &reported) => {}
+        }
+    }
+
+    async fn follow(
+        &mut self,
+        seen: &mut watch::Receiver<ObservedNode>,
+        reported: &watch::Sender<Reported>,
+    ) {
+        let mut retry = Backoff::new(RETRY.0, RETRY.1);
+        loop {
+            let node = seen.borrow_and_update().clone();
+            let result = match &node {
+                Some(node) => self.write(node).await,
+                None => Ok(()),
+            };
+            reported.send_replace(phase(node.as_ref()));
+            let wait = match result {
+                Ok(()) => {
+                    retry.reset();
+                    None
+                }
+                Err(error) => {
+                    if retry.failures() == 0 {
+                        tracing::info!(node = self.name, error = %Chain(&error), "cannot write the MachineConfigNode yet");
+                    }
+                    let delay = error.retry_after().unwrap_or_else(|| retry.next_delay());
+                    Some(Instant::now() + delay)
+                }
+            };
+            // Where the object cannot be written nothing waits for it.
+            loop {
+                tokio::select! {
+                    changed = seen.changed() => match changed {
+                        // The sender lives as long as the daemon.
+                        Err(_) => return,
+                        Ok(()) if wait.is_none() => break,
+                        // It is there now.
+                        Ok(()) if self.is_renewed(seen.borrow().as_ref()) => break,
+                        Ok(()) => {
+                            let now = phase(seen.borrow_and_update().as_ref());
+                            reported.send_replace(now);
+                        }
+                    },
+                    () = sleep_until(wait.unwrap_or_else(Instant::now)), if wait.is_some() => break,
+                }
+            }
+        }
+    }
+
+    /// Writes what `node` shows, unless it stands there.
+    async fn write(&mut self, node: &Node) -> Result<(), wire::Error> {
+        let is_renewed = renewed(node) != self.renewed.as_deref();
+        let mut known = match self.known.take() {
+            Some(known) if known.node == node.uid && !is_renewed => known,
+            _ => Known::of(node, self.access.get(&self.path).await?),
+        };
+        self.renewed = renewed(node).map(str::to_owned);
+        for _ in 0..STEPS {
+            let (generation, before) = (known.generation, &known.status);
+            let next = conditions::next(node, generation, before, (self.now)());
+            if next == known.status {
+                break;
+            }
+            let status = format!("{}/status?fieldManager={MANAGER}&force=true", self.path);
+            let body = self.body(&next);
+            let written = self
+                .access
+                .send(Method::PATCH, &status, RequestBody::Apply(&body))
+                .await?;
+            known = Known::of(node, written);
+        }
+        self.known = Some(known);
+        Ok(())
+    }
+
+    /// Whether the Node names another object than before.
+    fn is_renewed(&self, node: Option<&Arc<Node>>) -> bool {
+        node.is_some_and(|node| renewed(node) != self.renewed.as_deref())
+    }
+
+    /// The fields that are the daemon's. Conditions of other writers stay theirs.
+    fn body(&self, status: &MachineConfigNodeStatus) -> Value {
+        let is_known = |r#type: &NodeConditionType| !matches!(r#type, NodeConditionType::Other(_));
+        let conditions = status.conditions.iter();
+        let conditions: Vec<_> = conditions.filter(|it| is_known(&it.r#type)).collect();
+        json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfigNode",
+            "metadata": { "name": self.name },
+            "status": {
+                "conditions": conditions,
+                "configVersion": status.config_version,
+                "observedGeneration": status.observed_generation,
+            },
+        })
+    }
+}
+
+/// The object that the Node names, where an older one was deleted.
+fn renewed(node: &Node) -> Option<&str> {
+    node.annotation(annotation::NODE_OBJECT)
+}
+
+fn phase(node: Option<&Arc<Node>>) -> Reported {
+    NodeStatus::read(&node?.annotations).phase()
+}
+
+impl Known {
+    fn of(node: &Node, read: Wire) -> Self {
+        Self {
+            node: node.uid.clone(),
+            generation: read.metadata.generation,
+            status: read.status.unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

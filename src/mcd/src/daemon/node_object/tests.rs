@@ -1,0 +1,156 @@
+//! What is asked of the API server, and when.
+
+use apimock::{Call, Reply, Script};
+use chassis::shutdown;
+
+use super::*;
+
+const OBJECT: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes/n";
+const STATUS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfignodes/n/status?fieldManager=machine-config-operator&force=true";
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_795_000_000).unwrap()
+}
+
+fn node(uid: &str, phase: &str, desired: &str) -> Arc<Node> {
+    let node = serde_json::from_value(json!({ "metadata": {
+        "name": "n", "uid": uid, "resourceVersion": "1", "annotations": {
+            "machineconfiguration.openshift.io/currentConfig": "a",
+            "machineconfiguration.openshift.io/desiredConfig": desired,
+            "machineconfiguration.openshift.io/state": if desired == "a" { "Done" } else { "Working" },
+            "slipway.dev/phase": phase,
+        },
+    }}));
+    Arc::new(node.unwrap())
+}
+
+fn object(status: Option<&MachineConfigNodeStatus>) -> Value {
+    json!({ "metadata": { "name": "n", "generation": 2 }, "status": status })
+}
+
+/// The status of `node` after `before`, and the call that writes it.
+fn write(node: &Node, before: &MachineConfigNodeStatus) -> (MachineConfigNodeStatus, Call) {
+    let status = conditions::next(node, Some(2), before, now());
+    let reply = Reply::ok(object(Some(&status)));
+    let call = Call::patch(STATUS, body(&status), reply);
+    (status, call)
+}
+
+fn body(status: &MachineConfigNodeStatus) -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode",
+        "metadata": { "name": "n" },
+        "status": {
+            "conditions": status.conditions, "configVersion": status.config_version,
+            "observedGeneration": 2,
+        },
+    })
+}
+
+/// Shows `nodes` one after another, each once the one before it was reported, and waits for half an
+/// hour.
+async fn follow(calls: Vec<Call>, nodes: &[Arc<Node>]) {
+    let (script, client) = Script::start(calls);
+    let access = Arc::new(Access::of_client(client));
+    let (seen_by, seen) = watch::channel(None);
+    let (reported_to, mut reported) = watch::channel(None);
+    let (trigger, shutdown) = shutdown::pair();
+    let object = NodeObject::new(access, "n", now);
+    let feed = async {
+        for node in nodes {
+            let phase = phase(Some(node));
+            seen_by.send_replace(Some(Arc::clone(node)));
+            reported.wait_for(|it| *it == phase).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_mins(30)).await;
+        trigger.fire();
+    };
+    let work = async { tokio::join!(object.keep(seen, reported_to, shutdown), feed) };
+    script.drive(work).await;
+    assert_eq!(script.remaining(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_is_read_once_and_written_on_a_change_alone() {
+    let idle = node("u", "Idle", "a");
+    let fetching = node("u", "Fetching", "b");
+    let (first, at_rest) = write(&idle, &MachineConfigNodeStatus::default());
+    let (_, begun) = write(&fetching, &first);
+    let calls = vec![Call::get(OBJECT, Reply::ok(object(None))), at_rest, begun];
+    follow(calls, &[Arc::clone(&idle), idle, fetching]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_object_is_asked_for_again_and_nothing_waits_for_it() {
+    let fetching = node("u", "Fetching", "b");
+    let rebooting = node("u", "Rebooting", "b");
+    let missing = || Reply::failure(404, "NotFound", "no such object");
+    let (_, written) = write(&rebooting, &MachineConfigNodeStatus::default());
+    let calls = vec![
+        Call::get(OBJECT, missing()),
+        Call::get(OBJECT, missing()),
+        Call::get(OBJECT, Reply::ok(object(None))),
+        written,
+    ];
+    follow(calls, &[fetching, rebooting]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_of_a_node_that_was_made_anew_is_read_anew() {
+    let first = node("u", "Idle", "a");
+    let again = node("v", "Fetching", "b");
+    let (_, at_rest) = write(&first, &MachineConfigNodeStatus::default());
+    let (_, begun) = write(&again, &MachineConfigNodeStatus::default());
+    let calls = vec![
+        Call::get(OBJECT, Reply::ok(object(None))),
+        at_rest,
+        Call::get(OBJECT, Reply::ok(object(None))),
+        begun,
+    ];
+    follow(calls, &[first, again]).await;
+}
+
+/// The Node after its object was made anew.
+fn renewed(node: &Node, uid: &str) -> Arc<Node> {
+    let mut node = node.clone();
+    let key = annotation::NODE_OBJECT.to_owned();
+    node.annotations.insert(key, uid.to_owned());
+    Arc::new(node)
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_was_deleted_gets_its_status_when_the_node_names_the_new_one() {
+    let idle = node("u", "Idle", "a");
+    let (_, first) = write(&idle, &MachineConfigNodeStatus::default());
+    let (_, again) = write(&idle, &MachineConfigNodeStatus::default());
+    let read = || Call::get(OBJECT, Reply::ok(object(None)));
+    let named = renewed(&idle, "m");
+    follow(
+        vec![read(), first, read(), again],
+        &[idle, Arc::clone(&named), named],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_is_named_is_not_waited_for() {
+    let idle = node("u", "Idle", "a");
+    let missing = Reply::failure(404, "NotFound", "no such object");
+    let (_, written) = write(&idle, &MachineConfigNodeStatus::default());
+    let calls = vec![
+        Call::get(OBJECT, missing),
+        Call::get(OBJECT, Reply::ok(object(None))),
+        written,
+    ];
+    follow(calls, &[Arc::clone(&idle), renewed(&idle, "m")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_that_never_holds_what_was_written_is_not_written_for_ever() {
+    let idle = node("u", "Idle", "a");
+    let status = conditions::next(&idle, Some(2), &MachineConfigNodeStatus::default(), now());
+    let lost = || Call::patch(STATUS, body(&status), Reply::ok(object(None)));
+    let mut calls = vec![Call::get(OBJECT, Reply::ok(object(None)))];
+    calls.extend((0..STEPS).map(|_| lost()));
+    follow(calls, &[idle]).await;
+}

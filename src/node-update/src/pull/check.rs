@@ -1,0 +1,277 @@
+//! Whether a file that says how images are pulled can be used.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, de::DeserializeOwned};
+use toml::Spanned;
+
+use super::{CREDENTIALS, POLICY, REGISTRIES_DROPINS, name_below};
+use crate::disruption::REGISTRIES;
+
+/// Whether a file can be used. Files that say nothing of pulls always can.
+///
+/// # Errors
+/// A sentence that begins with the path and, where it is known, the line. It holds no secret.
+pub fn check(path: &str, bytes: &[u8]) -> Result<(), String> {
+    let is_dropin =
+        || name_below(path, REGISTRIES_DROPINS).is_some_and(|name| has_extension(name, "conf"));
+    let checked = if path == REGISTRIES || is_dropin() {
+        check_registries(bytes)
+    } else if path == POLICY {
+        check_policy(bytes)
+    } else if CREDENTIALS.contains(&path) {
+        check_credentials(bytes)
+    } else {
+        Ok(())
+    };
+    checked.map_err(|Fault { line, why }| match line {
+        Some(line) => format!("{path}, line {line}: {why}"),
+        None => format!("{path}: {why}"),
+    })
+}
+
+fn has_extension(name: &str, wanted: &str) -> bool {
+    let extension = Path::new(name).extension();
+    extension.is_some_and(|extension| extension == wanted)
+}
+
+struct Fault {
+    line: Option<usize>,
+    why: String,
+}
+
+/// `registries.conf`, version 2, as far as it is checked. Version 1 has none of these members.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Registries {
+    #[serde(default, rename = "registry")]
+    registries: Vec<Spanned<Registry>>,
+    #[serde(default)]
+    short_name_mode: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Registry {
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    location: Option<Spanned<String>>,
+    #[serde(default)]
+    mirror_by_digest_only: bool,
+    #[serde(default, rename = "mirror")]
+    mirrors: Vec<Spanned<Mirror>>,
+    #[serde(default, rename = "blocked")]
+    _blocked: bool,
+    #[serde(default, rename = "insecure")]
+    _insecure: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Mirror {
+    #[serde(default)]
+    location: Option<Spanned<String>>,
+    #[serde(default, rename = "pull-from-mirror")]
+    pulls: Option<Spanned<String>>,
+    #[serde(default, rename = "insecure")]
+    _insecure: bool,
+}
+
+fn check_registries(bytes: &[u8]) -> Result<(), Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|error| Fault {
+        line: Some(line_at(bytes, error.valid_up_to())),
+        why: "it is not UTF-8".to_owned(),
+    })?;
+    let at = |offset: usize, why: String| Fault {
+        line: Some(line_at(bytes, offset)),
+        why,
+    };
+    let read: Registries = toml::from_str(text).map_err(|error| Fault {
+        line: error.span().map(|span| line_at(bytes, span.start)),
+        why: format!("invalid TOML: {}", error.message()),
+    })?;
+    for registry in &read.registries {
+        let start = registry.span().start;
+        let registry = registry.get_ref();
+        match &registry.location {
+            Some(location) => {
+                let why = "the location of a registry";
+                check_location(location)
+                    .map_err(|fault| at(location.span().start, format!("{why} {fault}")))?;
+            }
+            None if registry.prefix.is_empty() => {
+                return Err(at(
+                    start,
+                    "a registry has neither prefix nor location".to_owned(),
+                ));
+            }
+            None if !registry.prefix.starts_with("*.") => {
+                let why = format!(
+                    "registry {:?} has no location, which only a prefix such as *.example.com allows",
+                    registry.prefix
+                );
+                return Err(at(start, why));
+            }
+            None => {}
+        }
+        for mirror in &registry.mirrors {
+            let start = mirror.span().start;
+            let mirror = mirror.get_ref();
+            let Some(location) = &mirror.location else {
+                return Err(at(start, "a mirror has no location".to_owned()));
+            };
+            check_location(location).map_err(|fault| {
+                at(
+                    location.span().start,
+                    format!("the location of a mirror {fault}"),
+                )
+            })?;
+            let Some(pulled_for) = &mirror.pulls else {
+                continue;
+            };
+            let start = pulled_for.span().start;
+            let word = pulled_for.get_ref().as_str();
+            if !["", "all", "digest-only", "tag-only"].contains(&word) {
+                let why = format!("pull-from-mirror is {word:?}, not all, digest-only or tag-only");
+                return Err(at(start, why));
+            }
+            if !word.is_empty() && registry.mirror_by_digest_only {
+                let why = "a mirror has pull-from-mirror, and its registry mirror-by-digest-only";
+                return Err(at(start, why.to_owned()));
+            }
+        }
+    }
+    if let Some(mode) = &read.short_name_mode {
+        let word = mode.get_ref().as_str();
+        if !["", "enforcing", "permissive", "disabled"].contains(&word) {
+            let why = format!("short-name-mode is {word:?}, not enforcing, permissive or disabled");
+            return Err(at(mode.span().start, why));
+        }
+    }
+    Ok(())
+}
+
+fn check_location(location: &Spanned<String>) -> Result<(), String> {
+    let text = location.get_ref().trim_end_matches('/');
+    if text.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    if text.contains("://") {
+        return Err(format!("is {text:?}: it must not begin with a scheme"));
+    }
+    if text.contains(char::is_whitespace) {
+        return Err(format!("is {text:?}, which has blanks"));
+    }
+    Ok(())
+}
+
+/// A policy, as far as it is checked.
+#[derive(Deserialize)]
+struct Policy {
+    #[serde(rename = "default")]
+    _default: Requirements,
+    #[serde(default, rename = "transports")]
+    _transports: BTreeMap<String, BTreeMap<String, Requirements>>,
+}
+
+/// At least one requirement.
+struct Requirements {
+    _all: Vec<Requirement>,
+}
+
+/// Which kinds there are is known to the version of skopeo on the host.
+#[derive(Deserialize)]
+struct Requirement {
+    #[serde(rename = "type")]
+    _kind: String,
+}
+
+impl<'de> Deserialize<'de> for Requirements {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let requirements = Vec::<Requirement>::deserialize(deserializer)?;
+        if requirements.is_empty() {
+            return Err(de::Error::custom("a list of requirements is empty"));
+        }
+        Ok(Self { _all: requirements })
+    }
+}
+
+fn check_policy(bytes: &[u8]) -> Result<(), Fault> {
+    parse_json::<Policy>(bytes).map(|_| ())
+}
+
+/// A file of credentials, as far as it is checked.
+#[derive(Deserialize)]
+struct Credentials {
+    #[serde(default, rename = "auths")]
+    _auths: BTreeMap<String, Login>,
+}
+
+#[derive(Deserialize)]
+struct Login {
+    #[serde(default, rename = "auth")]
+    _auth: Base64,
+}
+
+/// Text in base64, not kept.
+#[derive(Default)]
+struct Base64 {
+    _length: usize,
+}
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Base64;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("user and password in base64")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Base64, E> {
+                // The text is a secret: it is not part of the message.
+                STANDARD
+                    .decode(text)
+                    .map(|bytes| Base64 {
+                        _length: bytes.len(),
+                    })
+                    .map_err(|_| E::custom("auth of a registry is not base64"))
+            }
+        }
+        deserializer.deserialize_str(Visitor)
+    }
+}
+
+fn check_credentials(bytes: &[u8]) -> Result<(), Fault> {
+    parse_json::<Credentials>(bytes).map(|_| ())
+}
+
+/// Reads JSON; the fault has serde's words without their position, which is beside it.
+fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let text = error.to_string();
+        let position = format!(" at line {} column {}", error.line(), error.column());
+        let what = if error.is_data() {
+            ""
+        } else {
+            "it is not JSON: "
+        };
+        Fault {
+            line: (error.line() > 0).then(|| error.line()),
+            why: format!("{what}{}", text.trim_end_matches(&position)),
+        }
+    })
+}
+
+/// The line, from 1, of a byte.
+fn line_at(bytes: &[u8], offset: usize) -> usize {
+    let before = bytes.get(..offset).unwrap_or(bytes);
+    before.split(|byte| *byte == b'\n').count()
+}

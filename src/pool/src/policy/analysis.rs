@@ -1,0 +1,77 @@
+//! Analysis between the steps of a rollout: queries of the cluster's metrics, and their answers.
+
+use std::collections::BTreeMap;
+
+use api::rollout::AnalysisSpec;
+use jiff::{SignedDuration, Timestamp};
+
+use super::InvalidPolicy;
+
+/// An answer that is older says nothing of the nodes that were updated since.
+const FRESH: SignedDuration = SignedDuration::from_secs(60);
+
+/// When a query that did not pass is asked again.
+pub(super) const REPEAT: SignedDuration = SignedDuration::from_secs(30);
+
+/// A query that must pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Analysis {
+    /// Its name, for people.
+    pub name: String,
+    /// The query, in PromQL.
+    pub query: String,
+}
+
+/// The last answer to each query, and when it came: 1 or 0 as a truth, or why there is none.
+pub type QueryAnswers = BTreeMap<String, (Timestamp, Result<bool, String>)>;
+
+impl Analysis {
+    /// Reads the queries of a policy. `has_steps` is whether any node follows others.
+    pub(super) fn parse_all(
+        written: &[AnalysisSpec],
+        has_steps: bool,
+    ) -> Result<Vec<Self>, InvalidPolicy> {
+        let invalid = |field: String, why: &str| InvalidPolicy {
+            field,
+            why: why.to_owned(),
+        };
+        if !written.is_empty() && !has_steps {
+            let why = "it needs canaries or waves that the others follow";
+            return Err(invalid("spec.analysis".to_owned(), why));
+        }
+        let mut all: Vec<Self> = Vec::new();
+        for (query, place) in written.iter().zip(0_usize..) {
+            let field = |key: &str| format!("spec.analysis[{place}].{key}");
+            if query.name.is_empty() || all.iter().any(|known| known.name == query.name) {
+                let why = format!("{:?} is empty or stands twice", query.name);
+                return Err(invalid(field("name"), &why));
+            }
+            if query.query.trim().is_empty() {
+                return Err(invalid(field("query"), "it is empty"));
+            }
+            all.push(Self {
+                name: query.name.clone(),
+                query: query.query.clone(),
+            });
+        }
+        Ok(all)
+    }
+
+    /// Why it has not passed at `now`; none if it has.
+    pub(super) fn fault(&self, answers: &QueryAnswers, now: Timestamp) -> Option<String> {
+        let fresh = answers.get(&self.query);
+        let fresh = fresh.filter(|(at, _)| now.duration_since(*at) <= FRESH);
+        match fresh {
+            Some((_, Ok(true))) => None,
+            Some((_, Ok(false))) => Some("it answers 0".to_owned()),
+            Some((_, Err(why))) => Some(format!("it has no answer: {why}")),
+            None => Some("it was not asked yet".to_owned()),
+        }
+    }
+
+    /// Whether it is to be asked at `now`.
+    pub fn is_due(&self, answers: &QueryAnswers, now: Timestamp) -> bool {
+        let answer = answers.get(&self.query);
+        answer.is_none_or(|(at, _)| now.duration_since(*at).abs() >= REPEAT)
+    }
+}

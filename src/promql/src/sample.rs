@@ -1,0 +1,78 @@
+//! An answer that is one sample of 1 or 0.
+
+use serde_json::Value;
+
+/// Reads what the cluster's metrics answered: one sample, 1 or 0.
+///
+/// # Errors
+/// Why it is no answer.
+pub fn read(body: &[u8]) -> Result<bool, String> {
+    let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let text = |pointer| answer.pointer(pointer).and_then(Value::as_str);
+    if text("/status") != Some("success") {
+        let why = text("/error").unwrap_or("no reason");
+        return Err(format!("the query failed: {why}"));
+    }
+    if text("/data/resultType") != Some("vector") {
+        let kind = text("/data/resultType").unwrap_or_default();
+        return Err(format!(
+            "invalid PromQL result type is {kind:?}, not vector"
+        ));
+    }
+    let samples = answer.pointer("/data/result").and_then(Value::as_array);
+    match samples.map(Vec::as_slice) {
+        Some([sample]) => {
+            let value = sample.pointer("/value/1").and_then(Value::as_str);
+            match value.map(|value| (value, value.parse::<f64>())) {
+                Some((_, Ok(1.0))) => Ok(true),
+                Some((_, Ok(0.0))) => Ok(false),
+                value => Err(format!(
+                    "invalid PromQL result (must be 0 or 1): {}",
+                    value.map_or("none", |(value, _)| value)
+                )),
+            }
+        }
+        samples => {
+            let count = samples.map_or(0, <[Value]>::len);
+            Err(format!(
+                "invalid PromQL result length must be one, but is {count}"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    #[test]
+    fn answer_is_one_sample_of_one_or_zero() {
+        let vector = |values: &[&str]| {
+            let samples = values
+                .iter()
+                .map(|value| json!({ "metric": {}, "value": [1, value] }));
+            let samples: Vec<Value> = samples.collect();
+            json!({ "status": "success", "data": { "resultType": "vector", "result": samples } })
+        };
+        let read = |answer: Value| super::read(answer.to_string().as_bytes());
+        assert_eq!(read(vector(&["1"])), Ok(true));
+        assert_eq!(read(vector(&["0"])), Ok(false));
+        for (answer, expected) in [
+            (vector(&["2"]), "must be 0 or 1): 2"),
+            (vector(&["1", "1"]), "must be one, but is 2"),
+            (vector(&[]), "must be one, but is 0"),
+            (
+                json!({ "status": "error", "error": "parse error" }),
+                "the query failed: parse error",
+            ),
+            (
+                json!({ "status": "success", "data": { "resultType": "scalar" } }),
+                "\"scalar\", not vector",
+            ),
+        ] {
+            let why = read(answer).unwrap_err();
+            assert!(why.contains(expected), "{why}");
+        }
+        assert!(super::read(b"<html>").is_err());
+    }
+}

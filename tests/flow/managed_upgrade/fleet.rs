@@ -1,0 +1,193 @@
+//! A fleet manager with one cluster and one upgrade policy.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::env::CLUSTER_ID;
+
+/// The secret that it knows the cluster by.
+pub(crate) const TOKEN: &str = "of-the-lab";
+
+/// How it answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Well,
+    /// Each question fails.
+    Broken,
+    /// Its answers are cut off.
+    Lying,
+}
+
+struct Known {
+    mood: Mood,
+    version: String,
+    next_run: String,
+    state: String,
+    description: String,
+    /// States that were set.
+    told: Vec<String>,
+    /// Summaries of service logs.
+    logs: Vec<String>,
+    /// Requests that did not prove the cluster.
+    refused: usize,
+}
+
+pub(crate) struct Fleet {
+    pub(crate) url: String,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Fleet {
+    pub(crate) fn start() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let known = Arc::new(Mutex::new(Known {
+            mood: Mood::Well,
+            version: String::new(),
+            next_run: String::new(),
+            state: String::new(),
+            description: String::new(),
+            told: Vec::new(),
+            logs: Vec::new(),
+            refused: 0,
+        }));
+        let shared = Arc::clone(&known);
+        // It ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let (status, body) = match read(&stream) {
+                    Ok(request) => answer(&mut known, &request),
+                    Err(error) => (400, json!(error.to_string())),
+                };
+                let mut body = body.to_string();
+                if known.mood == Mood::Lying {
+                    body.truncate(body.len() / 2);
+                }
+                let answer = format!(
+                    "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                let _ignored = stream.write_all(answer.as_bytes());
+            }
+        });
+        Ok(Self { url, known })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn be(&self, mood: Mood) {
+        self.known().mood = mood;
+    }
+
+    /// Has a policy for a version after so many seconds, in place of the one that it had.
+    pub(crate) fn plan(&self, version: &str, secs: i64) -> Result<()> {
+        let at = Timestamp::now() + SignedDuration::from_secs(secs);
+        let mut known = self.known();
+        version.clone_into(&mut known.version);
+        known.next_run = Timestamp::from_second(at.as_second())?.to_string();
+        "scheduled".clone_into(&mut known.state);
+        known.description = String::new();
+        Ok(())
+    }
+
+    /// States that were set, and summaries of service logs.
+    pub(crate) fn told(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let known = self.known();
+        ensure!(
+            known.refused == 0,
+            "{} requests without proof",
+            known.refused
+        );
+        Ok((known.told.clone(), known.logs.clone()))
+    }
+}
+
+/// A request: its first line, its proof, its body.
+struct Request {
+    line: String,
+    proof: String,
+    body: Value,
+}
+
+impl Request {
+    /// A text of the body.
+    fn text(&self, key: &str) -> &str {
+        let value = self.body.get(key).and_then(Value::as_str);
+        value.unwrap_or_default()
+    }
+}
+
+fn answer(known: &mut Known, request: &Request) -> (u16, Value) {
+    if request.proof != format!("AccessToken {CLUSTER_ID}:{TOKEN}") {
+        known.refused += 1;
+        return (403, json!({ "reason": "who is that?" }));
+    }
+    if known.mood == Mood::Broken {
+        return (500, json!({ "reason": "broken" }));
+    }
+    let line = request.line.as_str();
+    let policies = "/api/clusters_mgmt/v1/clusters/c1/upgrade_policies";
+    if line.starts_with("GET /api/clusters_mgmt/v1/clusters?search=external_id") {
+        let cluster = json!({
+            "id": "c1", "version": { "channel_group": "stable" },
+            "node_drain_grace_period": { "value": 30, "unit": "minutes" }
+        });
+        (200, json!({ "total": 1, "items": [cluster] }))
+    } else if line.starts_with(&format!("GET {policies}?page=")) {
+        let policy = json!({ "id": "p1", "version": known.version, "next_run": known.next_run });
+        (200, json!({ "total": 1, "items": [policy] }))
+    } else if line.starts_with(&format!("GET {policies}/p1/state ")) {
+        let state = json!({ "value": known.state, "description": known.description });
+        (200, state)
+    } else if line.starts_with(&format!("PATCH {policies}/p1/state ")) {
+        request.text("value").clone_into(&mut known.state);
+        request
+            .text("description")
+            .clone_into(&mut known.description);
+        let state = known.state.clone();
+        known.told.push(state);
+        (200, json!({}))
+    } else if line.starts_with("POST /api/service_logs/v1/cluster_logs ") {
+        known.logs.push(request.text("summary").to_owned());
+        (201, json!({}))
+    } else {
+        (404, json!({ "reason": line }))
+    }
+}
+
+fn read(stream: &TcpStream) -> Result<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let (mut length, mut proof) = (0, String::new());
+    loop {
+        let mut head = String::new();
+        reader.read_line(&mut head)?;
+        let head = head.trim();
+        let Some((name, value)) = head.split_once(": ") else {
+            break;
+        };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.parse()?,
+            "authorization" => value.clone_into(&mut proof),
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let body = if body.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(&body).context("the body is no JSON")?
+    };
+    Ok(Request { line, proof, body })
+}

@@ -1,0 +1,75 @@
+//! What the cluster itself knows against another minor release is a risk of each update to one,
+//! where the feature gate says so.
+
+use anyhow::Result;
+use api::config::FeatureGate;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::env::{Cluster, IMAGE, VERSION};
+
+impl Cluster {
+    /// Turns on risks that do not come from the update service.
+    async fn count_own_risks(&self) -> Result<()> {
+        let gates: Api<FeatureGate> = Api::all(self.client.clone());
+        let gate = json!({ "metadata": { "name": "cluster" }, "spec": {} });
+        let gate = serde_json::from_value(gate)?;
+        gates.create(&PostParams::default(), &gate).await?;
+        let enabled = json!([{ "name": "ClusterUpdateAcceptRisks" }]);
+        let of_version = json!({ "version": VERSION, "enabled": enabled, "disabled": [] });
+        let status = json!({ "status": { "featureGates": [of_version] } });
+        let params = PatchParams::default();
+        gates
+            .patch_status("cluster", &params, &Patch::Merge(status))
+            .await?;
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs root, docker-registry and the control-plane binary"]
+async fn operator_that_is_not_upgradeable_is_a_risk_of_the_next_minor_release() -> Result<()> {
+    let mut cluster = Cluster::start("risks").await?;
+    let server = cluster.server.clone();
+    cluster.arguments = vec![format!("--promql-url={}", server.at(""))];
+    cluster.count_own_risks().await?;
+    cluster.acknowledge()?;
+    let node = |version: &str, image: &str| json!({ "version": version, "payload": image });
+    let graph = json!({
+        "nodes": [node(VERSION, IMAGE), node("4.2.1", "q/r@sha256:1"), node("4.3.0", "q/r@sha256:3")],
+        "edges": [[0, 1], [0, 2]],
+    });
+    server.serve("/graph", Some(&graph));
+    let alerts = json!({ "status": "success", "data": { "alerts": [] } });
+    server.serve("/api/v1/alerts", Some(&alerts));
+    let process = cluster.settle().await?;
+    let spec = json!({ "spec": { "channel": "stable-4.2", "upstream": server.at("/graph") } });
+    let params = PatchParams::default();
+    cluster
+        .versions
+        .patch("version", &params, &Patch::Merge(spec))
+        .await?;
+    cluster.until_offered("4.3.0, 4.2.1", "").await?;
+
+    let why = "Remove the old API first: https://example.com/old-api.";
+    cluster.report_upgradeable("False", why).await?;
+    cluster
+        .until_offered("4.2.1", "4.3.0 False ExposedToRisks")
+        .await?;
+    let update = cluster.status().await?.conditional_updates.remove(0);
+    let name = "ClusterOperatorUpgradeable-alpha";
+    let risk = &update.risks[0];
+    assert_eq!((risk.name.as_str(), risk.message.as_str()), (name, why));
+    assert_eq!(risk.url, "https://example.com/old-api");
+    assert_eq!(
+        update.conditions[0].message,
+        format!("{why} https://example.com/old-api")
+    );
+    cluster.until_said("Upgradeable", why).await?;
+
+    cluster.report_upgradeable("True", "").await?;
+    cluster.until_offered("4.3.0, 4.2.1", "").await?;
+    drop(process);
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! What breaks around the version operator: the API server, its database, its own process, and an
+//! operator that never reports.
+
+use anyhow::{Result, ensure};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use lab::control_plane::Process;
+use lab::{PATIENCE, wait};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use tokio::task::block_in_place;
+
+use crate::env::{Cluster, is_write};
+use crate::in_order;
+use crate::payload::{COMPONENTS, VERSION};
+
+/// Changes that a restore undoes: far more than come before the version operator asks how far
+/// the API server is.
+const LOST: usize = 200;
+
+impl Cluster {
+    /// Reports for all components in order, each once it is waited for.
+    async fn finish(&self) -> Result<()> {
+        for (_, component) in COMPONENTS {
+            let named = format!("the cluster operator {component} is not available");
+            self.until_said("Progressing", &named).await?;
+            // After a restore its object may not be there yet.
+            wait::until("the operator's object", PATIENCE, async || {
+                let reported = self.report(component, VERSION).await;
+                Ok(reported.map_err(|error| error.to_string()))
+            })
+            .await?;
+        }
+        self.until_said("Available", "Done applying 4.2.0").await?;
+        Ok(())
+    }
+
+    /// Waits until this version operator has the lease.
+    async fn until_led(&self, by: &str) -> Result<()> {
+        let get = [
+            "get",
+            "lease",
+            "version",
+            "--namespace=openshift-cluster-version",
+            "--ignore-not-found",
+            "--output=jsonpath={.spec.holderIdentity}",
+        ];
+        wait::until("the lease", PATIENCE, async || {
+            let holder = self.control_plane.kubectl(&get)?;
+            Ok(if holder == by { Ok(()) } else { Err(holder) })
+        })
+        .await
+    }
+}
+
+/// The same process all along: what it waits for comes while the API server is away.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn restarted_api_server_is_survived_in_order() -> Result<()> {
+    let mut cluster = Cluster::start("restarted", 4).await?;
+    let mut process = cluster.run()?;
+    for (number, (_, component)) in COMPONENTS.into_iter().enumerate() {
+        let named = format!("the cluster operator {component} is not available");
+        cluster.until_said("Progressing", &named).await?;
+        if number < 2 {
+            block_in_place(|| cluster.control_plane.restart_api_server())?;
+        }
+        cluster.report(component, VERSION).await?;
+    }
+    cluster
+        .until_said("Available", "Done applying 4.2.0")
+        .await?;
+    process.check()?;
+    in_order(&cluster.events()?)
+}
+
+/// The same process all along: after the restore, resource versions that it has seen are yet to
+/// come.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn restored_older_state_is_taken_to_the_release() -> Result<()> {
+    let mut cluster = Cluster::start("restored", 4).await?;
+    let mut process = cluster.run()?;
+    let [(_, alpha), (_, beta), _] = COMPONENTS;
+    let waits = |component: &str| format!("the cluster operator {component} is not available");
+    cluster.until_said("Progressing", &waits(alpha)).await?;
+    block_in_place(|| cluster.control_plane.make_backup())?;
+    for number in 0..LOST {
+        cluster.report(alpha, &format!("4.1.{number}")).await?;
+    }
+    cluster.report(alpha, VERSION).await?;
+    cluster.until_said("Progressing", &waits(beta)).await?;
+    block_in_place(|| cluster.control_plane.restore_backup())?;
+    let restored = cluster.operators.get(alpha).await?;
+    assert!(restored.status.unwrap_or_default().versions.is_empty());
+    cluster.finish().await?;
+    process.check()?;
+    for (_, component) in COMPONENTS {
+        assert!(cluster.maps.get_opt(component).await?.is_some());
+    }
+    Ok(())
+}
+
+fn signal(process: &Process, signal: Signal) -> Result<()> {
+    Ok(kill(Pid::from_raw(process.id().cast_signed()), signal)?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn frozen_leader_writes_nothing_after_the_other_took_over() -> Result<()> {
+    let mut cluster = Cluster::start("frozen", 4).await?;
+    let as_replica = |name: &str| {
+        let arguments = [
+            "--leader-elect=true",
+            "--lease-secs=5",
+            "--renew-deadline-secs=3",
+            "--lease-retry-secs=1",
+        ];
+        let arguments = arguments.iter().map(ToString::to_string);
+        arguments.chain([format!("--identity={name}")]).collect()
+    };
+    cluster.arguments = as_replica("one");
+    let mut one = cluster.run()?;
+    cluster.until_led("one").await?;
+    let alpha = "the cluster operator alpha is not available";
+    cluster.until_said("Progressing", alpha).await?;
+    cluster.arguments = as_replica("two");
+    let two = cluster.run()?;
+    signal(&one, Signal::SIGSTOP)?;
+    cluster.until_led("two").await?;
+    cluster.finish().await?;
+    in_order(&cluster.events()?)?;
+    // The other has nothing left to do; each write from here on is the frozen one's.
+    let settled = cluster.passes()? + 2;
+    cluster.until_passes(settled).await?;
+    let before = cluster.events()?.len();
+    signal(&one, Signal::SIGCONT)?;
+    wait::until("the frozen one to end", PATIENCE, async || {
+        Ok(if one.check().is_err() {
+            Ok(())
+        } else {
+            Err("it runs".to_owned())
+        })
+    })
+    .await?;
+    cluster.until_passes(settled + 1).await?;
+    let events = cluster.events()?;
+    let writes = events
+        .iter()
+        .skip(before)
+        .filter(|event| is_write(event) && !event.concerns("coordination.k8s.io", "leases"));
+    let writes: Vec<_> = writes.collect();
+    ensure!(writes.is_empty(), "{writes:#?}");
+    cluster.until_led("two").await?;
+    drop(two);
+    Ok(())
+}
+
+/// Requirement 3 of the known weaknesses: an operator that never reports its version is named, with
+/// what it says, and what was applied before it is kept as it is.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn stuck_operator_is_named_and_what_was_applied_is_kept() -> Result<()> {
+    let mut cluster = Cluster::start("stuck", 4).await?;
+    let process = cluster.run()?;
+    let [(_, alpha), (_, beta), _] = COMPONENTS;
+    let named = "the cluster operator alpha is not available";
+    cluster.until_said("Progressing", named).await?;
+    let condition = |r#type: &str, status: &str, message: &str| {
+        json!({ "type": r#type, "status": status, "reason": "Test", "message": message,
+                "lastTransitionTime": "2025-01-01T00:00:00Z" })
+    };
+    let says = |degraded: &str| {
+        json!({ "status": {
+            "conditions": [
+                condition("Available", "True", ""),
+                condition("Progressing", "True", "pod x waits for y"),
+                condition("Degraded", degraded, "pod x waits for y"),
+            ],
+            "versions": [{ "name": "operator", "version": "4.1.0" }]
+        } })
+    };
+    let params = PatchParams::default();
+    for (degraded, words) in [
+        ("False", "waiting on alpha"),
+        ("True", "waiting up to 40 minutes on alpha"),
+    ] {
+        let status = Patch::Merge(says(degraded));
+        cluster
+            .operators
+            .patch_status(alpha, &params, &status)
+            .await?;
+        let said = cluster.until_said("Progressing", words).await?;
+        ensure!(
+            said.starts_with("True") && said.contains("pod x waits for y"),
+            "{said}"
+        );
+        cluster.until_said("Failing", "False").await?;
+        // A pass that waits ends, and the next one begins with the first manifest.
+        let maps = &cluster.maps;
+        maps.delete(alpha, &DeleteParams::default()).await?;
+        wait::until("the ConfigMap", PATIENCE, async || {
+            let found = maps.get_opt(alpha).await?;
+            Ok(found.map(drop).ok_or_else(|| "it is gone".to_owned()))
+        })
+        .await?;
+        ensure!(maps.get_opt(beta).await?.is_none(), "{beta} before {alpha}");
+    }
+    cluster.report(alpha, VERSION).await?;
+    let named = "the cluster operator beta is not available";
+    cluster.until_said("Progressing", named).await?;
+    drop(process);
+    Ok(())
+}

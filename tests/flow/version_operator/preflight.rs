@@ -1,0 +1,358 @@
+//! The pools of another release are rendered by its own controller, in a Job, and rehearsed on a
+//! node each. The controller of Jobs, the kubelet and the daemons are played here; the pod is the
+//! real program, with the rights of its account.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use api::machineconfiguration::{MachineConfig, MachineConfigPool, NAMESPACE, annotation};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Container, Node, Pod};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use lab::{PATIENCE, wait};
+use machineconfig::render::{Base, Source, render};
+use release::verification::{FILE, SignatureTrust};
+use serde_json::{Value, json};
+use testbed::objects;
+use testbed::{Programs, ReleaseKey, SignatureServer};
+
+use crate::machine_config::{OLD, Scene, image, manifest};
+use crate::payload::{COMPONENTS, Payload, VERSION};
+
+/// Pull spec of the next release, and the directory in which a retrieved one lies.
+const NEXT: (&str, &str) = (
+    "registry.example/release@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "-6cvm_MtSENpBN72vBHo5g",
+);
+
+/// A MachineConfig of the next release, for the workers.
+const OWN_CONFIG: &str = "0000_80_machine-config_50_workers.json";
+
+fn own_config(path: &str) -> Value {
+    let file = json!({ "path": path, "contents": { "source": "data:," } });
+    let config = json!({ "ignition": { "version": "3.4.0" }, "storage": { "files": [file] } });
+    let labels = json!({ "machineconfiguration.openshift.io/role": "worker" });
+    let annotations =
+        json!({ "include.release.openshift.io/self-managed-high-availability": "true" });
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": "98-release", "labels": labels, "annotations": annotations },
+        "spec": { "config": config }
+    })
+}
+
+fn source(name: &str, role: &str, spec: Value) -> Source {
+    Source {
+        name: name.to_owned(),
+        role: Some(role.to_owned()),
+        generated_by: None,
+        spec,
+    }
+}
+
+impl Scene {
+    fn jobs(&self) -> Api<Job> {
+        Api::namespaced(self.objects.client().clone(), NAMESPACE)
+    }
+
+    /// A kubeconfig with the rights that a pod of the controller has.
+    async fn controllers_kubeconfig(&self) -> Result<std::path::PathBuf> {
+        let control_plane = &self.cluster.control_plane;
+        let token = control_plane.token(NAMESPACE, "machine-config-controller");
+        let cluster = json!({
+            "server": control_plane.server_url(),
+            "certificate-authority-data": STANDARD.encode(control_plane.ca_pem())
+        });
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "lab",
+            "clusters": [{ "name": "lab", "cluster": cluster }],
+            "users": [{ "name": "mcc", "user": { "token": token.await? } }],
+            "contexts": [{ "name": "lab", "context": { "cluster": "lab", "user": "mcc" } }]
+        });
+        let path = self.cluster.dir.join("mcc.kubeconfig");
+        std::fs::write(&path, config.to_string())?;
+        Ok(path)
+    }
+
+    /// Runs the pod of the next Job, and reports it as kubelet and controller do.
+    async fn run_job(&self) -> Result<()> {
+        let jobs = self.jobs();
+        let job = wait::until("the Job", PATIENCE, async || {
+            let found = jobs.list(&ListParams::default()).await?.items;
+            Ok(found.into_iter().next().ok_or_else(|| "none".to_owned()))
+        })
+        .await?;
+        let name = job.metadata.name.context("a name")?;
+        let template = job.spec.context("a spec")?.template;
+        let spec = template.spec.context("a pod")?;
+        let container = spec.containers.first().context("a container")?.clone();
+        ensure!(container.image == Some(image("slipway-mcc", VERSION)));
+        let mut labels = template.metadata.and_then(|metadata| metadata.labels);
+        labels
+            .get_or_insert_default()
+            .insert("job-name".to_owned(), name.clone());
+        let pod = json!({ "metadata": { "name": name, "labels": labels }, "spec": spec });
+        let pods: Api<Pod> = Api::namespaced(self.objects.client().clone(), NAMESPACE);
+        pods.create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
+        let message = self.run_container(&container).await?;
+        let now = "2025-01-01T00:00:00Z";
+        let ended = json!({ "exitCode": 0, "reason": "Completed", "message": message });
+        let status = json!({ "status": { "phase": "Succeeded", "containerStatuses": [{
+            "name": container.name, "image": container.image, "imageID": "", "ready": false,
+            "restartCount": 0, "state": { "terminated": ended }
+        }] } });
+        let params = PatchParams::default();
+        pods.patch_status(&name, &params, &Patch::Merge(status))
+            .await?;
+        let condition =
+            |r#type: &str| json!({ "type": r#type, "status": "True", "lastTransitionTime": now });
+        let status = json!({ "status": {
+            "startTime": now, "completionTime": now, "succeeded": 1,
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+        } });
+        jobs.patch_status(&name, &params, &Patch::Merge(status))
+            .await?;
+        Ok(())
+    }
+
+    /// Runs a container's command; its last message.
+    async fn run_container(&self, container: &Container) -> Result<String> {
+        let command = container.command.clone().unwrap_or_default();
+        let [program, arguments @ ..] = command.as_slice() else {
+            anyhow::bail!("no command");
+        };
+        ensure!(program == "/usr/bin/mcc", "{program}");
+        let variables = container.env.clone().unwrap_or_default();
+        let variables = variables
+            .into_iter()
+            .map(|one| (one.name, one.value.unwrap_or_default()));
+        let output = self.cluster.dir.join("message");
+        let mut command = Command::new(Programs::built()?.path("mcc")?);
+        command.args(arguments).envs(variables);
+        command
+            .arg("--kubeconfig")
+            .arg(self.controllers_kubeconfig().await?);
+        command.arg("--output").arg(&output);
+        let ended = tokio::task::spawn_blocking(move || command.output()).await??;
+        let log = String::from_utf8_lossy(&ended.stderr);
+        ensure!(ended.status.success(), "{log}");
+        Ok(std::fs::read_to_string(output)?)
+    }
+
+    /// Answers as the daemon does of the node that is named a configuration for a rehearsal.
+    async fn answer_rehearsal(&self, pool: &str, outcome: Option<&str>) -> Result<()> {
+        let start = format!("preflight-{pool}-");
+        let (node, config) = wait::until(&format!("a rehearsal of {pool}"), PATIENCE, async || {
+            for node in ["m0", "m1", "w0"] {
+                let object = self.objects.node(node).await?;
+                let next = objects::annotation(&object, annotation::NEXT_CONFIG).to_owned();
+                if next.starts_with(&start) {
+                    return Ok(Ok((node, next)));
+                }
+            }
+            Ok(Err("none".to_owned()))
+        })
+        .await?;
+        let configs: Api<MachineConfig> = Api::all(self.objects.client().clone());
+        let stored = configs.get(&config).await?;
+        ensure!(
+            stored.spec.os_image_url == image("slipway-os", VERSION),
+            "{stored:?}"
+        );
+        let said = match outcome {
+            None => json!({ (annotation::FETCHED): config }),
+            Some(cause) => json!({ (annotation::NOT_FETCHED): format!("{config}: {cause}") }),
+        };
+        self.objects.annotate(node, &said).await
+    }
+
+    /// What a preflight leaves alone: pools, configurations, nodes, Jobs.
+    async fn state(&self) -> Result<Value> {
+        let client = self.objects.client();
+        let all = ListParams::default();
+        let pools: Api<MachineConfigPool> = Api::all(client.clone());
+        let configs: Api<MachineConfig> = Api::all(client.clone());
+        let nodes: Api<Node> = Api::all(client.clone());
+        let pools = pools
+            .list(&all)
+            .await?
+            .items
+            .into_iter()
+            .map(|pool| json!([pool.metadata.name, pool.metadata.annotations, pool.spec]));
+        let configs = configs.list(&all).await?.items.into_iter();
+        let configs =
+            configs.map(|config| json!([config.metadata.name, config.metadata.generation]));
+        let nodes = nodes.list(&all).await?.items.into_iter().map(|node| {
+            let mut annotations = node.metadata.annotations.unwrap_or_default();
+            // The daemon removes its answers; it is played here.
+            annotations.retain(|key, _| {
+                ![annotation::FETCHED, annotation::NOT_FETCHED].contains(&key.as_str())
+            });
+            json!([node.metadata.name, annotations, node.spec])
+        });
+        let jobs = self.jobs().list(&all).await?.items.len();
+        Ok(json!({
+            "pools": pools.collect::<Vec<_>>(), "configs": configs.collect::<Vec<_>>(),
+            "nodes": nodes.collect::<Vec<_>>(), "jobs": jobs
+        }))
+    }
+
+    /// The outcome of a preflight of the next release.
+    ///
+    /// Shape: `answers` are pools that are rehearsed, and why the node cannot, if so.
+    async fn preflight(&self, answers: &[(&str, Option<&str>)]) -> Result<Value> {
+        let versions = &self.cluster.versions;
+        let annotations =
+            json!({ "slipway.dev/preflight": NEXT.0, "slipway.dev/preflight-result": null });
+        let change = json!({ "metadata": { "annotations": annotations } });
+        versions
+            .patch("version", &PatchParams::default(), &Patch::Merge(change))
+            .await?;
+        self.run_job().await?;
+        for (pool, outcome) in answers {
+            self.answer_rehearsal(pool, *outcome).await?;
+        }
+        let result = wait::until("the preflight's end", PATIENCE, async || {
+            let object = versions.get("version").await?;
+            let annotations = object.metadata.annotations.unwrap_or_default();
+            let text = annotations.get("slipway.dev/preflight-result");
+            let result: Value = serde_json::from_str(text.map_or("null", String::as_str))?;
+            let is_over = ["Passed", "Failed"]
+                .iter()
+                .any(|end| result["state"] == *end);
+            Ok(if is_over {
+                Ok(result)
+            } else {
+                Err(result.to_string())
+            })
+        })
+        .await?;
+        // As the daemon does once nothing is named any more.
+        let nothing = json!({ (annotation::FETCHED): null, (annotation::NOT_FETCHED): null });
+        for node in ["m0", "m1", "w0"] {
+            self.objects.annotate(node, &nothing).await?;
+        }
+        Ok(result)
+    }
+}
+
+/// The next release, as it was retrieved.
+fn next_release(scene: &Scene) -> Result<Payload> {
+    let root = scene.cluster.dir.join("payloads").join(NEXT.1);
+    let next = Payload::make(root)?;
+    for (level, component) in COMPONENTS {
+        next.remove(&format!("0000_{level}_{component}_90_operator.json"))?;
+    }
+    Scene::write_release_to(&next)?;
+    Ok(next)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary"]
+async fn pools_of_another_release_are_rendered_by_its_controller() -> Result<()> {
+    let (mut scene, controller) = Scene::start("preflight").await?;
+    scene.apply(&manifest("controller/rbac.yaml", OLD)?)?;
+    for (namespace, map) in [
+        ("openshift-config", "admin-acks"),
+        ("openshift-config-managed", "admin-gates"),
+    ] {
+        let control_plane = &scene.cluster.control_plane;
+        control_plane.kubectl(&["create", "namespace", namespace])?;
+        let namespace = format!("--namespace={namespace}");
+        control_plane.kubectl(&["create", "configmap", map, &namespace])?;
+    }
+    let (key, server) = (ReleaseKey::make()?, SignatureServer::start().await?);
+    let digest = NEXT.0.split_once('@').context("a digest")?.1.parse()?;
+    server.put(&digest, key.sign(&digest)?);
+    let trust = SignatureTrust {
+        keyrings: [("test".to_owned(), key.public.clone())].into(),
+        stores: [("lab".to_owned(), server.address.clone())].into(),
+    };
+    let own = &scene.cluster.payload;
+    own.rewrite(OLD)?;
+    for (level, component) in COMPONENTS {
+        own.remove(&format!("0000_{level}_{component}_90_operator.json"))?;
+    }
+    own.write_text(FILE, &String::from_utf8(trust.print()?)?)?;
+    let next = next_release(&scene)?;
+    scene.cluster.image = "registry.example/release@sha256:1".to_owned();
+    let payloads = scene.cluster.dir.join("payloads");
+    scene.cluster.arguments = vec![
+        "--retrieval=pull".to_owned(),
+        format!("--payloads={}", payloads.display()),
+    ];
+    let process = scene.cluster.run()?;
+    scene
+        .cluster
+        .until_said("Available", "Done applying 4.1.0")
+        .await?;
+    let before = scene.state().await?;
+
+    // What is wrong is said by pool, MachineConfig and field; the other pool is rendered.
+    next.write(OWN_CONFIG, &own_config("etc/relative"))?;
+    let cause = Some("no room on /sysroot: 3 MiB");
+    let result = scene.preflight(&[("master", cause)]).await?;
+    assert_eq!(result["state"], "Failed", "{result}");
+    let failures = result["failures"].as_array().context("failures")?;
+    assert_eq!(failures.len(), 2, "{result}");
+    let failure = failures[1].as_str().context("a text")?;
+    let words = "MachineConfigPool master: node m0 cannot fetch and rehearse its configuration: \
+                 no room on /sysroot: 3 MiB";
+    assert_eq!(failure, words);
+    let failure = failures[0].as_str().context("a text")?;
+    for words in [
+        "MachineConfigPool worker: ",
+        "MachineConfig \"98-release\": spec.config: storage.files[0]",
+    ] {
+        assert!(failure.contains(words), "{failure}");
+    }
+    let base = Base {
+        os_image_url: image("slipway-os", VERSION),
+        ..Base::default()
+    };
+    let present = json!({ "kernelArguments": ["quiet"] });
+    let masters = [source("00-master", "master", present.clone())];
+    let master = render("master", &masters, &base)?.name;
+    assert_eq!(
+        (&result["pools"][0]["pool"], &result["pools"][0]["config"]),
+        (&json!("master"), &json!(master))
+    );
+
+    // Corrected, it passes, and is rendered from what the release brings.
+    let corrected = own_config("/etc/absolute");
+    next.write(OWN_CONFIG, &corrected)?;
+    let answers = [("master", None), ("worker", None)];
+    let result = scene.preflight(&answers).await?;
+    assert_eq!(result["state"], "Passed", "{result}");
+    assert_eq!(result["notChecked"], json!([]));
+    let workers = [
+        source("00-worker", "worker", present),
+        source("98-release", "worker", corrected["spec"].clone()),
+    ];
+    let worker = render("worker", &workers, &base)?.name;
+    for (number, (pool, config, node)) in [("master", master, "m0"), ("worker", worker, "w0")]
+        .into_iter()
+        .enumerate()
+    {
+        let found = &result["pools"][number];
+        let found = [&found["pool"], &found["config"], &found["node"]];
+        assert_eq!(found, [&json!(pool), &json!(config), &json!(node)]);
+    }
+
+    // Nothing of it is left, and nothing else was changed.
+    wait::until("the state before", PATIENCE, async || {
+        let after = scene.state().await?;
+        Ok(if after == before {
+            Ok(())
+        } else {
+            Err(format!("{after:#}\nis not\n{before:#}"))
+        })
+    })
+    .await?;
+    drop((process, controller));
+    Ok(())
+}

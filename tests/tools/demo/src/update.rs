@@ -1,0 +1,281 @@
+//! The last roll: the cluster is updated to another release, from the change on ClusterVersion to
+//! the OS of all nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result, ensure};
+use api::config::{ClusterOperator, ClusterVersion, ClusterVersionStatus};
+use display::live::LiveHeading;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use observer::host::Fact;
+use observer::release::{self, ReleaseUpdate};
+use observer::rollout;
+use serde_json::json;
+use testbed::objects;
+use testbed::{Cluster, Image, Programs, until};
+
+use crate::levels::{self, LevelRow};
+use crate::live::Screen;
+use crate::releases::{DemoRelease, OPERATORS, Releases};
+use crate::rolls::Roll;
+use crate::run::{self, CONTROL_PLANE, WORKERS};
+
+/// Namespace and name of the version operator.
+const VERSION_OPERATOR: (&str, &str) = ("openshift-cluster-version", "cluster-version-operator");
+
+/// Those of the controller.
+const CONTROLLER: (&str, &str) = (
+    "openshift-machine-config-operator",
+    "machine-config-controller",
+);
+
+/// What an installer leaves besides `deploy/cvo`.
+const INSTALLED: &str = include_str!("objects/installed.yaml");
+
+/// How the update went.
+pub(crate) struct Updated {
+    pub(crate) workers: rollout::Roll,
+    pub(crate) control_plane: rollout::Roll,
+    pub(crate) asked: ReleaseUpdate,
+}
+
+/// Makes the releases, and has the version operator apply the first: the cluster is at it. Then no
+/// MachineConfig names an OS: nodes run the release's, `os`, which changes nothing.
+pub(crate) async fn install(
+    cluster: &Cluster,
+    programs: &Programs,
+    out: &std::path::Path,
+    screen: &mut Screen,
+    (os, last, next): (&Image, &Roll, &Image),
+) -> Result<Releases> {
+    screen.say("making and signing two releases, installing the first")?;
+    let references = [os.reference.as_str(), &next.reference];
+    let releases = Releases::make(cluster, programs, out, references).await?;
+    let authority = String::from_utf8(cluster.control_plane().ca_pem().to_vec())?;
+    cluster
+        .publish_certificates(&[&authority, &authority], &[], false)
+        .await?;
+    for file in ["crds/clusteroperators.yaml", "crds/clusterversions.yaml"] {
+        cluster.apply(&deployed(file)?).await?;
+    }
+    let versions = versions(cluster);
+    until("ClusterVersion to be served", testbed::SOON, async || {
+        let answer = versions.list(&ListParams::default()).await;
+        Ok(answer.map(drop).map_err(|error| error.to_string()))
+    })
+    .await?;
+    cluster.apply(INSTALLED).await?;
+    for file in [
+        "namespace.yaml",
+        "admin-gates.yaml",
+        "rbac.yaml",
+        "deployment.yaml",
+    ] {
+        let text = deployed(file)?.replace("{{.ReleaseImage}}", &releases.first.image);
+        cluster.apply(&text).await?;
+    }
+    completed(cluster, &releases.first).await?;
+    let none = json!({ "osImageURL": "" });
+    cluster.configure("00-worker", WORKERS, &none).await?;
+    cluster.configure("00-master", CONTROL_PLANE, &none).await?;
+    cluster
+        .configure("50-demo-worker", WORKERS, &last.spec(""))
+        .await?;
+    Ok(releases)
+}
+
+/// A file of `deploy/cvo`.
+fn deployed(file: &str) -> Result<String> {
+    let path = testbed::workspace().join("deploy/cvo").join(file);
+    std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn versions(cluster: &Cluster) -> Api<ClusterVersion> {
+    Api::all(cluster.objects().client().clone())
+}
+
+/// Waits until a release is completed, and every operator at it: a first release does not wait for
+/// versions.
+async fn completed(cluster: &Cluster, release: &DemoRelease) -> Result<()> {
+    let versions = versions(cluster);
+    let operators = Api::<ClusterOperator>::all(cluster.objects().client().clone());
+    let what = format!("release {} to be completed", release.version);
+    until(&what, testbed::DONE_WITHIN, async || {
+        let (status, operators) = match reported(&versions, &operators).await {
+            Ok(reported) => reported,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let is_late = |operator: &&ClusterOperator| !levels::is_at(operator, release.version);
+        Ok(match operators.iter().find(is_late) {
+            None if levels::is_completed(&status, release.version) => Ok(()),
+            None => Err(levels::progress(&status).to_owned()),
+            Some(late) => {
+                let name = late.metadata.name.as_deref().unwrap_or_default();
+                Err(format!("ClusterOperator {name} is not at it"))
+            }
+        })
+    })
+    .await
+}
+
+/// Asks for the second release and shows run levels and nodes until it is completed and all nodes
+/// run its OS, then checks pods and hosts.
+pub(crate) async fn roll(
+    cluster: &Cluster,
+    screen: &mut Screen,
+    number: usize,
+    releases: &Releases,
+    (roll, image): (&Roll, &Image),
+) -> Result<Updated> {
+    let (from, to) = (releases.first.version, &releases.second);
+    let before = targets(cluster).await?;
+    let start = Timestamp::now();
+    let asked = releases.update(start);
+    let desired = json!({ "version": to.version, "image": to.image });
+    let patch = json!({ "spec": { "desiredUpdate": desired } });
+    let versions = versions(cluster);
+    versions
+        .patch("version", &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
+
+    let operators = Api::<ClusterOperator>::all(cluster.objects().client().clone());
+    let deadline = tokio::time::Instant::now() + run::ROLL_WITHIN;
+    let mut late = None;
+    let targets = loop {
+        // A definition that is applied again is not served for a moment.
+        let Ok((status, reports)) = reported(&versions, &operators).await else {
+            ensure!(
+                tokio::time::Instant::now() < deadline,
+                "ClusterVersion and ClusterOperators cannot be read"
+            );
+            tokio::time::sleep(run::POLL_EVERY).await;
+            continue;
+        };
+        let targets = targets(cluster).await?;
+        let nodes = cluster.objects().nodes().await?;
+        let mut told = vec![run::ready(cluster).await?, String::new()];
+        let rows = levels::rows(&asked, &status, &reports);
+        told.extend(rows.iter().map(LevelRow::note));
+        let heading = LiveHeading {
+            title: format!("Roll {number}: release {from} to {}", to.version),
+            notes: told,
+        };
+        let shown = nodes.iter().map(|(name, node)| run::live_node(name, node));
+        screen.show(&heading, shown.collect(), Timestamp::now())?;
+        let is_late = |(name, node): (&String, &Node)| {
+            let of_pool = |(pool, target): (&&str, &String)| {
+                name.starts_with(pool)
+                    && (before.get(pool) == Some(target) || !objects::is_done_in(node, target))
+            };
+            targets.iter().any(of_pool)
+        };
+        if levels::is_completed(&status, to.version) && !nodes.iter().any(is_late) {
+            break targets;
+        }
+        if tokio::time::Instant::now() >= deadline {
+            let says =
+                |(name, node): (&String, &Node)| format!("\n  {name}: {}", objects::says(node));
+            late = Some(format!(
+                "the release is not there within {} s: {}{}",
+                run::ROLL_WITHIN.as_secs(),
+                levels::progress(&status),
+                nodes.iter().map(says).collect::<String>()
+            ));
+            break targets;
+        }
+        tokio::time::sleep(run::POLL_EVERY).await;
+    };
+    if late.is_none()
+        && let Err(error) = run::wait_for_pods(cluster.objects()).await
+    {
+        late = Some(format!("{error:#}"));
+    }
+    let end = Timestamp::now();
+
+    let mut facts = roll.facts.clone();
+    facts.push(Fact::Booted {
+        content: image.content.clone(),
+    });
+    let found = |pool: &str, facts: &[Fact]| match &late {
+        Some(late) => Ok(vec![late.clone()]),
+        None => run::doubts(cluster, pool, facts),
+    };
+    let of_pool = |pool: &str, doubts| rollout::Roll {
+        title: roll.title.to_owned(),
+        config: targets.get(pool).cloned().unwrap_or_default(),
+        content: image.content.clone(),
+        reboots: true,
+        start,
+        end,
+        doubts,
+    };
+    let booted = facts.last().cloned();
+    let mut of_control_plane = found(CONTROL_PLANE, booted.as_slice())?;
+    if late.is_none() {
+        of_control_plane.extend(pods_elsewhere(cluster, to).await?);
+        of_control_plane.extend(undrained(cluster, start)?);
+    }
+    Ok(Updated {
+        workers: of_pool(WORKERS, found(WORKERS, &facts)?),
+        control_plane: of_pool(CONTROL_PLANE, of_control_plane),
+        asked,
+    })
+}
+
+/// What ClusterVersion and all ClusterOperators say.
+async fn reported(
+    versions: &Api<ClusterVersion>,
+    operators: &Api<ClusterOperator>,
+) -> kube::Result<(ClusterVersionStatus, Vec<ClusterOperator>)> {
+    let version = versions.get("version").await?;
+    let operators = operators.list(&ListParams::default()).await?;
+    Ok((version.status.unwrap_or_default(), operators.items))
+}
+
+/// Targets of both pools.
+async fn targets(cluster: &Cluster) -> Result<BTreeMap<&'static str, String>> {
+    let mut targets = BTreeMap::new();
+    for pool in [WORKERS, CONTROL_PLANE] {
+        targets.insert(pool, cluster.objects().target(pool).await?);
+    }
+    Ok(targets)
+}
+
+/// Pods of the release's components that do not run its images.
+async fn pods_elsewhere(cluster: &Cluster, release: &DemoRelease) -> Result<Vec<String>> {
+    let images: BTreeSet<String> = release.images().collect();
+    let small = OPERATORS
+        .iter()
+        .map(|operator| format!("demo-{}", operator.name));
+    let namespaces = [VERSION_OPERATOR.0, CONTROLLER.0].map(ToOwned::to_owned);
+    let mut doubts = Vec::new();
+    for namespace in namespaces.into_iter().chain(small) {
+        let pods = Api::<Pod>::namespaced(cluster.objects().client().clone(), &namespace);
+        let pods = pods.list(&ListParams::default()).await?.items;
+        if !pods.iter().any(objects::is_ready) {
+            doubts.push(format!("no pod of namespace {namespace} is ready"));
+        }
+        let others = pods.iter().filter(|pod| !release::is_on(&images, pod));
+        doubts.extend(others.map(|pod| {
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            format!(
+                "pod {namespace}/{name} does not run an image of release {}",
+                release.version
+            )
+        }));
+    }
+    Ok(doubts)
+}
+
+/// What was not drained in the middle of the update, of what works on it.
+fn undrained(cluster: &Cluster, since: Timestamp) -> Result<Vec<String>> {
+    let events = cluster.events()?;
+    let stayed = [VERSION_OPERATOR, CONTROLLER].into_iter();
+    let stayed = stayed.filter(|of| !release::was_evicted(&events, *of, since));
+    Ok(stayed
+        .map(|(namespace, name)| format!("no pod of {namespace}/{name} was drained"))
+        .collect())
+}
