@@ -180,6 +180,13 @@ async fn update(cluster: &Cluster, config: &Config) -> Result<(String, Asked)> {
     let since = Timestamp::now();
     let target = cluster.change("60-change", POOL, &config.spec()).await?;
     cluster.all_done(POOL, &target, DONE_WITHIN).await?;
+    // The MachineConfigNode is written by a task of its own, after the Node.
+    let current = format!("--for=jsonpath={{.status.configVersion.current}}={target}");
+    for until in [current.as_str(), "--for=condition=Updated"] {
+        let object = format!("machineconfignode/{NODE}");
+        let wait = ["wait", &object, until, "--timeout=30s"];
+        cluster.control_plane().kubectl(&wait)?;
+    }
     Ok((target, asked_since(cluster, since)?))
 }
 
