@@ -1,6 +1,9 @@
 //! The daemon, or its host, is killed at every point of an update and of adopting a new node, and
 //! started again each time.
 //!
+//! All points, or a share of them that the commit chooses: each life that is killed costs a start of
+//! the daemon.
+//!
 //! A point is where it changed a file or sent something: to the API server, or to systemd, which
 //! runs `mcd-os`. Each life is traced from its first instruction and ends at the first point at
 //! which no life was killed yet; so an update takes many lives. Updates follow each other until one
@@ -36,6 +39,7 @@ use testbed::objects::{self, Objects};
 use testbed::{Cluster, DONE_WITHIN, Image, NodeSpec, SOON, Testbed};
 
 use self::adoption::Adoption;
+pub(crate) use self::coverage::Share;
 use self::coverage::{Course, Coverage};
 use self::rotation::Rotation;
 use self::snapshots::Snapshots;
@@ -106,8 +110,8 @@ impl Scenario {
     }
 }
 
-/// Kills at every point of an adoption and of updates with a reboot and without; says how often.
-pub(crate) async fn run(victim: Victim) -> Result<String> {
+/// Kills at these points of an adoption and of updates with a reboot and without; says how often.
+pub(crate) async fn run(victim: Victim, share: Share) -> Result<String> {
     // The budget lets all of them go.
     let budget = objects::budget("evictable", "maxUnavailable: 100%");
     let pods = objects::deployment("evictable", PODS) + &budget;
@@ -122,7 +126,7 @@ pub(crate) async fn run(victim: Victim) -> Result<String> {
         cluster,
         images,
         victim,
-        coverage: Coverage::default(),
+        coverage: Coverage::new(share),
     };
     let since = Timestamp::now();
     // The last changes what a pool is rendered from.

@@ -38,7 +38,7 @@ mod tracer;
 
 use anyhow::Result;
 
-use daemon::Victim;
+use daemon::{Share, Victim};
 use env::Env;
 use fixture::Fixtures;
 
@@ -79,16 +79,28 @@ fn a_killed_host_boots_the_old_state_or_the_target() -> Result<()> {
     Ok(())
 }
 
+/// What of the whole suite CI has time for: other points for each commit.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn a_sample_of_killed_daemons_resumes_its_update() -> Result<()> {
+    let share = Share {
+        stride: 4,
+        sample: sample::number()?,
+    };
+    println!("{}", daemon::run(Victim::Daemon, share).await?);
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn a_killed_daemon_resumes_its_update() -> Result<()> {
-    println!("{}", daemon::run(Victim::Daemon).await?);
+    println!("{}", daemon::run(Victim::Daemon, Share::ALL).await?);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn a_daemon_whose_host_is_killed_resumes_its_update() -> Result<()> {
-    println!("{}", daemon::run(Victim::Host).await?);
+    println!("{}", daemon::run(Victim::Host, Share::ALL).await?);
     Ok(())
 }

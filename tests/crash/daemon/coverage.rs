@@ -5,6 +5,7 @@
 //! the call that comes next with its path or peer and length, and how many such there were since.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::super::call::Call;
 use super::super::tracer::Point;
@@ -24,9 +25,34 @@ pub(super) struct Course {
     calls: BTreeMap<String, usize>,
 }
 
+/// Which points are tried: by their names, so that a point is chosen in each life or in none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// One of so many.
+    pub(crate) stride: usize,
+    /// Which.
+    pub(crate) sample: usize,
+}
+
+impl Share {
+    /// Every point.
+    pub(crate) const ALL: Self = Self {
+        stride: 1,
+        sample: 0,
+    };
+
+    fn has(self, name: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let (stride, sample) = (self.stride as u64, self.sample as u64);
+        hasher.finish() % stride == sample % stride
+    }
+}
+
 /// All scenarios.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Coverage {
+    share: Share,
     scenarios: BTreeMap<&'static str, Scenario>,
 }
 
@@ -60,6 +86,14 @@ impl Course {
 }
 
 impl Coverage {
+    /// Nothing was tried yet.
+    pub(super) const fn new(share: Share) -> Self {
+        Self {
+            share,
+            scenarios: BTreeMap::new(),
+        }
+    }
+
     /// Another update of this scenario begins.
     pub(super) fn begin(&mut self, scenario: &'static str) {
         let scenario = self.scenarios.entry(scenario).or_default();
@@ -68,11 +102,11 @@ impl Coverage {
         scenario.last_kills = 0;
     }
 
-    /// A life comes to this point; whether no life was killed there yet.
+    /// A life comes to this point; whether it is chosen and no life was killed there yet.
     pub(super) fn is_new(&mut self, scenario: &'static str, name: &str) -> bool {
         let scenario = self.scenarios.entry(scenario).or_default();
         scenario.last.push(name.to_owned());
-        !scenario.tried.contains(name)
+        self.share.has(name) && !scenario.tried.contains(name)
     }
 
     /// A life ends there, before this call.
@@ -98,7 +132,7 @@ impl Coverage {
         })
     }
 
-    /// Points of the last update of a scenario at which no life was ever killed.
+    /// Chosen points of the last update of a scenario at which no life was ever killed.
     pub(super) fn missed(&self, scenario: &str) -> Vec<&str> {
         let Some(scenario) = self.scenarios.get(scenario) else {
             return Vec::new();
@@ -106,15 +140,15 @@ impl Coverage {
         let missed = scenario
             .last
             .iter()
-            .filter(|name| !scenario.tried.contains(*name));
+            .filter(|name| self.share.has(name) && !scenario.tried.contains(*name));
         missed.map(String::as_str).collect()
     }
 
-    /// How many points the last update of a scenario had.
+    /// How many chosen points the last update of a scenario had.
     pub(super) fn points(&self, scenario: &str) -> usize {
-        self.scenarios
-            .get(scenario)
-            .map_or(0, |scenario| scenario.last.len())
+        let last = self.scenarios.get(scenario).map(|scenario| &scenario.last);
+        let chosen = last.into_iter().flatten();
+        chosen.filter(|name| self.share.has(name)).count()
     }
 
     /// How many points of the last update are before something is sent over the network, and how
@@ -141,9 +175,10 @@ impl Coverage {
                 .map(|(call, count)| format!("{call} {count}"))
                 .collect();
             lines.push(format!(
-                "{name:28} {:5} of {:6} points of an update without a kill; {kills} kills in {} updates: {}",
-                scenario.last.len() - missed.len(),
-                scenario.last.len(),
+                "{name:28} {:5} of {:6} chosen points of an update without a kill, one in {}; {kills} kills in {} updates: {}",
+                self.points(name) - missed.len(),
+                self.points(name),
+                self.share.stride,
                 scenario.updates,
                 each.join(", ")
             ));
@@ -194,6 +229,17 @@ fn without_random(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_samples_of_a_stride_are_all_points_and_each_once() {
+        let has = |sample, point: usize| Share { stride: 4, sample }.has(&format!("point {point}"));
+        for point in 0..100 {
+            let samples = (0..4).filter(|sample| has(*sample, point)).count();
+            assert_eq!(samples, 1, "{point}");
+        }
+        let chosen = (0..100).filter(|point| has(7, *point)).count();
+        assert!((10..=40).contains(&chosen), "{chosen}");
+    }
 
     #[test]
     fn a_line_of_the_log_is_a_landmark_without_its_values() {

@@ -101,9 +101,9 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "crash-daemon",
         executable: ("tests", "crash"),
-        tests: &["a_killed_daemon_resumes_its_update"],
+        tests: &["a_sample_of_killed_daemons_resumes_its_update"],
         own: &["tests/crash"],
-        // More than 650 lives of the daemon, one for each point of an update.
+        // More than 150 lives of the daemon, one for each of a quarter of an update's points.
         limit_mins: 40,
         ..SUITE
     },
@@ -375,6 +375,16 @@ pub(crate) const SUITES: &[Suite] = &[
         own: &["tests/crash"],
         when: When::Proof(Part::Hosts),
         limit_mins: 75,
+        ..SUITE
+    },
+    Suite {
+        name: "crash-daemon-all",
+        executable: ("tests", "crash"),
+        tests: &["a_killed_daemon_resumes_its_update"],
+        own: &["tests/crash"],
+        when: When::Proof(Part::Programs),
+        // More than 650 lives of the daemon, one for each point of an update.
+        limit_mins: 60,
         ..SUITE
     },
     Suite {
