@@ -64,33 +64,67 @@ fn another_os_than_the_configurations_is_found_by_verify() {
 
 #[test]
 #[ignore = "needs the lab"]
-fn what_changes_in_etc_after_the_merge_is_named() {
+fn what_others_write_in_etc_goes_with_the_host_and_back() {
     let env = env();
     let os = env.push(&second_os()).unwrap();
     let (none, full) = (configs::none().unwrap(), configs::full(&os).unwrap());
     let plan = configs::plan("a1", &none, &full).unwrap();
-    env.host
-        .run(["sh", "-c", "echo early | tee /etc/early /etc/gone"])
-        .unwrap();
+    let run = |script: &str| env.host.run(["sh", "-c", script]).unwrap();
+    let is_there = |path: &str| env.host.exec(["test", "-e", path]).unwrap().code == Some(0);
+    run(
+        "echo early | tee /etc/early /etc/gone; mkdir /etc/managed; echo mine >/etc/managed/secret",
+    );
     env.switch(&plan).unwrap();
-    let late = "echo late >/etc/late; rm /etc/gone";
-    env.host.run(["sh", "-c", late]).unwrap();
+    run(
+        "mkdir -m 0710 /etc/pki-late; cd /etc/pki-late; echo late >cert; chown 12:34 cert
+         chmod 2640 cert; ln cert same; ln -s cert link
+         echo edited >/etc/early; rm /etc/gone; useradd --system late
+         echo edited >/etc/managed/secret",
+    );
     assert_eq!(env.reboot().unwrap()["outcome"], "proved");
 
-    assert_eq!(env.host.run(["cat", "/etc/early"]).unwrap(), "early");
-    assert_ne!(env.host.exec(["cat", "/etc/late"]).unwrap().code, Some(0));
-    let words = ["journalctl", "-b", "-o", "cat", "-u", "slipway-guard"];
-    let said = env.host.run(words).unwrap();
-    let line = said.lines().find(|line| line.contains("LateChanges"));
-    let line = line.unwrap_or_else(|| panic!("nothing of late changes in:\n{said}"));
-    let field = |name: &str| {
-        let value = line.split_once(&format!("{name}=\"")).map(|(_, rest)| rest);
-        value
-            .and_then(|rest| rest.split('"').next())
-            .map(str::to_owned)
+    assert_eq!(run("cat /etc/early /etc/pki-late/link"), "edited\nlate");
+    assert_eq!(
+        run("stat -c %a:%u:%g:%h /etc/pki-late/same"),
+        "2640:12:34:2"
+    );
+    assert_eq!(run("stat -c %a:%u:%g /etc/pki-late"), "710:0:0");
+    assert!(!is_there("/etc/gone"), "it is there again");
+    run("getent passwd late");
+    let kept = "/var/lib/slipway/late/etc/managed/secret";
+    assert_eq!(
+        run(&format!("cat /etc/managed/secret {kept}")),
+        "secretedited"
+    );
+    let said = run("journalctl -b -o cat -u slipway-guard");
+    let line = |id: &str| {
+        let line = said.lines().find(|line| line.contains(id));
+        line.unwrap_or_else(|| panic!("nothing of {id} in:\n{said}"))
     };
-    assert_eq!(field("paths").as_deref(), Some("/etc/late"), "{line}");
-    assert_eq!(field("removed").as_deref(), Some("/etc/gone"), "{line}");
+    assert!(line("LateChanges").contains("/etc/pki-late/cert"), "{said}");
+    assert!(
+        line("LateChanges").contains("removed=\"/etc/gone\""),
+        "{said}"
+    );
+    assert!(
+        line("LateConflict").contains("path=\"/etc/managed/secret\""),
+        "{said}"
+    );
+
+    // The way back: what was written since the switch, and not what the target brought.
+    run("echo since >/etc/since; echo again >/etc/early; rm /etc/pki-late/link");
+    env.host
+        .run(["ostree", "admin", "set-default", "1"])
+        .unwrap();
+    env.host.reboot().unwrap();
+    assert_eq!(run("cat /etc/since /etc/early"), "since\nagain");
+    assert!(!is_there("/etc/pki-late/link") && is_there("/etc/pki-late/cert"));
+    assert_eq!(
+        run("cat /etc/managed/secret"),
+        "edited",
+        "a target's file came along"
+    );
+    run("getent passwd late");
 }
 
 #[test]

@@ -4,9 +4,11 @@
 //! `/usr/lib`, as its name service reads them. The libc's functions read the running root only.
 
 mod database;
+mod late;
 mod missing;
 
 pub use database::{Accounts, User};
+pub use late::carry_late;
 pub use missing::{MissingAccounts, find_missing};
 
 use std::os::fd::OwnedFd;

@@ -17,6 +17,7 @@ mod tests;
 
 pub use labels::Labels;
 pub use path::{Location, PathScope};
+pub(crate) use root::Inode;
 pub use root::{Found, Root};
 pub use write::Content;
 

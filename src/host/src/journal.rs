@@ -246,6 +246,41 @@ pub struct LastAttempt {
     pub cause: Option<String>,
 }
 
+/// Two deployments of which one was made from the other. What others write in `/etc` of the one
+/// that is left is carried over at the first boot of the other.
+///
+/// After that boot the two change places: what is written from then on would be missing on the way
+/// back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switch {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The deployment that is left.
+    pub left: DeploymentId,
+    /// The deployment to which its late changes are carried over.
+    pub to: DeploymentId,
+    /// When the other was made from it, or when it was left for it.
+    pub since: Timestamp,
+}
+
+impl Switch {
+    /// A switch from one deployment to another.
+    pub fn new(left: DeploymentId, to: DeploymentId, moment: &Moment) -> Self {
+        Self {
+            schema: SCHEMA,
+            left,
+            to,
+            since: moment.now,
+        }
+    }
+
+    /// The way back.
+    #[must_use]
+    pub fn reversed(self, moment: &Moment) -> Self {
+        Self::new(self.to, self.left, moment)
+    }
+}
+
 /// A target that failed on this host. It is not tried again until it is released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldTarget {

@@ -5,10 +5,10 @@
 //!
 //! - [`accounts`]: users, groups and passwords of a root
 //! - [`boot_loader`]: how often it tries the default deployment
-//! - [`etc_changes`]: changes of the origin's `/etc` since the target's was merged
 //! - [`execute`]: executes a stored plan, and reverts it
 //! - [`files`]: files below a root, replaced atomically
 //! - [`journal`]: the attempt under way, stored before its first effect
+//! - [`late`]: carries what others wrote in `/etc` to the deployment that is booted
 //! - `ostree` (feature): deployments and images, by libostree
 //! - [`observe`]: checks the host against expectations
 //! - [`process`]: runs other programs; no other module does
@@ -20,10 +20,10 @@
 
 pub mod accounts;
 pub mod boot_loader;
-pub mod etc_changes;
 pub mod execute;
 pub mod files;
 pub mod journal;
+pub mod late;
 pub mod observe;
 #[cfg(feature = "ostree")]
 pub mod ostree;

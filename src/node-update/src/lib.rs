@@ -5,6 +5,7 @@
 //! - [`certificates`]: what a cluster rotates under its nodes
 //! - [`diff`]: what differs between two MachineConfigs
 //! - [`disruption`]: what a change does to a running node
+//! - [`late`]: what others wrote in `/etc` after a deployment was made from another
 //! - [`phase`]: the node's state machine
 //! - [`plan`]: an update as data
 //! - [`planner`]: from two configurations to a plan, or to rejections
@@ -20,6 +21,7 @@ mod desired;
 pub mod diff;
 pub mod disruption;
 pub mod early;
+pub mod late;
 mod paths;
 pub mod phase;
 pub mod plan;

@@ -209,8 +209,14 @@ pub(super) const WORDS: &[Explanation] = &[
     of(
         "LateChanges",
         LOG,
-        "Files in /etc changed between the merge and the reboot, and are not in the target.",
-        "Read which, and where they are kept; put what shall last into a MachineConfig.",
+        "What others changed in /etc of the deployment that was left is carried over to this one.",
+        "Nothing; the message names the paths.",
+    ),
+    of(
+        "LateConflict",
+        LOG,
+        "A change of /etc in the deployment that was left is not carried over.",
+        "Read the content in /var/lib/slipway/late; put what shall last into a MachineConfig.",
     ),
     of(
         "NodeInNoPool",

@@ -11,7 +11,8 @@ use super::{
     End, Error, NewDeployment, Preflight, StepError, StepExecutor, Steps as _, Sysroot, Units,
 };
 use crate::journal::{
-    AttemptOutcome, DeploymentId, Journal, JournalStage, JournalStore, Moment, UNVERIFIED_BOOTS_MAX,
+    AttemptOutcome, DeploymentId, Journal, JournalStage, JournalStore, Moment, Switch,
+    UNVERIFIED_BOOTS_MAX,
 };
 use crate::record;
 use crate::systemd::Job;
@@ -277,6 +278,8 @@ fn make(host: &mut RunningHost<'_>, mut journal: Journal) -> Result<(), Error> {
     write_into(&made, &mut *units, host.store, &journal.plan)?;
     made.root.sync()?;
     journal.target = Some(made.id.clone());
+    let switch = Switch::new(journal.origin.clone(), made.id.clone(), host.moment);
+    host.store.put_switch(&switch)?;
     let journal = journal.at(JournalStage::Switching, host.moment);
     host.store.put_journal(&journal)?;
     // Also of a target that stays despite a failure: until the guard runs, a boot that dies leaves

@@ -32,7 +32,7 @@ impl Location {
     ///
     /// # Errors
     /// [`Error::Path`] for a path that is not allowed.
-    pub(super) fn of_resolved(path: &str) -> Result<Self> {
+    pub(crate) fn of_resolved(path: &str) -> Result<Self> {
         components(path)?;
         Ok(Self(path.to_owned()))
     }

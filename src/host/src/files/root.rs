@@ -51,6 +51,17 @@ pub enum Found {
     Other,
 }
 
+/// What the file system knows of an entry besides its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inode {
+    /// Its number; of hard links of one file it is one.
+    pub(crate) number: u64,
+    /// Whether it is a regular file with more than one hard link.
+    pub(crate) is_shared: bool,
+    /// When content, mode, owner or links last changed, in seconds since 1970.
+    pub(crate) changed_secs: i64,
+}
+
 impl Root {
     /// Opens the root `tree`, with `var` as its `/var` if that is another directory.
     ///
@@ -146,6 +157,29 @@ impl Root {
             Found::File { bytes, .. } => Some(bytes),
             Found::Nothing | Found::Link(_) | Found::Directory { .. } | Found::Other => None,
         })
+    }
+
+    /// What the file system knows of an entry besides its state; `None` if nothing is there.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub(crate) fn inode(&self, at: &Location) -> Result<Option<Inode>> {
+        let (directory, name) = at.split();
+        let read = || -> std::result::Result<Inode, Errno> {
+            let directory = self.open_directory_at(directory)?;
+            let stat = fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            Ok(Inode {
+                number: stat.st_ino,
+                is_shared: is_file && stat.st_nlink > 1,
+                changed_secs: stat.st_ctime,
+            })
+        };
+        match read() {
+            Ok(inode) => Ok(Some(inode)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(read_error(at, error.into())),
+        }
     }
 
     /// Names in a directory, sorted; empty for a missing directory.

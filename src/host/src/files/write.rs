@@ -42,7 +42,7 @@ impl Root {
     ///
     /// # Errors
     /// Those of [`Self::replace`].
-    pub(super) fn replace_with(
+    pub(crate) fn replace_with(
         &self,
         at: &Location,
         content: Content<'_>,
@@ -78,6 +78,31 @@ impl Root {
         self.put(at, |directory, temporary| {
             fs::symlinkat(target.as_bytes(), directory, temporary)?;
             self.label_link(directory, temporary, at)
+        })
+    }
+
+    /// Makes a hard link to the file at `to`, replacing a file or link.
+    ///
+    /// # Errors
+    /// [`Error::Write`], also if a directory is at the location or nothing is at `to`, and those of
+    /// reading.
+    pub(crate) fn hard_link(&self, at: &Location, to: &Location) -> Result<()> {
+        let number = |at| Ok(self.inode(at)?.map(|inode| inode.number));
+        let is_linked = number(to)?;
+        if is_linked.is_some() && is_linked == number(at)? {
+            return self.discard_temporary(at);
+        }
+        self.make_parents(at)?;
+        self.put(at, |directory, temporary| {
+            let (from, name) = to.split();
+            let from = self.open_directory_at(from)?;
+            Ok(fs::linkat(
+                &from,
+                name,
+                directory,
+                temporary,
+                AtFlags::empty(),
+            )?)
         })
     }
 

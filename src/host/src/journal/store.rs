@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use super::{HeldTarget, Journal, LastAttempt, SCHEMA};
+use super::{HeldTarget, Journal, LastAttempt, SCHEMA, Switch};
 use crate::files::{self, Content, Found, Location, Root};
 
 /// Why a stored file cannot be used.
@@ -76,6 +76,7 @@ const DIRECTORY: &str = well_known::STATE;
 const JOURNAL: &str = "/var/lib/slipway/journal.json";
 const LAST: &str = "/var/lib/slipway/last.json";
 const HELD: &str = "/var/lib/slipway/held.json";
+const SWITCH: &str = "/var/lib/slipway/switch.json";
 /// A journal that could not be read.
 const BROKEN: &str = "/var/lib/slipway/journal.broken.json";
 const LOCK: &str = "/var/lib/slipway/lock";
@@ -204,6 +205,22 @@ impl<'a> JournalStore<'a> {
     /// [`Error::Files`].
     pub fn clear_held(&self) -> Result<()> {
         self.remove_with_copy(HELD)
+    }
+
+    /// The two deployments between which the host switches.
+    ///
+    /// # Errors
+    /// [`Error::Files`], [`Error::Schema`].
+    pub fn switch(&self) -> Result<Option<Switch>> {
+        self.load_or_copy(SWITCH)
+    }
+
+    /// Stores between which deployments the host switches.
+    ///
+    /// # Errors
+    /// [`Error::Files`].
+    pub fn put_switch(&self, switch: &Switch) -> Result<()> {
+        self.save_with_copy(SWITCH, switch)
     }
 
     /// Ends an attempt: stores its outcome, then removes the plan, last the journal. A run killed

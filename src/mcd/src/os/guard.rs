@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use chassis::report::Chain;
 use host::execute::boot::{self, Booted};
 use host::execute::{End, RunningUnits, StepExecutor};
+use host::files::Root;
 use host::journal::{DeploymentId, JournalStage, time_since_boot};
 use host::ostree::Deployments;
-use host::{etc_changes, observe};
+use host::{late, observe};
 use node_update::plan::Attempt;
 use node_update::verify::Expectation;
 use node_update::well_known::KUBELET;
@@ -19,7 +19,7 @@ use super::context::{Context, is_held_elsewhere, lock_deployments};
 use super::deadline::Deadline;
 use crate::protocol::{HelperOutcome, HelperReport};
 
-/// How many changed paths the warning names.
+/// How many changed paths a message names, and how many conflicts have a message each.
 const NAMED_MAX: usize = 20;
 
 /// The pause between two checks of a booted target: in the first minute, when the node may return
@@ -33,6 +33,14 @@ const GOING_DOWN: Duration = Duration::from_mins(3);
 
 /// Compares the booted deployment with the journal, before any unit of a configuration starts.
 pub(super) fn run(context: &Context) -> anyhow::Result<HelperReport> {
+    // First: a roll-back removes the deployment that was left.
+    if let Err(error) = carry_late_changes(context) {
+        warn!(
+            message_id = "LateConflict",
+            error = %Chain(&*error),
+            "cannot carry over what others changed in /etc"
+        );
+    }
     run_as(context, boot::guard)
 }
 
@@ -49,58 +57,61 @@ fn run_as(
         None => return Ok(HelperReport::done()),
     };
     let end = as_booted(context, attempt, act)?;
-    if let Err(error) = warn_of_changes_since_merge(context) {
-        warn!(
-            error = %Chain(&*error),
-            "cannot find the changes in /etc since the merge"
-        );
-    }
     reboot_if_asked(context, &end)?;
     Ok(end.into())
 }
 
-/// Warns in the target's first boot of changes in the origin's `/etc` after the merge: the target
-/// does not have them.
-fn warn_of_changes_since_merge(context: &Context) -> anyhow::Result<()> {
-    let Some(journal) = context.store().journal()? else {
-        return Ok(());
-    };
-    let is_first_boot = journal.stage == JournalStage::Booted && journal.boots == 1;
-    let (true, Some(target)) = (is_first_boot, &journal.target) else {
+/// Carries over what others wrote in `/etc` of the deployment that was left after this one was made
+/// from it: once, before any unit starts that reads it or writes there.
+fn carry_late_changes(context: &Context) -> anyhow::Result<()> {
+    let _lock = context.lock()?;
+    let store = context.store();
+    let Some(switch) = store.switch()? else {
         return Ok(());
     };
     let deployments = Deployments::open()?.list()?;
-    let path_of = |id: &DeploymentId| {
-        let mut all = deployments.iter();
-        let found = all.find(|deployment| deployment.id == *id);
-        found
-            .map(|deployment| deployment.path.clone())
-            .with_context(|| format!("deployment {id} is gone"))
+    let is_first_boot = deployments
+        .iter()
+        .any(|deployment| deployment.is_booted && deployment.id == switch.to);
+    let left = deployments.iter().find(|it| it.id == switch.left);
+    let (true, Some(left)) = (is_first_boot, left) else {
+        return Ok(());
     };
-    let target = path_of(target)?;
-    // Checked out right before the merge.
-    let merged = std::fs::metadata(&target)?.created()?;
-    let origin = path_of(&journal.origin)?;
-    let merge = etc_changes::Merge {
-        origin: &origin,
-        target: &target,
-        at: merged,
-        booted: journal.since.into(),
-        plan: &journal.plan,
-    };
-    let changes = merge.changes_since_merge()?;
+    let carried = Root::open(&left.path, None)
+        .map_err(late::Error::from)
+        .and_then(|left| late::carry(&left, &context.root, switch.since));
+    // Also where it failed: once units run, their changes of `/etc` are the newer ones.
+    store.put_switch(&switch.reversed(&context.moment))?;
+    let carried = carried?;
     let first = |paths: &[String]| {
         let named: Vec<_> = paths.iter().map(String::as_str).take(NAMED_MAX).collect();
         named.join(" ")
     };
-    if !changes.changed.is_empty() || !changes.removed.is_empty() {
-        warn!(
+    if !carried.written.is_empty() || !carried.removed.is_empty() {
+        info!(
             message_id = "LateChanges",
-            count = changes.changed.len() + changes.removed.len(),
-            paths = first(&changes.changed),
-            removed = first(&changes.removed),
-            kept_in = %origin.display(),
-            "changed in /etc after it was merged: not carried over"
+            count = carried.written.len() + carried.removed.len(),
+            paths = first(&carried.written),
+            removed = first(&carried.removed),
+            "what others changed in /etc of the deployment that was left is carried over"
+        );
+    }
+    for (path, why) in carried.conflicts.iter().take(NAMED_MAX) {
+        warn!(
+            message_id = "LateConflict",
+            path,
+            reason = why,
+            kept_in = late::KEPT,
+            "a change of /etc in the deployment that was left is not carried over"
+        );
+    }
+    let unnamed = carried.conflicts.len().saturating_sub(NAMED_MAX);
+    if unnamed > 0 {
+        warn!(
+            message_id = "LateConflict",
+            count = unnamed,
+            kept_in = late::KEPT,
+            "further changes of /etc are not carried over"
         );
     }
     Ok(())

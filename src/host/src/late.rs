@@ -1,0 +1,208 @@
+//! Carries what others wrote in `/etc` of the deployment that was left over to the booted one.
+//!
+//! What is carried over is decided by [`node_update::late`]. Each change is done as a whole, and
+//! what is done needs nothing any more: stopped at any point, it can be begun again.
+
+use jiff::Timestamp;
+use machineconfig::spec::NodeConfig;
+use node_update::late::{Carry, Change, Entry, Managed, Side, Tree, plan};
+use node_update::plan::{Digest, Mode, OwnerIds};
+
+use crate::accounts::{self, carry_late};
+use crate::files::{self, Content, Found, Inode, Location, Root};
+use crate::record;
+
+/// Where the content of a change that is not carried over is kept, below it the path in `/etc`. Not
+/// beside the file itself: programs read all files of many directories of `/etc`.
+pub const KEPT: &str = "/var/lib/slipway/late";
+
+const ETC: &str = "/etc";
+const SHIPPED: &str = "/usr";
+
+/// The user whose password a configuration can set.
+const CORE: &str = node_update::well_known::CORE;
+
+/// Limit of nested directories; a real `/etc` has far fewer levels.
+const DEPTH_MAX: usize = 64;
+
+/// Why late changes cannot be carried over.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An entry cannot be read.
+    #[error(transparent)]
+    Files(#[from] files::Error),
+    /// The configuration of one of the deployments is not known.
+    #[error(transparent)]
+    Record(#[from] record::Error),
+}
+
+/// What was carried over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Written paths, in the order in which they were written.
+    pub written: Vec<String>,
+    /// Removed paths.
+    pub removed: Vec<String>,
+    /// What was not carried over and is kept in [`KEPT`], and why.
+    pub conflicts: Vec<(String, String)>,
+}
+
+/// Carries over the late changes of `left` to `booted`, the running system's root. `since` is the
+/// time of the switch.
+///
+/// A change that fails keeps no other from being carried over: it is a conflict.
+///
+/// # Errors
+/// [`Error`], before anything is changed.
+pub fn carry(left: &Root, booted: &Root, since: Timestamp) -> Result<Carried, Error> {
+    let configs = (config(left)?, config(booted)?);
+    let managed = Managed::of(
+        configs.0.as_ref().map(|config| &config.spec),
+        configs.1.as_ref().map(|config| &config.spec),
+    );
+    let Carry { changes, conflicts } = plan(&side(left, since)?, &side(booted, since)?, &managed);
+    let mut carried = Carried::default();
+    for change in changes {
+        let path = change.path().to_owned();
+        match apply(left, booted, &change) {
+            Err(error) => carried.conflicts.push((path, explained(&error))),
+            Ok(()) if matches!(change, Change::Remove { .. }) => carried.removed.push(path),
+            Ok(()) => carried.written.push(path),
+        }
+    }
+    let has_password = |config: &Option<NodeConfig>| {
+        let users = config.iter().flat_map(|it| &it.spec.ignition.passwd.users);
+        users
+            .filter(|user| user.name == CORE)
+            .any(|user| user.password_hash.is_some())
+    };
+    let fixed = has_password(&configs.0) || has_password(&configs.1);
+    match carry_late(left, booted, fixed.then_some(CORE)) {
+        Ok(databases) => carried
+            .written
+            .extend(databases.into_iter().map(str::to_owned)),
+        Err(error) => carried
+            .conflicts
+            .push((accounts::PASSWD.to_owned(), explained(&error))),
+    }
+    let conflicts = conflicts.into_iter();
+    let conflicts = conflicts.map(|(path, conflict)| (path, conflict.as_str().to_owned()));
+    carried.conflicts.extend(conflicts);
+    carried.conflicts.sort();
+    for (path, why) in &mut carried.conflicts {
+        if let Err(error) = keep(left, booted, path) {
+            *why = format!("{why}; and it cannot be kept: {}", explained(&error));
+        }
+    }
+    Ok(carried)
+}
+
+fn explained(error: &(dyn std::error::Error + 'static)) -> String {
+    chassis::report::Chain(error).to_string()
+}
+
+fn config(root: &Root) -> Result<Option<NodeConfig>, record::Error> {
+    record::read(root)?
+        .map(|record| record.machine_config())
+        .transpose()
+}
+
+/// Reads `/etc` of a root, and what its OS ships there.
+fn side(root: &Root, since: Timestamp) -> Result<Side, files::Error> {
+    let mut side = Side::default();
+    let etc = root.locate(ETC)?;
+    read_below(root, &etc, 0, &mut |at, entry, inode| {
+        if inode.is_shared {
+            side.inodes.insert(at.as_str().to_owned(), inode.number);
+        }
+        if inode.changed_secs >= since.as_second() {
+            side.recent.insert(at.as_str().to_owned());
+        }
+        side.etc.insert(at.as_str().to_owned(), entry);
+    })?;
+    let mut shipped = Tree::new();
+    let usr_etc = root.locate(&format!("{SHIPPED}{ETC}"))?;
+    read_below(root, &usr_etc, 0, &mut |at, entry, _| {
+        let path = at.as_str().strip_prefix(SHIPPED).unwrap_or(at.as_str());
+        shipped.insert(path.to_owned(), entry);
+    })?;
+    side.shipped = shipped;
+    Ok(side)
+}
+
+/// Calls `show` for each entry below a directory, with its inode. An entry that is removed meanwhile is left out.
+fn read_below(
+    root: &Root,
+    directory: &Location,
+    depth: usize,
+    show: &mut dyn FnMut(&Location, Entry, Inode),
+) -> Result<(), files::Error> {
+    for name in root.list(directory)? {
+        let at = directory.below(&name);
+        let entry = match root.look(&at)? {
+            Found::Nothing => continue,
+            Found::File { bytes, mode, owner } => Entry::File {
+                digest: Digest::of(&bytes),
+                mode,
+                owner,
+                attributes: root.attributes(&at)?,
+            },
+            Found::Link(target) => Entry::Link(target),
+            Found::Directory { mode, owner } => Entry::Directory { mode, owner },
+            Found::Other => Entry::Other,
+        };
+        let is_directory = matches!(entry, Entry::Directory { .. });
+        let Some(inode) = root.inode(&at)? else {
+            continue;
+        };
+        show(&at, entry, inode);
+        if is_directory && depth < DEPTH_MAX {
+            read_below(root, &at, depth + 1, show)?;
+        }
+    }
+    Ok(())
+}
+
+/// Does one change.
+fn apply(left: &Root, booted: &Root, change: &Change) -> Result<(), files::Error> {
+    let at = Location::of_resolved(change.path())?;
+    match change {
+        Change::Write { .. } => copy(left, &at, booted, &at),
+        Change::HardLink { to, .. } => booted.hard_link(&at, &Location::of_resolved(to)?),
+        Change::Remove { .. } => match booted.look(&at)? {
+            Found::Directory { .. } => booted.remove_empty_directory(&at).map(|_| ()),
+            Found::Nothing | Found::File { .. } | Found::Link(_) | Found::Other => {
+                booted.remove(&at)
+            }
+        },
+    }
+}
+
+/// Writes the entry at `from` of `left` to `to`; nothing for a device, socket or pipe.
+fn copy(left: &Root, from: &Location, booted: &Root, to: &Location) -> Result<(), files::Error> {
+    match left.look(from)? {
+        Found::Nothing | Found::Other => Ok(()),
+        Found::File { bytes, mode, owner } => {
+            let content = Content {
+                bytes: &bytes,
+                mode,
+                owner,
+            };
+            booted.replace_with(to, content, &left.attributes(from)?)
+        }
+        Found::Link(target) => booted.symlink(to, &target),
+        Found::Directory { mode, owner } => booted.make_directory(to, mode, owner),
+    }
+}
+
+/// Keeps the entry at `path` of `left` in [`KEPT`].
+fn keep(left: &Root, booted: &Root, path: &str) -> Result<(), files::Error> {
+    let kept = booted.locate(KEPT)?;
+    booted.make_directory(&kept, Mode(0o700), OwnerIds::ROOT)?;
+    let from = Location::of_resolved(path)?;
+    let to = booted.locate(&format!("{KEPT}{path}"))?;
+    copy(left, &from, booted, &to)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,392 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const ROOT: OwnerIds = OwnerIds { uid: 0, gid: 0 };
+
+fn file(text: &str) -> Entry {
+    Entry::File {
+        digest: Digest::of(text.as_bytes()),
+        mode: Mode(0o644),
+        owner: ROOT,
+        attributes: Attributes::new(),
+    }
+}
+
+fn link(target: &str) -> Entry {
+    Entry::Link(LinkTarget::new(target.as_bytes().to_vec()))
+}
+
+fn directory(mode: u32) -> Entry {
+    Entry::Directory {
+        mode: Mode(mode),
+        owner: ROOT,
+    }
+}
+
+fn tree(entries: &[(&str, Entry)]) -> Tree {
+    entries
+        .iter()
+        .map(|(path, entry)| (format!("/etc/{path}"), entry.clone()))
+        .collect()
+}
+
+fn side(etc: &[(&str, Entry)], shipped: &[(&str, Entry)]) -> Side {
+    Side {
+        etc: tree(etc),
+        shipped: tree(shipped),
+        inodes: BTreeMap::new(),
+        recent: tree(etc).into_keys().collect(),
+    }
+}
+
+/// A configuration with the file `/etc/managed` and the unit `web.service`.
+fn spec(text: &str) -> Spec {
+    let config = json!({
+        "ignition": { "version": "3.4.0" },
+        "storage": { "files": [
+            { "path": "/etc/managed", "contents": { "source": format!("data:,{text}") } },
+        ] },
+        "systemd": { "units": [{ "name": "web.service", "enabled": true }] },
+    });
+    Spec::parse(&json!({ "config": config })).unwrap().0
+}
+
+fn write(path: &str) -> Change {
+    let path = format!("/etc/{path}");
+    Change::Write { path }
+}
+
+fn remove(path: &str) -> Change {
+    let path = format!("/etc/{path}");
+    Change::Remove { path }
+}
+
+type Entries<'a> = &'a [(&'a str, Entry)];
+
+/// A name; `etc` and `shipped` of the deployment that was left, then of the booted one; the
+/// changes.
+type Row<'a> = (&'a str, [Entries<'a>; 4], &'a [Change]);
+
+fn check(table: &[Row<'_>]) {
+    for (name, [etc, shipped, booted, booted_shipped], expected) in table {
+        let (left, booted) = (side(etc, shipped), side(booted, booted_shipped));
+        let carry = plan(&left, &booted, &Managed::default());
+        assert_eq!(carry.changes, *expected, "{name}");
+        assert!(carry.conflicts.is_empty(), "{name}: {carry:?}");
+    }
+}
+
+#[test]
+fn each_difference_of_files_has_its_outcome() {
+    let old = || file("old");
+    let new = || file("new");
+    check(&[
+        ("equal", [&[("a", old())], &[], &[("a", old())], &[]], &[]),
+        ("new file", [&[("a", old())], &[], &[], &[]], &[write("a")]),
+        (
+            "an edit of a file that the OS ships wins over the new OS's",
+            [
+                &[("a", old())],
+                &[("a", file("default"))],
+                &[("a", new())],
+                &[("a", new())],
+            ],
+            &[write("a")],
+        ),
+        (
+            "the OS's own differ",
+            [
+                &[("a", old())],
+                &[("a", old())],
+                &[("a", new())],
+                &[("a", new())],
+            ],
+            &[],
+        ),
+        (
+            "dropped by the new OS",
+            [&[("a", old())], &[("a", old())], &[], &[]],
+            &[],
+        ),
+        (
+            "new in the OS",
+            [&[], &[], &[("a", new())], &[("a", new())]],
+            &[],
+        ),
+        (
+            "removed by others",
+            [&[], &[], &[("a", old())], &[]],
+            &[remove("a")],
+        ),
+        (
+            "a file of both OSes, removed by others",
+            [&[], &[("a", old())], &[("a", new())], &[("a", new())]],
+            &[remove("a")],
+        ),
+    ]);
+}
+
+#[test]
+fn each_difference_of_directories_has_its_outcome() {
+    let old = || file("old");
+    let new = || file("new");
+    let dir = || directory(0o755);
+    check(&[
+        (
+            "a directory with what is in it",
+            [
+                &[("d", directory(0o700)), ("d/a", old()), ("d/l", link("a"))],
+                &[],
+                &[],
+                &[],
+            ],
+            &[write("d"), write("d/a"), write("d/l")],
+        ),
+        (
+            "an empty directory, and another mode",
+            [
+                &[("d", directory(0o700)), ("e", dir())],
+                &[],
+                &[("d", dir())],
+                &[],
+            ],
+            &[write("d"), write("e")],
+        ),
+        (
+            "a directory goes with all that is in it",
+            [
+                &[],
+                &[],
+                &[("d", dir()), ("d/a", old()), ("d/e", dir())],
+                &[],
+            ],
+            &[remove("d/e"), remove("d/a"), remove("d")],
+        ),
+        (
+            "a directory with a file of the OS stays",
+            [
+                &[],
+                &[],
+                &[("d", dir()), ("d/a", old()), ("d/new", new())],
+                &[("d/new", new())],
+            ],
+            &[remove("d/a")],
+        ),
+        (
+            "Slipway's own and what the OS makes anew",
+            [
+                &[
+                    ("machine-config-daemon/currentconfig", old()),
+                    ("ld.so.cache", old()),
+                    ("shadow", old()),
+                ],
+                &[],
+                &[("systemd/system/slipway-guard.service", new())],
+                &[],
+            ],
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn managed_paths_are_the_booted_configurations() {
+    let (old, new) = (spec("old"), spec("new"));
+    let managed = Managed::of(Some(&old), Some(&new));
+    let wants = "systemd/system/multi-user.target.wants/web.service";
+    let alias = "systemd/system/www.service";
+    let booted = side(
+        &[
+            ("managed", file("new")),
+            ("systemd/system/web.service", link("/dev/null")),
+        ],
+        &[],
+    );
+    // What the old configuration put there is no work of others.
+    let untouched = side(
+        &[
+            ("managed", file("old")),
+            (wants, link("/usr/lib/systemd/system/web.service")),
+            (alias, link("/etc/systemd/system/web.service")),
+        ],
+        &[],
+    );
+    assert_eq!(plan(&untouched, &booted, &managed), Carry::default());
+    let edited = side(&[("managed", file("edited"))], &[]);
+    let carry = plan(&edited, &booted, &managed);
+    assert_eq!(carry.changes, []);
+    let conflict = ("/etc/managed".to_owned(), Conflict::Managed);
+    assert_eq!(carry.conflicts, BTreeMap::from([conflict]));
+    let taken_over = Side {
+        recent: BTreeSet::new(),
+        ..edited
+    };
+    assert_eq!(plan(&taken_over, &booted, &managed), Carry::default());
+    let replaced = side(&[("managed", link("elsewhere"))], &[]);
+    assert_eq!(plan(&replaced, &booted, &managed), carry);
+    // A link of the same name elsewhere is another's.
+    let elsewhere = side(&[("web.service", file("x"))], &[]);
+    let carry = plan(&elsewhere, &booted, &managed);
+    assert_eq!(carry.changes, [write("web.service")]);
+}
+
+#[test]
+fn what_cannot_be_carried_over_is_a_conflict() {
+    let table = [
+        (
+            "d",
+            side(&[("d", file("x"))], &[]),
+            side(&[("d", directory(0o755))], &[]),
+            Conflict::Replaced,
+        ),
+        (
+            "d/a",
+            side(
+                &[("d", directory(0o755)), ("d/a", file("x"))],
+                &[("d", directory(0o755))],
+            ),
+            side(&[("d", link("elsewhere"))], &[("d", link("elsewhere"))]),
+            Conflict::Replaced,
+        ),
+        (
+            "pipe",
+            side(&[("pipe", Entry::Other)], &[]),
+            Side::default(),
+            Conflict::NotAFile,
+        ),
+        (
+            "selinux/x/policy",
+            side(&[("selinux/x/policy", file("x"))], &[]),
+            Side::default(),
+            Conflict::Policy,
+        ),
+    ];
+    for (path, left, booted, conflict) in table {
+        let carry = plan(&left, &booted, &Managed::default());
+        assert_eq!(carry.changes, [], "{path}");
+        let expected = BTreeMap::from([(format!("/etc/{path}"), conflict)]);
+        assert_eq!(carry.conflicts, expected);
+    }
+}
+
+#[test]
+fn hard_links_stay_links_of_one_file() {
+    let mut left = side(&[("a", file("x")), ("b", file("x")), ("c", file("x"))], &[]);
+    left.inodes = ["a", "b", "c"]
+        .map(|path| (format!("/etc/{path}"), 7))
+        .into();
+    let to = |path: &str, to: &str| Change::HardLink {
+        path: format!("/etc/{path}"),
+        to: format!("/etc/{to}"),
+    };
+    let carry = plan(&left, &Side::default(), &Managed::default());
+    assert_eq!(carry.changes, [write("a"), to("b", "a"), to("c", "a")]);
+    let booted = side(&[("b", file("x"))], &[]);
+    let carry = plan(&left, &booted, &Managed::default());
+    assert_eq!(carry.changes, [to("a", "b"), to("c", "b")]);
+}
+
+/// Applies a change to a tree as the host does.
+fn apply(booted: &mut Side, left: &Side, change: &Change) {
+    match change {
+        Change::Write { path } | Change::HardLink { path, .. } => {
+            let entry = left.etc[path].clone();
+            let parent = parent_of(path).unwrap();
+            let has_parent =
+                parent == "/etc" || booted.etc.get(parent).is_some_and(Entry::is_directory);
+            assert!(has_parent, "{path} has no directory");
+            booted.etc.insert(path.clone(), entry);
+        }
+        Change::Remove { path } => {
+            assert!(!has_entries(booted, path), "{path} is not empty");
+            booted.etc.remove(path);
+        }
+    }
+}
+
+/// Entries at few paths, each below a directory where it needs one.
+fn any_tree() -> impl Strategy<Value = Tree> {
+    let entry = prop_oneof![
+        3 => Just(None),
+        2 => "[xyz]".prop_map(|text| Some(file(&text))),
+        1 => Just(Some(link("x"))),
+        2 => Just(Some(directory(0o755))),
+        1 => Just(Some(directory(0o700))),
+    ];
+    proptest::collection::vec(entry, 9).prop_map(|entries| {
+        let paths = [
+            "a",
+            "a/a",
+            "a/a/a",
+            "a/b",
+            "b",
+            "b/a",
+            "c",
+            "managed",
+            "managed/a",
+        ];
+        let mut tree = Tree::new();
+        for (path, entry) in paths.iter().zip(entries) {
+            let path = format!("/etc/{path}");
+            let parent = parent_of(&path).unwrap();
+            let has_parent = parent == "/etc" || tree.get(parent).is_some_and(Entry::is_directory);
+            if let Some(entry) = entry.filter(|_| has_parent) {
+                tree.insert(path, entry);
+            }
+        }
+        tree
+    })
+}
+
+fn any_side() -> impl Strategy<Value = Side> {
+    (any_tree(), any_tree()).prop_map(|(etc, shipped)| Side {
+        recent: etc.keys().cloned().collect(),
+        etc,
+        shipped,
+        inodes: BTreeMap::new(),
+    })
+}
+
+proptest! {
+    /// Stopped after any change and begun again, the host reaches the same state, and then nothing
+    /// is left to do.
+    #[test]
+    fn a_stopped_carry_reaches_the_same_end(left in any_side(), booted in any_side(), stop in 0..9_usize) {
+        let managed = Managed::of(None, Some(&spec("new")));
+        let mut whole = booted.clone();
+        for change in plan(&left, &booted, &managed).changes {
+            apply(&mut whole, &left, &change);
+        }
+        let mut stopped = booted.clone();
+        for change in plan(&left, &booted, &managed).changes.iter().take(stop) {
+            apply(&mut stopped, &left, change);
+        }
+        for change in plan(&left, &stopped.clone(), &managed).changes {
+            apply(&mut stopped, &left, &change);
+        }
+        prop_assert_eq!(&stopped.etc, &whole.etc);
+        prop_assert_eq!(plan(&left, &whole, &managed).changes, vec![]);
+    }
+
+    /// Managed paths and what only the booted OS has are not touched; what others wrote is carried
+    /// over or named.
+    #[test]
+    fn nothing_is_lost_and_nothing_managed_is_touched(left in any_side(), booted in any_side()) {
+        let managed = Managed::of(None, Some(&spec("new")));
+        let carry = plan(&left, &booted, &managed);
+        let mut after = booted;
+        for change in &carry.changes {
+            prop_assert_ne!(change.path(), "/etc/managed");
+            apply(&mut after, &left, change);
+        }
+        for (path, entry) in &left.etc {
+            let is_of_others = left.shipped.get(path) != Some(entry);
+            let is_there = after.etc.get(path) == Some(entry);
+            let is_named = carry.conflicts.contains_key(path);
+            let holds_only_others = entry.is_directory() && has_entries(&left, path);
+            prop_assert!(!is_of_others || is_there || is_named || holds_only_others, "{}", path);
+        }
+    }
+}
