@@ -48,8 +48,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use api::machineconfiguration::machine_config_node::IrreconcilableChange;
 use chassis::http::Server;
 use chassis::logs::Log;
+use chassis::report::Chain;
 use chassis::{admin, shutdown};
 use cluster::access::{Access, Reader};
 use cluster::events::{Recorder, Speaker};
@@ -57,6 +59,7 @@ use host::files::Root;
 use jiff::Timestamp;
 use node::watch::observe as observe_node;
 use node::writer::NodeWriter;
+use node_update::reconcile::Difference;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use agent::{Agent, Known};
@@ -68,8 +71,10 @@ use events::{EventReporter, NodeEvent};
 use helper::Helper;
 use host_os::HostOs;
 use metrics::DaemonMetrics;
-use node_object::NodeObject;
+use node_object::{NodeObject, ReadDifferences};
 use publish::Publisher;
+
+use crate::installed;
 
 /// Component that speaks in events; dashboards filter by it.
 const COMPONENT: &str = "machineconfigdaemon";
@@ -77,6 +82,9 @@ const COMPONENT: &str = "machineconfigdaemon";
 /// The kubelet's identity is shared with the kubelet: the API server's log tells the two apart by
 /// this.
 const USER_AGENT: &str = concat!("mcd/", env!("CARGO_PKG_VERSION"));
+
+/// The longest difference that a MachineConfigNode takes, in characters. Source: its CRD.
+const DIFF_CHARS: usize = 4096;
 
 /// What the Node asks for may change faster than it is taken up; only the newest counts.
 const INPUTS: usize = 8;
@@ -121,7 +129,7 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let (recorder, speaking) = Recorder::new(Arc::clone(&account), speaker);
     let reporter = EventReporter::new(recorder, options.node.clone(), seen.clone(), Timestamp::now);
     let (watched, rest) = watch::channel(DriftTarget::default());
-    let object = NodeObject::new(Arc::clone(&kubelet), &options.node, Timestamp::now);
+    let object = node_object(&kubelet, &options.node, &options.root);
     let (shown_to, shown) = watch::channel(None);
     let reporting = object.keep(seen.clone(), shown_to, shutdown.clone());
     let agent = Agent {
@@ -188,6 +196,31 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
             anyhow::ensure!(shutdown.is_requested(), "a part of the daemon ended by itself");
             Ok(())
         }
+    }
+}
+
+fn node_object(kubelet: &Arc<Access>, node: &str, root: &Path) -> NodeObject {
+    let differences = read_differences(root.to_owned());
+    NodeObject::new(Arc::clone(kubelet), node, Timestamp::now, differences)
+}
+
+/// Reads in what the host differs from its configuration, for its MachineConfigNode.
+fn read_differences(root: PathBuf) -> ReadDifferences {
+    Box::new(move || {
+        let read = Root::open(&root, None).map_err(anyhow::Error::from);
+        let differences = read.and_then(|root| installed::differences(&root));
+        let differences = differences.unwrap_or_else(|error| {
+            tracing::warn!(error = %Chain(&*error), "cannot tell what the host was installed with");
+            Vec::new()
+        });
+        differences.into_iter().map(irreconcilable).collect()
+    })
+}
+
+fn irreconcilable(difference: Difference) -> IrreconcilableChange {
+    IrreconcilableChange {
+        field_path: difference.field_path,
+        diff: difference.diff.chars().take(DIFF_CHARS).collect(),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod daemon;
 pub mod deployments;
 #[cfg(feature = "node-daemon")]
 pub mod first_boot;
+mod installed;
 mod local_helper;
 #[cfg(feature = "host-helper")]
 pub mod os;

@@ -81,24 +81,74 @@ pub fn without_effect(old: &Spec, new: &Spec) -> Vec<String> {
         .collect()
 }
 
-/// What a host that was installed with `installed` cannot have of `current`. Sentences for people.
+/// A section in which a host is not what its configuration says, and cannot become it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The section: `spec.config.storage.disks`.
+    pub field_path: String,
+    /// The entries that differ, by name, and how. Contents are left out: volumes have keys.
+    pub diff: String,
+}
+
+/// What a host that was installed with `installed` cannot have of `current`.
 ///
 /// Source: `docs/reference/daemon.md`, "Changes without effect".
-pub fn differs_from_installed(installed: &Spec, current: &Spec) -> Vec<String> {
+pub fn differs_from_installed(installed: &Spec, current: &Spec) -> Vec<Difference> {
     let (before, after) = (&installed.ignition.storage, &current.ignition.storage);
     let sections = [
-        (Section::Disks, before.disks != after.disks),
+        (
+            Section::Disks,
+            differing(&before.disks, &after.disks, |disk| &disk.device),
+        ),
         (
             Section::Filesystems,
-            before.filesystems != after.filesystems,
+            differing(&before.filesystems, &after.filesystems, |it| &it.device),
         ),
-        (Section::Raid, before.raid != after.raid),
-        (Section::Luks, before.luks != after.luks),
+        (
+            Section::Raid,
+            differing(&before.raid, &after.raid, |array| &array.name),
+        ),
+        (
+            Section::Luks,
+            differing(&before.luks, &after.luks, |volume| &volume.name),
+        ),
     ];
-    let differing = sections.iter().filter(|(_, differs)| *differs);
+    let differing = sections.into_iter().filter(|(_, diff)| !diff.is_empty());
     differing
-        .map(|(section, _)| format!("{section} is not what the host was installed with"))
+        .map(|(section, diff)| Difference {
+            field_path: section.to_string(),
+            diff,
+        })
         .collect()
+}
+
+/// How the entries of two lists differ, by name; empty if they are equal.
+fn differing<'a, T: PartialEq>(
+    before: &'a [T],
+    after: &'a [T],
+    name: impl Fn(&'a T) -> &'a String,
+) -> String {
+    if before == after {
+        return String::new();
+    }
+    let find = |all: &'a [T], wanted: &String| all.iter().find(|entry| name(entry) == wanted);
+    let mut words = Vec::new();
+    for entry in before {
+        match find(after, name(entry)) {
+            None => words.push(format!("{} is gone from the configuration", name(entry))),
+            Some(other) if other != entry => words.push(format!("{} changed", name(entry))),
+            Some(_) => {}
+        }
+    }
+    for entry in after {
+        if find(before, name(entry)).is_none() {
+            words.push(format!("{} is new in the configuration", name(entry)));
+        }
+    }
+    if words.is_empty() {
+        words.push("the order changed".to_owned());
+    }
+    words.join("; ")
 }
 
 /// The rejection of a change of FIPS mode, against the old configuration or against the kernel.

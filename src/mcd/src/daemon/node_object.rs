@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::machineconfiguration::machine_config_node::NodeConditionType;
+use api::machineconfiguration::machine_config_node::{IrreconcilableChange, NodeConditionType};
 use api::machineconfiguration::{
     MachineConfigNode, MachineConfigNodeStatus, NodeStatus, PhaseName, annotation,
 };
@@ -42,13 +42,18 @@ const STEPS: usize = 4;
 /// The phase that the object shows, or that could not be shown.
 pub type Reported = Option<PhaseName>;
 
+/// Reads in what the host differs from the configuration that it is in, without a way to change it.
+pub type ReadDifferences = Box<dyn Fn() -> Vec<IrreconcilableChange> + Send>;
+
 /// Writes the status of one node's MachineConfigNode.
-#[derive(Debug)]
 pub struct NodeObject {
     access: Arc<Access>,
     path: String,
     name: String,
     now: fn() -> Timestamp,
+    differences: ReadDifferences,
+    /// What they were when the node came to rest in a configuration, and its name.
+    differs: Option<(String, Vec<IrreconcilableChange>)>,
     known: Option<Known>,
     /// The object that the Node named last.
     renewed: Option<String>,
@@ -77,10 +82,26 @@ struct Meta {
     generation: Option<i64>,
 }
 
+impl std::fmt::Debug for NodeObject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeObject")
+            .field("name", &self.name)
+            .field("known", &self.known)
+            .finish_non_exhaustive()
+    }
+}
+
 impl NodeObject {
     /// The object of the node `name`.
-    pub fn new(access: Arc<Access>, name: &str, now: fn() -> Timestamp) -> Self {
+    pub fn new(
+        access: Arc<Access>,
+        name: &str,
+        now: fn() -> Timestamp,
+        differences: ReadDifferences,
+    ) -> Self {
         Self {
+            differences,
+            differs: None,
             access,
             path: path::object::<MachineConfigNode>(name),
             name: name.to_owned(),
@@ -160,7 +181,10 @@ impl NodeObject {
         self.renewed = renewed(node).map(str::to_owned);
         for _ in 0..STEPS {
             let (generation, before) = (known.generation, &known.status);
-            let next = conditions::next(node, generation, before, (self.now)());
+            let mut next = conditions::next(node, generation, before, (self.now)());
+            if let Some(differences) = self.differences_at_rest(node) {
+                next.irreconcilable_changes = differences;
+            }
             if next == known.status {
                 break;
             }
@@ -176,6 +200,18 @@ impl NodeObject {
         Ok(())
     }
 
+    /// Where the host is not what its configuration says, read once it rests in that; `None` while
+    /// it does not.
+    fn differences_at_rest(&mut self, node: &Node) -> Option<Vec<IrreconcilableChange>> {
+        let status = NodeStatus::read(&node.annotations);
+        let current = status.current_config.clone().filter(|_| status.is_done())?;
+        let known = self.differs.take().filter(|(config, _)| *config == current);
+        let (_, differences) = self
+            .differs
+            .insert(known.unwrap_or_else(|| (current, (self.differences)())));
+        Some(differences.clone())
+    }
+
     /// Whether the Node names another object than before.
     fn is_renewed(&self, node: Option<&Arc<Node>>) -> bool {
         node.is_some_and(|node| renewed(node) != self.renewed.as_deref())
@@ -186,15 +222,24 @@ impl NodeObject {
         let is_known = |r#type: &NodeConditionType| !matches!(r#type, NodeConditionType::Other(_));
         let conditions = status.conditions.iter();
         let conditions: Vec<_> = conditions.filter(|it| is_known(&it.r#type)).collect();
+        let mut fields = serde_json::Map::from_iter([
+            ("conditions".to_owned(), json!(conditions)),
+            ("configVersion".to_owned(), json!(status.config_version)),
+            (
+                "observedGeneration".to_owned(),
+                json!(status.observed_generation),
+            ),
+        ]);
+        // A list that is left out is removed by the server.
+        if !status.irreconcilable_changes.is_empty() {
+            let changes = json!(status.irreconcilable_changes);
+            fields.insert("irreconcilableChanges".to_owned(), changes);
+        }
         json!({
             "apiVersion": "machineconfiguration.openshift.io/v1",
             "kind": "MachineConfigNode",
             "metadata": { "name": self.name },
-            "status": {
-                "conditions": conditions,
-                "configVersion": status.config_version,
-                "observedGeneration": status.observed_generation,
-            },
+            "status": fields,
         })
     }
 }

@@ -5,16 +5,13 @@ use std::io::Write as _;
 use anyhow::Context as _;
 use chassis::report::Chain;
 use host::journal::{HeldTarget, Journal, LastAttempt};
-use host::{ostree, record};
-use machineconfig::spec::NodeConfig;
-use node_update::reconcile::differs_from_installed;
-use serde_json::Value;
+use host::ostree;
 use tracing::warn;
 
 use super::context::Context;
 use crate::deployments::{self, Deployment, Ended, UnderWay, View};
 use crate::protocol::HelperReport;
-use crate::status;
+use crate::{installed, status};
 
 pub(super) fn run(context: &Context, json: bool) -> anyhow::Result<HelperReport> {
     let view = view(context)?;
@@ -45,30 +42,21 @@ fn view(context: &Context) -> anyhow::Result<View> {
     })
 }
 
-/// The MachineConfig that the machine was installed with.
-///
-/// Source: `docs/reference/daemon.md`, "Host files".
-const INSTALLED: &str = "/etc/mcs-machine-config-content.json";
-
 /// What of the record's configuration this host cannot have; nothing where it does not say what it
 /// was installed with.
 fn without_effect(context: &Context) -> Vec<String> {
-    let read = || -> anyhow::Result<Vec<String>> {
-        let (Some(bytes), Some(record)) =
-            (context.root.read(INSTALLED)?, record::read(&context.root)?)
-        else {
-            return Ok(Vec::new());
-        };
-        let installed: Value = serde_json::from_slice(&bytes)?;
-        let (installed, _) = NodeConfig::in_force(&installed)?;
-        let current = record.machine_config()?;
-        Ok(differs_from_installed(&installed.spec, &current.spec))
-    };
-    read().unwrap_or_else(|error| {
+    let differences = installed::differences(&context.root).unwrap_or_else(|error| {
         // A broken record is shown by its deployment.
         warn!(error = %Chain(&*error), "cannot tell what the host was installed with");
         Vec::new()
-    })
+    });
+    let differences = differences.into_iter();
+    differences
+        .map(|it| {
+            let (section, diff) = (it.field_path, it.diff);
+            format!("{section} is not what the host was installed with: {diff}")
+        })
+        .collect()
 }
 
 fn describe(deployment: &ostree::ListedDeployment) -> Deployment {

@@ -185,8 +185,26 @@ fn what_is_let_through_without_effect_is_named() {
         ]
     );
     assert!(without_effect(&wanted, &wanted).is_empty());
+    let difference = |diff: &str| Difference {
+        field_path: "spec.config.storage.disks".to_owned(),
+        diff: diff.to_owned(),
+    };
     assert_eq!(
         differs_from_installed(&installed, &wanted),
-        ["spec.config.storage.disks is not what the host was installed with"]
+        [difference("/dev/sda is new in the configuration")]
+    );
+    assert_eq!(differs_from_installed(&wanted, &wanted), []);
+    let disks = |all: Value| storage(json!({"disks": all}));
+    let two = disks(json!([{"device": "/dev/sda"}, {"device": "/dev/sdb"}]));
+    let turned = disks(json!([{"device": "/dev/sdb"}, {"device": "/dev/sda"}]));
+    assert_eq!(
+        differs_from_installed(&two, &wanted),
+        [difference(
+            "/dev/sda changed; /dev/sdb is gone from the configuration"
+        )]
+    );
+    assert_eq!(
+        differs_from_installed(&two, &turned),
+        [difference("the order changed")]
     );
 }

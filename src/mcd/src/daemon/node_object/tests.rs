@@ -50,12 +50,16 @@ fn body(status: &MachineConfigNodeStatus) -> Value {
 /// Shows `nodes` one after another, each once the one before it was reported, and waits for half an
 /// hour.
 async fn follow(calls: Vec<Call>, nodes: &[Arc<Node>]) {
+    follow_with(calls, nodes, Box::new(Vec::new)).await;
+}
+
+async fn follow_with(calls: Vec<Call>, nodes: &[Arc<Node>], differences: ReadDifferences) {
     let (script, client) = Script::start(calls);
     let access = Arc::new(Access::of_client(client));
     let (seen_by, seen) = watch::channel(None);
     let (reported_to, mut reported) = watch::channel(None);
     let (trigger, shutdown) = shutdown::pair();
-    let object = NodeObject::new(access, "n", now);
+    let object = NodeObject::new(access, "n", now, differences);
     let feed = async {
         for node in nodes {
             let phase = phase(Some(node));
@@ -78,6 +82,30 @@ async fn object_is_read_once_and_written_on_a_change_alone() {
     let (_, begun) = write(&fetching, &first);
     let calls = vec![Call::get(OBJECT, Reply::ok(object(None))), at_rest, begun];
     follow(calls, &[Arc::clone(&idle), idle, fetching]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_installed_host_cannot_have_is_shown_from_when_it_rests() {
+    let change = IrreconcilableChange {
+        field_path: "spec.config.storage.disks".to_owned(),
+        diff: "/dev/sdb is new in the configuration".to_owned(),
+    };
+    let shown = |node: &Node, before: &MachineConfigNodeStatus| {
+        let mut status = conditions::next(node, Some(2), before, now());
+        status.irreconcilable_changes = vec![change.clone()];
+        let mut body = body(&status);
+        body["status"]["irreconcilableChanges"] = json!([change]);
+        let reply = Reply::ok(object(Some(&status)));
+        (status, Call::patch(STATUS, body, reply))
+    };
+    let (idle, fetching) = (node("u", "Idle", "a"), node("u", "Fetching", "b"));
+    let (first, at_rest) = shown(&idle, &MachineConfigNodeStatus::default());
+    // It stays while the next target is fetched.
+    let (_, begun) = shown(&fetching, &first);
+    let calls = vec![Call::get(OBJECT, Reply::ok(object(None))), at_rest, begun];
+    let change = change.clone();
+    let differences = Box::new(move || vec![change.clone()]);
+    follow_with(calls, &[idle, fetching], differences).await;
 }
 
 #[tokio::test(start_paused = true)]
