@@ -39,6 +39,10 @@ pub fn find<'a>(status: &'a UpgradeConfigStatus, version: &str) -> Option<&'a Up
 
 /// Puts an entry in the place of that of its version, or first.
 pub fn put(status: &mut UpgradeConfigStatus, entry: UpgradeHistoryEntry) {
+    if !entry.version.is_empty() {
+        // That of an image whose version was not known yet: this one takes its place.
+        status.history.retain(|known| !known.version.is_empty());
+    }
     let mut entries = status.history.iter_mut();
     match entries.find(|known| known.version == entry.version) {
         Some(known) => *known = entry,
@@ -268,6 +272,18 @@ mod tests {
             versions.collect::<Vec<_>>(),
             [("4.16.5", "New"), ("4.16.4", "Upgraded")]
         );
+    }
+
+    #[test]
+    fn entry_of_an_image_is_replaced_when_its_version_is_known() {
+        let mut status = UpgradeConfigStatus::default();
+        let mut unknown = entry(UpgradePhase::Pending);
+        unknown.version.clear();
+        put(&mut status, unknown.clone());
+        assert_eq!(status.history, [unknown]);
+        let known = entry(UpgradePhase::New);
+        put(&mut status, known.clone());
+        assert_eq!(status.history, [known]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use reqwest::{Certificate, Client, Method};
 use serde_json::Value;
 
 use crate::cloud_event;
+use crate::release_image::{self, ImagePlace};
 use crate::requests::Requests;
 use crate::silence::{KnownSilence, WantedSilence};
 
@@ -21,6 +22,8 @@ const CONNECT: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_mins(1);
 /// How long a server outside of the cluster may take to say which image something is.
 const GRAPH: Duration = Duration::from_secs(30);
+/// How long a registry may take.
+const REGISTRY: Duration = Duration::from_secs(20);
 /// How long a receiver of a `CloudEvent` may take.
 const EVENT: Duration = Duration::from_secs(10);
 /// Largest answer that is read.
@@ -284,6 +287,25 @@ pub(crate) async fn read_graph(url: &str) -> Result<(StatusCode, Vec<u8>), Strin
         request.header(http::header::ACCEPT, "application/json"),
     )
     .await
+}
+
+/// The label `io.openshift.release` of an image. Its registry is asked without a login.
+pub(crate) async fn read_release_label(place: &ImagePlace) -> Result<Option<String>, String> {
+    let client = plain_client().build();
+    let client = client.map_err(|error| Chain(&error).to_string())?;
+    let url = place.manifest_url();
+    let manifest = ask_registry(&client, &url, release_image::ACCEPT).await?;
+    let said = |why| format!("{url}: {why}");
+    let config = place.read_manifest(&manifest).map_err(said)?;
+    let url = place.config_url(&config);
+    let body = ask_registry(&client, &url, "*/*").await?;
+    release_image::read_label(&body, &config).map_err(|why| format!("{url}: {why}"))
+}
+
+async fn ask_registry(client: &Client, url: &str, accept: &str) -> Result<Vec<u8>, String> {
+    let request = client.get(url).timeout(REGISTRY);
+    let request = request.header(http::header::ACCEPT, accept);
+    expect_success(url, read(url, request).await?)
 }
 
 /// Sends one `CloudEvent`.

@@ -4,6 +4,7 @@
 //! - `steps`: what each step does
 //! - `checks`: what the health checks find
 //! - `cleanup`: what was added is removed
+//! - `image`: the version of an image is found out
 //! - `keeping`: drains that are stuck are helped
 //! - `planning`: the plan that clients read
 //! - `delivery`: announcements are sent as `CloudEvents`
@@ -12,6 +13,7 @@
 mod checks;
 mod cleanup;
 mod delivery;
+mod image;
 mod keeping;
 mod planning;
 mod steps;
@@ -29,6 +31,7 @@ use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use operator::{Next, Reconcile};
+use release::Version;
 use release::update_graph::UpdateGraph;
 use serde_json::json;
 
@@ -284,18 +287,22 @@ impl UpgradeOperator {
             schedule::decide(start, config.window, &config.windows, pass.now)
         });
         let is_due = !matches!(decision, Ok(StartDecision::Wait(_)));
-        let verdict = match &decision {
-            Ok(StartDecision::Stale(why)) => Err(why.clone()),
-            Ok(_) | Err(_) => match self.validate(pass, is_due).await {
-                Ok(()) => Ok(()),
-                Err(invalid) => Err(invalid.to_string()),
-            },
+        let verdict = if let Ok(StartDecision::Stale(why)) = &decision {
+            Err(why.clone())
+        } else {
+            let verdict = self.validate(pass, is_due).await;
+            verdict.map_err(|invalid| invalid.to_string())
         };
         self.metrics.set(
             metrics::VALIDATION_FAILED,
             &[],
             f64::from(u8::from(verdict.is_err())),
         );
+        if let Ok(Some(version)) = &verdict
+            && self.adopt_version(pass, version).await?
+        {
+            return Ok(Some(Next::After(Duration::from_secs(1))));
+        }
         if let Err(why) = verdict {
             let is_new = pass
                 .entry
@@ -307,13 +314,15 @@ impl UpgradeOperator {
             }
             // ClusterVersion and the UpgradeConfig are watched; a server is asked again.
             let poll = Duration::from_mins(1);
-            return Ok(Some(if is_due {
+            let asks_registry = !pass.upgrade.spec.desired.image.is_empty();
+            return Ok(Some(if is_due || asks_registry {
                 Next::After(poll)
             } else {
                 Next::Settled
             }));
         }
-        pass.note(VALID, true, "Valid", "the UpgradeConfig can be followed");
+        let said = validation::valid_message(&pass.upgrade.spec.desired);
+        pass.note(VALID, true, "Valid", &said);
         if let Ok(StartDecision::Wait(left)) = decision {
             let wait = left.min(CLOCK) + SignedDuration::from_secs(1);
             let wait = Duration::try_from(wait).unwrap_or(POLL);
@@ -354,20 +363,21 @@ impl UpgradeOperator {
         Ok(None)
     }
 
-    async fn validate(&self, pass: &Pass, is_due: bool) -> Result<(), InvalidUpgrade> {
+    /// Whether the upgrade can be followed. Some: the version that its image says it is.
+    async fn validate(&self, pass: &Pass, is_due: bool) -> Result<Option<Version>, InvalidUpgrade> {
         let spec = &pass.upgrade.spec;
         match validation::judge(spec, &pass.version, pass.config.verifies_graph)? {
-            ConfigVerdict::Valid => Ok(()),
-            ConfigVerdict::AskImage { .. } => Err(InvalidUpgrade {
-                field: "spec.desired.image",
-                why: "an upgrade by image is not supported yet; name version and channel"
-                    .to_owned(),
-            }),
+            ConfigVerdict::Valid => Ok(None),
+            // The registry is asked when the image is seen, and at the start.
+            ConfigVerdict::AskImage { .. } if !is_due && pass.has_read_image() => Ok(None),
+            ConfigVerdict::AskImage { current, place } => {
+                image::read_version(&place, &current).await.map(Some)
+            }
             ConfigVerdict::AskGraph { current, desired } => {
                 // The service is asked once when the upgrade is seen, and at the start.
                 let known = pass.entry.condition(VALID);
                 if !is_due && known.is_some_and(|known| known.status == ConditionStatus::True) {
-                    return Ok(());
+                    return Ok(None);
                 }
                 let unknown = |why: String| InvalidUpgrade {
                     field: "spec.desired.version",
@@ -384,7 +394,7 @@ impl UpgradeOperator {
                 let offers = graph.offers(&current);
                 let offers =
                     offers.ok_or_else(|| unknown(format!("it does not know {current}")))?;
-                validation::in_graph(&desired, &offers)
+                validation::in_graph(&desired, &offers).map(|()| None)
             }
         }
     }
@@ -657,6 +667,11 @@ fn working_entry(
         entry.phase == UpgradePhase::Upgrading && entry.version != desired && is_begun
     });
     if let Some(begun) = open.next() {
+        let image = upgrade.spec.desired.image.as_str();
+        let is_asked = asked.is_some_and(|update| update.image == image);
+        if desired.is_empty() && !image.is_empty() && is_asked {
+            return Ok((begun.clone(), None));
+        }
         let why = format!(
             "spec.desired.version: {desired:?} is not followed, because the upgrade to {} has \
              changed the cluster",
@@ -667,7 +682,9 @@ fn working_entry(
     if let Some(entry) = history::find(&status, desired) {
         return Ok((entry.clone(), None));
     }
-    let is_commenced = is_commenced(version, &upgrade.spec.desired).unwrap_or(false);
+    // Until the version of an image is known, its progress is not either.
+    let is_commenced =
+        !desired.is_empty() && is_commenced(version, &upgrade.spec.desired).unwrap_or(false);
     let version = version.status.clone().unwrap_or_default();
     let entry = UpgradeHistoryEntry {
         version: desired.to_owned(),

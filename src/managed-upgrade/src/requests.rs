@@ -118,6 +118,19 @@ impl Requests {
             .await
     }
 
+    /// Sets the version of an UpgradeConfig, if the object is as it was read.
+    pub(crate) async fn set_desired_version(
+        &self,
+        upgrade: &UpgradeConfig,
+        version: &str,
+    ) -> Result<(), Error> {
+        let change = json!({
+            "metadata": { "resourceVersion": upgrade.metadata.resource_version },
+            "spec": { "desired": { "version": version } },
+        });
+        self.change(&self.upgrade_path(), &change).await
+    }
+
     /// Creates the UpgradeConfig. One that is there stays.
     pub(crate) async fn create_upgrade(&self, spec: &UpgradeConfigSpec) -> Result<(), Error> {
         let object = json!({

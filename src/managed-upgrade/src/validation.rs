@@ -5,10 +5,11 @@
 //! [`of_image`].
 
 use api::config::ClusterVersion;
-use api::upgrade::UpgradeConfigSpec;
+use api::upgrade::{DesiredRelease, UpgradeConfigSpec};
 use release::Version;
 use release::update_graph::Offers;
 
+use crate::release_image::ImagePlace;
 use crate::release_state::current_version;
 use crate::schedule::parse_start;
 
@@ -38,6 +39,8 @@ pub enum ConfigVerdict {
     AskImage {
         /// The version that runs.
         current: Version,
+        /// Where the image is.
+        place: ImagePlace,
     },
 }
 
@@ -72,8 +75,8 @@ pub fn judge(
     let current = current_version(&status).map_err(|error| invalid(VERSION, error.to_string()))?;
     let current: Version = parse(VERSION, current)?;
     if !desired.image.is_empty() {
-        check_image(&desired.image)?;
-        return Ok(ConfigVerdict::AskImage { current });
+        let place = ImagePlace::parse(&desired.image).map_err(|why| invalid(IMAGE, why))?;
+        return Ok(ConfigVerdict::AskImage { current, place });
     }
     if desired.channel.is_empty() {
         return Err(invalid(
@@ -105,6 +108,20 @@ pub fn judge(
         desired.version
     );
     Err(invalid(VERSION, why))
+}
+
+/// What is said of an UpgradeConfig that can be followed. It names the image that was read.
+pub fn valid_message(desired: &DesiredRelease) -> String {
+    const VALID: &str = "the UpgradeConfig can be followed";
+    if desired.image.is_empty() {
+        return VALID.to_owned();
+    }
+    format!("{VALID}: {} is version {}", desired.image, desired.version)
+}
+
+/// Why the version of an image is not known.
+pub const fn unread_image(why: String) -> InvalidUpgrade {
+    invalid(IMAGE, why)
 }
 
 /// Judges what the update service offers in the desired channel.
@@ -155,23 +172,6 @@ fn check_direction(
     if wanted == current {
         let why = format!("desired version {wanted} matches the current version {current}");
         return Err(invalid(field, why));
-    }
-    Ok(())
-}
-
-/// A pull spec with registry, namespace, name and digest.
-fn check_image(image: &str) -> Result<(), InvalidUpgrade> {
-    let missing = |what: &str| invalid(IMAGE, format!("{image:?} has no {what}"));
-    let (place, digest) = image.split_once('@').ok_or_else(|| missing("digest"))?;
-    let hex = digest.strip_prefix("sha256:").unwrap_or_default();
-    if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(missing("digest"));
-    }
-    let mut parts = place.split('/');
-    for what in ["registry", "namespace", "name"] {
-        if parts.next().is_none_or(str::is_empty) {
-            return Err(missing(what));
-        }
     }
     Ok(())
 }
@@ -297,7 +297,8 @@ mod tests {
         assert_eq!(
             asked,
             ConfigVerdict::AskImage {
-                current: current.clone()
+                current: current.clone(),
+                place: ImagePlace::parse(&spec.desired.image).unwrap(),
             }
         );
         assert_eq!(of_image(Some("4.16.4"), &current), Ok(version("4.16.4")));

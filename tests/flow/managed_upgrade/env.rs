@@ -47,7 +47,7 @@ pub(crate) struct Cluster {
     operators: Api<ClusterOperator>,
     pools: Api<MachineConfigPool>,
     client: Client,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     prometheus: SocketAddr,
     alertmanager: SocketAddr,
     metrics: SocketAddr,
@@ -298,13 +298,15 @@ impl Cluster {
             format!("--alertmanager-url=http://{}", self.alertmanager),
             "--v=4".to_owned(),
         ];
-        let program = Programs::built()?.path("muo")?;
-        Process::start(
-            &format!("muo-{}", self.starts),
-            &program,
-            arguments,
-            &self.dir,
-        )
+        let program = std::path::absolute(Programs::built()?.path("muo")?)?;
+        // The authority of the lab's registry, where there is one.
+        let authority = self.dir.join("registry-ca.crt");
+        let authority = authority.exists().then_some(authority);
+        let authority = authority.map(|file| format!("SSL_CERT_FILE={}", file.display()));
+        let program = program.to_str().context("a path of text")?.to_owned();
+        let command = authority.into_iter().chain([program]).chain(arguments);
+        let name = format!("muo-{}", self.starts);
+        Process::start(&name, Path::new("env"), command, &self.dir)
     }
 
     /// Starts Prometheus, with what it knew before.

@@ -5,6 +5,7 @@
 //! - `env`: the cluster
 //! - `fleet`: a fleet manager
 //! - `receiver`: takes CloudEvents
+//! - `registry`: has a release image
 #![expect(
     clippy::disallowed_methods,
     reason = "helpers of tests write files of their own"
@@ -13,6 +14,7 @@
 mod env;
 mod fleet;
 mod receiver;
+mod registry;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -345,6 +347,24 @@ async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_follo
         cluster.ask_for(spec(at, version)).await?;
         cluster.until_said("UpgradeConfigValid", expected).await?;
     }
+    // No server is there.
+    let digest = "a".repeat(64);
+    let nowhere = format!("127.0.0.1:1/openshift/release@sha256:{digest}");
+    for (image, expected) in [
+        (
+            "q.io/openshift/release:4.16.4",
+            "False spec.desired.image: \"q.io/openshift/release:4.16.4\" has no digest",
+        ),
+        (
+            nowhere.as_str(),
+            "False spec.desired.image: https://127.0.0.1:1/v2/openshift/release/manifests/sha256:",
+        ),
+    ] {
+        let mut by_image = spec(far, NEW);
+        by_image["desired"] = json!({ "image": image });
+        cluster.ask_for(by_image).await?;
+        cluster.until_said("UpgradeConfigValid", expected).await?;
+    }
     let failed = "upgradeoperator_upgradeconfig_validation_failed == 1";
     cluster.until_series(failed, 1).await?;
     ensure!(
@@ -363,6 +383,52 @@ async fn what_cannot_be_followed_is_named_and_a_change_before_the_start_is_follo
         sets == ["machineset.machine.openshift.io/worker-a"],
         "{sets:?}"
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control-plane binary, prometheus, prometheus-alertmanager and docker-registry"]
+async fn an_image_says_its_version_and_is_what_the_cluster_is_asked_for() -> Result<()> {
+    let mut cluster = Cluster::start("image").await?;
+    let (older, older_registry) = registry::serve(&cluster.dir, "4.16.2")?;
+    cluster.settings("").await?;
+    let process = cluster.run()?;
+    let now = Timestamp::from_second(Timestamp::now().as_second())?;
+    let by_image = |image: &str| {
+        json!({
+            "type": "OSD", "upgradeAt": now.to_string(), "PDBForceDrainTimeout": 30,
+            "desired": { "image": image },
+        })
+    };
+    cluster.ask_for(by_image(&older)).await?;
+    let refused = "False spec.desired.image: downgrades to desired version 4.16.2 from 4.16.3";
+    cluster.until_said("UpgradeConfigValid", refused).await?;
+    drop((older_registry, process));
+    let (image, _registry) = registry::serve(&cluster.dir, NEW)?;
+    let _process = cluster.run()?;
+    cluster.ask_for(by_image(&image)).await?;
+    let spec = cluster.until_spec(NEW).await?;
+    ensure!(spec["desired"]["image"] == image.as_str(), "{spec}");
+    wait::until(
+        "ClusterVersion to ask for the image",
+        PATIENCE,
+        async || {
+            let asked = cluster.versions.get("version").await?.spec.desired_update;
+            let is_asked = asked.as_ref().is_some_and(|asked| asked.image == image);
+            Ok(if is_asked {
+                Ok(())
+            } else {
+                Err(format!("{asked:?}"))
+            })
+        },
+    )
+    .await?;
+    cluster.complete().await?;
+    cluster.until_phase(NEW, "Upgraded").await?;
+    let name = api::upgrade::upgrade_config::NAME;
+    let status = cluster.upgrades.get(name).await?.status;
+    let history = status.unwrap_or_default().history;
+    ensure!(history.len() == 1, "{history:?}");
     Ok(())
 }
 

@@ -227,6 +227,9 @@ impl UpgradeOperator {
                 CommenceStep::Done => return Ok(StepOutcome::Done),
                 CommenceStep::Hold(why) => return Ok(StepOutcome::Hold(why)),
                 CommenceStep::SetRelease(change) => {
+                    if let Some(outcome) = self.check_image(pass).await? {
+                        return Ok(outcome);
+                    }
                     self.announce(pass, NoticeState::ControlPlaneStarted, "")
                         .await?;
                     change
