@@ -1,18 +1,22 @@
 //! Which nodes are assigned the pool's configuration now, and why the others are not.
 
-use std::cmp::{Ordering, Reverse};
+mod assigning;
+mod course;
+mod quarantine;
+mod reason;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use self::assigning::{AssignmentRules, assign};
+use self::course::Course;
+pub use self::quarantine::GivenUp;
+use self::quarantine::give_up;
+pub use self::reason::NotAssigned;
 use crate::budget::{self, budget};
 use crate::claim::{ClaimState, RoundClaim};
-use crate::list::{NameList, list};
-use crate::node::{NodeView, Unready};
-use crate::policy::{PolicyFacts, PolicyWait, RolloutPolicy};
-use crate::unhandled::Hold;
+use crate::node::NodeView;
 use crate::view::PoolView;
 
 /// The decision for one pool in one reconciliation.
@@ -49,15 +53,6 @@ pub struct Assignment {
     pub impact: BudgetImpact,
 }
 
-/// A node that is given up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GivenUp {
-    /// Name of the node.
-    pub node: String,
-    /// Version of the object that was read.
-    pub resource_version: String,
-}
-
 /// What an assignment takes of the pool's budget.
 ///
 /// Shape: assignments are made in this order.
@@ -70,120 +65,6 @@ pub enum BudgetImpact {
     UsesReserved,
     /// One that is free: the node is in service and will go out of service.
     UsesFree,
-}
-
-/// Why a node gets no assignment now.
-///
-/// Nodes that wait for the same share one list of names, so that a decision grows with its nodes
-/// and not with their square.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum NotAssigned {
-    /// It runs the pool's configuration.
-    Updated,
-    /// It was assigned the pool's configuration and is being updated.
-    Updating,
-    /// It was assigned the pool's configuration, and the update failed.
-    Failed,
-    /// The pool has no configuration yet.
-    NoTarget,
-    /// The pool is being deleted.
-    PoolDeleted,
-    /// The pool is paused.
-    Paused,
-    /// The pool is held.
-    Held(Hold),
-    /// The controller runs on it, and other nodes wait for an assignment.
-    RunsController,
-    /// The pool has no budget.
-    NoBudget,
-    /// Its daemon has not reported a configuration yet.
-    NotReported,
-    /// It cannot take work, for these reasons.
-    Unready(Vec<Unready>),
-    /// As many nodes failed on the pool's configuration as may be out of service at once.
-    Halted {
-        /// The nodes that failed.
-        failed: Arc<NameList>,
-    },
-    /// The budget is used up by nodes that are out of service, or failed and may try again.
-    Budget {
-        /// How many nodes may be out of service at once.
-        limit: usize,
-        /// Nodes that are out of service, or are assigned now.
-        out: Arc<NameList>,
-        /// Other nodes that failed and are in service until they try again.
-        failed: Arc<NameList>,
-    },
-    /// The rollout policy has it wait.
-    Policy(PolicyWait),
-    /// It could not be drained for this configuration within the limit of the rollout policy.
-    Quarantined {
-        /// The configuration.
-        config: String,
-    },
-    /// The rollout of the pool's configuration was halted, and is reverted.
-    Reverted {
-        /// The configuration that the pool's nodes have instead.
-        config: String,
-    },
-    /// The API server rejected the assignment, with this message.
-    WriteRejected(String),
-}
-
-impl NotAssigned {
-    /// Whether the node still needs an assignment.
-    pub const fn is_waiting(&self) -> bool {
-        !matches!(
-            self,
-            Self::Updated | Self::Updating | Self::Failed | Self::NoTarget
-        )
-    }
-}
-
-impl fmt::Display for NotAssigned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Updated => f.write_str("is updated"),
-            Self::Updating => f.write_str("is being updated"),
-            Self::Failed => f.write_str("failed to update"),
-            Self::NoTarget => f.write_str("the pool has no configuration yet"),
-            Self::PoolDeleted => f.write_str("the pool is being deleted"),
-            Self::Paused => f.write_str("the pool is paused"),
-            Self::Held(hold) => hold.fmt(f),
-            Self::RunsController => {
-                f.write_str("the controller runs on it, and other nodes of the pool wait")
-            }
-            Self::NoBudget => f.write_str("spec.maxUnavailable of the pool is invalid"),
-            Self::NotReported => {
-                f.write_str("its daemon has not reported a configuration (no currentConfig)")
-            }
-            Self::Unready(reasons) => write!(f, "the node is {}", list(reasons, " and ")),
-            Self::Halted { failed } => {
-                write!(f, "the rollout is halted after failures on {failed}")
-            }
-            Self::Budget { limit, out, failed } => {
-                write!(f, "{limit} may be out at once")?;
-                if !out.is_empty() {
-                    write!(f, ", out: {out}")?;
-                }
-                if !failed.is_empty() {
-                    write!(f, ", failed: {failed}")?;
-                }
-                Ok(())
-            }
-            Self::Policy(wait) => wait.fmt(f),
-            Self::Quarantined { config } => write!(
-                f,
-                "could not be drained for MachineConfig {config} in time; it stays cordoned and is \
-                 passed over until it is uncordoned"
-            ),
-            Self::Reverted { config } => write!(
-                f,
-                "the rollout was halted after failures, and nodes return to MachineConfig {config}"
-            ),
-            Self::WriteRejected(why) => write!(f, "cannot be assigned: {why}"),
-        }
-    }
 }
 
 /// Decides which of a pool's nodes are assigned the pool's configuration now.
@@ -260,26 +141,17 @@ pub fn decide_beside(
         may_fail.unwrap_or_else(|| limit.saturating_sub(1))
     };
     let halts = |limit: &usize| decision.failed.len() > may_fail(*limit);
-    let returns_to = if blanket.as_ref().is_ok_and(halts) {
-        pool.returns_to()
-    } else {
-        pool.reverted()
-    };
-    let course = Course {
-        goal: returns_to.or(target),
-        rejected: returns_to.and(target),
-    };
+    let course = Course::of(pool, blanket.as_ref().is_ok_and(halts));
+    let returns_to = course.returns_to();
     if let Some(returns_to) = returns_to {
         decision.failed =
             names(&|node| has_failed_on(node, target) || has_failed_on(node, Some(returns_to)));
         decision.goal = Some(returns_to.to_owned());
     }
-    // A peer has another target, and may try it again as well. So may a node that failed on an
-    // older one and is left alone, because the target is reverted.
-    let may_retry = |node: &NodeView| match course.rejected {
-        _ if peer_names.contains(node.name.as_str()) => node.status.is_failing(),
-        Some(rejected) => node.status.is_failing() && !node.status.is_assigned_to(rejected),
-        None => has_failed_on(node, course.goal),
+    // A peer has another target, and may try it again as well.
+    let may_retry = |node: &NodeView| {
+        let is_peer = peer_names.contains(node.name.as_str());
+        course.may_retry(node) || (is_peer && node.status.is_failing())
     };
     let mut policy_waits = BTreeMap::new();
     let mut wakes = None;
@@ -341,52 +213,6 @@ fn limit(
     }
 }
 
-/// Gives up nodes whose drain for `target` takes too long, as many as the policy allows at once,
-/// those that have taken longest first.
-fn give_up(
-    decision: &mut RolloutDecision,
-    pool: &PoolView,
-    policy: &RolloutPolicy,
-    members: &[&NodeView],
-    target: &str,
-    now: Timestamp,
-) {
-    let Some(quarantine) = policy.quarantine() else {
-        return;
-    };
-    // A claimed node may be given up at any moment, by any controller.
-    let is_claimed = |node: &NodeView| pool.claim.state_of(node) != ClaimState::Settled;
-    let taken = members
-        .iter()
-        .filter(|node| node.is_quarantined() || is_claimed(node));
-    let mut left = quarantine.most(members.len()).saturating_sub(taken.count());
-    let drains = members.iter().filter_map(|node| {
-        let is_assigned = |assignment: &Assignment| assignment.node == node.name;
-        let is_known = pool.claim.state_of(node) != ClaimState::Ahead;
-        let is_left = !decision.assignments.iter().any(is_assigned);
-        let overdue_at = quarantine.overdue_at(node, target)?;
-        (is_known && is_left).then_some((overdue_at, *node))
-    });
-    let mut drains: Vec<(Timestamp, &NodeView)> = drains.collect();
-    drains.sort_by(|(at, one), (other_at, other)| (at, &one.name).cmp(&(other_at, &other.name)));
-    for (overdue_at, node) in drains {
-        if overdue_at > now {
-            decision.wakes = Some(decision.wakes.map_or(overdue_at, |at| at.min(overdue_at)));
-            return;
-        }
-        if !is_claimed(node) {
-            if left == 0 {
-                continue;
-            }
-            left -= 1;
-        }
-        decision.quarantines.push(GivenUp {
-            node: node.name.clone(),
-            resource_version: node.resource_version.clone(),
-        });
-    }
-}
-
 /// The node that the controller runs on waits until no other one does: its drain moves the
 /// controller, and another program reads all again. One that is out already is assigned as others.
 fn defer_leader(
@@ -413,14 +239,6 @@ enum Verdict {
     NotAssigned(NotAssigned),
 }
 
-/// Which configurations nodes are to have, and not to have.
-struct Course<'a> {
-    /// What they are assigned.
-    goal: Option<&'a str>,
-    /// What they return from, where the pool's target is reverted.
-    rejected: Option<&'a str>,
-}
-
 /// The verdict by the node's own state alone.
 fn verdict(node: &NodeView, course: &Course<'_>, round: &RoundClaim) -> Verdict {
     let claim = round.state_of(node);
@@ -434,28 +252,19 @@ fn verdict(node: &NodeView, course: &Course<'_>, round: &RoundClaim) -> Verdict 
         let config = config.clone();
         return Verdict::NotAssigned(NotAssigned::Quarantined { config });
     }
-    let reverted = || NotAssigned::Reverted {
-        config: course.goal.unwrap_or_default().to_owned(),
-    };
     if let Some(goal) = course.goal
         && node.status.is_assigned_to(goal)
     {
         return Verdict::NotAssigned(if node.status.is_done() {
-            match course.rejected {
-                Some(_) => reverted(),
-                None => NotAssigned::Updated,
-            }
+            course.settled()
         } else if node.status.is_failing() {
             NotAssigned::Failed
         } else {
             NotAssigned::Updating
         });
     }
-    if let Some(rejected) = course.rejected
-        && claim == ClaimState::Settled
-        && !node.status.is_assigned_to(rejected)
-    {
-        return Verdict::NotAssigned(reverted());
+    if claim == ClaimState::Settled && course.passes_over(node) {
+        return Verdict::NotAssigned(course.settled());
     }
     if node.status.current_config.is_none() {
         return Verdict::NotAssigned(NotAssigned::NotReported);
@@ -468,11 +277,7 @@ fn verdict(node: &NodeView, course: &Course<'_>, round: &RoundClaim) -> Verdict 
     if node.status.is_failing() {
         return Verdict::Assigned(BudgetImpact::UsesReserved);
     }
-    // The rejected configuration may be why it is not ready. A cordon is an administrator's.
-    if course.rejected.is_some()
-        && !node.is_ready()
-        && !node.unready.contains(&Unready::Unschedulable)
-    {
+    if course.may_heal(node) {
         return Verdict::Assigned(BudgetImpact::None);
     }
     if !node.is_ready() {
@@ -483,158 +288,6 @@ fn verdict(node: &NodeView, course: &Course<'_>, round: &RoundClaim) -> Verdict 
     } else {
         BudgetImpact::UsesFree
     })
-}
-
-/// What assignments keep to.
-struct AssignmentRules<'a> {
-    /// Nodes that may be out of service at once.
-    limit: usize,
-    /// Whether no further node is assigned, because too many failed.
-    is_halted: bool,
-    policy: Option<&'a RolloutPolicy>,
-    facts: &'a PolicyFacts,
-    target: Option<&'a str>,
-}
-
-/// Assigns waiting nodes as far as the budget allows. The nodes of `retrying` failed on the pool's
-/// configuration, are in service, and may try again by themselves.
-fn assign(
-    decision: &mut RolloutDecision,
-    mut waiting: Vec<(&NodeView, BudgetImpact)>,
-    retrying: &[String],
-    rules: &AssignmentRules<'_>,
-) {
-    let limit = rules.limit;
-    if rules.is_halted {
-        let failed = names(&decision.failed);
-        for (node, _) in waiting {
-            let failed = Arc::clone(&failed);
-            let halted = NotAssigned::Halted { failed };
-            decision.not_assigned.insert(node.name.clone(), halted);
-        }
-        return;
-    }
-    waiting.sort_unstable_by(|(a, a_impact), (b, b_impact)| {
-        a_impact
-            .cmp(b_impact)
-            .then_with(|| update_order(a, b, rules))
-    });
-    let is_reserved = |impact: BudgetImpact| impact == BudgetImpact::UsesReserved;
-    let reserved_for = |waiting: &[(&NodeView, BudgetImpact)]| {
-        waiting
-            .iter()
-            .filter(|(_, impact)| is_reserved(*impact))
-            .count()
-    };
-    let mut out = decision.out.clone();
-    let mut reserved = retrying.len() + reserved_for(&waiting);
-    let mut stay = Vec::new();
-    for (node, impact) in waiting {
-        let goes = match impact {
-            BudgetImpact::None => true,
-            BudgetImpact::UsesReserved => out.len() + retrying.len() < limit,
-            BudgetImpact::UsesFree => out.len() + reserved < limit,
-        };
-        if !goes {
-            stay.push((node, impact));
-            continue;
-        }
-        if impact != BudgetImpact::None {
-            out.push(node.name.clone());
-        }
-        if is_reserved(impact) {
-            reserved -= 1;
-        }
-        decision.assignments.push(Assignment {
-            node: node.name.clone(),
-            resource_version: node.resource_version.clone(),
-            impact,
-        });
-    }
-    out.sort_unstable();
-    let out = names(&out);
-    let failed = Reserved::new(retrying, &stay);
-    for (node, impact) in stay {
-        let reason = NotAssigned::Budget {
-            limit,
-            out: Arc::clone(&out),
-            failed: failed.without(node, is_reserved(impact)),
-        };
-        decision.not_assigned.insert(node.name.clone(), reason);
-    }
-}
-
-/// A list of these names that many reasons share.
-fn names(names: &[String]) -> Arc<NameList> {
-    Arc::new(NameList::new(names.iter().map(String::as_str)))
-}
-
-/// The nodes that a part of the budget is reserved for.
-struct Reserved<'a> {
-    names: Vec<&'a str>,
-    all: Arc<NameList>,
-    /// One name less, of those that a list does not name.
-    without_one: Arc<NameList>,
-}
-
-impl<'a> Reserved<'a> {
-    /// Those that may try again by themselves, and those that stay for now.
-    fn new(retrying: &'a [String], stay: &[(&'a NodeView, BudgetImpact)]) -> Self {
-        let stay = stay
-            .iter()
-            .filter(|(_, impact)| *impact == BudgetImpact::UsesReserved)
-            .map(|(node, _)| node.name.as_str());
-        let names: Vec<&str> = retrying.iter().map(String::as_str).chain(stay).collect();
-        let list = |names: &[&str]| Arc::new(NameList::new(names.iter().copied()));
-        Self {
-            all: list(&names),
-            without_one: list(
-                names
-                    .get(..names.len().saturating_sub(1))
-                    .unwrap_or_default(),
-            ),
-            names,
-        }
-    }
-
-    /// The list for a node that waits: all but itself.
-    fn without(&self, node: &NodeView, is_reserved: bool) -> Arc<NameList> {
-        if !is_reserved {
-            Arc::clone(&self.all)
-        } else if self.all.names(&node.name) {
-            let names = self.names.iter().copied();
-            Arc::new(NameList::new(names.filter(|name| *name != node.name)))
-        } else {
-            Arc::clone(&self.without_one)
-        }
-    }
-}
-
-/// Update order: first those that have fetched the target, which are out of service for no longer
-/// than it takes; then by the policy's order, or by zone, age and name, so that every controller
-/// computes the same order.
-fn update_order(a: &NodeView, b: &NodeView, rules: &AssignmentRules<'_>) -> Ordering {
-    let fetched = |node: &NodeView| {
-        let target = rules.target;
-        Reverse(target.is_some() && node.status.fetched.as_deref() == target)
-    };
-    fetched(a)
-        .cmp(&fetched(b))
-        .then_with(|| match rules.policy {
-            Some(policy) => policy
-                .rank(a, rules.facts)
-                .cmp(&policy.rank(b, rules.facts)),
-            None => default_order(a).cmp(&default_order(b)),
-        })
-}
-
-fn default_order(node: &NodeView) -> impl Ord + use<'_> {
-    (
-        Reverse(node.zone().is_some()),
-        node.zone(),
-        node.created,
-        node.name.as_str(),
-    )
 }
 
 impl RolloutDecision {

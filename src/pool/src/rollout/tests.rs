@@ -1,4 +1,5 @@
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use api::machineconfiguration::NodeState;
 use api::machineconfiguration::node_status::Reading;
@@ -7,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::{NEW, NOW, OLD, node, pool};
+use crate::node::Unready;
+use crate::unhandled::Hold;
 
 fn decide_for(spec: Value, nodes: &[NodeView]) -> RolloutDecision {
     let members: Vec<&NodeView> = nodes.iter().collect();

@@ -1,0 +1,123 @@
+//! Why a node gets no assignment now.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::list::{NameList, list};
+use crate::node::Unready;
+use crate::policy::PolicyWait;
+use crate::unhandled::Hold;
+
+/// Why a node gets no assignment now.
+///
+/// Nodes that wait for the same share one list of names, so that a decision grows with its nodes
+/// and not with their square.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum NotAssigned {
+    /// It runs the pool's configuration.
+    Updated,
+    /// It was assigned the pool's configuration and is being updated.
+    Updating,
+    /// It was assigned the pool's configuration, and the update failed.
+    Failed,
+    /// The pool has no configuration yet.
+    NoTarget,
+    /// The pool is being deleted.
+    PoolDeleted,
+    /// The pool is paused.
+    Paused,
+    /// The pool is held.
+    Held(Hold),
+    /// The controller runs on it, and other nodes wait for an assignment.
+    RunsController,
+    /// The pool has no budget.
+    NoBudget,
+    /// Its daemon has not reported a configuration yet.
+    NotReported,
+    /// It cannot take work, for these reasons.
+    Unready(Vec<Unready>),
+    /// As many nodes failed on the pool's configuration as may be out of service at once.
+    Halted {
+        /// The nodes that failed.
+        failed: Arc<NameList>,
+    },
+    /// The budget is used up by nodes that are out of service, or failed and may try again.
+    Budget {
+        /// How many nodes may be out of service at once.
+        limit: usize,
+        /// Nodes that are out of service, or are assigned now.
+        out: Arc<NameList>,
+        /// Other nodes that failed and are in service until they try again.
+        failed: Arc<NameList>,
+    },
+    /// The rollout policy has it wait.
+    Policy(PolicyWait),
+    /// It could not be drained for this configuration within the limit of the rollout policy.
+    Quarantined {
+        /// The configuration.
+        config: String,
+    },
+    /// The rollout of the pool's configuration was halted, and is reverted.
+    Reverted {
+        /// The configuration that the pool's nodes have instead.
+        config: String,
+    },
+    /// The API server rejected the assignment, with this message.
+    WriteRejected(String),
+}
+
+impl NotAssigned {
+    /// Whether the node still needs an assignment.
+    pub const fn is_waiting(&self) -> bool {
+        !matches!(
+            self,
+            Self::Updated | Self::Updating | Self::Failed | Self::NoTarget
+        )
+    }
+}
+
+impl fmt::Display for NotAssigned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Updated => f.write_str("is updated"),
+            Self::Updating => f.write_str("is being updated"),
+            Self::Failed => f.write_str("failed to update"),
+            Self::NoTarget => f.write_str("the pool has no configuration yet"),
+            Self::PoolDeleted => f.write_str("the pool is being deleted"),
+            Self::Paused => f.write_str("the pool is paused"),
+            Self::Held(hold) => hold.fmt(f),
+            Self::RunsController => {
+                f.write_str("the controller runs on it, and other nodes of the pool wait")
+            }
+            Self::NoBudget => f.write_str("spec.maxUnavailable of the pool is invalid"),
+            Self::NotReported => {
+                f.write_str("its daemon has not reported a configuration (no currentConfig)")
+            }
+            Self::Unready(reasons) => write!(f, "the node is {}", list(reasons, " and ")),
+            Self::Halted { failed } => {
+                write!(f, "the rollout is halted after failures on {failed}")
+            }
+            Self::Budget { limit, out, failed } => {
+                write!(f, "{limit} may be out at once")?;
+                if !out.is_empty() {
+                    write!(f, ", out: {out}")?;
+                }
+                if !failed.is_empty() {
+                    write!(f, ", failed: {failed}")?;
+                }
+                Ok(())
+            }
+            Self::Policy(wait) => wait.fmt(f),
+            Self::Quarantined { config } => write!(
+                f,
+                "could not be drained for MachineConfig {config} in time; it stays cordoned and is \
+                 passed over until it is uncordoned"
+            ),
+            Self::Reverted { config } => write!(
+                f,
+                "the rollout was halted after failures, and nodes return to MachineConfig {config}"
+            ),
+            Self::WriteRejected(why) => write!(f, "cannot be assigned: {why}"),
+        }
+    }
+}
