@@ -7,6 +7,7 @@
 //!   `roll`, `managed`, `updates`, `version_operator`: the measurements
 //! - `payload`: the release that is applied
 //! - `release_images`, `http`: modules of the suite `update-service`
+//! - `pools`: the pools and nodes of `rounds` and `roll`
 //! - `api_server`: the API server that the controller is measured before
 //! - `memory`, `relay`, `traffic`, `changes`: what they read
 //! - `figure`, `statistics`, `table`, `report`: what they come to, and how it is shown
@@ -26,6 +27,7 @@ mod idle;
 mod managed;
 mod memory;
 mod payload;
+mod pools;
 mod rebootless;
 mod relay;
 #[expect(

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::machineconfiguration::{MachineConfig, MachineConfigPool, PhaseName, annotation, label};
+use api::machineconfiguration::{MachineConfig, MachineConfigPool, PhaseName, annotation};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -24,15 +24,14 @@ use crate::controller::requests;
 use crate::figure::{Figure, Unit};
 use crate::idle::{count, float};
 use crate::memory;
-use crate::rounds::{rendered, until};
+use crate::pools::{config, create_ready, pool_name, pool_object, rendered, role, until, updated};
 
 const POOLS: usize = 10;
 
 /// Of each pool.
 const NODES: usize = 200;
 
-/// The budget of each pool, as written and as a number.
-const BUDGET: &str = "10%";
+/// How many of them the budget of a pool allows at once.
 const AT_ONCE: usize = 20;
 
 /// How long a phase takes, before it is spread by a fifth to either side.
@@ -67,20 +66,13 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     let all = (0..POOLS).flat_map(|pool| (0..NODES).map(move |number| (pool, number)));
     let made = stream::iter(all).map(async |(pool, number)| {
         let target = targets.get(&pool_name(pool)).context("a pool is missing")?;
-        let node = serde_json::from_value(node(pool, number, target))?;
-        let node = nodes.create(&PostParams::default(), &node).await?;
-        let ready = json!({ "status": { "conditions": [
-            { "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" }
-        ] } });
-        let name = node.metadata.name.unwrap_or_default();
-        let patch = Patch::Strategic(ready);
-        nodes
-            .patch_status(&name, &PatchParams::default(), &patch)
-            .await?;
-        anyhow::Ok(())
+        create_ready(&nodes, &node(pool, number, target)).await
     });
     made.buffer_unordered(16).try_collect::<Vec<_>>().await?;
-    until("the pools are updated", async || updated(&pools).await).await?;
+    until("the pools are updated", async || {
+        updated(&pools, NODES).await
+    })
+    .await?;
     // What follows their creation is no part of the rollout: each has its MachineConfigNode.
     tokio::time::sleep(PHASE).await;
 
@@ -90,7 +82,10 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     configs.create(&params, &config("50-all", "loud")?).await?;
     let done = until("all nodes are done", async || daemons.ends()).await?;
     let ended = Timestamp::now();
-    until("the pools are updated", async || updated(&pools).await).await?;
+    until("the pools are updated", async || {
+        updated(&pools, NODES).await
+    })
+    .await?;
     daemons.stop();
     controller.process.check()?;
 
@@ -379,46 +374,10 @@ impl Shared {
     }
 }
 
-async fn updated(pools: &Api<MachineConfigPool>) -> Result<Option<()>> {
-    let pools = pools.list(&ListParams::default()).await?;
-    let is_updated = |pool: &MachineConfigPool| {
-        let status = pool.status.as_ref();
-        let updated = status.map(|status| status.updated_machine_count);
-        updated.is_some_and(|updated| usize::try_from(updated) == Ok(NODES))
-    };
-    Ok(pools.items.iter().all(is_updated).then_some(()))
-}
-
-fn pool_name(pool: usize) -> String {
-    format!("pool-{pool:02}")
-}
-
 /// Pool and number of a node by its name.
 fn place(node: &str) -> Option<(usize, usize)> {
     let (pool, number) = node.strip_prefix("pool-")?.split_once('-')?;
     Some((pool.parse().ok()?, number.parse().ok()?))
-}
-
-fn role(pool: usize) -> String {
-    format!("node-role.kubernetes.io/{}", pool_name(pool))
-}
-
-fn config(name: &str, argument: &str) -> Result<MachineConfig> {
-    Ok(serde_json::from_value(json!({
-        "metadata": { "name": name, "labels": { label::ROLE: "worker" } },
-        "spec": { "kernelArguments": [argument] }
-    }))?)
-}
-
-fn pool_object(pool: usize) -> Value {
-    json!({
-        "metadata": { "name": pool_name(pool) },
-        "spec": {
-            "maxUnavailable": BUDGET,
-            "machineConfigSelector": { "matchLabels": { label::ROLE: "worker" } },
-            "nodeSelector": { "matchLabels": { role(pool): "" } }
-        }
-    })
 }
 
 fn node(pool: usize, number: usize, target: &str) -> Value {

@@ -4,39 +4,31 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation, label};
+use anyhow::{Context as _, Result, ensure};
+use api::machineconfiguration::{MachineConfig, MachineConfigPool, annotation};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use lab::audit::{Event, Verb};
 use serde_json::{Value, json};
 use testbed::Programs;
-use tokio::time::Instant;
 
 use crate::api_server::ApiServer;
 use crate::changes::ms;
 use crate::controller::asked;
 use crate::figure::{Figure, Unit};
 use crate::idle::count;
+use crate::pools::{config, create_ready, pool_name, pool_object, rendered, role, until, updated};
 
 const POOLS: usize = 20;
 
 /// Of each pool.
 const NODES: usize = 100;
 
-const BUDGET: &str = "10%";
-
 /// Added to each answer.
 const LATENCY: Duration = Duration::from_millis(20);
-
-/// What each step may take: several times what it took with one request at a time.
-const LIMIT: Duration = Duration::from_mins(5);
-
-/// Time between two polls, short beside what is waited for.
-const POLL_EVERY: Duration = Duration::from_millis(200);
 
 /// Between a new MachineConfig that all pools select and the moment when a node of each pool has
 /// its assignment; beside it, until every other node has its taint.
@@ -59,20 +51,13 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
     let all = (0..POOLS).flat_map(|pool| (0..NODES).map(move |number| (pool, number)));
     let made = stream::iter(all).map(async |(pool, number)| {
         let target = targets.get(&pool_name(pool)).context("a pool is missing")?;
-        let node = serde_json::from_value(node(pool, number, target))?;
-        let node = nodes.create(&PostParams::default(), &node).await?;
-        let ready = json!({ "status": { "conditions": [
-            { "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "" }
-        ] } });
-        let name = node.metadata.name.unwrap_or_default();
-        let params = PatchParams::default();
-        nodes
-            .patch_status(&name, &params, &Patch::Strategic(ready))
-            .await?;
-        anyhow::Ok(())
+        create_ready(&nodes, &node(pool, number, target)).await
     });
     made.buffer_unordered(16).try_collect::<Vec<_>>().await?;
-    until("the pools are updated", async || updated(&pools).await).await?;
+    until("the pools are updated", async || {
+        updated(&pools, NODES).await
+    })
+    .await?;
 
     let began = Timestamp::now();
     configs
@@ -127,73 +112,6 @@ fn times(events: &[Event], since: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let are_all = first.len() == POOLS && written.len() == POOLS * NODES;
     let last = |times: &BTreeMap<&str, Timestamp>| times.values().max().copied();
     are_all.then(|| Some((last(&first)?, last(&written)?)))?
-}
-
-/// The target of each pool, once all have one.
-pub(crate) async fn rendered(
-    pools: &Api<MachineConfigPool>,
-) -> Result<Option<BTreeMap<String, String>>> {
-    let pools = pools.list(&kube::api::ListParams::default()).await?;
-    let targets = pools.items.into_iter().map(|pool| {
-        let target = pool.spec.configuration.name()?.to_owned();
-        Some((pool.metadata.name?, target))
-    });
-    Ok(targets.collect())
-}
-
-async fn updated(pools: &Api<MachineConfigPool>) -> Result<Option<()>> {
-    let pools = pools.list(&kube::api::ListParams::default()).await?;
-    let is_updated = |pool: &MachineConfigPool| {
-        let updated = pool
-            .status
-            .as_ref()
-            .map(|status| status.updated_machine_count);
-        updated.is_some_and(|updated| usize::try_from(updated) == Ok(NODES))
-    };
-    Ok(pools.items.iter().all(is_updated).then_some(()))
-}
-
-/// Polls until something is there.
-pub(crate) async fn until<T>(
-    what: &str,
-    mut found: impl AsyncFnMut() -> Result<Option<T>>,
-) -> Result<T> {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        if let Some(found) = found().await? {
-            return Ok(found);
-        }
-        if Instant::now() >= deadline {
-            bail!("not within {} s: {what}", LIMIT.as_secs());
-        }
-        tokio::time::sleep(POLL_EVERY).await;
-    }
-}
-
-fn pool_name(pool: usize) -> String {
-    format!("pool-{pool:02}")
-}
-
-fn role(pool: usize) -> String {
-    format!("node-role.kubernetes.io/{}", pool_name(pool))
-}
-
-fn config(name: &str, argument: &str) -> Result<MachineConfig> {
-    Ok(serde_json::from_value(json!({
-        "metadata": { "name": name, "labels": { label::ROLE: "worker" } },
-        "spec": { "kernelArguments": [argument] }
-    }))?)
-}
-
-fn pool_object(pool: usize) -> Value {
-    json!({
-        "metadata": { "name": pool_name(pool) },
-        "spec": {
-            "maxUnavailable": BUDGET,
-            "machineConfigSelector": { "matchLabels": { label::ROLE: "worker" } },
-            "nodeSelector": { "matchLabels": { role(pool): "" } }
-        }
-    })
 }
 
 fn node(pool: usize, number: usize, target: &str) -> Value {
