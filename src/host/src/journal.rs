@@ -261,6 +261,10 @@ pub struct Switch {
     pub to: DeploymentId,
     /// When the other was made from it, or when it was left for it.
     pub since: Timestamp,
+    /// Whether something of the other may be missing in the deployment that is left that no program
+    /// removed there: nothing is removed from the other then.
+    #[serde(default)]
+    pub is_incomplete: bool,
 }
 
 impl Switch {
@@ -271,13 +275,17 @@ impl Switch {
             left,
             to,
             since: moment.now,
+            is_incomplete: false,
         }
     }
 
-    /// The way back.
+    /// The way back; `is_incomplete` if not all late changes were carried over.
     #[must_use]
-    pub fn reversed(self, moment: &Moment) -> Self {
-        Self::new(self.to, self.left, moment)
+    pub fn reversed(self, moment: &Moment, is_incomplete: bool) -> Self {
+        Self {
+            is_incomplete,
+            ..Self::new(self.to, self.left, moment)
+        }
     }
 }
 

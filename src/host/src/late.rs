@@ -10,6 +10,7 @@ use node_update::plan::{Digest, Mode, OwnerIds};
 
 use crate::accounts::{self, carry_late};
 use crate::files::{self, Content, Found, Inode, Location, Root};
+use crate::journal::Switch;
 use crate::record;
 
 /// Where the content of a change that is not carried over is kept, below it the path in `/etc`. Not
@@ -47,14 +48,14 @@ pub struct Carried {
     pub conflicts: Vec<(String, String)>,
 }
 
-/// Carries over the late changes of `left` to `booted`, the running system's root. `since` is the
-/// time of the switch.
+/// Carries over the late changes of `left` to `booted`, the running system's root.
 ///
 /// A change that fails keeps no other from being carried over: it is a conflict.
 ///
 /// # Errors
 /// [`Error`], before anything is changed.
-pub fn carry(left: &Root, booted: &Root, since: Timestamp) -> Result<Carried, Error> {
+pub fn carry(left: &Root, booted: &Root, switch: &Switch) -> Result<Carried, Error> {
+    let (since, may_remove) = (switch.since, !switch.is_incomplete);
     let configs = (config(left)?, config(booted)?);
     let managed = Managed::of(
         configs.0.as_ref().map(|config| &config.spec),
@@ -63,10 +64,14 @@ pub fn carry(left: &Root, booted: &Root, since: Timestamp) -> Result<Carried, Er
     let Carry { changes, conflicts } = plan(&side(left, since)?, &side(booted, since)?, &managed);
     let mut carried = Carried::default();
     for change in changes {
+        let is_removal = matches!(change, Change::Remove { .. });
+        if is_removal && !may_remove {
+            continue;
+        }
         let path = change.path().to_owned();
         match apply(left, booted, &change) {
             Err(error) => carried.conflicts.push((path, explained(&error))),
-            Ok(()) if matches!(change, Change::Remove { .. }) => carried.removed.push(path),
+            Ok(()) if is_removal => carried.removed.push(path),
             Ok(()) => carried.written.push(path),
         }
     }
@@ -77,7 +82,7 @@ pub fn carry(left: &Root, booted: &Root, since: Timestamp) -> Result<Carried, Er
             .any(|user| user.password_hash.is_some())
     };
     let fixed = has_password(&configs.0) || has_password(&configs.1);
-    match carry_late(left, booted, fixed.then_some(CORE)) {
+    match carry_late(left, booted, fixed.then_some(CORE), may_remove) {
         Ok(databases) => carried
             .written
             .extend(databases.into_iter().map(str::to_owned)),
@@ -130,7 +135,8 @@ fn side(root: &Root, since: Timestamp) -> Result<Side, files::Error> {
     Ok(side)
 }
 
-/// Calls `show` for each entry below a directory, with its inode. An entry that is removed meanwhile is left out.
+/// Calls `show` for each entry below a directory, with its inode. An entry that is removed
+/// meanwhile is left out.
 fn read_below(
     root: &Root,
     directory: &Location,

@@ -18,8 +18,8 @@ struct Texts<'a> {
     booted_shipped: &'a str,
 }
 
-/// Carries over accounts that others added, changed or removed in `left`; the databases that
-/// changed. The line of the user `fixed` in `shadow` stays.
+/// Carries over accounts that others added, changed or (if `may_remove`) removed in `left`; the
+/// databases that changed. The line of the user `fixed` in `shadow` stays.
 ///
 /// # Errors
 /// [`Error::Database`], [`Error::Locked`], [`Error::Files`].
@@ -27,6 +27,7 @@ pub fn carry_late(
     left: &Root,
     booted: &Root,
     fixed: Option<&str>,
+    may_remove: bool,
 ) -> Result<Vec<&'static str>, Error> {
     let mut changed = Vec::new();
     // As `useradd` writes them: a name that one database has is known to the ones before it.
@@ -58,6 +59,7 @@ pub fn carry_late(
                     booted_shipped: &booted_shipped,
                 },
                 fixed,
+                may_remove,
             );
             is_changed = merged.is_some();
             merged
@@ -73,7 +75,7 @@ pub fn carry_late(
 ///
 /// Lines of the deployment that was left count, except those that only its OS ships. To them come
 /// those of the booted one that its OS ships and the other one does not.
-fn merge(texts: Texts<'_>, fixed: Option<&str>) -> Option<String> {
+fn merge(texts: Texts<'_>, fixed: Option<&str>, may_remove: bool) -> Option<String> {
     // What its OS ships, unchanged, is nothing that others wrote.
     if texts.left == texts.left_shipped {
         return None;
@@ -100,7 +102,10 @@ fn merge(texts: Texts<'_>, fixed: Option<&str>) -> Option<String> {
         }
     }
     wanted.retain(|name, _| {
-        left.contains_key(name) || booted_shipped.contains_key(name) || Some(name.as_str()) == fixed
+        !may_remove
+            || left.contains_key(name)
+            || booted_shipped.contains_key(name)
+            || Some(name.as_str()) == fixed
     });
     if wanted == booted {
         return None;
@@ -145,7 +150,7 @@ mod tests {
             booted,
             booted_shipped: NEW_OS,
         };
-        merge(texts, Some("core"))
+        merge(texts, Some("core"), true)
     }
 
     #[test]
@@ -201,7 +206,7 @@ mod tests {
             booted: "root:0\ndaemon:1\ncore:x\n",
             booted_shipped: OS,
         };
-        let merged = merge(texts, None);
+        let merged = merge(texts, None, true);
         assert_eq!(
             merged.as_deref(),
             Some("root:0\ndaemon:1\ncore:x\nlate:7\n")

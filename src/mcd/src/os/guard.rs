@@ -79,9 +79,10 @@ fn carry_late_changes(context: &Context) -> anyhow::Result<()> {
     };
     let carried = Root::open(&left.path, None)
         .map_err(late::Error::from)
-        .and_then(|left| late::carry(&left, &context.root, switch.since));
+        .and_then(|left| late::carry(&left, &context.root, &switch));
     // Also where it failed: once units run, their changes of `/etc` are the newer ones.
-    store.put_switch(&switch.reversed(&context.moment))?;
+    let is_whole = carried.as_ref().is_ok_and(|it| it.conflicts.is_empty());
+    store.put_switch(&switch.reversed(&context.moment, !is_whole))?;
     let carried = carried?;
     let first = |paths: &[String]| {
         let named: Vec<_> = paths.iter().map(String::as_str).take(NAMED_MAX).collect();
