@@ -1,8 +1,8 @@
 //! The daemon, or its host, is killed at every point of an update and of adopting a new node, and
 //! started again each time.
 //!
-//! All points, or a share of them that the commit chooses: each life that is killed costs a start of
-//! the daemon.
+//! All points, or a share of them that the commit chooses: each life that is killed costs a start
+//! of the daemon.
 //!
 //! A point is where it changed a file or sent something: to the API server, or to systemd, which
 //! runs `mcd-os`. Each life is traced from its first instruction and ends at the first point at

@@ -75,6 +75,7 @@ const OTHER: &[&str] = &[
     "NoSchedule",
     "NoVersions",
     "Node",
+    "NodeObject",
     "NotAvailable",
     "NotIn",
     "OnFailure",

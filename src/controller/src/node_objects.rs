@@ -125,7 +125,7 @@ impl LostObjects {
 
 /// What is wrong with an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Difference {
+pub enum ObjectDifference {
     /// It is missing, or says something else.
     Write(NodeAssignment),
     /// It has no node; this is how it is.
@@ -137,7 +137,7 @@ pub fn differences(
     nodes: &Table<Nodes>,
     sorted: &Membership<'_>,
     known: &Table<MachineConfigNodes>,
-) -> Vec<Difference> {
+) -> Vec<ObjectDifference> {
     let members = sorted.members.iter();
     let pools: BTreeMap<&str, &str> = members
         .flat_map(|(pool, nodes)| nodes.iter().map(|node| (node.name.as_str(), *pool)))
@@ -150,13 +150,13 @@ pub fn differences(
             .get(&node.name)
             .is_some_and(|known| known.says_what(&says));
         if !is_right {
-            found.push(Difference::Write(says));
+            found.push(ObjectDifference::Write(says));
         }
     }
     for object in known.values() {
         let node = nodes.get(&object.name);
         if node.is_none_or(|node| node.is_windows()) {
-            found.push(Difference::Remove(object.as_ref().clone()));
+            found.push(ObjectDifference::Remove(object.as_ref().clone()));
         }
     }
     found
@@ -184,12 +184,12 @@ impl Controller {
         let sorted = snapshot.sort(nodes, &pools);
         let found = differences(&snapshot.nodes, &sorted, &snapshot.node_objects);
         let writes = found.into_iter().map(async |difference| match difference {
-            Difference::Write(says) => {
+            ObjectDifference::Write(says) => {
                 let written = self.requests.write_node_object(&says).await?;
                 self.store.node_objects.apply(WatchEvent::Applied(written));
                 Ok(())
             }
-            Difference::Remove(object) => self.requests.remove_node_object(&object).await,
+            ObjectDifference::Remove(object) => self.requests.remove_node_object(&object).await,
         });
         let mut written = stream::iter(writes).buffered(WRITES);
         let mut next = Next::Settled;

@@ -13,6 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use node_update::late::LeftBehind;
 use node_update::plan::{Attempt, Plan, Prior, Route, Target};
 use serde::{Deserialize, Serialize};
 
@@ -261,10 +262,10 @@ pub struct Switch {
     pub to: DeploymentId,
     /// When the other was made from it, or when it was left for it.
     pub since: Timestamp,
-    /// Whether something of the other may be missing in the deployment that is left that no program
-    /// removed there: nothing is removed from the other then.
+    /// What is in the other and never came to the deployment that is left: on the way back it is
+    /// not removed.
     #[serde(default)]
-    pub is_incomplete: bool,
+    pub left_behind: LeftBehind,
 }
 
 impl Switch {
@@ -275,15 +276,15 @@ impl Switch {
             left,
             to,
             since: moment.now,
-            is_incomplete: false,
+            left_behind: LeftBehind::default(),
         }
     }
 
-    /// The way back; `is_incomplete` if not all late changes were carried over.
+    /// The way back; `left_behind` is what was not carried over.
     #[must_use]
-    pub fn reversed(self, moment: &Moment, is_incomplete: bool) -> Self {
+    pub fn reversed(self, moment: &Moment, left_behind: LeftBehind) -> Self {
         Self {
-            is_incomplete,
+            left_behind,
             ..Self::new(self.to, self.left, moment)
         }
     }

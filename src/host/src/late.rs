@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use machineconfig::spec::NodeConfig;
-use node_update::late::{Carry, Change, Entry, Managed, Side, Tree, plan};
+use node_update::late::{EtcEntry, EtcTree, LateChange, LeftBehind, Managed, Side, plan};
 use node_update::plan::{Digest, Mode, OwnerIds};
 
 use crate::accounts::{self, carry_late};
@@ -39,13 +39,15 @@ pub enum Error {
 
 /// What was carried over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Carried {
+pub struct CarriedOver {
     /// Written paths, in the order in which they were written.
     pub written: Vec<String>,
     /// Removed paths.
     pub removed: Vec<String>,
     /// What was not carried over and is kept in [`KEPT`], and why.
     pub conflicts: Vec<(String, String)>,
+    /// What stays in the deployment that was left.
+    pub left_behind: LeftBehind,
 }
 
 /// Carries over the late changes of `left` to `booted`, the running system's root.
@@ -54,23 +56,27 @@ pub struct Carried {
 ///
 /// # Errors
 /// [`Error`], before anything is changed.
-pub fn carry(left: &Root, booted: &Root, switch: &Switch) -> Result<Carried, Error> {
-    let (since, may_remove) = (switch.since, !switch.is_incomplete);
+pub fn carry(left: &Root, booted: &Root, switch: &Switch) -> Result<CarriedOver, Error> {
+    let (since, never_came) = (switch.since, &switch.left_behind);
     let configs = (config(left)?, config(booted)?);
     let managed = Managed::of(
         configs.0.as_ref().map(|config| &config.spec),
         configs.1.as_ref().map(|config| &config.spec),
     );
-    let Carry { changes, conflicts } = plan(&side(left, since)?, &side(booted, since)?, &managed);
-    let mut carried = Carried::default();
-    for change in changes {
-        let is_removal = matches!(change, Change::Remove { .. });
-        if is_removal && !may_remove {
-            continue;
-        }
+    let (was, is) = (side(left, since)?, side(booted, since)?);
+    let decided = plan(&was, &is, &managed, never_came);
+    let mut carried = CarriedOver {
+        left_behind: decided.left_behind,
+        ..CarriedOver::default()
+    };
+    for change in decided.changes {
+        let is_removal = matches!(change, LateChange::Remove { .. });
         let path = change.path().to_owned();
         match apply(left, booted, &change) {
-            Err(error) => carried.conflicts.push((path, explained(&error))),
+            Err(error) => {
+                carried.left_behind.add(&path);
+                carried.conflicts.push((path, explained(&error)));
+            }
             Ok(()) if is_removal => carried.removed.push(path),
             Ok(()) => carried.written.push(path),
         }
@@ -82,15 +88,18 @@ pub fn carry(left: &Root, booted: &Root, switch: &Switch) -> Result<Carried, Err
             .any(|user| user.password_hash.is_some())
     };
     let fixed = has_password(&configs.0) || has_password(&configs.1);
+    let may_remove = !never_came.has(accounts::PASSWD);
     match carry_late(left, booted, fixed.then_some(CORE), may_remove) {
         Ok(databases) => carried
             .written
             .extend(databases.into_iter().map(str::to_owned)),
-        Err(error) => carried
-            .conflicts
-            .push((accounts::PASSWD.to_owned(), explained(&error))),
+        Err(error) => {
+            carried.left_behind.add(accounts::PASSWD);
+            let conflict = (accounts::PASSWD.to_owned(), explained(&error));
+            carried.conflicts.push(conflict);
+        }
     }
-    let conflicts = conflicts.into_iter();
+    let conflicts = decided.conflicts.into_iter();
     let conflicts = conflicts.map(|(path, conflict)| (path, conflict.as_str().to_owned()));
     carried.conflicts.extend(conflicts);
     carried.conflicts.sort();
@@ -125,7 +134,7 @@ fn side(root: &Root, since: Timestamp) -> Result<Side, files::Error> {
         }
         side.etc.insert(at.as_str().to_owned(), entry);
     })?;
-    let mut shipped = Tree::new();
+    let mut shipped = EtcTree::new();
     let usr_etc = root.locate(&format!("{SHIPPED}{ETC}"))?;
     read_below(root, &usr_etc, 0, &mut |at, entry, _| {
         let path = at.as_str().strip_prefix(SHIPPED).unwrap_or(at.as_str());
@@ -141,23 +150,23 @@ fn read_below(
     root: &Root,
     directory: &Location,
     depth: usize,
-    show: &mut dyn FnMut(&Location, Entry, Inode),
+    show: &mut dyn FnMut(&Location, EtcEntry, Inode),
 ) -> Result<(), files::Error> {
     for name in root.list(directory)? {
         let at = directory.below(&name);
         let entry = match root.look(&at)? {
             Found::Nothing => continue,
-            Found::File { bytes, mode, owner } => Entry::File {
+            Found::File { bytes, mode, owner } => EtcEntry::File {
                 digest: Digest::of(&bytes),
                 mode,
                 owner,
                 attributes: root.attributes(&at)?,
             },
-            Found::Link(target) => Entry::Link(target),
-            Found::Directory { mode, owner } => Entry::Directory { mode, owner },
-            Found::Other => Entry::Other,
+            Found::Link(target) => EtcEntry::Link(target),
+            Found::Directory { mode, owner } => EtcEntry::Directory { mode, owner },
+            Found::Other => EtcEntry::Other,
         };
-        let is_directory = matches!(entry, Entry::Directory { .. });
+        let is_directory = matches!(entry, EtcEntry::Directory { .. });
         let Some(inode) = root.inode(&at)? else {
             continue;
         };
@@ -170,12 +179,12 @@ fn read_below(
 }
 
 /// Does one change.
-fn apply(left: &Root, booted: &Root, change: &Change) -> Result<(), files::Error> {
+fn apply(left: &Root, booted: &Root, change: &LateChange) -> Result<(), files::Error> {
     let at = Location::of_resolved(change.path())?;
     match change {
-        Change::Write { .. } => copy(left, &at, booted, &at),
-        Change::HardLink { to, .. } => booted.hard_link(&at, &Location::of_resolved(to)?),
-        Change::Remove { .. } => match booted.look(&at)? {
+        LateChange::Write { .. } => copy(left, &at, booted, &at),
+        LateChange::HardLink { to, .. } => booted.hard_link(&at, &Location::of_resolved(to)?),
+        LateChange::Remove { .. } => match booted.look(&at)? {
             Found::Directory { .. } => booted.remove_empty_directory(&at).map(|_| ()),
             Found::Nothing | Found::File { .. } | Found::Link(_) | Found::Other => {
                 booted.remove(&at)

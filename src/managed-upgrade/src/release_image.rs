@@ -1,4 +1,5 @@
-//! An image as the place of a release: where its registry is asked, and which version it says it is.
+//! An image as the place of a release: where its registry is asked, and which version the image
+//! states.
 //!
 //! Source: OCI distribution specification, "Pulling manifests" and "Pulling blobs".
 

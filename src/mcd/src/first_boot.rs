@@ -24,6 +24,7 @@ use node_update::plan::{
 };
 use node_update::planner::{self, Facts, Request, Side};
 use node_update::settings::UpdateSettings;
+use node_update::well_known::{ENCAPSULATED, ENCAPSULATED_USED};
 use serde_json::Value;
 use tracing::{info, warn};
 
@@ -32,14 +33,6 @@ use crate::deployments::View;
 use crate::local_helper::{Helper, exit_code, reboot};
 use crate::pivot;
 use crate::protocol::{FetchDetails, HelperOutcome, Verb};
-
-/// The MachineConfig without its Ignition part; its presence says that the first boot is not over.
-///
-/// Source: `docs/reference/config-server.md`, "Files".
-const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
-
-/// What it is renamed to in the deployment that it asked for.
-const USED: &str = "/etc/ignition-machine-config-encapsulated.json.bak";
 
 /// The whole MachineConfig.
 const CONTENT: &str = "/etc/mcs-machine-config-content.json";
@@ -337,7 +330,7 @@ fn with_files(mut bundle: Bundle, record: Vec<u8>, encapsulated: Vec<u8>) -> Bun
     bundle.blobs.insert(digest.clone(), encapsulated);
     let actions = [
         Action::WriteFile {
-            path: USED.to_owned(),
+            path: ENCAPSULATED_USED.to_owned(),
             file: FileState {
                 digest,
                 mode: Mode(0o600),

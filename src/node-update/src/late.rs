@@ -13,6 +13,7 @@
 //! | written by others | a directory in place of a file, or the reverse | a conflict |
 //! | removed | as the booted OS ships it, and only that ships it | nothing |
 //! | removed, managed | anything | nothing: the configuration decides |
+//! | not there, because it never came there | anything | nothing |
 //! | removed | anything else | removed |
 //!
 //! That a file which others wrote wins over the booted OS's new one is the rule of libostree's
@@ -21,14 +22,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use machineconfig::spec::Spec;
+use serde::{Deserialize, Serialize};
 
 use crate::desired::Desired;
 use crate::plan::{Attributes, Digest, LinkTarget, Mode, OwnerIds};
+use crate::well_known::{ENCAPSULATED, ENCAPSULATED_USED};
 
 /// An entry of `/etc`. Two that are equal differ in nothing that is carried over, except the
 /// SELinux label, which the booted deployment's policy names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum EtcEntry {
     /// A regular file.
     File {
         /// Of its content.
@@ -53,22 +56,22 @@ pub enum Entry {
     Other,
 }
 
-impl Entry {
+impl EtcEntry {
     fn is_directory(&self) -> bool {
         matches!(self, Self::Directory { .. })
     }
 }
 
 /// The entries below `/etc`, by absolute path.
-pub type Tree = BTreeMap<String, Entry>;
+pub type EtcTree = BTreeMap<String, EtcEntry>;
 
 /// `/etc` of one deployment.
 #[derive(Debug, Clone, Default)]
 pub struct Side {
     /// As it is.
-    pub etc: Tree,
+    pub etc: EtcTree,
     /// As the OS ships it in `/usr/etc`, by the paths that it has in `/etc`.
-    pub shipped: Tree,
+    pub shipped: EtcTree,
     /// Files that are several hard links of one, by path; equal numbers are one file.
     pub inodes: BTreeMap<String, u64>,
     /// Paths that changed since the switch, by the host's clock. Only these can be conflicts: a
@@ -78,7 +81,7 @@ pub struct Side {
 
 /// One change of the booted `/etc`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum LateChange {
     /// The entry of the deployment that was left is written; of a directory, not what is in it.
     Write {
         /// The path.
@@ -98,7 +101,7 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl LateChange {
     /// The path that it changes.
     pub fn path(&self) -> &str {
         match self {
@@ -109,7 +112,7 @@ impl Change {
 
 /// Why an entry that others wrote is not carried over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conflict {
+pub enum LateConflict {
     /// The configuration of one of the two deployments manages the path.
     Managed,
     /// The booted deployment has a directory at the path, or no directory above it.
@@ -120,7 +123,7 @@ pub enum Conflict {
     Policy,
 }
 
-impl Conflict {
+impl LateConflict {
     /// The reason, for people.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -138,9 +141,40 @@ impl Conflict {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Carry {
     /// In the order in which they are done.
-    pub changes: Vec<Change>,
-    /// What is not carried over, and why, by path.
-    pub conflicts: BTreeMap<String, Conflict>,
+    pub changes: Vec<LateChange>,
+    /// What changed since the switch and is not carried over, and why, by path.
+    pub conflicts: BTreeMap<String, LateConflict>,
+    /// All that others wrote and that is not carried over, also before the switch.
+    pub left_behind: LeftBehind,
+}
+
+/// Paths that others wrote in one deployment and that never came to the other. On the way back
+/// their absence is no removal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftBehind(BTreeSet<String>);
+
+impl LeftBehind {
+    /// Nothing was carried over.
+    pub fn everything() -> Self {
+        Self(BTreeSet::from(["/etc".to_owned()]))
+    }
+
+    /// Adds a path, and all that is below it.
+    pub fn add(&mut self, path: &str) {
+        self.0.insert(path.to_owned());
+    }
+
+    /// Whether the path or a directory above it was left behind.
+    pub fn has(&self, path: &str) -> bool {
+        let mut at = Some(path);
+        while let Some(path) = at {
+            if self.0.contains(path) {
+                return true;
+            }
+            at = parent_of(path);
+        }
+        false
+    }
 }
 
 /// What the configurations of the two deployments manage in `/etc`.
@@ -173,10 +207,10 @@ impl Managed {
         managed
     }
 
-    fn has(&self, path: &str, entry: Option<&Entry>) -> bool {
+    fn has(&self, path: &str, entry: Option<&EtcEntry>) -> bool {
         let name = name_of(path);
         let leads_to_unit = match entry {
-            Some(Entry::Link(target)) => std::str::from_utf8(target.as_bytes())
+            Some(EtcEntry::Link(target)) => std::str::from_utf8(target.as_bytes())
                 .is_ok_and(|target| self.units.contains(name_of(target))),
             _ => false,
         };
@@ -189,20 +223,23 @@ impl Managed {
 
     /// Whether the entry is what the configuration of the deployment that was left put there, or a
     /// link that enables or masks a unit: those are no work of others.
-    fn wrote(&self, path: &str, entry: &Entry) -> bool {
+    fn wrote(&self, path: &str, entry: &EtcEntry) -> bool {
         match entry {
-            Entry::File { digest, .. } => self
+            EtcEntry::File { digest, .. } => self
                 .files
                 .get(path)
                 .is_some_and(|of| of.as_ref() == Some(digest)),
-            Entry::Link(_) => self.is_unit(path, name_of(path)) || !self.files.contains_key(path),
-            Entry::Directory { .. } | Entry::Other => false,
+            EtcEntry::Link(_) => {
+                self.is_unit(path, name_of(path)) || !self.files.contains_key(path)
+            }
+            EtcEntry::Directory { .. } | EtcEntry::Other => false,
         }
     }
 }
 
-/// Decides what of `left`'s late changes is carried over to `booted`.
-pub fn plan(left: &Side, booted: &Side, managed: &Managed) -> Carry {
+/// Decides what of `left`'s late changes is carried over to `booted`. `never_came` was in `booted`
+/// and did not come to `left`.
+pub fn plan(left: &Side, booted: &Side, managed: &Managed, never_came: &LeftBehind) -> Carry {
     let mut carry = Carry::default();
     let mut writes = BTreeSet::new();
     let mut removals = BTreeSet::new();
@@ -214,7 +251,9 @@ pub fn plan(left: &Side, booted: &Side, managed: &Managed) -> Carry {
         }
         let Some(was) = was else {
             let is_new_in_os = is == booted.shipped.get(path) && !left.shipped.contains_key(path);
-            if !is_new_in_os && !managed.has(path, is) && !is_policy(path) {
+            // Devices are never carried over.
+            let is_of_booted = is_new_in_os || is == Some(&EtcEntry::Other) || is_policy(path);
+            if !is_of_booted && !managed.has(path, is) && !never_came.has(path) {
                 removals.insert(path.clone());
             }
             continue;
@@ -229,30 +268,29 @@ pub fn plan(left: &Side, booted: &Side, managed: &Managed) -> Carry {
             if managed.wrote(path, was) {
                 continue;
             }
-            Some(Conflict::Managed)
+            Some(LateConflict::Managed)
         } else if is_policy(path) {
-            Some(Conflict::Policy)
-        } else if *was == Entry::Other {
-            Some(Conflict::NotAFile)
+            Some(LateConflict::Policy)
+        } else if *was == EtcEntry::Other {
+            Some(LateConflict::NotAFile)
         } else {
             let is_replaced = is.is_some_and(|is| is.is_directory() != was.is_directory());
             let parents = parents_to_make(path, left, booted, managed);
-            match parents.filter(|_| !is_replaced && is != Some(&Entry::Other)) {
+            match parents.filter(|_| !is_replaced && is != Some(&EtcEntry::Other)) {
                 Some(parents) => {
                     writes.extend(parents);
                     None
                 }
-                None => Some(Conflict::Replaced),
+                None => Some(LateConflict::Replaced),
             }
         };
-        match conflict {
-            Some(conflict) if left.recent.contains(path) => {
-                carry.conflicts.insert(path.clone(), conflict);
-            }
-            Some(_) => {}
-            None => {
-                writes.insert(path.clone());
-            }
+        let Some(conflict) = conflict else {
+            writes.insert(path.clone());
+            continue;
+        };
+        carry.left_behind.add(path);
+        if left.recent.contains(path) {
+            carry.conflicts.insert(path.clone(), conflict);
         }
     }
     carry.changes = with_hard_links(left, booted, &writes);
@@ -266,13 +304,13 @@ fn removals_in_order(
     booted: &Side,
     writes: &BTreeSet<String>,
     removals: &BTreeSet<String>,
-) -> Vec<Change> {
+) -> Vec<LateChange> {
     let mut stays: BTreeSet<&str> = writes.iter().filter_map(|path| parent_of(path)).collect();
     let mut changes = Vec::new();
     // In the reverse of their order the entries of a directory come before it.
     for path in booted.etc.keys().rev() {
         if removals.contains(path) && !stays.contains(path.as_str()) {
-            changes.push(Change::Remove { path: path.clone() });
+            changes.push(LateChange::Remove { path: path.clone() });
         } else {
             stays.extend(parent_of(path));
         }
@@ -300,11 +338,11 @@ fn parents_to_make(
     let mut parent = parent_of(path);
     while let Some(directory) = parent.filter(|directory| *directory != "/etc") {
         match booted.etc.get(directory) {
-            Some(Entry::Directory { .. }) => break,
+            Some(EtcEntry::Directory { .. }) => break,
             Some(_) => return None,
             None => {
                 let was = left.etc.get(directory);
-                if !was.is_some_and(Entry::is_directory) || managed.has(directory, None) {
+                if !was.is_some_and(EtcEntry::is_directory) || managed.has(directory, None) {
                     return None;
                 }
                 missing.push(directory.to_owned());
@@ -317,7 +355,7 @@ fn parents_to_make(
 
 /// The writes in the order of their paths: a directory before what is in it, and of several hard
 /// links of one file the first before the others.
-fn with_hard_links(left: &Side, booted: &Side, writes: &BTreeSet<String>) -> Vec<Change> {
+fn with_hard_links(left: &Side, booted: &Side, writes: &BTreeSet<String>) -> Vec<LateChange> {
     let mut firsts: BTreeMap<u64, String> = BTreeMap::new();
     for (path, inode) in &left.inodes {
         let is_equal = left.etc.get(path) == booted.etc.get(path);
@@ -331,19 +369,20 @@ fn with_hard_links(left: &Side, booted: &Side, writes: &BTreeSet<String>) -> Vec
         let inode = left.inodes.get(&path);
         let first = inode.and_then(|inode| firsts.get(inode).cloned());
         if let Some(to) = first {
-            changes.push(Change::HardLink { path, to });
+            changes.push(LateChange::HardLink { path, to });
             continue;
         }
         if let Some(inode) = inode {
             firsts.insert(*inode, path.clone());
         }
-        changes.push(Change::Write { path });
+        changes.push(LateChange::Write { path });
     }
     changes
 }
 
-/// Files that belong to one deployment: Slipway's own, the account databases, which are merged
-/// line by line, and what programs of the OS make anew from other files.
+/// Files that belong to one deployment: Slipway's own, what asks for a first boot, the account
+/// databases, which are merged line by line, and what programs of the OS make anew from other
+/// files.
 fn is_own(path: &str) -> bool {
     const OWN: &[&str] = &[
         "/etc/.pwd.lock",
@@ -360,6 +399,8 @@ fn is_own(path: &str) -> bool {
         "/etc/shadow",
         "/etc/shadow-",
         "/etc/udev/hwdb.bin",
+        ENCAPSULATED,
+        ENCAPSULATED_USED,
     ];
     OWN.contains(&path)
         || path.starts_with("/etc/machine-config-daemon/")

@@ -29,6 +29,15 @@ pub const RECORD_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
 /// The host's record: the pull spec of a deployment's layered image.
 pub const RECORD_IMAGE: &str = "/etc/machine-config-daemon/currentimage";
 
+/// The MachineConfig of a new host without its Ignition part; its presence says that the first boot
+/// is not over.
+///
+/// Source: `docs/reference/config-server.md`, "Files".
+pub const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
+
+/// What [`ENCAPSULATED`] is renamed to in the deployment that it asked for.
+pub const ENCAPSULATED_USED: &str = "/etc/ignition-machine-config-encapsulated.json.bak";
+
 /// The cluster's pull secret, which kubelet and container runtime use.
 pub const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
 

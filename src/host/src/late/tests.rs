@@ -53,8 +53,13 @@ impl Hosts {
         Root::open(&self.dir.path().join(side), None).unwrap()
     }
 
-    fn carry(&self) -> Carried {
-        carry(&self.root("left"), &self.root("booted"), &switch(false)).unwrap()
+    fn carry(&self) -> CarriedOver {
+        carry(
+            &self.root("left"),
+            &self.root("booted"),
+            &switch(LeftBehind::default()),
+        )
+        .unwrap()
     }
 
     fn read(&self, path: &str) -> String {
@@ -103,7 +108,7 @@ impl Hosts {
     }
 }
 
-fn switch(is_incomplete: bool) -> Switch {
+fn switch(left_behind: LeftBehind) -> Switch {
     let id = |name: &str| DeploymentId {
         checksum: name.to_owned(),
         serial: 0,
@@ -113,7 +118,7 @@ fn switch(is_incomplete: bool) -> Switch {
         left: id("left"),
         to: id("booted"),
         since: Timestamp::MIN,
-        is_incomplete,
+        left_behind,
     }
 }
 
@@ -167,7 +172,11 @@ fn changes_are_carried_over_whole() {
     assert_eq!(hosts.read("etc/shipped"), "edited");
     assert!(hosts.read("etc/passwd").ends_with("late:x:7:7::/:\n"));
     assert!(!hosts.has("etc/deep/er") && hosts.has("etc/kept"));
-    assert_eq!(hosts.carry(), Carried::default(), "nothing is left to do");
+    assert_eq!(
+        hosts.carry(),
+        CarriedOver::default(),
+        "nothing is left to do"
+    );
 }
 
 #[test]
@@ -181,12 +190,15 @@ fn a_carry_that_was_stopped_is_begun_again() {
         hosts.change();
         let (left, booted) = (hosts.root("left"), hosts.root("booted"));
         let managed = Managed::default();
-        let changes = plan(&whole_side(&left), &whole_side(&booted), &managed).changes;
+        let sides = (whole_side(&left), whole_side(&booted));
+        let changes = plan(&sides.0, &sides.1, &managed, &LeftBehind::default()).changes;
         for change in changes.iter().take(stop) {
             apply(&left, &booted, change).unwrap();
         }
         // What a run that dies in the middle of a change leaves.
-        if let Some(Change::Write { path } | Change::HardLink { path, .. }) = changes.get(stop) {
+        if let Some(LateChange::Write { path } | LateChange::HardLink { path, .. }) =
+            changes.get(stop)
+        {
             let (directory, name) = path.rsplit_once('/').unwrap();
             let half = format!("{}/.{name}.slipway-new", directory.trim_start_matches('/'));
             if hosts.path("left", path.trim_start_matches('/')).is_dir() {
@@ -207,7 +219,7 @@ fn a_managed_path_is_the_booted_configurations_and_the_edit_is_kept() {
     let hosts = Hosts::new();
     hosts.manage("left", "old");
     hosts.manage("booted", "new");
-    assert_eq!(hosts.carry(), Carried::default());
+    assert_eq!(hosts.carry(), CarriedOver::default());
     hosts.put("left", "etc/managed", "edited");
     let carried = hosts.carry();
     assert_eq!(carried.written, [""; 0]);
@@ -251,7 +263,8 @@ fn what_was_not_carried_over_is_not_removed_on_the_way_back() {
         "root:x:0:0::/root:\ncore:x:1000:1000::/home:\nlate:x:7:7::/:\n",
     );
     hosts.put("left", "etc/since", "since");
-    let carried = carry(&hosts.root("left"), &hosts.root("booted"), &switch(true)).unwrap();
+    let switch_back = switch(LeftBehind::everything());
+    let carried = carry(&hosts.root("left"), &hosts.root("booted"), &switch_back).unwrap();
     assert_eq!(carried.written, ["/etc/since"]);
     assert_eq!(carried.removed, [""; 0]);
     assert_eq!(hosts.read("etc/late"), "late");
@@ -264,7 +277,12 @@ fn nothing_is_changed_where_a_record_is_broken() {
     let hosts = Hosts::new();
     hosts.change();
     hosts.put("left", "etc/machine-config-daemon/currentconfig", "{");
-    let error = carry(&hosts.root("left"), &hosts.root("booted"), &switch(false)).unwrap_err();
+    let error = carry(
+        &hosts.root("left"),
+        &hosts.root("booted"),
+        &switch(LeftBehind::default()),
+    )
+    .unwrap_err();
     assert!(matches!(error, Error::Record(_)), "{error}");
     assert!(!hosts.has("etc/pki"));
 }

@@ -135,7 +135,7 @@ fn new_deployment_has_the_record_of_the_whole_and_the_file_renamed() {
         })
         .collect();
     assert!(paths.contains(&"/etc/x"), "{paths:?}");
-    assert_eq!(paths[paths.len() - 2..], [USED, ENCAPSULATED]);
+    assert_eq!(paths[paths.len() - 2..], [ENCAPSULATED_USED, ENCAPSULATED]);
 }
 
 #[test]

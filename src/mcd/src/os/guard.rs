@@ -10,6 +10,7 @@ use host::files::Root;
 use host::journal::{DeploymentId, JournalStage, time_since_boot};
 use host::ostree::Deployments;
 use host::{late, observe};
+use node_update::late::LeftBehind;
 use node_update::plan::Attempt;
 use node_update::verify::Expectation;
 use node_update::well_known::KUBELET;
@@ -81,8 +82,11 @@ fn carry_late_changes(context: &Context) -> anyhow::Result<()> {
         .map_err(late::Error::from)
         .and_then(|left| late::carry(&left, &context.root, &switch));
     // Also where it failed: once units run, their changes of `/etc` are the newer ones.
-    let is_whole = carried.as_ref().is_ok_and(|it| it.conflicts.is_empty());
-    store.put_switch(&switch.reversed(&context.moment, !is_whole))?;
+    let left_behind = carried.as_ref().map_or_else(
+        |_| LeftBehind::everything(),
+        |carried| carried.left_behind.clone(),
+    );
+    store.put_switch(&switch.reversed(&context.moment, left_behind))?;
     let carried = carried?;
     let first = |paths: &[String]| {
         let named: Vec<_> = paths.iter().map(String::as_str).take(NAMED_MAX).collect();

@@ -5,8 +5,8 @@ use super::*;
 
 const ROOT: OwnerIds = OwnerIds { uid: 0, gid: 0 };
 
-fn file(text: &str) -> Entry {
-    Entry::File {
+fn file(text: &str) -> EtcEntry {
+    EtcEntry::File {
         digest: Digest::of(text.as_bytes()),
         mode: Mode(0o644),
         owner: ROOT,
@@ -14,31 +14,36 @@ fn file(text: &str) -> Entry {
     }
 }
 
-fn link(target: &str) -> Entry {
-    Entry::Link(LinkTarget::new(target.as_bytes().to_vec()))
+fn link(target: &str) -> EtcEntry {
+    EtcEntry::Link(LinkTarget::new(target.as_bytes().to_vec()))
 }
 
-fn directory(mode: u32) -> Entry {
-    Entry::Directory {
+fn directory(mode: u32) -> EtcEntry {
+    EtcEntry::Directory {
         mode: Mode(mode),
         owner: ROOT,
     }
 }
 
-fn tree(entries: &[(&str, Entry)]) -> Tree {
+fn tree(entries: &[(&str, EtcEntry)]) -> EtcTree {
     entries
         .iter()
         .map(|(path, entry)| (format!("/etc/{path}"), entry.clone()))
         .collect()
 }
 
-fn side(etc: &[(&str, Entry)], shipped: &[(&str, Entry)]) -> Side {
+fn side(etc: &[(&str, EtcEntry)], shipped: &[(&str, EtcEntry)]) -> Side {
     Side {
         etc: tree(etc),
         shipped: tree(shipped),
         inodes: BTreeMap::new(),
         recent: tree(etc).into_keys().collect(),
     }
+}
+
+/// What is decided of the first way, before which nothing was left behind.
+fn planned(left: &Side, booted: &Side, managed: &Managed) -> Carry {
+    plan(left, booted, managed, &LeftBehind::default())
 }
 
 /// A configuration with the file `/etc/managed` and the unit `web.service`.
@@ -53,26 +58,26 @@ fn spec(text: &str) -> Spec {
     Spec::parse(&json!({ "config": config })).unwrap().0
 }
 
-fn write(path: &str) -> Change {
+fn write(path: &str) -> LateChange {
     let path = format!("/etc/{path}");
-    Change::Write { path }
+    LateChange::Write { path }
 }
 
-fn remove(path: &str) -> Change {
+fn remove(path: &str) -> LateChange {
     let path = format!("/etc/{path}");
-    Change::Remove { path }
+    LateChange::Remove { path }
 }
 
-type Entries<'a> = &'a [(&'a str, Entry)];
+type Entries<'a> = &'a [(&'a str, EtcEntry)];
 
 /// A name; `etc` and `shipped` of the deployment that was left, then of the booted one; the
 /// changes.
-type Row<'a> = (&'a str, [Entries<'a>; 4], &'a [Change]);
+type Row<'a> = (&'a str, [Entries<'a>; 4], &'a [LateChange]);
 
 fn check(table: &[Row<'_>]) {
     for (name, [etc, shipped, booted, booted_shipped], expected) in table {
         let (left, booted) = (side(etc, shipped), side(booted, booted_shipped));
-        let carry = plan(&left, &booted, &Managed::default());
+        let carry = planned(&left, &booted, &Managed::default());
         assert_eq!(carry.changes, *expected, "{name}");
         assert!(carry.conflicts.is_empty(), "{name}: {carry:?}");
     }
@@ -181,9 +186,13 @@ fn each_difference_of_directories_has_its_outcome() {
                     ("machine-config-daemon/currentconfig", old()),
                     ("ld.so.cache", old()),
                     ("shadow", old()),
+                    ("ignition-machine-config-encapsulated.json", old()),
                 ],
                 &[],
-                &[("systemd/system/slipway-guard.service", new())],
+                &[
+                    ("systemd/system/slipway-guard.service", new()),
+                    ("ignition-machine-config-encapsulated.json.bak", new()),
+                ],
                 &[],
             ],
             &[],
@@ -213,22 +222,26 @@ fn managed_paths_are_the_booted_configurations() {
         ],
         &[],
     );
-    assert_eq!(plan(&untouched, &booted, &managed), Carry::default());
+    assert_eq!(planned(&untouched, &booted, &managed), Carry::default());
     let edited = side(&[("managed", file("edited"))], &[]);
-    let carry = plan(&edited, &booted, &managed);
+    let carry = planned(&edited, &booted, &managed);
     assert_eq!(carry.changes, []);
-    let conflict = ("/etc/managed".to_owned(), Conflict::Managed);
+    let conflict = ("/etc/managed".to_owned(), LateConflict::Managed);
     assert_eq!(carry.conflicts, BTreeMap::from([conflict]));
     let taken_over = Side {
         recent: BTreeSet::new(),
         ..edited
     };
-    assert_eq!(plan(&taken_over, &booted, &managed), Carry::default());
+    let carry_of_old = planned(&taken_over, &booted, &managed);
+    assert_eq!(
+        (carry_of_old.changes, carry_of_old.conflicts),
+        (vec![], BTreeMap::new())
+    );
     let replaced = side(&[("managed", link("elsewhere"))], &[]);
-    assert_eq!(plan(&replaced, &booted, &managed), carry);
+    assert_eq!(planned(&replaced, &booted, &managed), carry);
     // A link of the same name elsewhere is another's.
     let elsewhere = side(&[("web.service", file("x"))], &[]);
-    let carry = plan(&elsewhere, &booted, &managed);
+    let carry = planned(&elsewhere, &booted, &managed);
     assert_eq!(carry.changes, [write("web.service")]);
 }
 
@@ -239,7 +252,7 @@ fn what_cannot_be_carried_over_is_a_conflict() {
             "d",
             side(&[("d", file("x"))], &[]),
             side(&[("d", directory(0o755))], &[]),
-            Conflict::Replaced,
+            LateConflict::Replaced,
         ),
         (
             "d/a",
@@ -248,27 +261,58 @@ fn what_cannot_be_carried_over_is_a_conflict() {
                 &[("d", directory(0o755))],
             ),
             side(&[("d", link("elsewhere"))], &[("d", link("elsewhere"))]),
-            Conflict::Replaced,
+            LateConflict::Replaced,
         ),
         (
             "pipe",
-            side(&[("pipe", Entry::Other)], &[]),
+            side(&[("pipe", EtcEntry::Other)], &[]),
             Side::default(),
-            Conflict::NotAFile,
+            LateConflict::NotAFile,
         ),
         (
             "selinux/x/policy",
             side(&[("selinux/x/policy", file("x"))], &[]),
             Side::default(),
-            Conflict::Policy,
+            LateConflict::Policy,
         ),
     ];
     for (path, left, booted, conflict) in table {
-        let carry = plan(&left, &booted, &Managed::default());
+        let carry = planned(&left, &booted, &Managed::default());
         assert_eq!(carry.changes, [], "{path}");
         let expected = BTreeMap::from([(format!("/etc/{path}"), conflict)]);
         assert_eq!(carry.conflicts, expected);
+        // On the way back it is still there.
+        let back = plan(&booted, &left, &Managed::default(), &carry.left_behind);
+        assert_eq!(back.changes, [], "{path}");
     }
+}
+
+#[test]
+fn what_never_came_is_not_removed_on_the_way_back() {
+    let booted = side(
+        &[
+            ("d", directory(0o755)),
+            ("d/a", file("x")),
+            ("e", file("x")),
+        ],
+        &[],
+    );
+    let back = |never_came: &LeftBehind| {
+        let carry = plan(&Side::default(), &booted, &Managed::default(), never_came);
+        let paths = carry.changes.iter().map(LateChange::path);
+        paths.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut directory = LeftBehind::default();
+    directory.add("/etc/d");
+    let mut file = LeftBehind::default();
+    file.add("/etc/d/a");
+    assert_eq!(
+        back(&LeftBehind::default()),
+        ["/etc/e", "/etc/d/a", "/etc/d"]
+    );
+    assert_eq!(back(&directory), ["/etc/e"]);
+    assert_eq!(back(&file), ["/etc/e"]);
+    assert_eq!(back(&LeftBehind::everything()), [""; 0]);
 }
 
 #[test]
@@ -277,29 +321,29 @@ fn hard_links_stay_links_of_one_file() {
     left.inodes = ["a", "b", "c"]
         .map(|path| (format!("/etc/{path}"), 7))
         .into();
-    let to = |path: &str, to: &str| Change::HardLink {
+    let to = |path: &str, to: &str| LateChange::HardLink {
         path: format!("/etc/{path}"),
         to: format!("/etc/{to}"),
     };
-    let carry = plan(&left, &Side::default(), &Managed::default());
+    let carry = planned(&left, &Side::default(), &Managed::default());
     assert_eq!(carry.changes, [write("a"), to("b", "a"), to("c", "a")]);
     let booted = side(&[("b", file("x"))], &[]);
-    let carry = plan(&left, &booted, &Managed::default());
+    let carry = planned(&left, &booted, &Managed::default());
     assert_eq!(carry.changes, [to("a", "b"), to("c", "b")]);
 }
 
 /// Applies a change to a tree as the host does.
-fn apply(booted: &mut Side, left: &Side, change: &Change) {
+fn apply(booted: &mut Side, left: &Side, change: &LateChange) {
     match change {
-        Change::Write { path } | Change::HardLink { path, .. } => {
+        LateChange::Write { path } | LateChange::HardLink { path, .. } => {
             let entry = left.etc[path].clone();
             let parent = parent_of(path).unwrap();
             let has_parent =
-                parent == "/etc" || booted.etc.get(parent).is_some_and(Entry::is_directory);
+                parent == "/etc" || booted.etc.get(parent).is_some_and(EtcEntry::is_directory);
             assert!(has_parent, "{path} has no directory");
             booted.etc.insert(path.clone(), entry);
         }
-        Change::Remove { path } => {
+        LateChange::Remove { path } => {
             assert!(!has_entries(booted, path), "{path} is not empty");
             booted.etc.remove(path);
         }
@@ -307,7 +351,7 @@ fn apply(booted: &mut Side, left: &Side, change: &Change) {
 }
 
 /// Entries at few paths, each below a directory where it needs one.
-fn any_tree() -> impl Strategy<Value = Tree> {
+fn any_tree() -> impl Strategy<Value = EtcTree> {
     let entry = prop_oneof![
         3 => Just(None),
         2 => "[xyz]".prop_map(|text| Some(file(&text))),
@@ -327,11 +371,12 @@ fn any_tree() -> impl Strategy<Value = Tree> {
             "managed",
             "managed/a",
         ];
-        let mut tree = Tree::new();
+        let mut tree = EtcTree::new();
         for (path, entry) in paths.iter().zip(entries) {
             let path = format!("/etc/{path}");
             let parent = parent_of(&path).unwrap();
-            let has_parent = parent == "/etc" || tree.get(parent).is_some_and(Entry::is_directory);
+            let has_parent =
+                parent == "/etc" || tree.get(parent).is_some_and(EtcEntry::is_directory);
             if let Some(entry) = entry.filter(|_| has_parent) {
                 tree.insert(path, entry);
             }
@@ -356,18 +401,18 @@ proptest! {
     fn a_stopped_carry_reaches_the_same_end(left in any_side(), booted in any_side(), stop in 0..9_usize) {
         let managed = Managed::of(None, Some(&spec("new")));
         let mut whole = booted.clone();
-        for change in plan(&left, &booted, &managed).changes {
+        for change in planned(&left, &booted, &managed).changes {
             apply(&mut whole, &left, &change);
         }
         let mut stopped = booted.clone();
-        for change in plan(&left, &booted, &managed).changes.iter().take(stop) {
+        for change in planned(&left, &booted, &managed).changes.iter().take(stop) {
             apply(&mut stopped, &left, change);
         }
-        for change in plan(&left, &stopped.clone(), &managed).changes {
+        for change in planned(&left, &stopped.clone(), &managed).changes {
             apply(&mut stopped, &left, &change);
         }
         prop_assert_eq!(&stopped.etc, &whole.etc);
-        prop_assert_eq!(plan(&left, &whole, &managed).changes, vec![]);
+        prop_assert_eq!(planned(&left, &whole, &managed).changes, vec![]);
     }
 
     /// Managed paths and what only the booted OS has are not touched; what others wrote is carried
@@ -375,7 +420,7 @@ proptest! {
     #[test]
     fn nothing_is_lost_and_nothing_managed_is_touched(left in any_side(), booted in any_side()) {
         let managed = Managed::of(None, Some(&spec("new")));
-        let carry = plan(&left, &booted, &managed);
+        let carry = planned(&left, &booted, &managed);
         let mut after = booted;
         for change in &carry.changes {
             prop_assert_ne!(change.path(), "/etc/managed");
