@@ -229,15 +229,14 @@ impl Monitoring {
                 Some(text.unwrap_or_default().to_owned())
             }
         };
-        let mut client = plain_client();
+        let mut authorities = Vec::new();
         if let Some(bundle) = bundle {
             let certificates = Certificate::from_pem_bundle(bundle.as_bytes());
-            let certificates = certificates.map_err(|error| said(&error))?;
-            client = client.tls_certs_merge(certificates);
+            authorities = certificates.map_err(|error| said(&error))?;
         }
         let session = Session {
             made: now,
-            client: client.build().map_err(|error| said(&error))?,
+            client: client_with(&authorities)?,
             token,
         };
         let mut known = self.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -248,9 +247,9 @@ impl Monitoring {
 
 /// Asks each address, all at once, each three times. What fails, with the reason.
 pub(crate) async fn check_dependencies(urls: &[String], timeout: Duration) -> Vec<String> {
-    let client = match plain_client().build() {
+    let client = match plain_client() {
         Ok(client) => client,
-        Err(error) => return vec![Chain(&error).to_string()],
+        Err(why) => return vec![why],
     };
     let checks = urls
         .iter()
@@ -279,8 +278,7 @@ async fn check_dependency(client: &Client, url: &str, timeout: Duration) -> Resu
 
 /// What a server outside of the cluster answers.
 pub(crate) async fn read_graph(url: &str) -> Result<(StatusCode, Vec<u8>), String> {
-    let client = plain_client().build();
-    let client = client.map_err(|error| Chain(&error).to_string())?;
+    let client = plain_client()?;
     let request = client.get(url).timeout(GRAPH);
     read(
         url,
@@ -291,8 +289,7 @@ pub(crate) async fn read_graph(url: &str) -> Result<(StatusCode, Vec<u8>), Strin
 
 /// The label `io.openshift.release` of an image. Its registry is asked without a login.
 pub(crate) async fn read_release_label(place: &ImagePlace) -> Result<Option<String>, String> {
-    let client = plain_client().build();
-    let client = client.map_err(|error| Chain(&error).to_string())?;
+    let client = plain_client()?;
     let url = place.manifest_url();
     let manifest = ask_registry(&client, &url, release_image::ACCEPT).await?;
     let said = |why| format!("{url}: {why}");
@@ -310,8 +307,7 @@ async fn ask_registry(client: &Client, url: &str, accept: &str) -> Result<Vec<u8
 
 /// Sends one `CloudEvent`.
 pub(crate) async fn post_event(url: &str, body: &Value) -> Result<(), String> {
-    let client = plain_client().build();
-    let client = client.map_err(|error| Chain(&error).to_string())?;
+    let client = plain_client()?;
     let request = client
         .post(url)
         .timeout(EVENT)
@@ -328,8 +324,7 @@ pub(crate) async fn validation_metrics(requests: &Requests) -> Result<Option<Str
         return Ok(None);
     };
     let url = format!("http://{SERVICE}.{NAMESPACE}.svc.cluster.local:{port}/metrics");
-    let client = plain_client().build();
-    let client = client.map_err(|error| Chain(&error).to_string())?;
+    let client = plain_client()?;
     let body = expect_success(&url, read(&url, client.get(&url).timeout(ANSWER)).await?)?;
     Ok(Some(String::from_utf8_lossy(&body).into_owned()))
 }
@@ -354,12 +349,27 @@ async fn service_port(
     number.map(Some).ok_or_else(missing)
 }
 
-/// A client that goes by the proxies of the environment.
-fn plain_client() -> reqwest::ClientBuilder {
-    Client::builder()
-        .user_agent(USER_AGENT)
-        .connect_timeout(CONNECT)
-        .tcp_keepalive(CONNECT)
+fn plain_client() -> Result<Client, String> {
+    client_with(&[])
+}
+
+/// A client that goes by the proxies of the environment, and trusts these authorities besides the
+/// system's.
+fn client_with(authorities: &[Certificate]) -> Result<Client, String> {
+    let client = || {
+        Client::builder()
+            .user_agent(USER_AGENT)
+            .connect_timeout(CONNECT)
+            .tcp_keepalive(CONNECT)
+    };
+    let client = client()
+        .tls_certs_merge(authorities.to_vec())
+        .build()
+        .or_else(|_| {
+            // A pod may have no authorities at all. What needs none is asked all the same.
+            client().tls_certs_only(authorities.to_vec()).build()
+        });
+    client.map_err(|error| Chain(&error).to_string())
 }
 
 async fn read(

@@ -66,7 +66,7 @@ impl Cluster {
             "deploy/cvo/crds",
             "deploy/managed-upgrade/crds",
             "deploy/crds/machineconfigpools.yaml",
-            "tests/flow/managed_upgrade/stand-ins.yaml",
+            "tests/support/testbed/definitions",
         ] {
             let crds = root.join(crds);
             let crds = crds.to_str().context("a path of text")?;
@@ -304,7 +304,13 @@ impl Cluster {
         let authority = authority.exists().then_some(authority);
         let authority = authority.map(|file| format!("SSL_CERT_FILE={}", file.display()));
         let program = program.to_str().context("a path of text")?.to_owned();
-        let command = authority.into_iter().chain([program]).chain(arguments);
+        // As in its pod, nothing else is trusted.
+        let none = format!(
+            "SSL_CERT_DIR={}",
+            self.dir.join("no-certificates").display()
+        );
+        let variables = authority.into_iter().chain([none]);
+        let command = variables.chain([program]).chain(arguments);
         let name = format!("muo-{}", self.starts);
         Process::start(&name, Path::new("env"), command, &self.dir)
     }
