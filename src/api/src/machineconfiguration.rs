@@ -52,7 +52,7 @@ pub use machine_config_node::{MachineConfigNode, MachineConfigNodeSpec, MachineC
 #[cfg(feature = "crds")]
 pub use machine_config_pool::{MachineConfigPool, MachineConfigPoolSpec, MachineConfigPoolStatus};
 pub use node_state::NodeState;
-pub use node_status::NodeStatus;
+pub use node_status::{DRAIN_OVERDUE, NodeStatus};
 #[cfg(feature = "crds")]
 pub use os_image_stream::{AvailableStream, OSImageStream};
 pub use phase_name::PhaseName;

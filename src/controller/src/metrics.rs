@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::ConditionStatus;
 use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
+use api::machineconfiguration::{DRAIN_OVERDUE, PhaseName};
 use chassis::metrics::{Collector, DescriptorEncoder, Gauge, Registry, encode_gauges};
+use jiff::Timestamp;
 use pool::node::NodeView;
 use pool::rollout::{NotAssigned, RolloutDecision};
 use pool::unhandled::Hold;
@@ -23,6 +25,8 @@ pub struct PoolMetrics {
     pub degraded: usize,
     /// How many of them are out.
     pub unavailable: usize,
+    /// Those that are being drained, and since when.
+    pub draining: Vec<(String, Timestamp)>,
     /// Whether a user's configuration replaces the OS image.
     pub is_image_overridden: bool,
     /// Whether it is paused.
@@ -75,6 +79,7 @@ impl PoolMetrics {
                 .iter()
                 .filter(|node| node.is_out_of_service())
                 .count(),
+            draining: members.iter().copied().filter_map(drain_of).collect(),
             is_image_overridden,
             is_paused: pool.is_paused,
             conditions: Vec::new(),
@@ -93,6 +98,13 @@ impl PoolMetrics {
             .collect();
         self
     }
+}
+
+/// A node that is being drained, and since when.
+fn drain_of(node: &NodeView) -> Option<(String, Timestamp)> {
+    let is_draining = node.status.phase() == Some(PhaseName::Draining);
+    let since = node.status.drain_since.as_ref()?.known()?;
+    is_draining.then(|| (node.name.clone(), *since))
 }
 
 /// A label value for why a node is not assigned: a closed set.
@@ -123,15 +135,33 @@ const fn reason(not_assigned: &NotAssigned) -> &'static str {
 type Count = fn(&PoolMetrics) -> usize;
 
 /// All metrics of the controller.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ControllerMetrics {
+    clock: fn() -> Timestamp,
     pools: Mutex<BTreeMap<String, PoolMetrics>>,
     alerts: Mutex<Vec<String>>,
     settings: Mutex<Vec<SettingState>>,
     image_modes: Gauge,
 }
 
+impl Default for ControllerMetrics {
+    fn default() -> Self {
+        Self::with_clock(Timestamp::now)
+    }
+}
+
 impl ControllerMetrics {
+    /// Metrics of which those that depend on the time are printed as of this clock.
+    pub fn with_clock(clock: fn() -> Timestamp) -> Self {
+        Self {
+            clock,
+            pools: Mutex::default(),
+            alerts: Mutex::default(),
+            settings: Mutex::default(),
+            image_modes: Gauge::default(),
+        }
+    }
+
     /// The controller's metrics.
     pub fn registry(self: &Arc<Self>) -> Registry {
         let mut registry = Registry::default();
@@ -197,24 +227,7 @@ impl Collector for ControllerMetrics {
             let samples = samples.map(|(pool, metrics)| ([("pool", pool)], count(metrics)));
             encode_gauges(&mut encoder, name, help, samples)?;
         }
-        let nodes = pools.iter().flat_map(|(pool, metrics)| {
-            let nodes = metrics.nodes.iter();
-            nodes.map(|(node, state, reason)| {
-                let labels = [
-                    ("node", node.as_str()),
-                    ("pool", pool),
-                    ("state", state),
-                    ("reason", reason),
-                ];
-                (labels, 1_i64)
-            })
-        });
-        encode_gauges(
-            &mut encoder,
-            "mco_state",
-            "The state of a node's daemon, and why the node is not assigned; always 1.",
-            nodes,
-        )?;
+        encode_nodes(&mut encoder, &pools, (self.clock)())?;
         let overrides = pools.iter();
         encode_gauges(
             &mut encoder,
@@ -268,6 +281,42 @@ impl Collector for ControllerMetrics {
     }
 }
 
+/// What each node does, of those that are drained whether that takes too long.
+fn encode_nodes(
+    encoder: &mut DescriptorEncoder<'_>,
+    pools: &BTreeMap<String, PoolMetrics>,
+    now: Timestamp,
+) -> fmt::Result {
+    let nodes = pools.iter().flat_map(|(pool, metrics)| {
+        let nodes = metrics.nodes.iter();
+        nodes.map(|(node, state, reason)| {
+            let labels = [
+                ("node", node.as_str()),
+                ("pool", pool),
+                ("state", state),
+                ("reason", reason),
+            ];
+            (labels, 1_i64)
+        })
+    });
+    encode_gauges(
+        encoder,
+        "mco_state",
+        "The state of a node's daemon, and why the node is not assigned; always 1.",
+        nodes,
+    )?;
+    let drains = pools.values().flat_map(|pool| &pool.draining);
+    encode_gauges(
+        encoder,
+        "mcc_drain_err",
+        "Nodes that are being drained: whether that takes longer than an hour.",
+        drains.map(|(node, since)| {
+            let is_overdue = now.duration_since(*since) > DRAIN_OVERDUE;
+            ([("node", node)], i64::from(is_overdue))
+        }),
+    )
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics while it is held; a poisoned lock still holds whole values.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -275,6 +324,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use api::machineconfiguration::annotation;
     use pool::rollout::decide;
     use serde_json::json;
 
@@ -284,7 +334,18 @@ mod tests {
     #[test]
     fn series_follow_the_pools_and_go_with_them() {
         let (mut cluster, _, target) = settled();
-        cluster.nodes = vec![node("a", &target), node("b", OLD), node("c", OLD)];
+        let draining = |name: &str, since: &str| {
+            let mut node = node(name, OLD);
+            let annotations = &mut node["metadata"]["annotations"];
+            annotations[annotation::PHASE] = json!("Draining");
+            annotations[annotation::DRAIN_SINCE] = json!(since);
+            node
+        };
+        cluster.nodes = vec![
+            node("a", &target),
+            draining("b", "2026-01-02T03:04:05Z"),
+            draining("c", "2026-01-02T03:04:06Z"),
+        ];
         let snapshot = cluster.snapshot();
         let pool = snapshot.pools.get("worker").unwrap();
         let nodes: Vec<NodeView> = snapshot
@@ -294,7 +355,8 @@ mod tests {
             .collect();
         let members: Vec<&NodeView> = nodes.iter().collect();
         let decision = decide(&pool.view, &members, jiff::Timestamp::UNIX_EPOCH);
-        let metrics = Arc::new(ControllerMetrics::default());
+        let an_hour_later = || "2026-01-02T04:04:06Z".parse().unwrap();
+        let metrics = Arc::new(ControllerMetrics::with_clock(an_hour_later));
         let registry = metrics.registry();
         metrics.set_pool(
             "worker",

@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{NodeState, PhaseName, annotation};
+
+/// After this time a drain counts as failed: its daemon and the controller say so.
+///
+/// Source: `docs/reference/controller.md`, "Drain limits".
+pub const DRAIN_OVERDUE: SignedDuration = SignedDuration::from_hours(1);
 
 /// A value, or its text where this version cannot read it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::machineconfiguration::node_status::DrainRequest;
-use api::machineconfiguration::{DrainLease, NodeStatus, annotation};
+use api::machineconfiguration::{DRAIN_OVERDUE, DrainLease, NodeStatus, annotation};
 use cluster::access::Access;
 use jiff::Timestamp;
 use node::drain::{Drain, PodName};
@@ -20,9 +20,8 @@ use tokio::time::{Instant, sleep_until};
 /// "Drain limits".
 pub const SLOW: Duration = Duration::from_mins(10);
 
-/// After this time the node counts as degraded; the drain goes on: `docs/reference/daemon.md`,
-/// "Drain".
-pub const OVERDUE: Duration = Duration::from_hours(1);
+/// After this time the node counts as degraded; the drain goes on.
+pub const OVERDUE: Duration = DRAIN_OVERDUE.unsigned_abs();
 
 /// How long another program's lease of the drain holds after it was seen to be renewed.
 const LEASE: Duration = Duration::from_secs(DrainLease::SECS);
