@@ -22,6 +22,12 @@ pub(crate) fn none() -> Result<NodeConfig> {
     Config::new().os(FIRST_OS).rendered("rendered-none")
 }
 
+/// A kernel argument, on this OS: nothing that deployments share.
+pub(crate) fn argument(os: &str) -> Result<NodeConfig> {
+    let config = Config::new().os(os).argument("slipway.test=1");
+    config.rendered("rendered-argument")
+}
+
 /// One of everything, on this OS.
 pub(crate) fn full(os: &str) -> Result<NodeConfig> {
     let files = [

@@ -263,6 +263,26 @@ fn a_host_that_booted_something_else_is_adopted() {
 
 #[test]
 #[ignore = "needs the lab"]
+fn what_others_write_is_carried_back_where_a_verified_target_is_left() {
+    let env = Env::new().unwrap();
+    let os = env.push(&Overlay::version("second")).unwrap();
+    let (from, to) = (configs::none().unwrap(), configs::argument(&os).unwrap());
+    env.switch(&configs::plan("a1", &from, &to).unwrap())
+        .unwrap();
+    assert_eq!(env.reboot().unwrap()["outcome"], "proved");
+    let run = |script: &str| env.host.run(["sh", "-c", script]).unwrap();
+    run("echo since >/etc/since; echo late >/etc/late; useradd --system late");
+    for (verb, since) in [("boot-previous", "since"), ("boot-previous", "again")] {
+        env.expect(4, &[verb]).unwrap();
+        env.host.reboot().unwrap();
+        assert_eq!(run("cat /etc/since /etc/late"), format!("{since}\nlate"));
+        run("getent passwd late; echo again >/etc/since");
+    }
+    assert_eq!(env.view().unwrap()["booted"]["version"], "second");
+}
+
+#[test]
+#[ignore = "needs the lab"]
 fn by_hand_an_update_leads_back_where_deployments_share_what_differs() {
     let env = Env::new().unwrap();
     let (none, full) = (
