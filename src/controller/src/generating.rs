@@ -65,6 +65,7 @@ struct Fingerprint {
     configs: Vec<(String, String, Option<i64>, Option<String>)>,
     payload: Vec<String>,
     controller_config: Option<(String, i64)>,
+    pull_secret: Option<String>,
 }
 
 impl Controller {
@@ -264,6 +265,7 @@ fn facts(snapshot: &Snapshot) -> Vec<PoolFacts> {
 }
 
 fn fingerprint(snapshot: &Snapshot, pools: &[PoolFacts]) -> Fingerprint {
+    let mut pull_secrets = snapshot.pull_secrets.values();
     let configs = snapshot.configs.values();
     let configs = configs
         .filter(|config| {
@@ -292,6 +294,9 @@ fn fingerprint(snapshot: &Snapshot, pools: &[PoolFacts]) -> Fingerprint {
             let uid = config.metadata.uid.clone().unwrap_or_default();
             (uid, config.metadata.generation.unwrap_or_default())
         }),
+        pull_secret: pull_secrets
+            .next()
+            .map(|known| known.resource_version.clone()),
     }
 }
 

@@ -7,6 +7,7 @@ use api::machineconfiguration::{ControllerConfig, MachineConfigPool};
 use api::operator::MachineConfiguration;
 use api::rollout::RolloutPolicy;
 use cluster::cache::{Cache, CachedKind, Table};
+use generated::templates::PullSecret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use pool::membership;
@@ -252,6 +253,37 @@ impl CachedKind for Schedulers {
     }
 }
 
+/// The kind Secret; one counts.
+#[derive(Debug)]
+pub enum PullSecrets {}
+
+/// What is kept of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullSecretEntry {
+    /// Name.
+    pub name: String,
+    /// Version of the object that was read.
+    pub resource_version: String,
+    /// What base configurations are made of.
+    pub secret: PullSecret,
+}
+
+impl CachedKind for PullSecrets {
+    type Entry = PullSecretEntry;
+
+    fn name(entry: &PullSecretEntry) -> &str {
+        &entry.name
+    }
+
+    fn version(entry: &PullSecretEntry) -> &str {
+        &entry.resource_version
+    }
+
+    fn has_same_content(one: &PullSecretEntry, other: &PullSecretEntry) -> bool {
+        one.secret == other.secret
+    }
+}
+
 /// All that is known at one moment. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -269,6 +301,8 @@ pub struct Snapshot {
     pub policies: Table<RolloutPolicies>,
     /// Whether masters take the pods of workers.
     pub schedulers: Table<Schedulers>,
+    /// By what nodes pull images.
+    pub pull_secrets: Table<PullSecrets>,
     /// Objects of kinds that nothing here handles.
     pub foreign: ForeignTables,
     /// Objects that MachineConfigs are generated from.
@@ -343,6 +377,8 @@ pub struct Store {
     pub policies: Cache<RolloutPolicies>,
     /// Whether masters take the pods of workers.
     pub schedulers: Cache<Schedulers>,
+    /// By what nodes pull images.
+    pub pull_secrets: Cache<PullSecrets>,
     /// Objects of kinds that nothing here handles.
     pub foreign: ForeignCaches,
     /// Objects that MachineConfigs are generated from.
@@ -375,6 +411,7 @@ impl Store {
             controller_configs: self.controller_configs.table(),
             policies: self.policies.table(),
             schedulers: self.schedulers.table(),
+            pull_secrets: self.pull_secrets.table(),
             foreign: self.foreign.tables(),
             generators: self.generators.tables(),
             version: self.version.clone(),

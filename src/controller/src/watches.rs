@@ -9,8 +9,9 @@ use api::machineconfiguration::{ControllerConfig, MachineConfig, MachineConfigPo
 use api::operator::machine_configuration::{self, MachineConfiguration};
 use api::rollout::RolloutPolicy;
 use cluster::cache::Cache;
+use generated::templates::{PULL_SECRET, PullSecret};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::core::PartialObjectMeta;
 use operator::{Operator, Wake, WatchScope, Watched};
 use pool::membership::partner;
@@ -23,7 +24,7 @@ use crate::release::images::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap, ReleaseMaps
 use crate::release::status;
 use crate::store::{
     ClusterSettings, Configs, ControllerConfigs, MasterScheduling, Nodes, OwnOperator, Pool, Pools,
-    RolloutPolicies, Schedulers, SettingsMeta, Store,
+    PullSecretEntry, PullSecrets, RolloutPolicies, Schedulers, SettingsMeta, Store,
 };
 
 /// What is reconciled alone.
@@ -121,6 +122,22 @@ impl Watched for Schedulers {
     }
 }
 
+impl Watched for PullSecrets {
+    type Object = Secret;
+
+    fn parse(object: Secret) -> PullSecretEntry {
+        let value = object.data.unwrap_or_default().remove(PullSecret::KEY);
+        PullSecretEntry {
+            name: object.metadata.name.unwrap_or_default(),
+            resource_version: object.metadata.resource_version.unwrap_or_default(),
+            secret: PullSecret {
+                r#type: object.type_.unwrap_or_default(),
+                value: value.unwrap_or_default().0,
+            },
+        }
+    }
+}
+
 impl Watched for ReleaseMaps {
     type Object = ConfigMap;
 
@@ -147,10 +164,8 @@ impl Watched for OwnOperator {
 }
 
 /// Has the operator watch all that a decision depends on: pools, nodes, the metadata of
-/// MachineConfigs, the ControllerConfig, the metadata of the cluster's settings, and the kinds that
-/// nothing here handles.
-/// MachineConfigs, the ControllerConfig, the metadata of the cluster's settings, and what a release
-/// says of itself and asks for.
+/// MachineConfigs, the ControllerConfig and the pull secret, the metadata of the cluster's
+/// settings, what a release says of itself and asks for, and the kinds that nothing here handles.
 pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
     let pools = store.pools.clone();
     let lost = store.lost_objects.clone();
@@ -192,6 +207,11 @@ pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
                 let name = before.or(after).and_then(|it| it.metadata.name.clone());
                 Wake::Keys(name.map(Work::Pool).into_iter().collect())
             },
+        )
+        .watch(
+            &store.pull_secrets,
+            WatchScope::namespace(PULL_SECRET.0).named(PULL_SECRET.1),
+            |_, _| Wake::All,
         )
         // The first one decides who changes the ControllerConfig.
         .watch(

@@ -9,10 +9,13 @@ mod container_runtime;
 mod host;
 mod kubelet;
 
+use std::fmt;
+
 use api::machineconfiguration::ControllerConfig;
 use api::machineconfiguration::controller_config::{self, ControllerConfigSpec};
 use ignition::{Config, File, Resource, Unit, content};
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::ObjectReference;
+use serde_json::{Map, Value, json};
 
 use crate::object::{API_VERSION, GeneratedConfig, Maker};
 use crate::pools::PoolFacts;
@@ -23,8 +26,39 @@ pub const MAKER: &str = "ControllerConfig";
 /// The platform whose base configurations are built.
 pub(crate) const PLATFORM: &str = "None";
 
-/// What of a ControllerConfig goes into files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Namespace and name of the Secret that is read.
+pub const PULL_SECRET: (&str, &str) = ("openshift-config", "pull-secret");
+
+/// Logins of registries on a host, for kubelet, container runtime and daemon.
+const PULL_SECRET_FILE: &str = "/var/lib/kubelet/config.json";
+
+/// The Secret by which nodes pull images.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PullSecret {
+    /// Its type.
+    pub r#type: String,
+    /// Value of its key [`PullSecret::KEY`].
+    pub value: Vec<u8>,
+}
+
+impl fmt::Debug for PullSecret {
+    /// Without the value, which is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PullSecret")
+            .field("type", &self.r#type)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PullSecret {
+    /// The type that it must have.
+    pub const TYPE: &str = "kubernetes.io/dockerconfigjson";
+
+    /// The key that is used.
+    pub const KEY: &str = ".dockerconfigjson";
+}
+
+/// What of a ControllerConfig goes into files. It holds a secret, and so is not printed.
 struct Facts {
     /// Address of the cluster's DNS.
     dns: String,
@@ -38,6 +72,8 @@ struct Facts {
     api_server: Option<(String, u16)>,
     /// Image of a pod's sandbox.
     pause_image: Option<String>,
+    /// Logins of registries, JSON.
+    pull_secret: Option<String>,
 }
 
 /// Whether base configurations are made of a ControllerConfig: those of other platforms are another
@@ -59,7 +95,8 @@ pub fn config_names(role: &str) -> [String; 3] {
     ]
 }
 
-/// Makes the base configurations of the built-in pools; a custom pool has the workers'.
+/// Makes the base configurations of the built-in pools; a custom pool has the workers'. `secret` is
+/// the Secret [`PULL_SECRET`], if it is there.
 ///
 /// Source: `docs/reference/controller.md`, "Base configurations".
 ///
@@ -68,8 +105,9 @@ pub fn config_names(role: &str) -> [String; 3] {
 pub fn plan(
     config: &ControllerConfig,
     pools: &[PoolFacts],
+    secret: Option<&PullSecret>,
 ) -> Result<Vec<GeneratedConfig>, String> {
-    let facts = Facts::read(&config.spec)
+    let facts = Facts::read(&config.spec, secret)
         .map_err(|why| format!("ControllerConfig {}: spec.{why}", controller_config::NAME))?;
     let maker = Maker {
         api_version: API_VERSION,
@@ -98,7 +136,7 @@ pub fn plan(
 
 impl Facts {
     /// Reads what is used. The error begins with the field.
-    fn read(spec: &ControllerConfigSpec) -> Result<Self, String> {
+    fn read(spec: &ControllerConfigSpec, secret: Option<&PullSecret>) -> Result<Self, String> {
         if spec.cluster_dns_ip.is_empty() {
             return Err("clusterDNSIP is empty, and kubelets need it".to_owned());
         }
@@ -124,8 +162,42 @@ impl Facts {
                 .map(api_server)
                 .transpose()?,
             pause_image: spec.images.get("infraImageKey").cloned(),
+            pull_secret: match &spec.pull_secret {
+                Some(reference) => Some(pull_secret(reference, secret)?),
+                None => None,
+            },
         })
     }
+}
+
+/// The logins of registries in a Secret.
+fn pull_secret(reference: &ObjectReference, secret: Option<&PullSecret>) -> Result<String, String> {
+    let (namespace, name) = PULL_SECRET;
+    let named = [&reference.namespace, &reference.name].map(|it| it.as_deref().unwrap_or_default());
+    if named != [namespace, name] {
+        let [namespace, name] = named;
+        return Err(format!(
+            "pullSecret names Secret {namespace}/{name}, and only {}/{} is read",
+            PULL_SECRET.0, PULL_SECRET.1
+        ));
+    }
+    let failed = |why: &str| format!("pullSecret: Secret {namespace}/{name} {why}");
+    let secret = secret.ok_or_else(|| failed("is not there"))?;
+    if secret.r#type != PullSecret::TYPE {
+        let (expected, found) = (PullSecret::TYPE, &secret.r#type);
+        return Err(failed(&format!("has type {found:?}, expected {expected}")));
+    }
+    let key = PullSecret::KEY;
+    let text = String::from_utf8(secret.value.clone());
+    let text = text.map_err(|_| failed(&format!("has no text in {key}")))?;
+    // What it says is a secret: of an error only the place is named.
+    serde_json::from_str::<Map<String, Value>>(&text).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        failed(&format!(
+            "has no JSON object in {key}: line {line}, column {column}"
+        ))
+    })?;
+    Ok(text)
 }
 
 /// The variables of a proxy.
@@ -180,19 +252,23 @@ fn ignition(files: Vec<(&str, String)>, units: Vec<Unit>) -> Config {
     let mut config = Config::new();
     config.storage.files = files
         .into_iter()
-        .map(|(path, text)| File {
-            path: path.to_owned(),
-            mode: Some(0o644),
-            overwrite: Some(true),
-            contents: Resource {
-                source: Some(content::to_data_url(text.as_bytes())),
-                ..Resource::default()
-            },
-            ..File::default()
-        })
+        .map(|(path, text)| file(path, &text, 0o644))
         .collect();
     config.systemd.units = units;
     config
+}
+
+fn file(path: &str, text: &str, mode: u32) -> File {
+    File {
+        path: path.to_owned(),
+        mode: Some(mode),
+        overwrite: Some(true),
+        contents: Resource {
+            source: Some(content::to_data_url(text.as_bytes())),
+            ..Resource::default()
+        },
+        ..File::default()
+    }
 }
 
 #[cfg(test)]

@@ -23,11 +23,7 @@ const COMPONENTS: [&str; 3] = ["daemon", "controller", "config-server"];
 /// Those whose objects lie in namespaces that a cluster has besides.
 const BESIDE: [(&str, &[&str]); 1] = [(
     "managed-upgrade",
-    &[
-        "openshift-config",
-        "openshift-machine-api",
-        "openshift-monitoring",
-    ],
+    &["openshift-machine-api", "openshift-monitoring"],
 )];
 
 /// Nodes whose kubelets have credentials.
@@ -51,6 +47,7 @@ async fn cluster(test: &str) -> Result<ControlPlane> {
         tokio::task::spawn_blocking(move || ControlPlane::start(&options)).await??;
     let client = control_plane.client().await?;
     manifest::define(&client, &definitions()?).await?;
+    manifest::namespaces(&client).await?;
     for component in COMPONENTS {
         manifest::apply(&client, &objects(component)?).await?;
     }

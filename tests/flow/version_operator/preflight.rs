@@ -255,7 +255,6 @@ fn next_release(scene: &Scene) -> Result<Payload> {
 #[ignore = "needs the control-plane binary"]
 async fn pools_of_another_release_are_rendered_by_its_controller() -> Result<()> {
     let (mut scene, controller) = Scene::start("preflight").await?;
-    scene.apply(&manifest("controller/rbac.yaml", OLD)?)?;
     for (namespace, map) in [
         ("openshift-config", "admin-acks"),
         ("openshift-config-managed", "admin-gates"),
@@ -265,6 +264,7 @@ async fn pools_of_another_release_are_rendered_by_its_controller() -> Result<()>
         let namespace = format!("--namespace={namespace}");
         control_plane.kubectl(&["create", "configmap", map, &namespace])?;
     }
+    scene.apply(&manifest("controller/rbac.yaml", OLD)?)?;
     let (key, server) = (ReleaseKey::make()?, SignatureServer::start().await?);
     let digest = NEXT.0.split_once('@').context("a digest")?.1.parse()?;
     server.put(&digest, key.sign(&digest)?);

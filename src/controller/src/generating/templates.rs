@@ -3,7 +3,7 @@
 use api::machineconfiguration::ControllerConfig;
 use cluster::wire;
 use generated::pools::PoolFacts;
-use generated::templates;
+use generated::templates::{self, PullSecret};
 
 use super::storing::{self, Storing};
 use crate::reconcile::Controller;
@@ -15,6 +15,12 @@ use crate::version::BUILD;
 pub(super) fn source(snapshot: &Snapshot) -> Option<&ControllerConfig> {
     let config = snapshot.controller_config()?;
     templates::is_made_of(config).then_some(config)
+}
+
+/// The Secret by which nodes pull images.
+fn secret(snapshot: &Snapshot) -> Option<&PullSecret> {
+    let known = snapshot.pull_secrets.get(templates::PULL_SECRET.1)?;
+    Some(&known.secret)
 }
 
 impl Controller {
@@ -30,7 +36,7 @@ impl Controller {
         let Some(config) = source(snapshot) else {
             return Ok(true);
         };
-        let wanted = match templates::plan(config, pools) {
+        let wanted = match templates::plan(config, pools, secret(snapshot)) {
             Ok(wanted) => wanted,
             Err(why) => {
                 // The pools report it.
@@ -63,7 +69,8 @@ impl Controller {
 
 /// Why base configurations cannot be made, if so.
 pub(super) fn fault(pool: &PoolFacts, snapshot: &Snapshot) -> Option<String> {
-    templates::plan(source(snapshot)?, std::slice::from_ref(pool)).err()
+    let pools = std::slice::from_ref(pool);
+    templates::plan(source(snapshot)?, pools, secret(snapshot)).err()
 }
 
 /// Why a pool waits for its base configurations: one is not there yet, or is of another build. A

@@ -3,15 +3,12 @@
 use ignition::{Config, Unit};
 use serde::Serialize;
 
-use super::{Facts, ignition};
+use super::{Facts, PULL_SECRET_FILE, ignition};
 use crate::registries::{POLICY, REGISTRIES, default_policy, default_registries};
 use crate::runtime::{DEFAULT_STORAGE, STORAGE};
 
 /// Options of CRI-O; others lie over it by name.
 const DEFAULT: &str = "/etc/crio/crio.conf.d/00-default";
-
-/// Credentials of the cluster for registries.
-const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
 
 /// Source: `crio.conf(5)`.
 #[derive(Serialize)]
@@ -78,8 +75,8 @@ fn crio_conf(facts: &Facts) -> String {
     let conf = CrioConf {
         crio: Crio {
             image: CrioImage {
-                global_auth_file: PULL_SECRET,
-                pause_image_auth_file: pause.as_ref().map(|_| PULL_SECRET),
+                global_auth_file: PULL_SECRET_FILE,
+                pause_image_auth_file: pause.as_ref().map(|_| PULL_SECRET_FILE),
                 pause_image: pause,
             },
             metrics: CrioMetrics {

@@ -2,7 +2,7 @@
 
 use ignition::{Config, Dropin, Unit};
 
-use super::{Facts, ignition};
+use super::{Facts, PULL_SECRET_FILE, file, ignition};
 
 /// CA of the cluster.
 const ROOT_CA: &str = "/etc/kubernetes/ca.crt";
@@ -54,5 +54,12 @@ pub(super) fn config(facts: &Facts) -> Config {
         }));
     }
     files.sort_unstable();
-    ignition(files, units)
+    let mut config = ignition(files, units);
+    if let Some(secret) = &facts.pull_secret {
+        config
+            .storage
+            .files
+            .push(file(PULL_SECRET_FILE, secret, 0o600));
+    }
+    config
 }

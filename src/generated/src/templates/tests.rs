@@ -24,6 +24,7 @@ fn config(spec: &Value) -> ControllerConfig {
 fn spec() -> Value {
     json!({
         "clusterDNSIP": "172.30.0.10",
+        "pullSecret": { "namespace": "openshift-config", "name": "pull-secret" },
         "rootCAData": "cm9vdAo=",
         "additionalTrustBundle": "dHJ1c3QK",
         "images": { "infraImageKey": "quay.io/release/pause@sha256:1" },
@@ -37,6 +38,13 @@ fn spec() -> Value {
     })
 }
 
+fn secret() -> PullSecret {
+    PullSecret {
+        r#type: PullSecret::TYPE.to_owned(),
+        value: br#"{"auths":{}}"#.to_vec(),
+    }
+}
+
 /// All files and units, for people.
 fn printed(made: &[GeneratedConfig]) -> String {
     let mut text = String::new();
@@ -47,7 +55,7 @@ fn printed(made: &[GeneratedConfig]) -> String {
         for file in &config.storage.files {
             let content = content::decode(&file.contents).unwrap();
             let content = String::from_utf8(content).unwrap();
-            write!(text, "-- {}\n{content}", file.path).unwrap();
+            write!(text, "-- {} {:o}\n{content}", file.path, file.mode.unwrap()).unwrap();
         }
         for unit in &config.systemd.units {
             let contents = unit.contents.as_deref().unwrap_or_default();
@@ -66,7 +74,7 @@ fn printed(made: &[GeneratedConfig]) -> String {
 fn each_built_in_role_has_its_base_configurations() {
     let config = config(&spec());
     assert!(is_made_of(&config));
-    let made = plan(&config, &pools()).unwrap();
+    let made = plan(&config, &pools(), Some(&secret())).unwrap();
     assert_eq!(made.len(), 9);
     for config in &made {
         let object = config.to_object("build");
@@ -92,7 +100,7 @@ fn each_built_in_role_has_its_base_configurations() {
 
 #[test]
 fn a_kubelet_config_is_laid_over_the_template() {
-    let made = plan(&config(&spec()), &pools()).unwrap();
+    let made = plan(&config(&spec()), &pools(), Some(&secret())).unwrap();
     let worker = made
         .iter()
         .find(|config| config.name == "01-worker-kubelet");
@@ -167,7 +175,10 @@ fn what_cannot_go_into_a_file_is_refused_with_its_field() {
         let mut spec = spec();
         *spec.pointer_mut(field).unwrap() = value;
         let expected = format!("ControllerConfig machine-config-controller: spec.{why}");
-        assert_eq!(plan(&config(&spec), &pools()).unwrap_err(), expected);
+        assert_eq!(
+            plan(&config(&spec), &pools(), Some(&secret())).unwrap_err(),
+            expected
+        );
     }
     let server = |uri: &str| api_server(uri).unwrap();
     assert_eq!(server("https://a"), ("a".to_owned(), 443));
@@ -175,4 +186,44 @@ fn what_cannot_go_into_a_file_is_refused_with_its_field() {
         server("https://[fd00::1]:6443/"),
         ("[fd00::1]".to_owned(), 6443)
     );
+}
+
+#[test]
+fn pull_secret_that_cannot_be_used_is_named_without_its_content() {
+    let refusal = |spec: &Value, secret: Option<&PullSecret>| {
+        plan(&config(spec), &pools(), secret).unwrap_err()
+    };
+    let place = "ControllerConfig machine-config-controller: spec.pullSecret";
+    let of = format!("{place}: Secret openshift-config/pull-secret");
+    assert_eq!(refusal(&spec(), None), format!("{of} is not there"));
+    let other = PullSecret {
+        r#type: "Opaque".to_owned(),
+        ..secret()
+    };
+    assert_eq!(
+        refusal(&spec(), Some(&other)),
+        format!("{of} has type \"Opaque\", expected kubernetes.io/dockerconfigjson")
+    );
+    let broken = PullSecret {
+        value: br#"{"auths": hidden}"#.to_vec(),
+        ..secret()
+    };
+    assert_eq!(
+        refusal(&spec(), Some(&broken)),
+        format!("{of} has no JSON object in .dockerconfigjson: line 1, column 11")
+    );
+    let mut elsewhere = spec();
+    elsewhere["pullSecret"]["name"] = json!("mine");
+    assert_eq!(
+        refusal(&elsewhere, Some(&secret())),
+        format!(
+            "{place} names Secret openshift-config/mine, and only openshift-config/pull-secret is read"
+        )
+    );
+    assert!(!format!("{broken:?}").contains("value"), "{broken:?}");
+    // Where none is asked for, the host's own stays.
+    let mut none = spec();
+    none["pullSecret"] = json!(null);
+    let made = plan(&config(&none), &pools(), Some(&secret())).unwrap();
+    assert!(!printed(&made).contains("-- /var/lib/kubelet/config.json"));
 }

@@ -105,6 +105,16 @@ pub async fn apply(client: &Client, objects: &[DynamicObject]) -> Result<Vec<Dyn
     Ok(answers)
 }
 
+/// Applies the namespaces that a cluster has besides those of the components.
+///
+/// # Errors
+///
+/// They cannot be read, or one is not accepted.
+pub async fn namespaces(client: &Client) -> Result<()> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../deploy/namespaces.yaml");
+    apply(client, &load(&file)?).await.map(drop)
+}
+
 /// Applies all custom resource definitions in a folder and waits until the API server serves them.
 ///
 /// # Errors

@@ -183,6 +183,7 @@ impl Testbed {
         let client = control_plane.client().await?;
         let definitions = self.definitions.clone().map_or_else(definitions, Ok)?;
         manifest::define(&client, &definitions).await?;
+        manifest::namespaces(&client).await?;
         let with_containers = self.nodes.iter().filter(|node| node.has_containers);
         let with_containers: BTreeSet<_> = with_containers.map(|node| node.name.clone()).collect();
         let (mut containers, mut images) = (None, ComponentImages::default());
@@ -247,6 +248,9 @@ impl Cluster {
     /// on nodes.
     pub async fn introduce(&mut self, node: &NodeSpec) -> Result<()> {
         self.join(node).await?;
+        if self.with_containers.contains(&node.name) {
+            return Ok(());
+        }
         for component in self.on_nodes.clone() {
             let pod = self.start_pod(component, self.host(&node.name)?).await?;
             self.pods.insert((component.folder, node.name.clone()), pod);

@@ -345,7 +345,7 @@ fn on_no_cloud() -> Value {
 /// The base configurations of workers, as they are stored.
 fn templates(config: &Value) -> Vec<Value> {
     let pools = [::generated::pools::PoolFacts::read(&read(&pool(None)))];
-    let plan = ::generated::templates::plan(&read(config), &pools).unwrap();
+    let plan = ::generated::templates::plan(&read(config), &pools, None).unwrap();
     plan.iter().map(|config| config.to_object(BUILD)).collect()
 }
 
