@@ -177,6 +177,12 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "steered",
+        executable: ("tests", "steered"),
+        own: &["tests/flow/steered.rs"],
+        ..SUITE
+    },
+    Suite {
         name: "prefetch",
         executable: ("tests", "prefetch"),
         own: &["tests/flow/prefetch.rs"],
