@@ -29,6 +29,7 @@ PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap s
 
 help:
 	@echo "make demo    three workers roll, then a release goes through the cluster; target/demo/timeline.svg"
+	@echo "make demo MANAGED=1   a managed upgrade carries the cluster to another release"
 	@echo "make playground   the demo's cluster and a shell beside it"
 	@echo "make test    everything that CI runs; make test SUITE=mcd-os: one suite, or several; make list: their names"
 	@echo "make proof   what takes longer than CI may; its parts: proof-programs, proof-hosts, proof-machine,"
@@ -67,7 +68,7 @@ images: setup
 	@$(WITH) cargo run --quiet --locked -p image-builder -- $(if $(PUSH),--push $(PUSH)) $(IMAGES)
 
 demo: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo --out target/demo'
+	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo --out target/demo $(if $(MANAGED),--managed)'
 
 playground: setup
 	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo --out target/playground --playground'

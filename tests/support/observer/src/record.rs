@@ -32,6 +32,13 @@ impl Record {
         of
     }
 
+    /// Whether a node's host was booted by then. One without a boot counts as there: its absence is
+    /// a fault of the record.
+    pub fn had_booted(&self, node: &str, by: Timestamp) -> bool {
+        let first = self.boots.get(node).and_then(|boots| boots.first());
+        first.is_none_or(|first| first.started <= by)
+    }
+
     /// Judges by the laws that hold whatever is killed, rebooted or asked for meanwhile.
     pub fn judge(&self, since: Timestamp) -> Vec<Breach> {
         Run::of_record(self, since).judge()

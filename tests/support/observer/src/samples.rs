@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use lab::host::Boot;
 use lab::registry::Request;
 
 use crate::record::Record;
@@ -24,6 +25,19 @@ pub(crate) fn fetch(from: u64, to: u64) -> Request {
         bytes: 5,
         remote: "10.0.0.10".parse().unwrap(),
         user_agent: "skopeo".to_owned(),
+    }
+}
+
+/// A boot at a second, of an OS of this content.
+pub(crate) fn boot(second: u64, content: Option<&str>) -> Boot {
+    Boot {
+        id: second.to_string(),
+        deployment: "aa.0".to_owned().try_into().unwrap(),
+        content: content.map(ToOwned::to_owned),
+        options: String::new(),
+        started: at(second),
+        ready: None,
+        ended: None,
     }
 }
 

@@ -197,6 +197,15 @@ pub fn unit_with_drop_in(name: &str, contents: &str, (file, text): (&str, &str))
     json!({ "name": name, "enabled": true, "contents": contents, "dropins": drop_ins })
 }
 
+/// The unit of a new host's first boot, with the programs where the lab brings them.
+pub fn first_boot_unit() -> Value {
+    let text = include_str!("../../../../systemd/machine-config-daemon-firstboot.service");
+    let brought =
+        "[Service]\nExecStart=\nExecStart=/run/lab/programs/mcd firstboot-complete-machineconfig\n";
+    let name = "machine-config-daemon-firstboot.service";
+    unit_with_drop_in(name, text, ("10-lab.conf", brought))
+}
+
 /// A masked unit.
 pub fn masked(name: &str) -> Value {
     json!({ "name": name, "mask": true })

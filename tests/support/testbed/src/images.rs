@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use image_builder::{Options, build_named, push};
 use kube::api::DynamicObject;
+use lab::manifest;
 use serde_json::Value;
 
 use crate::{Cluster, HostLab, Programs, workspace};
@@ -53,6 +54,15 @@ impl Cluster {
         version: Option<&str>,
     ) -> Result<BTreeMap<&'static str, String>> {
         push_named(self.host_lab()?, &self.programs, &OF_RELEASE, version).await
+    }
+
+    /// The objects of a folder of `deploy/` whose pods run in the cluster, with the image of this
+    /// name made and pushed.
+    pub async fn deployed(&self, folder: &str, image: &'static str) -> Result<Vec<DynamicObject>> {
+        let images = push_named(self.host_lab()?, &self.programs, &[image], None).await?;
+        let mut objects = manifest::component(&workspace().join("deploy").join(folder))?;
+        ComponentImages(images).name_in(&mut objects);
+        Ok(objects)
     }
 }
 

@@ -11,6 +11,7 @@ use observer::rollout::{Roll, Rollout, Verdict, Workload};
 
 use crate::picture::{self, Outage, Picture};
 use crate::run::{CONTROL_PLANE, WORKERS};
+use crate::steps::StepSpan;
 use crate::timeline::{Lane, Timeline};
 use crate::update::Updated;
 use crate::workload::{LABEL, MAX_OUT, NEEDED, REPLICAS};
@@ -33,6 +34,7 @@ pub(crate) struct Judged {
     /// Of all nodes.
     verdict: Verdict,
     levels: Vec<RunLevel>,
+    steps: Vec<StepSpan>,
 }
 
 impl Judged {
@@ -48,13 +50,14 @@ impl Judged {
             rollout.judge()
         };
         let mut of_release = Vec::new();
-        let mut levels = Vec::new();
+        let (mut levels, mut steps) = (Vec::new(), Vec::new());
         let mut of_control_plane = None;
         if let Some(updated) = updated {
             rolls.push(updated.workers);
             let judged = updated.asked.judge(&record.audit);
             of_release = judged.breaches;
             levels = judged.levels;
+            steps = updated.steps;
             of_control_plane = Some(judge(CONTROL_PLANE, vec![updated.control_plane]));
         }
         let mut verdict = judge(WORKERS, rolls.clone());
@@ -72,6 +75,7 @@ impl Judged {
             rolls,
             verdict,
             levels,
+            steps,
         }
     }
 
@@ -91,6 +95,7 @@ impl Judged {
             nodes::max_overlap(of_pool.flat_map(|(_, outages)| outages))
         });
         Timeline {
+            steps: self.steps.clone(),
             run_levels: self.levels.clone(),
             unwaited_share: unwaited_share(&self.levels),
             nodes: verdict.phases.iter().map(lane).collect(),

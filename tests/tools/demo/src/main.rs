@@ -4,6 +4,7 @@
 //! - `run`: the order of events
 //! - `rolls`, `workload`: what is asked for, and what runs meanwhile
 //! - `update`, `releases`: the last roll, and the releases that it needs
+//! - `managed`, `machines`, `steps`: the same roll, asked for by an UpgradeConfig
 //! - `levels`: how far a release is
 //! - `judge`: from the observer's verdict to what is shown of it
 //! - `timeline`, `picture`: the files it leaves
@@ -13,11 +14,14 @@
 mod judge;
 mod levels;
 mod live;
+mod machines;
+mod managed;
 mod picture;
 mod playground;
 mod releases;
 mod rolls;
 mod run;
+mod steps;
 mod timeline;
 mod update;
 mod workload;
@@ -29,6 +33,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use testbed::Programs;
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::run::Course;
 
 /// Rolls a new OS and configuration through three workers, then a release through the cluster, and
 /// proves it.
@@ -48,8 +54,12 @@ struct Arguments {
     /// How many of the three rolls of the workers; the release follows the third.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     rolls: u8,
+    /// Have an UpgradeConfig ask for the release, on a date, with one machine more meanwhile. The
+    /// workers roll once before.
+    #[arg(long, conflicts_with = "rolls")]
+    managed: bool,
     /// Roll nothing: keep the cluster up, and start a shell beside it.
-    #[arg(long, conflicts_with_all = ["rolls", "keep_record"])]
+    #[arg(long, conflicts_with_all = ["rolls", "keep_record", "managed"])]
     playground: bool,
 }
 
@@ -60,6 +70,7 @@ async fn main() -> ExitCode {
         out,
         keep_record,
         rolls,
+        managed,
         playground,
     } = Arguments::parse();
     let programs = Programs::in_folder(&programs);
@@ -67,7 +78,12 @@ async fn main() -> ExitCode {
         if playground {
             playground::run(&programs, &out).await
         } else {
-            run::run(&programs, &out, keep_record.as_deref(), usize::from(rolls)).await
+            let course = if managed {
+                Course::Managed
+            } else {
+                Course::Rolls(usize::from(rolls))
+            };
+            run::run(&programs, &out, keep_record.as_deref(), course).await
         }
     };
     let outcome = tokio::select! {

@@ -1,11 +1,12 @@
-//! `timeline.svg`: run levels of a release, then a lane a node, with its phases, its time out of
-//! service, and the ready replicas.
+//! `timeline.svg`: steps of a managed upgrade, run levels of a release, then a lane a node, with
+//! its phases, its time out of service, and the ready replicas.
 
 use display::svg::Element;
 use jiff::{SignedDuration, Timestamp};
 use observer::phases::{Phase, Span};
 use observer::release::RunLevel;
 
+use crate::steps::StepSpan;
 use crate::timeline::{Lane, Timeline};
 
 /// What is drawn. Times outside the span of the rolls are drawn at its edge.
@@ -52,10 +53,10 @@ const LEGEND: f64 = 84.0;
 const ROLLS: f64 = 122.0;
 /// Top of the first line below the titles.
 const TOP: f64 = 162.0;
-/// Height of a run level's line, of which the bar is the upper part.
-const LEVEL: f64 = 20.0;
-const LEVEL_BAR: f64 = 14.0;
-/// Between run levels and nodes.
+/// Height of the line of a step or run level, of which the bar is the upper part.
+const LINE: f64 = 20.0;
+const LINE_BAR: f64 = 14.0;
+/// Between steps, run levels and nodes.
 const GAP: f64 = 14.0;
 /// Height of a lane, of which the bar is the upper part and the time out of service the lower.
 const LANE: f64 = 66.0;
@@ -70,6 +71,7 @@ const OUT: &str = "#b4423c";
 const GOOD: &str = "#2f8f63";
 const SERVICE: &str = "#4a7fb5";
 const RELEASE: &str = "#3d8b99";
+const STEP: &str = "#6b7fa8";
 
 /// Fill and ink of a phase. Fetch is pale: the node still works.
 const fn colours(phase: Phase) -> (&'static str, &'static str) {
@@ -82,14 +84,65 @@ const fn colours(phase: Phase) -> (&'static str, &'static str) {
     }
 }
 
+/// What is drawn of a step or a run level.
+struct Line {
+    /// What stands beside the bar, and what if that has no room.
+    name: String,
+    short: String,
+    tooltip: String,
+    waits_for: String,
+    start: Timestamp,
+    end: Timestamp,
+    fill: &'static str,
+}
+
+impl Line {
+    fn of_step(step: &StepSpan) -> Self {
+        Self {
+            name: step.step.clone(),
+            short: step.step.clone(),
+            tooltip: format!("step {}", step.step),
+            waits_for: String::new(),
+            start: step.start,
+            end: step.end,
+            fill: STEP,
+        }
+    }
+
+    fn of_level(level: &RunLevel) -> Self {
+        let components = level.components.join(", ");
+        Self {
+            name: format!("{} \u{b7} {components}", level.level),
+            short: level.level.clone(),
+            tooltip: format!("run level {}: {components}", level.level),
+            waits_for: level.waits_for.clone(),
+            start: level.start,
+            end: level.end,
+            fill: RELEASE,
+        }
+    }
+}
+
+/// Top of what is below a block of lines that begins at `top`.
+fn below(top: f64, lines: &[Line]) -> f64 {
+    match lines.len() {
+        0 => top,
+        count => top + LINE * real(count) + GAP,
+    }
+}
+
 impl Picture<'_> {
     /// The whole document.
     pub(crate) fn draw(&self) -> Element {
-        let levels_end = TOP + LEVEL * real(self.timeline.run_levels.len());
-        let lanes_top = match self.timeline.run_levels.len() {
-            0 => TOP,
-            _ => levels_end + GAP,
-        };
+        let steps: Vec<_> = self.timeline.steps.iter().map(Line::of_step).collect();
+        let levels: Vec<_> = self
+            .timeline
+            .run_levels
+            .iter()
+            .map(Line::of_level)
+            .collect();
+        let levels_top = below(TOP, &steps);
+        let lanes_top = below(levels_top, &levels);
         let lanes_end = lanes_top + LANE * real(self.timeline.nodes.len());
         let strip_end = lanes_end + 18.0 + STRIP;
         let height = strip_end + 92.0;
@@ -108,7 +161,9 @@ impl Picture<'_> {
         document = document
             .holding(self.axis(strip_end))
             .holding(self.roll_bands(strip_end));
-        document = document.holding(self.levels());
+        document = document
+            .holding(self.lines(TOP, "steps", &steps))
+            .holding(self.lines(levels_top, "run levels", &levels));
         let mut y = lanes_top;
         for (lane, outages) in self.timeline.nodes.iter().zip(self.outages) {
             document = document.holding([self.lane(y, lane, outages)]);
@@ -221,61 +276,49 @@ impl Picture<'_> {
         marks
     }
 
-    /// A line a run level: its bar, and its components to the left of it.
-    fn levels(&self) -> Vec<Element> {
-        let mut top = TOP;
-        let mut marks = Vec::new();
-        if let Some(first) = self.timeline.run_levels.first() {
-            let name = Element::text(LEFT - 16.0, top + 11.0, "run levels")
-                .with("text-anchor", "end")
-                .with("font-weight", 600)
-                .with("font-size", 13);
-            let room = (self.x(first.start), RIGHT);
-            marks.push(name);
-            marks.push(
-                Element::rect(
-                    room.0,
-                    top - 3.0,
-                    room.1 - room.0,
-                    LEVEL * real(self.timeline.run_levels.len()),
-                )
-                .with("fill", "#f6f8fa")
-                .with("rx", 4),
-            );
-        }
-        for level in &self.timeline.run_levels {
-            marks.push(self.level(top, level));
-            top += LEVEL;
-        }
-        marks
+    /// A block of lines: its name, and a bar and a label each; nothing where there are none.
+    fn lines(&self, top: f64, name: &str, lines: &[Line]) -> Vec<Element> {
+        let Some(first) = lines.first() else {
+            return Vec::new();
+        };
+        let name = Element::text(LEFT - 16.0, top + 11.0, name)
+            .with("text-anchor", "end")
+            .with("font-weight", 600)
+            .with("font-size", 13);
+        let left = self.x(first.start);
+        let height = LINE * real(lines.len());
+        let ground = Element::rect(left, top - 3.0, RIGHT - left, height)
+            .with("fill", "#f6f8fa")
+            .with("rx", 4);
+        let tops = (0..).map(|number| top + LINE * real(number));
+        let drawn = lines
+            .iter()
+            .zip(tops)
+            .map(|(line, top)| self.line(top, line));
+        [name, ground].into_iter().chain(drawn).collect()
     }
 
-    fn level(&self, top: f64, level: &RunLevel) -> Element {
-        let (left, right) = (self.x(level.start), self.x(level.end));
-        let took = seconds(level.end.duration_since(level.start));
-        let RunLevel {
-            level: number,
-            components,
-            ..
-        } = level;
-        let components = components.join(", ");
+    fn line(&self, top: f64, line: &Line) -> Element {
+        let (left, right) = (self.x(line.start), self.x(line.end));
+        let took = seconds(line.end.duration_since(line.start));
         let mut tooltip = format!(
-            "run level {number}: {components}, {took}\n{} to {}",
-            level.start.strftime("%H:%M:%S%.3f"),
-            level.end.strftime("%H:%M:%S%.3f")
+            "{}, {took}\n{} to {}",
+            line.tooltip,
+            line.start.strftime("%H:%M:%S%.3f"),
+            line.end.strftime("%H:%M:%S%.3f")
         );
-        if !level.waits_for.is_empty() {
+        if !line.waits_for.is_empty() {
             tooltip.push_str("\nwaits for: ");
-            tooltip.push_str(&level.waits_for);
+            tooltip.push_str(&line.waits_for);
         }
-        let bar = Element::rect(left, top, (right - left).max(2.0), LEVEL_BAR)
-            .with("fill", RELEASE)
+        let bar = Element::rect(left, top, (right - left).max(2.0), LINE_BAR)
+            .with("fill", line.fill)
             .with("rx", 2)
             .explained(tooltip);
         let labels = [
-            format!("{number} \u{b7} {components}  {took}"),
-            format!("{number} \u{b7} {components}"),
-            number.clone(),
+            format!("{}  {took}", line.name),
+            line.name.clone(),
+            line.short.clone(),
         ];
         // Where there is no room before it, behind it.
         let before = left - LEFT;

@@ -30,7 +30,7 @@ const VERIFIED_WITHIN_SECS: u32 = 30;
 pub(crate) async fn run(programs: &Programs, out: &Path) -> Result<bool> {
     let mut screen = Screen::new();
     logs::empty(out)?;
-    let cluster = run::start(programs, out, &mut screen, Some(VERIFIED_WITHIN_SECS)).await?;
+    let cluster = run::start(programs, out, &mut screen, Some(VERIFIED_WITHIN_SECS), None).await?;
     write_objects(&cluster, out)?;
     run::wait_for_pods(cluster.objects()).await?;
     let mut shell = shell(&cluster, out)?;

@@ -109,9 +109,10 @@ impl Releases {
             signatures,
         };
         let [one, other] = VERSIONS;
-        let first = maker.make(one, None, first_os, &[]).await?;
+        let first = maker.make((one, None), None, first_os, &[]).await?;
         let added = [("0000_90_delta_05_added.yaml", ADDED)];
-        let second = maker.make(other, Some(other), second_os, &added).await?;
+        let versions = (other, Some(one));
+        let second = maker.make(versions, Some(other), second_os, &added).await?;
         Ok(Self {
             first,
             second,
@@ -171,11 +172,11 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Makes and signs a release. Its components' images are labelled with `label`, or are those
-    /// that the cluster runs.
+    /// Makes and signs a release, to which one leads from the version before. Its components'
+    /// images are labelled with `label`, or are those that the cluster runs.
     async fn make(
         &self,
-        version: &'static str,
+        (version, previous): (&'static str, Option<&str>),
         label: Option<&str>,
         os: &str,
         added: &[(&str, &str)],
@@ -212,6 +213,7 @@ impl Maker<'_> {
             .arg("--verification-key")
             .arg(&key)
             .args(["--verification-store", &self.signatures.address])
+            .args(previous.map(|version| format!("--previous={version}")))
             .args(images.iter().map(|(name, image)| format!("{name}={image}")))
             .output()
             .context("cannot run slipway")?;

@@ -3,7 +3,7 @@
 use lab::tree::Overlay;
 use observer::host::Fact;
 use serde_json::Value;
-use testbed::config::{Config, File, masked, unit_with_drop_in};
+use testbed::config::{Config, File, first_boot_unit, masked, unit_with_drop_in};
 
 /// A file that the OS ships and the first roll shadows.
 const SHADOWED: &str = "/etc/issue";
@@ -54,16 +54,36 @@ impl Roll {
     }
 }
 
+/// What the workers roll to before a managed upgrade: the OS of the release that the cluster is at
+/// then, and a configuration with which a new host joins.
+pub(crate) fn before_managed() -> Roll {
+    let third = third();
+    Roll {
+        title: "configuration of the pool",
+        os: Some(third_os()),
+        config: third.config.units([first_boot_unit()]),
+        ..third
+    }
+}
+
 /// The last roll, of all nodes: the cluster gets another release. The workers keep the
-/// configuration of the roll before.
-pub(crate) fn release() -> Roll {
-    let Roll { config, facts, .. } = third();
+/// configuration of `before`, the roll before.
+pub(crate) fn release(before: Roll) -> Roll {
+    let Roll { config, facts, .. } = before;
     let os = Overlay::version("v4").owned_file("/usr/etc/issue", ISSUE, 0o640, ISSUE_OWNER);
     Roll {
         title: "another release, by the version operator",
         os: Some(os.file("/usr/share/demo/fourth", "v4\n", 0o644)),
         config,
         facts,
+    }
+}
+
+/// The same, where a managed upgrade asks for it.
+pub(crate) fn managed_release(before: Roll) -> Roll {
+    Roll {
+        title: "another release, by a managed upgrade",
+        ..release(before)
     }
 }
 

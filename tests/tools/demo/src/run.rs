@@ -9,6 +9,7 @@ use api::machineconfiguration::annotation;
 use display::live::{LiveHeading, LiveNode};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use lab::host::Host;
 use observer::host::Fact;
 use observer::rollout::{self, Rollout};
 use testbed::objects::{self, Objects};
@@ -17,10 +18,12 @@ use testbed::{CONTROL_PLANE_POOL, Cluster, Image, NodeSpec, Programs, Testbed, l
 
 use crate::judge;
 use crate::live::Screen;
+use crate::machines;
+use crate::managed::Managed;
 use crate::picture;
 use crate::rolls::{self, Roll};
 use crate::timeline::Timeline;
-use crate::update::{self, Updated};
+use crate::update::{self, Ask, Updated};
 use crate::workload;
 
 /// How long one roll may take.
@@ -38,18 +41,48 @@ pub(crate) const CONTROL_PLANE: &str = CONTROL_PLANE_POOL;
 /// Nodes of each pool.
 const NODES: [(&str, usize); 2] = [(WORKERS, 3), (CONTROL_PLANE, 2)];
 
+/// What the demo shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Course {
+    /// So many of the workers' rolls; an administrator asks for the release after the third.
+    Rolls(usize),
+    /// One roll of the workers, then the release by a managed upgrade.
+    Managed,
+}
+
+impl Course {
+    fn rolls(self) -> Vec<Roll> {
+        match self {
+            Self::Rolls(count) => rolls::all().into_iter().take(count).collect(),
+            Self::Managed => vec![rolls::before_managed()],
+        }
+    }
+
+    /// Whether the release follows.
+    fn has_release(self) -> bool {
+        match self {
+            Self::Rolls(count) => count >= rolls::all().len(),
+            Self::Managed => true,
+        }
+    }
+}
+
 /// Runs the demo; whether every node is proven updated and every law held.
 pub(crate) async fn run(
     programs: &Programs,
     out: &Path,
     record: Option<&Path>,
-    rolls: usize,
+    course: Course,
 ) -> Result<bool> {
     let mut screen = Screen::new();
     logs::empty(out)?;
-    let cluster = start(programs, out, &mut screen, None).await?;
+    let machine = match course {
+        Course::Managed => Some(machines::host()),
+        Course::Rolls(_) => None,
+    };
+    let mut cluster = start(programs, out, &mut screen, None, machine).await?;
     let mut planned = Vec::new();
-    for roll in rolls::all().into_iter().take(rolls) {
+    for roll in course.rolls() {
         let image = roll.os.as_ref().map(|os| cluster.image(os)).transpose()?;
         planned.push((roll, image));
     }
@@ -57,7 +90,6 @@ pub(crate) async fn run(
 
     let mut ran = Vec::new();
     let mut running = None;
-    let of_all = planned.len() == rolls::all().len();
     for (number, (roll, image)) in (1..).zip(planned) {
         running = image.or(running);
         let image = running.as_ref().context("the first roll brings an image")?;
@@ -90,9 +122,10 @@ pub(crate) async fn run(
         of_workers.keep(record)?;
     }
     let mut updated = None;
-    if of_all && of_workers.rolls.iter().all(|roll| roll.doubts.is_empty()) {
+    if course.has_release() && of_workers.rolls.iter().all(|roll| roll.doubts.is_empty()) {
         let number = of_workers.rolls.len() + 1;
-        updated = Some(roll_release(&cluster, programs, out, &mut screen, number).await?);
+        let parts = (programs, out);
+        updated = Some(roll_release(&mut cluster, parts, &mut screen, number, course).await?);
     }
     let recorded = cluster.record()?;
     let judged = judge::Judged::of(of_workers.rolls, updated, &recorded);
@@ -104,18 +137,41 @@ pub(crate) async fn run(
 
 /// Updates the cluster to another release.
 async fn roll_release(
-    cluster: &Cluster,
-    programs: &Programs,
-    out: &Path,
+    cluster: &mut Cluster,
+    (programs, out): (&Programs, &Path),
     screen: &mut Screen,
     number: usize,
+    course: Course,
 ) -> Result<Updated> {
-    let roll = rolls::release();
+    let before = course.rolls().pop().context("a roll comes before")?;
+    let roll = match course {
+        Course::Rolls(_) => rolls::release(before),
+        Course::Managed => rolls::managed_release(before),
+    };
     let os = roll.os.as_ref().context("the roll brings an image")?;
     let (before, image) = (cluster.image(&rolls::third_os())?, cluster.image(os)?);
     let images = (&before, &roll, &image);
     let releases = update::install(cluster, programs, out, screen, images).await?;
-    let went = update::roll(cluster, screen, number, &releases, (&roll, &image)).await?;
+    let mut managed = None;
+    if let Course::Managed = course {
+        screen.say(
+            "starting the managed upgrade operator, the config server, the update service, \
+             Prometheus and Alertmanager; the machine API is played",
+        )?;
+        managed = Some(Managed::start(cluster, programs, out, &releases).await?);
+    }
+    let ask = Ask {
+        number,
+        releases: &releases,
+        managed: managed.as_mut(),
+    };
+    let went = update::roll(cluster, screen, ask, (&roll, &image)).await?;
+    if let Some(managed) = &managed {
+        screen.say(&format!(
+            "reported: {}",
+            managed.reported().await?.join(", ")
+        ))?;
+    }
     screen.say(&format!(
         "roll {number}, {}: over after {}",
         roll.title,
@@ -125,7 +181,8 @@ async fn roll_release(
 }
 
 /// Starts three workers and two nodes of the control plane, with the workload. A booted target has
-/// `proved_within_secs` to prove itself, or as long as on a real machine.
+/// `proved_within_secs` to prove itself, or as long as on a real machine. `machine` is a host that
+/// may join later.
 ///
 /// # Errors
 ///
@@ -135,6 +192,7 @@ pub(crate) async fn start(
     out: &Path,
     screen: &mut Screen,
     proved_within_secs: Option<u32>,
+    machine: Option<NodeSpec>,
 ) -> Result<Cluster> {
     screen
         .say("starting an API server, a registry, five hosts and the components in their pods")?;
@@ -157,6 +215,7 @@ pub(crate) async fn start(
     let of_pool = |(pool, count)| (0..count).map(move |number| (pool, number));
     let cluster = (NODES.into_iter().flat_map(of_pool))
         .map(node)
+        .chain(machine)
         .fold(testbed, Testbed::node)
         .start()
         .await?;
@@ -254,7 +313,9 @@ pub(crate) async fn ready(cluster: &Cluster) -> Result<String> {
 pub(crate) fn doubts(cluster: &Cluster, pool: &str, facts: &[Fact]) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
     let hosts = cluster.hosts().iter();
-    for host in hosts.filter(|host| host.name().starts_with(pool)) {
+    // A machine that was added for a while is gone.
+    let stays = |host: &&Host| host.name().starts_with(pool) && host.name() != machines::EXTRA;
+    for host in hosts.filter(stays) {
         for fact in facts {
             let doubt = fact.doubt(host)?;
             doubts.extend(doubt.map(|doubt| format!("{}: {doubt}", host.name())));

@@ -4,11 +4,16 @@ use observer::phases::Span;
 use observer::release::RunLevel;
 use serde::Serialize;
 
+use crate::steps::StepSpan;
+
 /// The run in numbers.
 ///
 /// Shape: this is the file's, times RFC 3339.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Timeline {
+    /// Of the managed upgrade that the last roll is, in order; none where an administrator asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) steps: Vec<StepSpan>,
     /// Of the release in the last roll, in order.
     pub(crate) run_levels: Vec<RunLevel>,
     /// The share of that update in which nothing was waited for.
@@ -49,6 +54,12 @@ mod tests {
             waits_for: "pod default/web-0: budget default/web".to_owned(),
         };
         let timeline = Timeline {
+            steps: vec![StepSpan {
+                step: "CommenceUpgrade".to_owned(),
+                condition: "UpgradeCommenced".to_owned(),
+                start: "2026-01-02T03:04:00Z".parse().unwrap(),
+                end: "2026-01-02T03:04:01Z".parse().unwrap(),
+            }],
             run_levels: vec![RunLevel {
                 level: "50".to_owned(),
                 components: vec!["beta".to_owned(), "gamma".to_owned()],
@@ -69,6 +80,12 @@ mod tests {
         assert_eq!(
             serde_json::to_value(timeline).unwrap(),
             json!({
+                "steps": [{
+                    "step": "CommenceUpgrade",
+                    "condition": "UpgradeCommenced",
+                    "start": "2026-01-02T03:04:00Z",
+                    "end": "2026-01-02T03:04:01Z",
+                }],
                 "run_levels": [{
                     "level": "50",
                     "components": ["beta", "gamma"],

@@ -2,6 +2,7 @@
 //! the OS of all nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::config::{ClusterOperator, ClusterVersion, ClusterVersionStatus};
@@ -19,9 +20,11 @@ use testbed::{Cluster, Image, Programs, until};
 
 use crate::levels::{self, LevelRow};
 use crate::live::Screen;
+use crate::managed::Managed;
 use crate::releases::{DemoRelease, OPERATORS, Releases};
 use crate::rolls::Roll;
 use crate::run::{self, CONTROL_PLANE, WORKERS};
+use crate::steps::StepSpan;
 
 /// Namespace and name of the version operator.
 const VERSION_OPERATOR: (&str, &str) = ("openshift-cluster-version", "cluster-version-operator");
@@ -40,7 +43,22 @@ pub(crate) struct Updated {
     pub(crate) workers: rollout::Roll,
     pub(crate) control_plane: rollout::Roll,
     pub(crate) asked: ReleaseUpdate,
+    /// Of the managed upgrade, where one asked for it.
+    pub(crate) steps: Vec<StepSpan>,
 }
+
+/// How the second release is asked for.
+pub(crate) struct Ask<'a> {
+    /// Of the roll.
+    pub(crate) number: usize,
+    pub(crate) releases: &'a Releases,
+    /// Else an administrator changes ClusterVersion.
+    pub(crate) managed: Option<&'a mut Managed>,
+}
+
+/// How long the roll may take where a managed upgrade asks for it: besides the roll itself two
+/// minutes until it starts, and a machine that comes and goes.
+const MANAGED_WITHIN: Duration = run::ROLL_WITHIN.saturating_mul(3);
 
 /// Makes the releases, and has the version operator apply the first: the cluster is at it. Then no
 /// MachineConfig names an OS: nodes run the release's, `os`, which changes nothing.
@@ -124,70 +142,15 @@ async fn completed(cluster: &Cluster, release: &DemoRelease) -> Result<()> {
 /// Asks for the second release and shows run levels and nodes until it is completed and all nodes
 /// run its OS, then checks pods and hosts.
 pub(crate) async fn roll(
-    cluster: &Cluster,
+    cluster: &mut Cluster,
     screen: &mut Screen,
-    number: usize,
-    releases: &Releases,
+    mut ask: Ask<'_>,
     (roll, image): (&Roll, &Image),
 ) -> Result<Updated> {
-    let (from, to) = (releases.first.version, &releases.second);
-    let before = targets(cluster).await?;
+    let to = &ask.releases.second;
     let start = Timestamp::now();
-    let asked = releases.update(start);
-    let desired = json!({ "version": to.version, "image": to.image });
-    let patch = json!({ "spec": { "desiredUpdate": desired } });
-    let versions = versions(cluster);
-    versions
-        .patch("version", &PatchParams::default(), &Patch::Merge(patch))
-        .await?;
-
-    let operators = Api::<ClusterOperator>::all(cluster.objects().client().clone());
-    let deadline = tokio::time::Instant::now() + run::ROLL_WITHIN;
-    let mut late = None;
-    let targets = loop {
-        // A definition that is applied again is not served for a moment.
-        let Ok((status, reports)) = reported(&versions, &operators).await else {
-            ensure!(
-                tokio::time::Instant::now() < deadline,
-                "ClusterVersion and ClusterOperators cannot be read"
-            );
-            tokio::time::sleep(run::POLL_EVERY).await;
-            continue;
-        };
-        let targets = targets(cluster).await?;
-        let nodes = cluster.objects().nodes().await?;
-        let mut told = vec![run::ready(cluster).await?, String::new()];
-        let rows = levels::rows(&asked, &status, &reports);
-        told.extend(rows.iter().map(LevelRow::note));
-        let heading = LiveHeading {
-            title: format!("Roll {number}: release {from} to {}", to.version),
-            notes: told,
-        };
-        let shown = nodes.iter().map(|(name, node)| run::live_node(name, node));
-        screen.show(&heading, shown.collect(), Timestamp::now())?;
-        let is_late = |(name, node): (&String, &Node)| {
-            let of_pool = |(pool, target): (&&str, &String)| {
-                name.starts_with(pool)
-                    && (before.get(pool) == Some(target) || !objects::is_done_in(node, target))
-            };
-            targets.iter().any(of_pool)
-        };
-        if levels::is_completed(&status, to.version) && !nodes.iter().any(is_late) {
-            break targets;
-        }
-        if tokio::time::Instant::now() >= deadline {
-            let says =
-                |(name, node): (&String, &Node)| format!("\n  {name}: {}", objects::says(node));
-            late = Some(format!(
-                "the release is not there within {} s: {}{}",
-                run::ROLL_WITHIN.as_secs(),
-                levels::progress(&status),
-                nodes.iter().map(says).collect::<String>()
-            ));
-            break targets;
-        }
-        tokio::time::sleep(run::POLL_EVERY).await;
-    };
+    let mut asked = ask.releases.update(start);
+    let (targets, mut late) = follow(cluster, screen, &mut ask, &asked).await?;
     if late.is_none()
         && let Err(error) = run::wait_for_pods(cluster.objects()).await
     {
@@ -214,15 +177,101 @@ pub(crate) async fn roll(
     };
     let booted = facts.last().cloned();
     let mut of_control_plane = found(CONTROL_PLANE, booted.as_slice())?;
+    let mut steps = Vec::new();
     if late.is_none() {
         of_control_plane.extend(pods_elsewhere(cluster, to).await?);
         of_control_plane.extend(undrained(cluster, start)?);
+    }
+    if let Some(managed) = &ask.managed {
+        steps = managed.steps();
+        let commenced = steps.iter().find(|step| step.step == "CommenceUpgrade");
+        asked.start = commenced.map_or(start, |step| step.start);
+        of_control_plane.extend(managed.doubts().await?);
     }
     Ok(Updated {
         workers: of_pool(WORKERS, found(WORKERS, &facts)?),
         control_plane: of_pool(CONTROL_PLANE, of_control_plane),
         asked,
+        steps,
     })
+}
+
+/// Asks for the release, and shows run levels and nodes until all is there; the targets of the
+/// pools then, and what was late.
+async fn follow(
+    cluster: &mut Cluster,
+    screen: &mut Screen,
+    ask: &mut Ask<'_>,
+    asked: &ReleaseUpdate,
+) -> Result<(BTreeMap<&'static str, String>, Option<String>)> {
+    let (from, to) = (ask.releases.first.version, &ask.releases.second);
+    let before = targets(cluster).await?;
+    let versions = versions(cluster);
+    let within = if let Some(managed) = &mut ask.managed {
+        managed.schedule(to).await?;
+        MANAGED_WITHIN
+    } else {
+        let desired = json!({ "version": to.version, "image": to.image });
+        let patch = Patch::Merge(json!({ "spec": { "desiredUpdate": desired } }));
+        let params = PatchParams::default();
+        versions.patch("version", &params, &patch).await?;
+        run::ROLL_WITHIN
+    };
+    let operators = Api::<ClusterOperator>::all(cluster.objects().client().clone());
+    let deadline = tokio::time::Instant::now() + within;
+    loop {
+        // A definition that is applied again is not served for a moment.
+        let Ok((status, reports)) = reported(&versions, &operators).await else {
+            ensure!(
+                tokio::time::Instant::now() < deadline,
+                "ClusterVersion and ClusterOperators cannot be read"
+            );
+            tokio::time::sleep(run::POLL_EVERY).await;
+            continue;
+        };
+        let targets = targets(cluster).await?;
+        let nodes = cluster.objects().nodes().await?;
+        let now = Timestamp::now();
+        let mut told = vec![run::ready(cluster).await?, String::new()];
+        let mut is_over = true;
+        if let Some(managed) = &mut ask.managed {
+            managed.advance(cluster).await?;
+            told.extend(managed.notes(now)?);
+            is_over = managed.is_over();
+        }
+        let rows = levels::rows(asked, &status, &reports);
+        told.extend(rows.iter().map(LevelRow::note));
+        let number = ask.number;
+        let heading = LiveHeading {
+            title: format!("Roll {number}: release {from} to {}", to.version),
+            notes: told,
+        };
+        let shown = nodes.iter().map(|(name, node)| run::live_node(name, node));
+        screen.show(&heading, shown.collect(), now)?;
+        let is_late = |(name, node): (&String, &Node)| {
+            let of_pool = |(pool, target): (&&str, &String)| {
+                name.starts_with(pool)
+                    && (before.get(pool) == Some(target) || !objects::is_done_in(node, target))
+            };
+            targets.iter().any(of_pool)
+        };
+        let is_over = is_over && levels::is_completed(&status, to.version);
+        if is_over && !nodes.iter().any(is_late) {
+            return Ok((targets, None));
+        }
+        if tokio::time::Instant::now() >= deadline {
+            let says =
+                |(name, node): (&String, &Node)| format!("\n  {name}: {}", objects::says(node));
+            let late = format!(
+                "the release is not there within {} s: {}{}",
+                within.as_secs(),
+                levels::progress(&status),
+                nodes.iter().map(says).collect::<String>()
+            );
+            return Ok((targets, Some(late)));
+        }
+        tokio::time::sleep(run::POLL_EVERY).await;
+    }
 }
 
 /// What ClusterVersion and all ClusterOperators say.

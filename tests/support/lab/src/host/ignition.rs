@@ -11,8 +11,12 @@ use crate::program::{command, output, run};
 /// Where Debian has the program that an initramfs runs.
 const IGNITION: &str = "/usr/lib/dracut/modules.d/30ignition/ignition";
 
-/// Runs a program with the deployment `$1` as its root, in which `/var` is `$2`.
-const WITH_VAR: &str = r#"mount --bind "$2" "$1/var"; shift 2; exec "$@""#;
+/// Runs a program with the deployment `$1` as its root, in which `/var` is `$2` and has the homes
+/// that the OS asks for, as the initramfs of an ostree host populates it.
+const WITH_VAR: &str = r#"mount --bind "$2" "$1/var"
+systemd-tmpfiles --root="$1" --create --prefix=/var/home
+shift 2
+exec "$@""#;
 
 /// Where Ignition says which of its units are enabled. systemd reads it in a first boot.
 const PRESETS: &str = "etc/systemd/system-preset/20-ignition.preset";

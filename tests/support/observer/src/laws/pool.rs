@@ -8,7 +8,7 @@ use lab::audit::nodes::Interval;
 
 use super::Law;
 use crate::phases::{Phase, Span};
-use crate::rollout::Rollout;
+use crate::rollout::{Roll, Rollout};
 
 /// Laws of a pool.
 pub const LAWS: &[&Law] = &[&BUDGET, &PROVEN];
@@ -82,12 +82,19 @@ fn unseen<'a>(
         .collect()
 }
 
+/// The nodes that a roll is about: a host that joined after it is none of them.
+fn nodes_of<'a>(rollout: &'a Rollout, roll: &Roll) -> impl Iterator<Item = &'a String> {
+    let (record, end) = (&rollout.record, roll.end);
+    let nodes = record.boots.keys();
+    nodes.filter(move |node| record.had_booted(node, end))
+}
+
 /// Every node was out of service for each roll that reboots: else the record has not what the
 /// budget is judged by.
 fn without_an_outage(rollout: &Rollout, outages: &BTreeMap<String, Vec<Interval>>) -> Vec<String> {
     let mut found = Vec::new();
     for roll in rollout.rolls.iter().filter(|roll| roll.reboots) {
-        let nodes = rollout.record.boots.keys();
+        let nodes = nodes_of(rollout, roll);
         let unseen = unseen(outages, nodes, &(roll.start..=roll.end));
         let unseen = unseen.into_iter();
         found.extend(
@@ -102,7 +109,8 @@ fn without_an_outage(rollout: &Rollout, outages: &BTreeMap<String, Vec<Interval>
 fn without_a_phase(rollout: &Rollout, phases: &BTreeMap<String, Vec<Span>>) -> Vec<String> {
     let mut found = Vec::new();
     for roll in &rollout.rolls {
-        for (node, spans) in phases {
+        let was_there = |node: &str| rollout.record.had_booted(node, roll.end);
+        for (node, spans) in phases.iter().filter(|(node, _)| was_there(node)) {
             let during = |span: &&Span| (roll.start..=roll.end).contains(&span.start);
             let seen = spans.iter().filter(during).map(|span| span.phase);
             let seen: BTreeSet<Phase> = seen.collect();
@@ -130,7 +138,7 @@ fn without_a_phase(rollout: &Rollout, phases: &BTreeMap<String, Vec<Span>>) -> V
 fn without_an_image(rollout: &Rollout) -> Vec<String> {
     let mut found = Vec::new();
     for roll in rollout.rolls.iter().filter(|roll| roll.reboots) {
-        for node in rollout.record.boots.keys() {
+        for node in nodes_of(rollout, roll) {
             let fetches = rollout.record.fetches.get(node).into_iter().flatten();
             let bytes = fetches
                 .filter(|request| request.is_blob_fetch())

@@ -1,6 +1,7 @@
 //! A picture of a run that did not happen: three nodes, two rolls with a reboot, one without.
 
 use super::*;
+use crate::steps::StepSpan;
 
 fn at(tenths: i64) -> Timestamp {
     Timestamp::from_millisecond(1_800_000_000_000 + 100 * tenths).unwrap()
@@ -95,6 +96,12 @@ fn sample() -> Sample {
         waits_for: "gamma: working <towards> 1.0.1".into(),
     };
     let timeline = Timeline {
+        steps: vec![StepSpan {
+            step: "CommenceUpgrade".into(),
+            condition: "UpgradeCommenced".into(),
+            start: at(1415),
+            end: at(1416),
+        }],
         run_levels: vec![
             level("20", &["alpha"], 1416, 1430),
             level("50", &["beta", "gamma"], 1431, 1519),
@@ -143,6 +150,7 @@ fn every_phase_and_outage_has_a_tooltip() {
         "run level 50: beta, gamma, 8.8 s\n08:02:23.100 to 08:02:31.900\nwaits for: gamma: working \
          &lt;towards&gt; 1.0.1",
         ">50 \u{b7} beta, gamma  8.8 s<",
+        "step CommenceUpgrade, 0.1 s\n08:02:21.500 to 08:02:21.600",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }

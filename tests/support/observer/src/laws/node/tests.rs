@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::pods;
-use crate::samples::{at, rollout};
+use crate::samples::{at, boot, rollout};
 
 fn said(second: u64, config: &str, state: &str) -> NodeSnapshot {
     NodeSnapshot {
@@ -149,19 +149,6 @@ fn done_is_said_once_until_something_else_is() {
         said(21, "new", "Done"),
     ];
     assert_eq!(said_done(&history), [(at(1), "old"), (at(20), "new")]);
-}
-
-/// A boot into an OS with this content.
-fn boot(second: u64, content: Option<&str>) -> Boot {
-    Boot {
-        id: second.to_string(),
-        deployment: "aa.0".to_owned().try_into().unwrap(),
-        content: content.map(ToOwned::to_owned),
-        options: String::new(),
-        started: at(second),
-        ready: None,
-        ended: None,
-    }
 }
 
 #[test]

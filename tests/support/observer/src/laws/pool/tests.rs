@@ -2,7 +2,7 @@ use lab::audit::Version;
 
 use super::*;
 use crate::laws::{Breach, node};
-use crate::samples::{at, rollout};
+use crate::samples::{at, boot, rollout};
 
 fn out(from: u64, until: Option<u64>) -> Interval {
     let place = |second| (Version(second), at(second));
@@ -79,6 +79,19 @@ fn a_roll_in_which_a_node_was_never_out_is_found() {
     assert_eq!(breaches[0], "a was never seen out in the roll one");
     rollout.rolls[0].reboots = false;
     assert_eq!(without_an_outage(&rollout, &BTreeMap::new()), [""; 0]);
+}
+
+#[test]
+fn a_host_that_joined_after_a_roll_is_not_judged_by_it() {
+    let phases = [("a".to_owned(), Vec::new())].into();
+    for (second, found) in [(100, 1), (101, 0)] {
+        // It fetched nothing in the roll.
+        let mut rollout = rollout(102, 103);
+        rollout.record.boots = [("a".to_owned(), vec![boot(second, None)])].into();
+        assert_eq!(without_an_outage(&rollout, &BTreeMap::new()).len(), found);
+        assert_eq!(without_a_phase(&rollout, &phases).len(), found);
+        assert_eq!(without_an_image(&rollout).len(), found);
+    }
 }
 
 #[test]
