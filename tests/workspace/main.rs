@@ -10,6 +10,7 @@
 mod citations;
 mod explained;
 mod faults;
+mod hardening;
 mod layers;
 mod packages;
 mod requirements;
