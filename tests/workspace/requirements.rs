@@ -1,7 +1,7 @@
 //! Weaknesses of OpenShift's programs that this project avoids, each with the tests that say how.
 //!
-//! Source: the specifications of the update service, the command line and the version operator,
-//! "Known weaknesses".
+//! Source: the specifications of the update service, the command line, the version operator and
+//! managed upgrades, "Known weaknesses".
 
 use std::collections::BTreeSet;
 
@@ -135,6 +135,83 @@ const OF_VERSION_OPERATOR: [Requirement; 20] = [
 ];
 
 /// Those of the update service and the command line.
+/// Those of managed upgrades, in the order of their specification.
+const OF_MANAGED_UPGRADES: [Requirement; 12] = [
+    (
+        "all pools count, and each that waits or is paused is named",
+        &["pool_is_open_until_all_its_machines_run_its_configuration"],
+    ),
+    (
+        "a deleted UpgradeConfig takes with it what was added, and cancels before the start only",
+        &["an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it"],
+    ),
+    (
+        "state is in the status, and Prometheus is needed for its own gate only",
+        &[
+            "servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_ends_it",
+            "announced_states_of_one_version_are_kept",
+        ],
+    ),
+    (
+        "pods are evicted first, then removed kind by kind, except those that are exempt",
+        &[
+            "each_kind_of_pod_is_removed_after_its_time_in_order",
+            "exempt_pods_stay_and_budgets_protect_those_of_their_namespace",
+            "pods_are_removed_only_under_a_lease_that_the_daemon_has_seen",
+        ],
+    ),
+    (
+        "metrics of drains end with what they are about",
+        &["series_follow_the_status_and_the_flags"],
+    ),
+    (
+        "progress outlives the process, and nothing is done twice",
+        &[
+            "an_operator_that_is_killed_after_each_write_resumes_its_upgrade",
+            "done_steps_are_not_run_again_and_gates_are_until_the_commencement",
+        ],
+    ),
+    (
+        "alerts that fire hold a gate, are asked about steadily, and are not the operator's own",
+        &[
+            "an_upgrade_waits_for_its_gates_and_leaves_nothing_behind",
+            "query_leaves_out_what_is_ignored",
+        ],
+    ),
+    (
+        "windows recur, also those of the workers, whose canaries come first; hooks run between steps",
+        &[
+            "recurring_windows_put_a_start_off",
+            "job_is_done_running_failed_or_foreign",
+            "nodes_go_in_windows_only",
+            "a_policy_rolls_nodes_in_steps",
+        ],
+    ),
+    (
+        "the number of extra machines is a setting, and no label of one fleet manager is needed",
+        &[
+            "each_missing_copy_is_made_with_machines_of_its_own",
+            "each_of_several_machines_is_waited_for",
+            "without_pools_the_role_of_the_machines_counts",
+        ],
+    ),
+    (
+        "steps are composed by the configuration",
+        &[
+            "custom_list_takes_the_place_of_the_usual_one",
+            "list_that_changes_nothing_or_leaves_something_behind_is_refused",
+        ],
+    ),
+    (
+        "a scrape leaves out what is not known",
+        &["nothing_is_said_of_a_cluster_without_a_version"],
+    ),
+    (
+        "one program writes the status",
+        &["an_operator_that_is_killed_after_each_write_resumes_its_upgrade"],
+    ),
+];
+
 const REQUIREMENTS: &[Requirement] = &[
     (
         "queries of risks take turns, the newest release's first",
@@ -231,7 +308,8 @@ fn each_requirement_has_its_tests() {
             }
         }
     }
-    for (requirement, tests) in OF_VERSION_OPERATOR.iter().chain(REQUIREMENTS) {
+    let all = OF_VERSION_OPERATOR.iter().chain(&OF_MANAGED_UPGRADES);
+    for (requirement, tests) in all.chain(REQUIREMENTS) {
         for test in *tests {
             assert!(
                 functions.contains(*test),

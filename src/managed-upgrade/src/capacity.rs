@@ -14,6 +14,8 @@ pub const ADDED: &str = "upgrade.managed.openshift.io";
 const OF_SET: &str = "machine.openshift.io/cluster-api-machineset";
 /// Label of the pool that a MachineSet belongs to.
 const POOL: &str = "hive.openshift.io/machine-pool";
+/// Label by which the machines of a MachineSet name their role.
+const ROLE: &str = "machine.openshift.io/cluster-api-machine-role";
 /// The pool whose MachineSets are copied.
 const WORKER: &str = "worker";
 
@@ -28,14 +30,26 @@ pub enum CapacityState {
     TimedOut(String),
 }
 
-/// MachineSets to copy: those of the pool `worker` and of the pools that the settings name.
+/// MachineSets to copy: those of the pool `worker` and of the pools that the settings name. Where
+/// none has the label of a pool, as outside of OpenShift Dedicated, the installer's label of the
+/// machines' role counts in its place.
 ///
 /// # Errors
 /// There is none of the pool `worker`.
 pub fn originals<'a>(sets: &'a [Value], config: &OperatorConfig) -> Result<Vec<&'a Value>, String> {
-    let pool = |set: &Value| label(set, POOL).unwrap_or_default();
+    let has_pools = sets.iter().any(|set| label(set, POOL).is_some());
+    let pool = |set: &Value| {
+        let pool = if has_pools {
+            label(set, POOL)
+        } else {
+            role(set)
+        };
+        pool.unwrap_or_default()
+    };
     if !sets.iter().any(|set| pool(set) == WORKER && !is_added(set)) {
-        return Err(format!("no MachineSet has the label {POOL}={WORKER}"));
+        return Err(format!(
+            "no MachineSet has the label {POOL}={WORKER}, nor machines with the label {ROLE}={WORKER}"
+        ));
     }
     let is_wanted = |set: &&Value| {
         let pool = pool(set);
@@ -50,18 +64,20 @@ pub fn originals<'a>(sets: &'a [Value], config: &OperatorConfig) -> Result<Vec<&
     Ok(sets.iter().filter(is_wanted).collect())
 }
 
-/// Copies that are missing.
-pub fn missing_copies(originals: &[&Value], sets: &[Value]) -> Vec<Value> {
+/// Copies that are missing, of so many machines each.
+pub fn missing_copies(originals: &[&Value], sets: &[Value], machines: u32) -> Vec<Value> {
     let wanted = originals.iter().map(|set| format!("{}-upgrade", name(set)));
     let is_there = |copy: &str| sets.iter().any(|set| name(set) == copy);
     let missing = wanted.zip(originals).filter(|(copy, _)| !is_there(copy));
-    missing.map(|(copy, set)| copy_of(set, &copy)).collect()
+    missing
+        .map(|(copy, set)| copy_of(set, &copy, machines))
+        .collect()
 }
 
-/// The copy of a MachineSet: one machine, which tells its own from those of its original.
-fn copy_of(set: &Value, copy: &str) -> Value {
+/// The copy of a MachineSet, which tells its own machines from those of its original.
+fn copy_of(set: &Value, copy: &str, machines: u32) -> Value {
     let mut spec = set.get("spec").cloned().unwrap_or_default();
-    put(&mut spec, &["replicas"], json!(1));
+    put(&mut spec, &["replicas"], json!(machines));
     for place in [
         &["template", "metadata", "labels"][..],
         &["selector", "matchLabels"],
@@ -136,17 +152,18 @@ fn check_copy(
     let mine: Vec<&Value> = added_machines(machines)
         .filter(|machine| label(machine, OF_SET).as_deref() == Some(name(set)))
         .collect();
-    let [machine] = mine.as_slice() else {
-        return Err(format!("{} machines in place of one", mine.len()));
-    };
-    let Some(node) = node_of(machine) else {
-        return Err(format!("machine {} has no node", name(machine)));
-    };
-    if nodes.get(node) == Some(&true) {
-        Ok(())
-    } else {
-        Err(format!("node {node} is not ready"))
+    if i64::try_from(mine.len()) != Ok(replicas) {
+        return Err(format!("{} machines in place of {replicas}", mine.len()));
     }
+    for machine in mine {
+        let Some(node) = node_of(machine) else {
+            return Err(format!("machine {} has no node", name(machine)));
+        };
+        if nodes.get(node) != Some(&true) {
+            return Err(format!("node {node} is not ready"));
+        }
+    }
+    Ok(())
 }
 
 /// Names of MachineSets that were added and are not being deleted.
@@ -180,6 +197,12 @@ fn is_added(object: &Value) -> bool {
     label(object, ADDED).as_deref() == Some("true")
 }
 
+/// Role of a MachineSet's machines.
+fn role(set: &Value) -> Option<String> {
+    let labels = set.pointer("/spec/template/metadata/labels")?;
+    Some(labels.get(ROLE)?.as_str()?.to_owned())
+}
+
 fn label(object: &Value, key: &str) -> Option<String> {
     let labels = object.pointer("/metadata/labels")?;
     Some(labels.get(key)?.as_str()?.to_owned())
@@ -208,7 +231,7 @@ mod tests {
     }
 
     fn copy(name: &str, ready: i64) -> Value {
-        let mut copy = copy_of(&set(name, "worker"), &format!("{name}-upgrade"));
+        let mut copy = copy_of(&set(name, "worker"), &format!("{name}-upgrade"), 1);
         copy["metadata"]["creationTimestamp"] = json!(START.to_string());
         copy["status"] = json!({ "readyReplicas": ready });
         copy
@@ -242,10 +265,50 @@ mod tests {
     }
 
     #[test]
-    fn each_missing_copy_is_made_with_one_machine_of_its_own() {
+    fn without_pools_the_role_of_the_machines_counts() {
+        let with_role = |name: &str, role: &str| {
+            let mut set = set(name, "");
+            set["metadata"]["labels"] = json!({ "other": "x" });
+            set["spec"]["template"]["metadata"]["labels"][ROLE] = json!(role);
+            set
+        };
+        let sets = [with_role("w", "worker"), with_role("i", "infra")];
+        let found = originals(&sets, &config("")).unwrap();
+        assert_eq!(found, [&sets[0]]);
+        let none = originals(&sets[1..], &config("")).unwrap_err();
+        assert!(none.contains(ROLE), "{none}");
+    }
+
+    #[test]
+    fn each_of_several_machines_is_waited_for() {
+        let nodes = BTreeMap::from([("n".to_owned(), true), ("m".to_owned(), false)]);
+        let mut two = copy("a", 2);
+        two["spec"]["replicas"] = json!(2);
+        let found = |of: &[Option<&str>]| {
+            let machines: Vec<Value> = of.iter().map(|node| machine("a-upgrade", *node)).collect();
+            let sets = std::slice::from_ref(&two);
+            state(
+                sets,
+                &machines,
+                &nodes,
+                SignedDuration::from_mins(30),
+                at(1),
+            )
+        };
+        let waiting = |why: &str| CapacityState::Waiting(format!("MachineSet a-upgrade: {why}"));
+        assert_eq!(found(&[Some("n")]), waiting("1 machines in place of 2"));
+        assert_eq!(
+            found(&[Some("n"), Some("m")]),
+            waiting("node m is not ready")
+        );
+        assert_eq!(found(&[Some("n"), Some("n")]), CapacityState::Ready);
+    }
+
+    #[test]
+    fn each_missing_copy_is_made_with_machines_of_its_own() {
         let sets = [set("a", "worker"), set("b", "worker"), copy("a", 1)];
         let originals: Vec<&Value> = sets.iter().take(2).collect();
-        let missing = missing_copies(&originals, &sets);
+        let missing = missing_copies(&originals, &sets, 2);
         let labels = json!({ OF_SET: "b-upgrade", "cluster": "c", ADDED: "true" });
         let expected = json!({
             "apiVersion": "machine.openshift.io/v1beta1",
@@ -255,7 +318,7 @@ mod tests {
                 "labels": { ADDED: "true" },
             },
             "spec": {
-                "replicas": 1,
+                "replicas": 2,
                 "selector": { "matchLabels": labels },
                 "template": {
                     "metadata": { "labels": labels },
@@ -266,7 +329,7 @@ mod tests {
         assert_eq!(missing, [expected]);
         // An original without labels gets them.
         let bare = json!({ "metadata": { "name": "c" }, "spec": {} });
-        let copy = &missing_copies(&[&bare], &[])[0];
+        let copy = &missing_copies(&[&bare], &[], 1)[0];
         assert_eq!(
             copy["spec"]["selector"]["matchLabels"][ADDED],
             json!("true")
@@ -285,12 +348,8 @@ mod tests {
         assert_eq!(found(&one, &ready, 99), CapacityState::Ready);
         let table: [(&[Value], &[Value], &str); 5] = [
             (&[copy("a", 0)], &ready, "0 of 1 machines ready"),
-            (&one, &[], "0 machines in place of one"),
-            (
-                &one,
-                &[machine("a", Some("n"))],
-                "0 machines in place of one",
-            ),
+            (&one, &[], "0 machines in place of 1"),
+            (&one, &[machine("a", Some("n"))], "0 machines in place of 1"),
             (
                 &one,
                 &[machine("a-upgrade", None)],

@@ -17,6 +17,9 @@ use crate::fleet::{FleetRoutes, FleetSettings};
 use crate::hook::{Hook, HookTime};
 use crate::step::{StepName, UpgradeStep};
 
+/// Most machines that each copy of a MachineSet may have.
+const MOST_MACHINES: u32 = 100;
+
 /// Name of the ConfigMap in the operator's namespace, and its key.
 pub const CONFIG_MAP: &str = "managed-upgrade-operator-config";
 /// Key of the ConfigMap.
@@ -41,6 +44,8 @@ pub struct OperatorConfig {
     pub control_plane_criticals: Vec<String>,
     /// How long extra machines may take.
     pub scale_timeout: SignedDuration,
+    /// How many machines each copy of a MachineSet has.
+    pub extra_machines: u32,
     /// Labels of machine pools beside `worker` that get extra machines.
     pub extra_machine_pools: Vec<Glob>,
     /// Time after which an upgrade that has not changed the cluster is given up; none for never.
@@ -180,6 +185,7 @@ impl OperatorConfig {
                 "config scale timeOut is invalid",
                 merged.scale_timeout,
             ),
+            extra_machines: check.machines(merged.extra_machines),
             extra_machine_pools,
             window: check.or_never(
                 "upgradeWindow.timeOut",
@@ -263,6 +269,16 @@ impl Check {
     fn or_never(&mut self, field: &str, words: &str, minutes: i64) -> Option<SignedDuration> {
         let found = self.minutes(field, words, minutes, 0);
         Some(found).filter(SignedDuration::is_positive)
+    }
+
+    fn machines(&mut self, written: i64) -> u32 {
+        let machines = u32::try_from(written).unwrap_or_default();
+        if !(1..=MOST_MACHINES).contains(&machines) {
+            let why = format!("{written} is not between 1 and {MOST_MACHINES} machines");
+            let words = "config scale extraMachines is invalid";
+            self.add("scale.extraMachines", words, why);
+        }
+        machines
     }
 
     fn source(&mut self, merged: &MergedConfig) -> ConfigSource {

@@ -16,6 +16,7 @@ fn absent_keys_have_their_defaults() {
     assert_eq!(config.watch_interval, SignedDuration::from_mins(1));
     assert_eq!(config.control_plane_time, SignedDuration::from_mins(90));
     assert_eq!(config.scale_timeout, SignedDuration::from_mins(30));
+    assert_eq!(config.extra_machines, 1);
     assert_eq!(config.window, Some(SignedDuration::from_mins(120)));
     assert_eq!(config.delay_trigger, Some(SignedDuration::from_mins(30)));
     assert_eq!(config.expected_drain_time, SignedDuration::from_mins(8));
@@ -104,6 +105,10 @@ fn each_key_that_cannot_be_used_is_named() {
         (
             "scale: {timeOut: -1}",
             "config scale timeOut is invalid: field scale.timeOut",
+        ),
+        (
+            "scale: {extraMachines: 0}",
+            "config scale extraMachines is invalid: field scale.extraMachines",
         ),
         (
             "scale: {extraMachinePools: [a, 'b[']}",

@@ -54,6 +54,7 @@ struct WrittenIgnored {
 struct WrittenScale {
     time_out: Option<i64>,
     extra_machine_pools: Vec<String>,
+    extra_machines: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -154,6 +155,7 @@ pub(super) struct MergedConfig {
     pub(super) control_plane_criticals: Vec<String>,
     pub(super) scale_timeout: Option<i64>,
     pub(super) extra_machine_pools: Vec<String>,
+    pub(super) extra_machines: i64,
     pub(super) window_timeout: i64,
     pub(super) delay_trigger: i64,
     pub(super) node_drain_timeout: Option<i64>,
@@ -205,6 +207,7 @@ impl WrittenConfig {
             control_plane_criticals: self.maintenance.ignored_alerts.control_plane_criticals,
             scale_timeout: self.scale.time_out.or(Some(30)),
             extra_machine_pools: self.scale.extra_machine_pools,
+            extra_machines: self.scale.extra_machines.unwrap_or(1),
             window_timeout: self.upgrade_window.time_out.unwrap_or(120),
             delay_trigger: self.upgrade_window.delay_trigger.unwrap_or(30),
             node_drain_timeout: self.node_drain.time_out,

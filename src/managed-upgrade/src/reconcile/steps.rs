@@ -162,7 +162,7 @@ impl UpgradeOperator {
                 return Ok(StepOutcome::Done);
             }
         };
-        let missing = capacity::missing_copies(&originals, &sets);
+        let missing = capacity::missing_copies(&originals, &sets, pass.config.extra_machines);
         for copy in &missing {
             self.requests
                 .create_machine_set(copy)
