@@ -11,11 +11,11 @@ use api::rollout::RolloutPolicy;
 use cluster::cache::Cache;
 use generated::templates::{PULL_SECRET, PullSecret};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::PartialObjectMeta;
 use operator::{Operator, Wake, WatchScope, Watched};
 use pool::membership::partner;
-use pool::node::NodeView;
+use pool::node::{NarrowNode, NodeView};
 
 use crate::configs::ConfigMeta;
 use crate::node_objects;
@@ -69,10 +69,10 @@ impl Watched for Pools {
 }
 
 impl Watched for Nodes {
-    type Object = Node;
+    type Object = NarrowNode;
 
-    fn parse(object: Node) -> NodeView {
-        NodeView::parse(object)
+    fn parse(NarrowNode(node): NarrowNode) -> NodeView {
+        NodeView::parse(node)
     }
 }
 

@@ -1,4 +1,8 @@
 //! A Node as this crate sees it, parsed once.
+//!
+//! - `text`: how much of it is read
+
+mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,6 +10,8 @@ use std::fmt;
 use api::machineconfiguration::{NodeStatus, annotation, label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
+
+pub use self::text::NarrowNode;
 
 /// What is read of a Node.
 ///
