@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
 use api::operator::machine_configuration;
@@ -54,6 +55,17 @@ const TAINTS: usize = 32;
 /// A time that a rollout policy waits for may be a moment ahead.
 const SHORTEST_WAIT: SignedDuration = SignedDuration::from_secs(1);
 
+/// How often the status of a pool says how far a rollout is: of many nodes one is done each moment.
+const PROGRESS_EVERY: SignedDuration = SignedDuration::from_secs(2);
+
+/// How long progress waits that was last written at `last`. Nothing if its time has come, or the
+/// clock was set back.
+fn progress_after(last: Timestamp, now: Timestamp) -> Option<Duration> {
+    let passed = now.duration_since(last);
+    (!passed.is_negative() && passed < PROGRESS_EVERY)
+        .then(|| (PROGRESS_EVERY - passed).unsigned_abs())
+}
+
 /// Does the controller's work.
 #[derive(Debug)]
 pub struct Controller {
@@ -87,6 +99,8 @@ pub(crate) struct PoolState {
     pub(crate) asked: Asked,
     /// Generation for which an event said that a selector takes everything.
     warned: Option<i64>,
+    /// When its status was written last.
+    reported: Option<Timestamp>,
 }
 
 /// A pool and its nodes at one moment.
@@ -357,25 +371,48 @@ impl Controller {
         });
         reporting::stream(&mut after, stream);
         self.count(&observed, &decision, &after);
-        if let Some(changes) = reporting::changes(observed.pool.object.status.as_ref(), &after) {
-            let written = self.requests.set_status(&observed.pool, &changes).await?;
-            self.say(
-                &observed.pool,
-                &on_status(&observed.pool.object, &written.object),
-            );
-            self.store.pools.refresh(written);
-        }
+        let report_after = self.report(&observed.pool, &after).await?;
         let are_written = written?;
         // Nothing wakes the pool when the watch delivers no more than a heartbeat.
         let is_late = observed.is_behind_the_claim();
-        Ok(if round.is_unfinished || !are_written || is_late {
-            Next::Retry
-        } else if let Some(wakes) = decision.wakes {
+        if round.is_unfinished || !are_written || is_late {
+            return Ok(Next::Retry);
+        }
+        let wakes_after = decision.wakes.map(|wakes| {
             let left = wakes.duration_since((self.clock)()).max(SHORTEST_WAIT);
-            Next::After(left.unsigned_abs())
-        } else {
-            Next::Settled
-        })
+            left.unsigned_abs()
+        });
+        let first = report_after.into_iter().chain(wakes_after).min();
+        Ok(first.map_or(Next::Settled, Next::After))
+    }
+
+    /// Writes a pool's status where it changed. Mere progress is written at most once in
+    /// [`PROGRESS_EVERY`]: the time until then, if it was written a moment ago.
+    async fn report(
+        &self,
+        pool: &Pool,
+        after: &MachineConfigPoolStatus,
+    ) -> Result<Option<Duration>, wire::Error> {
+        let before = pool.object.status.as_ref();
+        let Some(changes) = reporting::changes(before, after) else {
+            return Ok(None);
+        };
+        let now = (self.clock)();
+        let last = self
+            .state()
+            .get(&pool.view.name)
+            .and_then(|state| state.reported);
+        if let Some(left) = last.and_then(|last| progress_after(last, now))
+            && reporting::is_progress(before, after)
+        {
+            return Ok(Some(left));
+        }
+        let written = self.requests.set_status(pool, &changes).await?;
+        self.say(pool, &on_status(&pool.object, &written.object));
+        self.store.pools.refresh(written);
+        let mut state = self.state();
+        state.entry(pool.view.name.clone()).or_default().reported = Some(now);
+        Ok(None)
     }
 
     /// Says what came of a round.

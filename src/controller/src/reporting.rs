@@ -33,6 +33,24 @@ pub fn changes<S: Serialize>(before: Option<&S>, after: &S) -> Option<Value> {
     (!changes.is_empty()).then_some(Value::Object(changes))
 }
 
+/// Whether a status differs from an earlier one in counts and messages only, as it does for each
+/// node that a rollout goes through. A node that degrades, and a condition that changes, are more.
+pub fn is_progress(
+    before: Option<&MachineConfigPoolStatus>,
+    after: &MachineConfigPoolStatus,
+) -> bool {
+    let Some(mut before) = before.cloned() else {
+        return false;
+    };
+    before.updated_machine_count = after.updated_machine_count;
+    before.ready_machine_count = after.ready_machine_count;
+    before.unavailable_machine_count = after.unavailable_machine_count;
+    for (was, is) in before.conditions.iter_mut().zip(&after.conditions) {
+        was.message.clone_from(&is.message);
+    }
+    before == *after
+}
+
 /// Names the stream that all nodes of a pool have, once they have it.
 pub fn stream(status: &mut MachineConfigPoolStatus, stream: Option<String>) {
     let is_true = |r#type: &PoolConditionType| {
@@ -86,6 +104,22 @@ mod tests {
             Some(json!({ "updatedMachineCount": 2, "certExpirys": null }))
         );
         assert_eq!(changes(Some(&after), &after), None);
+    }
+
+    #[test]
+    fn counts_and_messages_are_progress_and_no_other_change_is() {
+        let status = |updated: i32, degraded: i32, is_updating: &str, message: &str| {
+            let condition = json!({ "type": "Updating", "status": is_updating, "message": message,
+                "reason": "", "lastTransitionTime": "2026-11-21T19:00:00Z" });
+            let counts = json!({ "machineCount": 3, "updatedMachineCount": updated, "readyMachineCount": updated,
+                "unavailableMachineCount": 1, "degradedMachineCount": degraded, "conditions": [condition] });
+            pool(&counts).status.unwrap()
+        };
+        let before = status(1, 0, "True", "1 of 3");
+        assert!(is_progress(Some(&before), &status(2, 0, "True", "2 of 3")));
+        assert!(!is_progress(Some(&before), &status(1, 1, "True", "1 of 3")));
+        assert!(!is_progress(Some(&before), &status(3, 0, "False", "")));
+        assert!(!is_progress(None, &before));
     }
 
     #[test]

@@ -81,3 +81,44 @@ async fn a_rejected_assignment_is_named_and_delays_no_other_node() {
     let (_, results) = reconciled(&cluster, calls, 1).await;
     assert_eq!(results[1].1, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn progress_is_not_reported_again_at_once() {
+    let (store, mut calls, mut known, mut nodes, target) = round_of(3);
+    calls.extend(assignments(&mut nodes, &target));
+    let changes = status(&rolling(&target, &none_waits()), [3, 0, 0, 3, 0]);
+    let report = set_status(&mut known, &changes, "12");
+    // While that is on its way a node is done.
+    let (watch, mut done) = (store.clone(), nodes[0].clone());
+    done["metadata"]["resourceVersion"] = json!("7");
+    for key in ["currentConfig", "desiredConfig"] {
+        let key = format!("machineconfiguration.openshift.io/{key}");
+        done["metadata"]["annotations"][key] = json!(target);
+    }
+    calls.push(report.meanwhile(move || {
+        watch
+            .nodes
+            .apply(WatchEvent::Applied(NodeView::parse(read(&done))));
+    }));
+    let (_, results) = reconciled_in(&store, calls, 2).await;
+    assert_eq!(
+        results[1].1,
+        Some(Next::After(PROGRESS_EVERY.unsigned_abs()))
+    );
+}
+
+#[test]
+fn progress_waits_until_its_time_has_come() {
+    let at = |second: &str| format!("2026-11-21T19:00:{second}Z").parse().unwrap();
+    let table = [
+        ("10", "10", Some(2)),
+        ("10", "11", Some(1)),
+        ("10", "12", None),
+        // The clock was set back.
+        ("10", "09", None),
+    ];
+    for (last, now, left) in table {
+        let left = left.map(Duration::from_secs);
+        assert_eq!(progress_after(at(last), at(now)), left, "{last} {now}");
+    }
+}
