@@ -1,9 +1,13 @@
 //! Rollouts that a RolloutPolicy steers, on real hosts: a node that cannot be drained is given up,
 //! and nodes return from a configuration that fails. And a Node that is deleted while no controller
-//! runs.
+//! runs, and one that another program drains.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::machineconfiguration::annotation;
+use api::machineconfiguration::{DrainLease, annotation};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::DeleteParams;
@@ -96,6 +100,59 @@ async fn a_node_that_cannot_be_drained_is_given_up_and_has_its_turn_again() -> R
         "it counts as given up"
     );
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the lab"]
+async fn a_node_that_another_program_drains_keeps_its_pods_until_that_ends() -> Result<()> {
+    let testbed = testbed("leased", NodeSpec::new).objects(&deployment("leased", 2));
+    let cluster = testbed.start().await?;
+    let objects = cluster.objects();
+    objects.pods_ready(&[("leased", 2)]).await?;
+    let [node, _] = NODES;
+    let lease = |value: &str| {
+        let argument = format!("{}{value}", annotation::DRAIN_LEASE);
+        let annotate = ["annotate", "--overwrite", "node", node, &argument];
+        cluster.control_plane().kubectl(&annotate).map(drop)
+    };
+    // As the operator of managed upgrades writes it.
+    let holder = DrainLease {
+        holder: "muo".to_owned(),
+        since: Timestamp::now(),
+        renewed: Timestamp::now(),
+    };
+    lease(&format!("={holder}"))?;
+    let before = on(&cluster, node).await?;
+    ensure!(!before.is_empty(), "no pod is on {node}");
+
+    let spec = Config::new().argument("slipway.test=leased").spec();
+    let target = cluster.change("50-leased", "worker", &spec).await?;
+    let waits = |node: &Node| {
+        !is_in_service(node) && value(node, annotation::WAITS_FOR).contains("muo drains this node")
+    };
+    objects
+        .node_is(node, "waiting for the other drain", DONE_WITHIN, waits)
+        .await?;
+    // Long enough for a daemon that drains: an empty node waits for nothing.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    ensure!(
+        on(&cluster, node).await? == before,
+        "the daemon evicted a pod beside the other program"
+    );
+    ensure!(boots(&cluster, node)?.len() == 1, "{node} was rebooted");
+
+    lease("-")?;
+    cluster.done_in(node, &target, DONE_WITHIN).await
+}
+
+/// Identities of the pods of `leased` on a node.
+async fn on(cluster: &Cluster, node: &str) -> Result<BTreeSet<String>> {
+    let pods = cluster.objects().pods(("app", "leased")).await?;
+    let here = pods.into_iter().filter(|pod| {
+        let spec = pod.spec.as_ref();
+        spec.and_then(|spec| spec.node_name.as_deref()) == Some(node)
+    });
+    Ok(here.filter_map(|pod| pod.metadata.uid).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
