@@ -22,7 +22,7 @@ IMAGES ?=
 # qemu and GRUB for the machine, XFS for the crash tests, Ignition for new machines, Chromium and a font for the update service's page,
 # checkmodule and semodule_package for selinux/.
 PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap systemd-container skopeo docker-registry \
-	prometheus prometheus-alertmanager qemu-system-x86 qemu-utils grub-pc-bin xfsprogs ignition curl checkpolicy semodule-utils iproute2 e2fsprogs \
+	prometheus prometheus-alertmanager qemu-system-x86 qemu-utils grub-pc-bin xfsprogs ignition curl checkpolicy semodule-utils policycoreutils iproute2 e2fsprogs \
 	containernetworking-plugins busybox-static chromium-headless-shell fonts-dejavu-core
 
 .PHONY: help setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench

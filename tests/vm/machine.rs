@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use host::files::Root;
 use host::journal::JournalStore;
 use lab::host::HostSpec;
-use lab::tree::Overlay;
+use lab::tree::{ENFORCING, Overlay};
 use lab::vm::{MACHINE_BOOTED_WITHIN, Vm, VmBoot};
 use node_update::plan::Bundle;
 use serde_json::Value;
@@ -23,7 +23,32 @@ use super::configs::SHADOWED;
 
 /// Has the OS find its kubelet.
 const LINKS: &str = "d /run/lab/bin 0755 root root -\n\
-                     L /run/lab/bin/lab-kubernetes - - - - /var/lib/lab/kubelet\n";
+                     L /run/lab/bin/lab-kubernetes - - - - /usr/local/bin/lab-kubelet\n";
+
+/// `mcd` on a machine that has it.
+pub(crate) const MCD: &str = "/usr/local/bin/mcd";
+
+/// The same as an installer writes it.
+const MCD_FILE: &str = "/var/usrlocal/bin/mcd";
+
+/// Where a machine that enforces says in which domain each process of the helper runs that a unit
+/// started: a line has the domain and the command.
+pub(crate) const DOMAINS: &str = "/run/domains";
+
+/// Has the guard wait until it is watched.
+const WATCHED: &str = "[Unit]\nWants=lab-domains.service\nAfter=lab-domains.service\n";
+
+/// What watches: a unit, and its program.
+const WATCH: &str = "[Unit]\nDescription=Domains of the helper\nDefaultDependencies=no\n\
+                     Conflicts=shutdown.target\nBefore=shutdown.target\n\
+                     [Service]\nType=exec\nExecStart=/usr/local/bin/lab-domains\n";
+const WATCHES: &str = r#"#!/bin/sh
+while sleep 0.02; do
+    for process in $(pgrep -P 1 -f '^/var/lib/slipway/bin/mcd-os'); do
+        echo "$(tr -d '\0' </proc/$process/attr/current) $(tr '\0' ' ' </proc/$process/cmdline)"
+    done
+done >/run/domains 2>/dev/null
+"#;
 
 /// Seconds for the checks; an emulated machine starts its kubelet in a few.
 const DEADLINE_SECS: u32 = 40;
@@ -60,14 +85,35 @@ pub(crate) fn second_os() -> Overlay {
 impl Machine {
     /// A booted machine of the first OS, with the guard installed.
     pub(crate) fn new() -> Result<Self> {
-        let host_lab = HostLab::new()?;
+        Self::of(HostLab::new()?, Ok)
+    }
+
+    /// The same where SELinux enforces a policy with Slipway's module; with `mcd` at [`MCD`].
+    pub(crate) fn enforcing() -> Result<Self> {
+        let mcd = Programs::built()?.path("mcd")?;
+        Self::of(HostLab::enforcing()?, |spec| {
+            let spec = spec
+                .file(MCD_FILE, fs::read(mcd)?, 0o755)
+                .file("/var/usrlocal/bin/lab-domains", WATCHES, 0o755)
+                .file("/etc/systemd/system/lab-domains.service", WATCH, 0o644)
+                .file(
+                    "/etc/systemd/system/slipway-guard.service.d/10-domains.conf",
+                    WATCHED,
+                    0o644,
+                );
+            Ok(ENFORCING.into_iter().fold(spec, HostSpec::argument))
+        })
+    }
+
+    fn of(host_lab: HostLab, with: impl FnOnce(HostSpec) -> Result<HostSpec>) -> Result<Self> {
         let os = host_lab.tree.commit(&first_os())?;
         let mcd_os = Programs::built()?.path("mcd-os")?;
         let spec = HostSpec::new("machine", &os)
             .registry(&host_lab.registry.location())
             .file("/etc/tmpfiles.d/lab.conf", LINKS, 0o644)
-            .file("/var/lib/lab/kubelet", single_host::KUBELET, 0o755)
+            .file("/var/usrlocal/bin/lab-kubelet", single_host::KUBELET, 0o755)
             .file(MCD_OS, fs::read(mcd_os)?, 0o755);
+        let spec = with(spec)?;
         let spec = single_host::proved_within(single_host::kubelet(spec), DEADLINE_SECS);
         let mut vm = Vm::create(&host_lab.lab, spec)?;
         vm.start()?;

@@ -3,6 +3,7 @@
 //! - `machine`: a machine with the program under test
 //! - `power_cut`: cut at ten points of an update
 //! - `bad_target`: targets that have to be left
+//! - `enforcing`: a machine whose kernel enforces SELinux
 //!
 //! Emulated: a boot takes half a minute.
 
@@ -20,5 +21,6 @@ mod bad_target;
 )]
 #[path = "../mcd-os/configs.rs"]
 mod configs;
+mod enforcing;
 mod machine;
 mod power_cut;

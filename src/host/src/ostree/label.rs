@@ -21,8 +21,7 @@ pub(super) struct Policy {
 impl Policy {
     /// The policy of the OS at `root`; `None` if it has none.
     ///
-    /// Source: `/etc/selinux/config` and the policy it names, as libostree finds them. The lab has
-    /// no SELinux: tests check the paths of label queries, not the labels of a real policy.
+    /// Source: `/etc/selinux/config` and the policy it names, as libostree finds them.
     pub(super) fn of(root: &Path) -> Result<Option<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = open(root, flags, Mode::empty()).map_err(|error| Error::Io {

@@ -32,6 +32,16 @@ const TIMESTAMP: &str = "@1767225600";
 
 const BUILD: &str = include_str!("tree/build.sh");
 
+/// What [`Form::Enforcing`] adds to Debian's policy: the lab's own module, and Slipway's.
+const MODULES: [(&str, &str); 3] = [
+    ("lab.te", include_str!("tree/files/lab.te")),
+    ("slipway.te", include_str!("../../../../selinux/slipway.te")),
+    ("slipway.fc", include_str!("../../../../selinux/slipway.fc")),
+];
+
+/// Arguments of the kernel with which a machine of [`Tree::enforcing`] enforces its policy.
+pub const ENFORCING: [&str; 3] = ["security=selinux", "selinux=1", "enforcing=1"];
+
 /// In the tree: a line for each package that is installed in it, name and version.
 const PACKAGES: &str = "usr/share/lab/packages";
 
@@ -47,9 +57,20 @@ const FILES: [(&str, &str); 2] = [
     ),
 ];
 
+/// Which of its forms the operating system has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Without SELinux, as Debian comes.
+    Plain,
+    /// With Debian's SELinux policy and Slipway's module in it; every file is labelled by the
+    /// commit.
+    Enforcing,
+}
+
 /// The built operating system.
 #[derive(Clone, Debug)]
 pub struct Tree {
+    form: Form,
     /// In the cache.
     dir: PathBuf,
     /// Version of its one kernel, the folder's name in `/usr/lib/modules`.
@@ -112,6 +133,20 @@ impl Tree {
     /// Not root, a program is missing, or Debian's archive is not among the machine's sources or
     /// out of reach.
     pub fn ready() -> Result<Self> {
+        Self::of(Form::Plain)
+    }
+
+    /// The same with SELinux: Debian's policy with Slipway's module, and labelled files. A machine
+    /// enforces it with [`ENFORCING`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ready`]; the module does not compile, or the policy does not take it.
+    pub fn enforcing() -> Result<Self> {
+        Self::of(Form::Enforcing)
+    }
+
+    fn of(form: Form) -> Result<Self> {
         ensure!(
             nix::unistd::geteuid().is_root(),
             "the lab's hosts need root"
@@ -125,7 +160,13 @@ impl Tree {
                 .with("os-release", os_release(&archive, BASE_VERSION)),
             |recipe, (name, content)| recipe.with(name, content),
         );
-        let dir = cache::folder("tree", &recipe, |dir| build(&archive, dir))?;
+        let recipe = match form {
+            Form::Plain => recipe,
+            Form::Enforcing => MODULES
+                .iter()
+                .fold(recipe, |recipe, (name, content)| recipe.with(name, content)),
+        };
+        let dir = cache::folder("tree", &recipe, |dir| build(&archive, form, dir))?;
         let kernel = fs::read_to_string(dir.join("kernel"))
             .with_context(|| format!("cannot read the kernel's version in {}", dir.display()))?;
         let packages = Recipe::default().with_file(&dir.join("packages"))?.digest();
@@ -137,6 +178,7 @@ impl Tree {
             version: BASE_VERSION.to_owned(),
         };
         Ok(Self {
+            form,
             dir,
             kernel,
             packages,
@@ -197,6 +239,9 @@ impl Tree {
         if overlay.has_kernel() {
             commit.arg("--bootable");
         }
+        if self.form == Form::Enforcing {
+            commit.arg("--selinux-policy-from-base");
+        }
         run(commit.args([base, over, skip]))
     }
 
@@ -254,7 +299,7 @@ impl Tree {
 }
 
 /// Fills `dir` with `repo`, `kernel` and `packages`.
-fn build(archive: &Archive, dir: &Path) -> Result<()> {
+fn build(archive: &Archive, form: Form, dir: &Path) -> Result<()> {
     let script = dir.join("build.sh");
     write(&script, BUILD)?;
     let files = dir.join("files");
@@ -266,6 +311,12 @@ fn build(archive: &Archive, dir: &Path) -> Result<()> {
         &os_release(archive, BASE_VERSION),
     )?;
 
+    let policy = dir.join("policy");
+    if form == Form::Enforcing {
+        for (name, content) in MODULES {
+            write(&policy.join(name), content)?;
+        }
+    }
     let root = dir.join("root");
     fs::create_dir(&root)?;
     // Its progress goes where this program's messages go: the first build is a long wait.
@@ -274,6 +325,10 @@ fn build(archive: &Archive, dir: &Path) -> Result<()> {
         .args(["--mount", "--propagation", "private", "bash"])
         .arg(&script)
         .args([&root, &files])
+        .arg(match form {
+            Form::Plain => Path::new(""),
+            Form::Enforcing => &policy,
+        })
         .args([&archive.suite, &archive.uri])
         .args(&archive.keyring)
         .stdout(std::io::stderr())
@@ -298,9 +353,14 @@ fn build(archive: &Archive, dir: &Path) -> Result<()> {
 
     let repo = dir.join("repo");
     run(ostree(&repo, "init").arg("--mode=bare"))?;
-    run(commit(&repo, BASE, BASE_VERSION)
+    let mut commit = commit(&repo, BASE, BASE_VERSION);
+    commit
         .arg("--bootable")
-        .arg(format!("--tree=dir={}", root.display())))?;
+        .arg(format!("--tree=dir={}", root.display()));
+    if form == Form::Enforcing {
+        commit.arg(format!("--selinux-policy={}", root.display()));
+    }
+    run(&mut commit)?;
     fs::remove_dir_all(&root)?;
     fs::remove_dir_all(&files)?;
     Ok(())

@@ -5,8 +5,10 @@
 //!
 //! - `loader`: GRUB, which boots what libostree's entries name and counts boots
 //! - `agent`: programs run inside
+//! - `labels`: SELinux labels of its disks
 
 mod agent;
+mod labels;
 mod loader;
 
 use std::fs;
@@ -113,7 +115,8 @@ impl Vm {
                 "/lib/systemd/system/systemd-networkd.service",
                 deployment.join(wants).join("systemd-networkd.service"),
             )?;
-            loader::configure(disks.boot())
+            loader::configure(disks.boot())?;
+            labels::label(disks.sysroot(), &deployment)
         })
         .with_context(|| format!("cannot install the machine {}", spec.name))?;
         Ok(vm)

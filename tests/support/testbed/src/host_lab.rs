@@ -36,7 +36,15 @@ pub struct Image {
 impl HostLab {
     /// A new one.
     pub fn new() -> Result<Self> {
-        let tree = Tree::ready()?;
+        Self::of(Tree::ready()?)
+    }
+
+    /// One whose OS has SELinux, for machines: a host in namespaces has this machine's kernel.
+    pub fn enforcing() -> Result<Self> {
+        Self::of(Tree::enforcing()?)
+    }
+
+    fn of(tree: Tree) -> Result<Self> {
         let lab = Lab::create()?;
         let registry = Registry::start(&lab)?;
         Ok(Self {

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Builds the lab's operating system as a directory tree in ostree's layout.
 #
-# usage: build.sh OUT FILES SUITE ARCHIVE [KEYRING], where OUT is an empty directory, FILES a directory laid over the tree, and the rest
-# says where Debian's packages come from.
+# usage: build.sh OUT FILES POLICY SUITE ARCHIVE [KEYRING], where OUT is an empty directory, FILES a directory laid over the tree, POLICY a
+# directory with sources of policy modules (lab.te, slipway.te, slipway.fc) or empty for a tree without SELinux, and the rest says where
+# Debian's packages come from.
 #
 # Each step prints one line, so that a reader of the first build sees that it goes on.
 set -euo pipefail
@@ -10,9 +11,10 @@ umask 022
 
 out=$1
 files=$2
-suite=$3
-archive=$4
-keyring=${5:-}
+policy=$3
+suite=$4
+archive=$5
+keyring=${6:-}
 
 say() { printf 'tree: %s\n' "$*"; }
 
@@ -47,9 +49,34 @@ add_drivers+=" virtio_pci virtio_blk ext4 "
 CONF
 inside apt-get install --quiet=2 --yes --no-install-recommends \
     systemd systemd-sysv libpam-systemd dbus udev ostree skopeo strace iproute2 procps kmod \
-    ca-certificates crun qemu-guest-agent dracut ostree-boot linux-image-cloud-amd64 >/dev/null
+    ca-certificates crun qemu-guest-agent dracut ostree-boot linux-image-cloud-amd64 \
+    ${policy:+selinux-policy-default policycoreutils selinux-utils bubblewrap} >/dev/null
 
-mkdir "$out/usr/share/lab"
+if [ -n "$policy" ]; then
+    say "SELinux: the policy's modules"
+    # An ostree system has the policy's store in /etc; libostree refreshes it in each new deployment, by bwrap.
+    mv "$out"/var/lib/selinux/default/* "$out/etc/selinux/default/"
+    echo store-root=/etc/selinux >>"$out/etc/selinux/semanage.conf"
+    for module in lab slipway; do
+        checkmodule -M -m -o "$policy/$module.mod" "$policy/$module.te" >/dev/null
+    done
+    semodule_package -o "$out/tmp/lab.pp" -m "$policy/lab.mod"
+    semodule_package -o "$out/tmp/slipway.pp" -m "$policy/slipway.mod" -f "$policy/slipway.fc"
+    inside semodule --noreload --install /tmp/lab.pp
+    # A host that lacks Slipway's module is shown with this policy.
+    mkdir "$out/usr/share/lab"
+    cp "$out"/etc/selinux/default/policy/policy.* "$out/usr/share/lab/policy-without-module"
+    inside semodule --noreload --install /tmp/slipway.pp
+    rm "$out"/tmp/{lab,slipway}.pp
+    # Directories that an ostree system has below /var are labelled as where its links to them are.
+    for name in home opt srv mnt; do echo "/var/$name /$name"; done \
+        >>"$out/etc/selinux/default/contexts/files/file_contexts.subs_dist"
+    printf '%s\n' '/var/roothome /root' '/var/usrlocal /usr/local' \
+        >>"$out/etc/selinux/default/contexts/files/file_contexts.subs_dist"
+    sed -i 's/^SELINUX=.*/SELINUX=enforcing/' "$out/etc/selinux/config"
+fi
+
+mkdir -p "$out/usr/share/lab"
 inside dpkg-query --show --showformat='${Package} ${Version}\n' >"$out/usr/share/lab/packages"
 
 kernel=$(basename "$out"/usr/lib/modules/*)
