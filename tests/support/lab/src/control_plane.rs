@@ -76,6 +76,8 @@ pub struct Options {
     pub also: Vec<IpAddr>,
     /// Names of the nodes that get a token.
     pub nodes: Vec<String>,
+    /// Authority whose certificates clients may show, PEM. Without one, all clients have tokens.
+    pub client_authority: Option<String>,
     /// Its programs.
     pub parts: Parts,
     /// Existing, empty folder for the run's files, kept afterwards. Without one they are in a
@@ -90,6 +92,7 @@ impl Default for Options {
             address: Ipv4Addr::LOCALHOST.into(),
             also: Vec::new(),
             nodes: Vec::new(),
+            client_authority: None,
             parts: Parts::All,
             dir: None,
         }
@@ -157,6 +160,7 @@ impl ControlPlane {
             also: options.also.clone(),
             etcd_port,
             etcd_peer_port,
+            takes_certificates: options.client_authority.is_some(),
         };
         run(
             &programs.path(Program::Pki),
@@ -175,6 +179,9 @@ impl ControlPlane {
             .collect::<Result<Vec<_>>>()?;
 
         let ca_pem = fs::read(files.ca())?;
+        if let Some(authority) = &options.client_authority {
+            fs::write(files.client_ca(), authority)?;
+        }
         let components = [&admin, &surroundings, &controllers, &scheduler, &proxy];
         let users = components
             .into_iter()
@@ -243,6 +250,17 @@ impl ControlPlane {
         Ok(self
             .node(node)?
             .kubeconfig(&self.server_url(), &self.ca_pem))
+    }
+
+    /// Kubeconfig text of a node's kubelet that shows a certificate in place of its token: the PEM
+    /// file `certificate`, which holds the key, too; a relative path is one from the kubeconfig's
+    /// folder.
+    ///
+    /// # Errors
+    /// The node was not among [`Options::nodes`].
+    pub fn node_kubeconfig_with(&self, node: &str, certificate: &str) -> Result<String> {
+        let (server, node) = (self.server_url(), self.node(node)?);
+        Ok(node.certificate_kubeconfig(&server, &self.ca_pem, certificate))
     }
 
     /// Kubeconfig text of kube-proxy, for use on any host.

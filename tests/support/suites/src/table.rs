@@ -256,7 +256,7 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "join",
         executable: ("tests", "join"),
         programs: &["mcd", "mcd-os", "mcc", "mcs"],
-        own: &["tests/flow/join.rs"],
+        own: &["tests/flow/join"],
         limit_mins: 10,
         ..SUITE
     },

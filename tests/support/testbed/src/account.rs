@@ -1,4 +1,4 @@
-//! Service accounts, as pods have them.
+//! Service accounts, as pods have them, and the credentials of kubelets.
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use lab::control_plane::ControlPlane;
 use lab::workload::Workload;
+
+use crate::Authority;
+
+/// Where a kubelet keeps its certificate and key, from its own folder.
+pub(crate) const KUBELETS_CERTIFICATE: &str = "pki/kubelet-client-current.pem";
 
 /// Writes what a kubelet mounts into a pod of a workload: `token`, `ca.crt`, `namespace`.
 #[expect(clippy::disallowed_methods, reason = "a run's own files")]
@@ -55,6 +60,24 @@ current-context: lab
 "
     );
     Ok(fs::write(path, text)?)
+}
+
+/// Writes what a node's kubelet has in its folder where it is known by a certificate: the
+/// kubeconfig and what it names. Their texts.
+#[expect(clippy::disallowed_methods, reason = "a run's own files")]
+pub(crate) fn write_kubelet(
+    control_plane: &ControlPlane,
+    signer: &Authority,
+    node: &str,
+    dir: &Path,
+) -> Result<[String; 2]> {
+    let kubeconfig = control_plane.node_kubeconfig_with(node, KUBELETS_CERTIFICATE)?;
+    let certificate = signer.client(&format!("system:node:{node}"), "system:nodes")?;
+    let pki = dir.join("pki");
+    fs::create_dir_all(&pki).with_context(|| format!("cannot make {}", pki.display()))?;
+    fs::write(dir.join("kubeconfig"), &kubeconfig)?;
+    fs::write(dir.join(KUBELETS_CERTIFICATE), &certificate)?;
+    Ok([kubeconfig, certificate])
 }
 
 async fn token(control_plane: &ControlPlane, workload: &Workload) -> Result<String> {

@@ -39,7 +39,6 @@ impl Authority {
     }
 
     /// The same for servers at an address.
-    #[expect(clippy::disallowed_methods, reason = "a run's own files")]
     pub fn issue_at(
         &self,
         to: &Path,
@@ -47,11 +46,12 @@ impl Authority {
         name: &str,
         organization: &str,
     ) -> Result<()> {
-        let mut params = CertificateParams::default();
-        let subject = &mut params.distinguished_name;
-        subject.push(DnType::OrganizationName, organization);
-        subject.push(DnType::CommonName, name);
-        params.subject_alt_names = vec![SanType::IpAddress(address)];
+        self.write(to, SanType::IpAddress(address), params(name, organization))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a run's own files")]
+    fn write(&self, to: &Path, server: SanType, mut params: CertificateParams) -> Result<()> {
+        params.subject_alt_names = vec![server];
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
@@ -66,4 +66,22 @@ impl Authority {
         write("key", key.serialize_pem())?;
         write("crt", certificate.pem())
     }
+
+    /// A certificate of a client and its key, in one PEM text, as kubelets keep theirs.
+    pub fn client(&self, name: &str, organization: &str) -> Result<String> {
+        let mut params = params(name, organization);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(certificate.pem() + &key.serialize_pem())
+    }
+}
+
+/// A certificate of this subject, to be signed.
+fn params(name: &str, organization: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let subject = &mut params.distinguished_name;
+    subject.push(DnType::OrganizationName, organization);
+    subject.push(DnType::CommonName, name);
+    params
 }

@@ -19,7 +19,7 @@ use crate::component::{self, Component};
 use crate::images::ComponentImages;
 use crate::node_spec::CONTROL_PLANE_POOL;
 use crate::objects::{self, Objects};
-use crate::{Cluster, HostLab, NodeSpec, Programs, SOON, logs, until};
+use crate::{Authority, Cluster, HostLab, NodeSpec, Programs, SOON, account, logs, until};
 
 /// The pool that every cluster has.
 const WORKERS: &str = include_str!("worker.yaml");
@@ -37,6 +37,7 @@ pub struct Testbed {
     objects: String,
     nodes: Vec<NodeSpec>,
     control_plane_os: Option<Overlay>,
+    has_certificates: bool,
 }
 
 impl Testbed {
@@ -51,6 +52,7 @@ impl Testbed {
             objects: String::new(),
             nodes: Vec::new(),
             control_plane_os: None,
+            has_certificates: false,
         }
     }
 
@@ -94,6 +96,14 @@ impl Testbed {
     #[must_use]
     pub fn control_plane_os(mut self, os: Overlay) -> Self {
         self.control_plane_os = Some(os);
+        self
+    }
+
+    /// With kubelets that the API server knows by certificates, as clusters have them, in place of
+    /// tokens.
+    #[must_use]
+    pub fn certificates(mut self) -> Self {
+        self.has_certificates = true;
         self
     }
 
@@ -150,6 +160,10 @@ impl Testbed {
         let dir = self.logs.join("control-plane");
         logs::empty(&dir)?;
         let dir = Some(dir);
+        let signer = self
+            .has_certificates
+            .then(|| Authority::make("signer of clients"));
+        let signer = signer.transpose()?;
         let (host_lab, options) = if self.nodes.is_empty() {
             let parts = Parts::Api;
             (
@@ -164,8 +178,12 @@ impl Testbed {
             let host_lab = HostLab::new()?;
             let names = self.nodes.iter().map(|node| node.name.clone()).collect();
             let address = host_lab.lab.address().into();
-            let options = Options::for_hosts(address, names);
-            (Some(host_lab), Options { dir, ..options })
+            let options = Options {
+                dir,
+                client_authority: signer.as_ref().map(|signer| signer.pem.clone()),
+                ..Options::for_hosts(address, names)
+            };
+            (Some(host_lab), options)
         };
         // The image needs no API server, which takes about as long.
         let (os, control_plane) = std::thread::scope(|scope| {
@@ -205,6 +223,7 @@ impl Testbed {
             images,
             objects: Objects::new(client),
             control_plane,
+            signer,
             host_lab,
             programs,
             logs: self.logs.clone(),
@@ -346,7 +365,15 @@ impl Cluster {
             (annotation::STATE, NodeState::Done.as_str()),
         ]);
         let record = |file: &str| format!("/etc/machine-config-daemon/{file}");
-        let kubeconfig = self.control_plane.node_kubeconfig(&name)?;
+        let (kubeconfig, certificate) = match &self.signer {
+            Some(signer) => {
+                let dir = self.kubelet_dir(&name);
+                let [kubeconfig, certificate] =
+                    account::write_kubelet(&self.control_plane, signer, &name, &dir)?;
+                (kubeconfig, Some(certificate))
+            }
+            None => (self.control_plane.node_kubeconfig(&name)?, None),
+        };
         let spec = match os {
             Some(os) => HostSpec::new(&name, &tree.commit(os)?),
             None => HostSpec::new(&name, tree.base()),
@@ -360,6 +387,10 @@ impl Cluster {
             .registry(&registry.location())
             .registry(&registry.closed_location())
             .bind(&self.programs.folder().canonicalize()?, "programs");
+        if let Some(certificate) = certificate {
+            let path = format!("/var/lib/kubelet/{}", account::KUBELETS_CERTIFICATE);
+            spec = spec.file(&path, certificate, 0o600);
+        }
         if !node.is_fresh {
             spec = spec
                 .file(&record("currentconfig"), serde_json::to_vec(config)?, 0o600)

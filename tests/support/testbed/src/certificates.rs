@@ -1,9 +1,11 @@
 //! Certificates, as the operator of a cluster publishes them to its nodes.
 
 use anyhow::{Context as _, Result};
-use api::machineconfiguration::{annotation, controller_config};
+use api::machineconfiguration::{ControllerConfig, annotation, controller_config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use lab::manifest;
 use serde_json::{Value, json};
 
@@ -58,6 +60,24 @@ impl Cluster {
             .into_iter()
             .find_map(|object| object.metadata.resource_version);
         version.context("an object without a version")
+    }
+
+    /// Says in the ControllerConfig's status that base configurations are made of it, as the
+    /// controller of a release does. Without that, no pool is rendered while there is one.
+    pub async fn settle_certificates(&self) -> Result<()> {
+        let configs = Api::<ControllerConfig>::all(self.objects.client().clone());
+        let name = controller_config::NAME;
+        let generation = configs.get(name).await?.metadata.generation;
+        let status = json!({ "status": {
+            "observedGeneration": generation,
+            "conditions": [{
+                "type": "TemplateControllerCompleted", "status": "True",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        } });
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&status));
+        configs.patch_status(name, &params, &patch).await?;
+        Ok(())
     }
 
     /// Writes the CA by which nodes are to know the API server, where and as OpenShift's operator

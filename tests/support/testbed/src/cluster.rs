@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::images::ComponentImages;
 use crate::objects::{self, Objects};
-use crate::{Component, DAEMON, HostLab, Image, Programs, SOON, config, until};
+use crate::{Authority, Component, DAEMON, HostLab, Image, Programs, SOON, config, until};
 
 /// A running cluster. Everything of it is gone when dropped, but for the logs.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct Cluster {
     /// The first configuration of each pool that has nodes.
     pub(crate) targets: BTreeMap<String, String>,
     pub(crate) control_plane: Arc<ControlPlane>,
+    /// Signs the certificates of kubelets, where they have some.
+    pub(crate) signer: Option<Authority>,
     pub(crate) objects: Objects,
     /// Hosts whose pods are processes, by their nodes.
     pub(crate) with_containers: BTreeSet<String>,
@@ -80,6 +82,18 @@ impl Cluster {
     pub fn host(&self, node: &str) -> Result<&Host> {
         let found = self.hosts.iter().find(|host| host.name() == node);
         found.with_context(|| format!("there is no host {node}"))
+    }
+
+    /// Folder with what a node's kubelet has in its own: `kubeconfig` and the certificate that it
+    /// names. Only in a cluster [`crate::Testbed::certificates`].
+    pub fn kubelet_dir(&self, node: &str) -> PathBuf {
+        self.logs.join(node).join("kubelet")
+    }
+
+    /// Who signs the certificates of the API server's clients. Only in a cluster
+    /// [`crate::Testbed::certificates`].
+    pub fn signer(&self) -> Result<&Authority> {
+        self.signer.as_ref().context("clients have tokens")
     }
 
     /// The host of a node, to be turned on or off.

@@ -62,15 +62,20 @@ impl Component {
     /// The same, with Deployments of no pods.
     pub(crate) fn idle_objects(self, images: &ComponentImages) -> Result<Vec<DynamicObject>> {
         let mut objects = self.objects_with(images)?;
-        for object in &mut objects {
-            let types = object.types.as_ref();
-            let is_deployment = types.is_some_and(|types| types.kind == "Deployment");
-            let replicas = object.data.pointer_mut("/spec/replicas");
-            if let Some(replicas) = replicas.filter(|_| is_deployment) {
-                *replicas = json!(0);
-            }
-        }
+        idle(&mut objects);
         Ok(objects)
+    }
+}
+
+/// Has Deployments have no pods.
+pub(crate) fn idle(objects: &mut [DynamicObject]) {
+    for object in objects {
+        let types = object.types.as_ref();
+        let is_deployment = types.is_some_and(|types| types.kind == "Deployment");
+        let replicas = object.data.pointer_mut("/spec/replicas");
+        if let Some(replicas) = replicas.filter(|_| is_deployment) {
+            *replicas = json!(0);
+        }
     }
 }
 

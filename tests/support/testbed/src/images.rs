@@ -8,10 +8,14 @@ use kube::api::DynamicObject;
 use lab::manifest;
 use serde_json::Value;
 
+use crate::component::idle;
 use crate::{Cluster, HostLab, Programs, workspace};
 
 /// Images of [`crate::component::ALL`].
 const NAMES: [&str; 2] = ["slipway-mcc", "slipway-mcd"];
+
+/// The config server's, which [`NAMES`] has not.
+const CONFIG_SERVER: &str = "slipway-mcs";
 
 /// Images that a release of these is made of.
 const OF_RELEASE: [&str; 3] = ["slipway-cvo", "slipway-mcc", "slipway-mcd"];
@@ -62,6 +66,28 @@ impl Cluster {
         let images = push_named(self.host_lab()?, &self.programs, &[image], None).await?;
         let mut objects = manifest::component(&workspace().join("deploy").join(folder))?;
         ComponentImages(images).name_in(&mut objects);
+        Ok(objects)
+    }
+
+    /// The objects of the whole of `deploy/`, as `kubectl kustomize` prints them, for a cluster
+    /// with hosts whose pods are processes. They lack definitions, which it has, and pods of the
+    /// controller, which runs beside it.
+    pub async fn whole(&self) -> Result<Vec<DynamicObject>> {
+        let mut images = self.images.clone();
+        let names = [CONFIG_SERVER];
+        let more = push_named(self.host_lab()?, &self.programs, &names, None).await?;
+        images.0.extend(more);
+        let deploy = workspace().join("deploy");
+        let text = self
+            .control_plane
+            .kubectl(&["kustomize", &deploy.to_string_lossy()])?;
+        let mut objects = manifest::parse(&text)?;
+        objects.retain(|object| {
+            let types = object.types.as_ref();
+            types.is_none_or(|types| types.kind != "CustomResourceDefinition")
+        });
+        images.name_in(&mut objects);
+        idle(&mut objects);
         Ok(objects)
     }
 }

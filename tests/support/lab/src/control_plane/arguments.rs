@@ -28,6 +28,11 @@ impl Files {
         self.dir.join("ca.crt")
     }
 
+    /// Authority of certificates that clients show.
+    pub(super) fn client_ca(&self) -> PathBuf {
+        self.dir.join("client-ca.crt")
+    }
+
     pub(super) fn tokens(&self) -> PathBuf {
         self.dir.join("tokens.csv")
     }
@@ -71,6 +76,8 @@ pub(super) struct Listen {
     pub(super) etcd_port: u16,
     /// etcd's port for peers, which it has none of.
     pub(super) etcd_peer_port: u16,
+    /// Whether clients may show certificates.
+    pub(super) takes_certificates: bool,
 }
 
 impl Listen {
@@ -132,7 +139,7 @@ pub(super) fn etcd(files: &Files, listen: &Listen) -> Vec<String> {
 pub(super) fn api_server(files: &Files, listen: &Listen) -> Vec<String> {
     let is_alone = listen.address.is_loopback();
     let reconciler = if is_alone { "none" } else { "lease" };
-    vec![
+    let mut arguments = vec![
         format!("--etcd-servers={}", listen.etcd_url()),
         format!("--bind-address={}", listen.bind),
         format!("--secure-port={}", listen.port),
@@ -161,7 +168,12 @@ pub(super) fn api_server(files: &Files, listen: &Listen) -> Vec<String> {
         "--audit-log-mode=blocking".into(),
         // In MiB; without it the log is rotated away at 100.
         "--audit-log-maxsize=1000000".into(),
-    ]
+    ];
+    if listen.takes_certificates {
+        // It publishes this one in ConfigMap kube-system/extension-apiserver-authentication.
+        arguments.push(format!("--client-ca-file={}", files.client_ca().display()));
+    }
+    arguments
 }
 
 pub(super) fn controller_manager(files: &Files) -> Vec<String> {
@@ -206,6 +218,7 @@ mod tests {
             also: vec![Ipv4Addr::new(10, 0, 2, 2).into()],
             etcd_port: 2379,
             etcd_peer_port: 2380,
+            takes_certificates: false,
         };
         assert_eq!(listen.url(), "https://10.88.0.1:6443");
         assert_eq!(listen.local_url(), "https://127.0.0.1:6443");

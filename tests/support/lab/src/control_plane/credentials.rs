@@ -54,7 +54,18 @@ impl User {
 
     /// A kubeconfig for this user. Holds everything itself, so that it works on a host as well.
     pub(super) fn kubeconfig(&self, server: &str, ca_pem: &[u8]) -> String {
-        let Self { name, token, .. } = self;
+        self.kubeconfig_with(server, ca_pem, &format!("token: {}", self.token))
+    }
+
+    /// A kubeconfig for this user, known by a certificate that is in a PEM file with its key. A
+    /// relative path is one from the kubeconfig's folder.
+    pub(super) fn certificate_kubeconfig(&self, server: &str, ca_pem: &[u8], file: &str) -> String {
+        let pair = format!("client-certificate: {file}\n    client-key: {file}");
+        self.kubeconfig_with(server, ca_pem, &pair)
+    }
+
+    fn kubeconfig_with(&self, server: &str, ca_pem: &[u8], credential: &str) -> String {
+        let name = &self.name;
         let ca = STANDARD.encode(ca_pem);
         format!(
             "apiVersion: v1
@@ -67,7 +78,7 @@ clusters:
 users:
 - name: \"{name}\"
   user:
-    token: {token}
+    {credential}
 contexts:
 - name: lab
   context:
@@ -122,6 +133,17 @@ mod tests {
                 .as_deref(),
             Some("https://10.0.0.1:6443")
         );
+    }
+
+    #[test]
+    fn a_kubeconfig_with_a_certificate_has_no_token() {
+        let user = User::node("a").unwrap();
+        let text = user.certificate_kubeconfig("https://10.0.0.1:6443", b"pem", "pki/a.pem");
+        let config = kube::config::Kubeconfig::from_yaml(&text).unwrap();
+        let info = config.auth_infos[0].auth_info.as_ref().unwrap();
+        assert_eq!(info.client_certificate.as_deref(), Some("pki/a.pem"));
+        assert_eq!(info.client_key.as_deref(), Some("pki/a.pem"));
+        assert!(info.token.is_none());
     }
 
     #[test]

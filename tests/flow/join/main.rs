@@ -1,6 +1,11 @@
-//! A new host joins a cluster: Ignition fetches its configuration from the config server, the first
-//! boot gives it the OS and kernel arguments that are left, and its node is Done.
+//! What hosts get from the config server.
+//!
+//! A new host joins a cluster: Ignition fetches its configuration, the first boot gives it the OS
+//! and kernel arguments that are left, and its node is Done. Later the node's daemon reads its
+//! configurations there ([`own`]).
 #![expect(clippy::disallowed_methods, reason = "a test's own files")]
+
+mod own;
 
 use std::path::PathBuf;
 
