@@ -13,6 +13,7 @@
 //! - `config`: the cluster's release, and what its operators report
 //! - `rollout`: in which steps the nodes of a pool are updated; ours
 //! - `upgrade`: an upgrade of the cluster on a date
+//! - [`monitoring`]: who reads the metrics of components
 //! - `condition`: status of a condition, and enums that keep what they do not know
 //! - `int_or_string`: a number or a text, as `maxUnavailable` is written
 //! - `crds`: the CustomResourceDefinitions made from these types; bin `crdgen` writes them
@@ -27,6 +28,7 @@ pub mod crds;
 #[cfg(feature = "crds")]
 pub mod int_or_string;
 pub mod machineconfiguration;
+pub mod monitoring;
 #[cfg(feature = "crds")]
 mod nullable;
 #[cfg(feature = "crds")]

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::logs::{Filter, Format, Settings};
+#[cfg(feature = "secure-metrics")]
+use crate::secure_metrics::SecureListener;
 
 /// How the program logs.
 #[derive(Debug, Clone, Args)]
@@ -42,6 +44,33 @@ pub struct AdminArgs {
     /// Address of metrics and health
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8797")]
     pub metrics_url: SocketAddr,
+}
+
+/// Where the program serves metrics over HTTPS.
+#[cfg(feature = "secure-metrics")]
+#[derive(Debug, Clone, Args)]
+pub struct SecureArgs {
+    /// Address of metrics over HTTPS, for the cluster's Prometheus [default: none]
+    #[arg(long, value_name = "ADDRESS", requires_all = ["serving_cert_file", "serving_key_file"])]
+    listen: Option<SocketAddr>,
+    /// Certificate of that address, as PEM; waited for
+    #[arg(long, value_name = "FILE")]
+    serving_cert_file: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    serving_key_file: Option<PathBuf>,
+}
+
+#[cfg(feature = "secure-metrics")]
+impl SecureArgs {
+    /// Where, if anywhere.
+    pub fn into_listener(self) -> Option<SecureListener> {
+        Some(SecureListener {
+            address: self.listen?,
+            certificate: self.serving_cert_file?,
+            key: self.serving_key_file?,
+        })
+    }
 }
 
 #[cfg(test)]

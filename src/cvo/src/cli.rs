@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
-use chassis::cli::{AdminArgs, LogArgs};
+use chassis::cli::{AdminArgs, LogArgs, SecureArgs};
+use chassis::secure_metrics::SecureListener;
 use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
 use promql::MetricsServer;
 
 use crate::fetch::USER_AGENT;
-use crate::metrics_server::SecureListener;
 use crate::reconcile::{AdviceSettings, VersionOperatorSettings};
 use crate::retrieval::{RetrievalMethod, RetrievalSettings};
 use crate::retrieval_job::RetrievalJob;
@@ -95,15 +95,8 @@ pub struct VersionOperatorArgs {
     /// With --retrieval=job: the node of this program
     #[arg(long, env = "NODE_NAME", default_value = "")]
     node_name: String,
-    /// Address of metrics over HTTPS, for the cluster's Prometheus [default: none]
-    #[arg(long, value_name = "ADDRESS", requires_all = ["serving_cert_file", "serving_key_file"])]
-    listen: Option<SocketAddr>,
-    /// Certificate of that address, as PEM; waited for
-    #[arg(long, value_name = "FILE")]
-    serving_cert_file: Option<PathBuf>,
-    /// Its key
-    #[arg(long, value_name = "FILE")]
-    serving_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    secure: SecureArgs,
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
@@ -182,14 +175,7 @@ impl VersionOperatorArgs {
             kubeconfig: self.client.kubeconfig,
             namespace: self.namespace.clone(),
             metrics: self.admin.metrics_url,
-            secure: match (self.listen, self.serving_cert_file, self.serving_key_file) {
-                (Some(address), Some(certificate), Some(key)) => Some(SecureListener {
-                    address,
-                    certificate,
-                    key,
-                }),
-                _ => None,
-            },
+            secure: self.secure.into_listener(),
             candidacy,
             settings: VersionOperatorSettings {
                 root: self.payload,

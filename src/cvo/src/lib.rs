@@ -20,11 +20,13 @@
 //! - [`preflight`], [`render_job`], [`rehearsal`]: what would fail of another release, before
 //!   anything is changed
 //! - [`advice`], [`risk`], [`alert`]: which updates the service advises, and which risks apply
-//! - [`metrics`], [`metrics_server`], [`events`]: what dashboards read, and what is said in events
+//! - [`metrics`], [`authorities`], [`events`]: what dashboards read, who may read it, what is said in
+//!   events
 //! - [`watches`], [`reconcile`]: the controller
 
 pub mod advice;
 pub mod alert;
+pub mod authorities;
 pub mod builder;
 pub mod cli;
 pub mod dropped;
@@ -36,7 +38,6 @@ pub mod hands;
 pub mod history;
 pub mod job;
 pub mod metrics;
-pub mod metrics_server;
 pub mod overrides;
 pub mod payload;
 pub mod precondition;

@@ -5,21 +5,25 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::config::ClusterVersion;
+use api::monitoring::METRICS_READER;
 use chassis::http::Server;
 use chassis::http::tls::ClientAuthorities;
 use chassis::logs::Log;
+use chassis::secure_metrics::{SecureListener, SecureMetrics, SecureServer};
+use chassis::shutdown::Shutdown;
 use chassis::{admin, shutdown};
 use cluster::cache::Cache;
 use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
 use operator::{Operator, Wake, WatchScope, client};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
+use crate::authorities::{self, AUTHORITIES};
 use crate::cli::VersionOperatorOptions;
 use crate::engine::{Engine, Shared};
 use crate::hands::Hands;
 use crate::metrics::VersionMetrics;
-use crate::metrics_server::{self, AUTHORITIES};
 use crate::preflight;
 use crate::reconcile::{VersionCaches, VersionOperator, VersionWork, Voice};
 use crate::upgradeable::{ACKS, GATES};
@@ -43,10 +47,10 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
     let following = tokio::spawn(log.follow(shutdown.clone()));
     let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
-    let authorities = ClientAuthorities::default();
+    let clients = ClientAuthorities::default();
     let (versions, operators) = (Cache::default(), Cache::default());
     let (gates, acks) = (Cache::default(), Cache::default());
-    let clients = Cache::<AdminMaps>::default();
+    let bundles = Cache::<AdminMaps>::default();
     let (waker, changes) = watch::channel(());
     let shared = Shared::default();
     let metrics = Arc::new(VersionMetrics::new(
@@ -55,9 +59,12 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         shared.clone(),
     ));
     let registry = metrics.registry();
-    let clients_and_metrics = (authorities.clone(), metrics.registry());
-    let secure =
-        metrics_server::start(options.secure, clients_and_metrics, shutdown.clone()).await?;
+    let page = SecureMetrics {
+        registry: metrics.registry(),
+        authorities: clients.clone(),
+        reader: METRICS_READER,
+    };
+    let secure = serve_metrics(options.secure, page, shutdown.clone()).await?;
     let engine = Engine::new(
         Hands::new(Arc::clone(&access)),
         operators.clone(),
@@ -70,10 +77,10 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         waker.send_replace(());
     });
     // Also when all were read anew. The listener keeps the cache as long as the process runs.
-    let read = clients.clone();
-    clients.listen(move |_| {
+    let read = bundles.clone();
+    bundles.listen(move |_| {
         let (_, name) = AUTHORITIES;
-        metrics_server::learn(&authorities, read.get(name).as_deref());
+        authorities::learn(&clients, read.get(name).as_deref());
     });
     let known = shared.clone();
     let operator = Operator::new("cvo", Arc::clone(&access));
@@ -118,7 +125,7 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
                 Wake::Keys(vec![VersionWork::Release, VersionWork::Status])
             }
         })
-        .watch(&clients, admin_map(AUTHORITIES), |_, _| {
+        .watch(&bundles, admin_map(AUTHORITIES), |_, _| {
             Wake::Keys(Vec::new())
         })
         .watch(&gates, admin_map(GATES), status)
@@ -133,6 +140,19 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
     // The last recorder is gone with the version operator: its events are sent, then the task ends.
     sending.await.context("the task that sends events failed")?;
     Ok(result?)
+}
+
+/// Binds the address of metrics over HTTPS, if one is asked for, and serves there in a task.
+async fn serve_metrics(
+    listener: Option<SecureListener>,
+    page: SecureMetrics,
+    shutdown: Shutdown,
+) -> Result<Option<JoinHandle<()>>, chassis::http::Error> {
+    let Some(listener) = listener else {
+        return Ok(None);
+    };
+    let server = SecureServer::bind(listener).await?;
+    Ok(Some(tokio::spawn(server.serve(page, shutdown))))
 }
 
 /// The work that a change of ClusterVersion wakes.
