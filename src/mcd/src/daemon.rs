@@ -19,7 +19,7 @@
 //! - [`certificates`]: what the cluster rotates, outside of configurations
 //! - [`events`]: events and the log lines that people search for
 //! - [`kubelet_health`], [`mod@host_os`]: what metrics tell of the host
-//! - [`metrics`]: metrics and health
+//! - [`metrics`], [`metrics_clients`]: metrics and health, and who may read metrics over HTTPS
 
 pub mod adopt;
 pub mod agent;
@@ -36,6 +36,7 @@ pub mod helper;
 pub mod host_os;
 pub mod kubelet_health;
 pub mod metrics;
+pub mod metrics_clients;
 pub mod node_object;
 pub mod observe;
 pub mod planning;
@@ -49,9 +50,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use api::machineconfiguration::machine_config_node::IrreconcilableChange;
+use api::monitoring::METRICS_READER;
 use chassis::http::Server;
+use chassis::http::tls::ClientAuthorities;
 use chassis::logs::Log;
 use chassis::report::Chain;
+use chassis::secure_metrics::{SecureMetrics, SecureServer};
 use chassis::{admin, shutdown};
 use cluster::access::{Access, Reader};
 use cluster::events::{Recorder, Speaker};
@@ -65,7 +69,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use agent::{Agent, Known};
 use ahead::Spread;
 use certificates::CertificateSync;
-use cli::Options;
+use cli::{Options, SecureOptions};
 use drift::{DriftMonitor, DriftTarget};
 use events::{EventReporter, NodeEvent};
 use helper::Helper;
@@ -97,11 +101,12 @@ const INPUTS: usize = 8;
 pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot listen for signals")?;
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
+    let secure = bind_secure(options.secure).await?;
     let own = std::env::current_exe().context("cannot find this program")?;
     let helper = Helper::install(&options.root, &options.helper, &own)?;
 
     let (kubeconfig, host) = (&options.kubeconfig, || reader(&options.root));
-    let kubelet = Access::kubeconfig(kubeconfig, host()).with_user_agent(USER_AGENT);
+    let kubelet = Arc::new(Access::kubeconfig(kubeconfig, host()).with_user_agent(USER_AGENT));
     let account = Access::service_account(kubeconfig, host(), &options.token);
     let account = Arc::new(account.with_user_agent(USER_AGENT));
     let configs = options.config_server.map(|(server, authority)| {
@@ -109,10 +114,8 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
         let own = Access::kubeconfig(kubeconfig, host()).at(server, authority);
         Arc::new(own.with_user_agent(USER_AGENT))
     });
-    let kubelet = Arc::new(kubelet);
     let metrics = Arc::new(DaemonMetrics::new(Timestamp::now));
     metrics.set_host_os(host_os(&options.root));
-    let watching_kubelet = watch_kubelet(options.kubelet_health.as_ref(), &metrics, &shutdown);
     let (seen_by, seen) = watch::channel(None);
     let (writer, writing) = NodeWriter::new(
         Arc::clone(&kubelet),
@@ -177,7 +180,8 @@ pub async fn run(options: Options, log: Log) -> anyhow::Result<()> {
             speaking,
             certificates::keep(certificates, shutdown.clone()),
             monitor.keep(shutdown.clone()),
-            watching_kubelet,
+            watch_kubelet(options.kubelet_health.as_ref(), &metrics, &shutdown),
+            serve_metrics(secure, &agent.root, &metrics, shutdown.clone()),
             admin::serve(
                 server,
                 metrics.registry(),
@@ -236,6 +240,40 @@ fn announce(agent: &Agent) {
             "cannot ask the kernel for its SELinux policy"
         ),
     }
+}
+
+/// Binds the address of metrics over HTTPS, where they are asked for; with it, the bundle of their
+/// clients.
+async fn bind_secure(
+    options: Option<SecureOptions>,
+) -> Result<Option<(SecureServer, String)>, chassis::http::Error> {
+    let Some(SecureOptions { listener, clients }) = options else {
+        return Ok(None);
+    };
+    Ok(Some((SecureServer::bind(listener).await?, clients)))
+}
+
+/// Serves metrics over HTTPS, where they are asked for, to clients of the authorities in a file of
+/// the host.
+async fn serve_metrics(
+    server: Option<(SecureServer, String)>,
+    root: &Path,
+    metrics: &Arc<DaemonMetrics>,
+    mut shutdown: shutdown::Shutdown,
+) {
+    let Some((server, bundle)) = server else {
+        return shutdown.requested().await;
+    };
+    let authorities = ClientAuthorities::default();
+    let page = SecureMetrics {
+        registry: metrics.registry(),
+        authorities: authorities.clone(),
+        reader: METRICS_READER,
+    };
+    tokio::join!(
+        metrics_clients::follow(root, &bundle, &authorities, shutdown.clone()),
+        server.serve(page, shutdown),
+    );
 }
 
 /// Watches the kubelet's health, where it is known.

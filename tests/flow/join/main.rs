@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test's own files")]
 
 mod own;
+mod scraped;
 
 use std::path::PathBuf;
 

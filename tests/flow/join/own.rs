@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use testbed::config::{Config, File};
 use testbed::{Authority, Cluster, DONE_WITHIN, NodeSpec, SOON, Testbed, logs, until};
 
+use crate::scraped;
+
 /// Runs the config server.
 const MASTER: &str = "master-0";
 const WORKER: &str = "worker-0";
@@ -144,6 +146,7 @@ async fn node_rolls_while_its_daemons_account_reads_no_configuration() -> Result
         .node(NodeSpec::new(WORKER).containers());
     let mut cluster = testbed.boot().await?;
     cluster.adopt().await?;
+    let services = scraped::provide_certificate(&cluster, &dir).await?;
     let server = Endpoint::deploy(&cluster, &dir).await?;
     let before = cluster.objects().target("worker").await?;
     let masters = cluster.objects().target("master").await?;
@@ -198,5 +201,5 @@ async fn node_rolls_while_its_daemons_account_reads_no_configuration() -> Result
         };
         ensure!(refused.code() == Some(expected), "{number}: {refused}");
     }
-    Ok(())
+    scraped::check(&cluster, services, &dir, [MASTER, WORKER]).await
 }

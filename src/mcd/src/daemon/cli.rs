@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use chassis::cli::{AdminArgs, LogArgs};
+use chassis::cli::{AdminArgs, LogArgs, SecureArgs};
+use chassis::secure_metrics::SecureListener;
 use http::Uri;
 use node::drain::PodName;
 
@@ -24,6 +25,16 @@ pub struct StartArgs {
     root_mount: PathBuf,
     #[command(flatten)]
     admin: AdminArgs,
+    #[command(flatten)]
+    secure: SecureArgs,
+    /// Authorities of clients of metrics over HTTPS, as PEM and as a path on the host; read again
+    /// every 10 seconds
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/kubernetes/kubelet-ca.crt"
+    )]
+    client_ca_file: String,
     /// Token of the pod's service account
     #[arg(
         long,
@@ -71,6 +82,8 @@ pub struct Options {
     pub root: PathBuf,
     /// Where metrics and health are served.
     pub metrics: SocketAddr,
+    /// Where metrics are served over HTTPS, and to whom.
+    pub secure: Option<SecureOptions>,
     /// Token of the pod's service account, in the pod.
     pub token: PathBuf,
     /// The config server and the bundle that vouches for it, in the pod.
@@ -85,6 +98,15 @@ pub struct Options {
     pub prefetch_window: Duration,
     /// The helper, in the pod.
     pub helper: PathBuf,
+}
+
+/// Metrics over HTTPS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecureOptions {
+    /// Where, and with which certificate.
+    pub listener: SecureListener,
+    /// Bundle of the authorities that vouch for clients, on the host.
+    pub clients: String,
 }
 
 impl StartArgs {
@@ -123,12 +145,21 @@ impl StartArgs {
                 "--config-server {server:?} is no https:// URL of a server"
             );
         }
+        let clients = self.client_ca_file;
+        anyhow::ensure!(
+            clients.starts_with('/'),
+            "--client-ca-file {clients:?} is no absolute path"
+        );
         let own = self.pod.map(|pod| parse_pod(&pod)).transpose()?;
         Ok(Options {
             kubeconfig: self.kubeconfig,
             node,
             root: self.root_mount,
             metrics: self.admin.metrics_url,
+            secure: self
+                .secure
+                .into_listener()
+                .map(|listener| SecureOptions { listener, clients }),
             token: self.token_file,
             config_server,
             own,
@@ -177,7 +208,7 @@ mod tests {
         );
         assert_eq!(options.root.to_str(), Some("/rootfs"));
         assert_eq!(options.metrics.to_string(), "127.0.0.1:8797");
-        assert!(options.own.is_none());
+        assert!(options.own.is_none() && options.secure.is_none());
         let health = options.kubelet_health.unwrap();
         assert_eq!(health.to_string(), "http://localhost:10248/healthz");
     }
@@ -216,6 +247,14 @@ mod tests {
                 ],
                 "--config-server \"http://a:1\"",
             ),
+            (
+                vec!["--node-name", "a", "--listen=[::]:9001"],
+                "--serving-cert-file",
+            ),
+            (
+                vec!["--node-name", "a", "--client-ca-file=ca.crt"],
+                "--client-ca-file \"ca.crt\" is no absolute path",
+            ),
         ];
         for (arguments, expected) in table {
             let error = options(&arguments).unwrap_err().to_string();
@@ -245,7 +284,14 @@ mod tests {
             (options.node.as_str(), options.events_namespace.as_str()),
             ("worker-1", "mco")
         );
-        let mount = &container["volumeMounts"][0]["mountPath"];
-        assert_eq!(mount.as_str(), options.root.to_str());
+        let mount = |index: usize| container["volumeMounts"][index]["mountPath"].as_str();
+        assert_eq!(mount(0), options.root.to_str());
+        let SecureOptions { listener, clients } = options.secure.unwrap();
+        assert_eq!(clients, "/etc/kubernetes/kubelet-ca.crt");
+        let port = container["ports"][0]["containerPort"].as_u64().unwrap();
+        assert_eq!(u64::from(listener.address.port()), port);
+        for file in [listener.certificate, listener.key] {
+            assert!(file.starts_with(mount(1).unwrap()), "{}", file.display());
+        }
     }
 }

@@ -49,6 +49,12 @@ impl Authority {
         self.write(to, SanType::IpAddress(address), params(name, organization))
     }
 
+    /// The same for what a Service leads to, by its name: `<name>.<namespace>.svc`.
+    pub fn issue_service(&self, to: &Path, service: &str) -> Result<()> {
+        let name = SanType::DnsName(service.try_into()?);
+        self.write(to, name, params(service, "test"))
+    }
+
     #[expect(clippy::disallowed_methods, reason = "a run's own files")]
     fn write(&self, to: &Path, server: SanType, mut params: CertificateParams) -> Result<()> {
         params.subject_alt_names = vec![server];

@@ -79,12 +79,14 @@ fn with_mount(
         Source::Host(path, propagation(mount.mount_propagation.as_deref())?)
     } else if volume.empty_dir.is_some() {
         Source::Empty
+    } else if let Some(dir) = given.volumes.get(&mount.name) {
+        Source::Folder(dir.clone())
     } else {
-        let dir = given.volumes.get(&mount.name);
-        Source::Folder(
-            dir.with_context(|| format!("it wants volume {}", mount.name))?
-                .clone(),
-        )
+        // An optional Secret that is not there is an empty folder.
+        let secret = volume.secret.as_ref();
+        let is_optional = secret.is_some_and(|it| it.optional == Some(true));
+        ensure!(is_optional, "it wants volume {}", mount.name);
+        Source::Empty
     };
     Ok(pod.mount(source, &mount.mount_path, is_read_only))
 }
@@ -170,6 +172,11 @@ spec:
             format!("{error:#}"),
             "cannot run the pods of daemon in the lab: it wants volume scratch"
         );
+        let optional = YAML.replace("emptyDir: {}", "secret: {secretName: x, optional: true}");
+        assert!(matches!(
+            pod(&optional).unwrap().mounts[1].from,
+            Source::Empty
+        ));
         let yaml = YAML.replace("hostPID: true", "hostPID: false");
         assert!(pod(&yaml).is_err());
     }
