@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::Method;
 use kube::core::Status;
 use serde::Deserialize;
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use crate::access::Access;
 use crate::discovery::{self, Discovery, ServedKind};
+use crate::list::{ObjectHead, Whole};
 use crate::wire::{self, PlainObject, RequestBody, escape};
 
 /// What happens to fields of the object that another manager owns with another value.
@@ -233,13 +235,44 @@ impl Applier {
     ) -> Result<Value, Error> {
         let answer = self.patch(path, object, ownership).await;
         answer.map_err(|source| {
-            if matches!(&source, wire::Error::Refused { status, .. } if status.code == 404)
-                && let Some(api_version) = object.get("apiVersion").and_then(Value::as_str)
-            {
-                self.discovery.forget(api_version);
-            }
-            read(describe(object), source)
+            let api_version = object.get("apiVersion").and_then(Value::as_str);
+            self.refused(describe(object), api_version, source)
         })
+    }
+
+    /// Does the same, and reads of the answer only the metadata. The object is given up before it
+    /// is sent: of many at once, each is held as a text, which takes a quarter of the memory.
+    ///
+    /// # Errors
+    /// [`Error::Conflicts`] and [`Error::Request`].
+    pub async fn apply_for_head(
+        &self,
+        path: &str,
+        object: Value,
+        ownership: Ownership,
+    ) -> Result<ObjectHead, Error> {
+        let what = describe(&object);
+        let api_version = object.get("apiVersion").and_then(Value::as_str);
+        let api_version = api_version.map(str::to_owned);
+        let text = Bytes::from(object.to_string());
+        drop(object);
+        let path = self.address(path, ownership);
+        let body = RequestBody::ApplyForHead(&text);
+        match self.access.send::<Whole>(Method::PATCH, &path, body).await {
+            Ok(answer) => Ok(answer.metadata),
+            Err(source) => Err(self.refused(what, api_version.as_deref(), source)),
+        }
+    }
+
+    /// What a refusal means for `object`. If it says that there is no such path, its kind is
+    /// discovered anew.
+    fn refused(&self, object: String, api_version: Option<&str>, source: wire::Error) -> Error {
+        if matches!(&source, wire::Error::Refused { status, .. } if status.code == 404)
+            && let Some(api_version) = api_version
+        {
+            self.discovery.forget(api_version);
+        }
+        read(object, source)
     }
 
     /// The object's version; nothing where there is no object.
@@ -261,16 +294,23 @@ impl Applier {
         object: &Value,
         ownership: Ownership,
     ) -> Result<Value, wire::Error> {
-        let mut path = format!("{path}?fieldManager={}", escape(&self.manager));
-        if ownership == Ownership::Take {
-            path.push_str("&force=true");
-        }
-        if self.is_strict {
-            path.push_str("&fieldValidation=Strict");
-        }
+        let path = self.address(path, ownership);
         let body = RequestBody::Apply(object);
         let answer = self.access.send::<PlainObject>(Method::PATCH, &path, body);
         answer.await.map(|PlainObject(object)| object)
+    }
+
+    /// Path and query of an apply.
+    fn address(&self, path: &str, ownership: Ownership) -> String {
+        let manager = escape(&self.manager);
+        let force = match ownership {
+            Ownership::Take => "&force=true",
+            Ownership::Respect => "",
+        };
+        // By default the API server parses the object a second time, to warn of fields that it
+        // drops. Nothing reads these warnings.
+        let validation = if self.is_strict { "Strict" } else { "Ignore" };
+        format!("{path}?fieldManager={manager}{force}&fieldValidation={validation}")
     }
 }
 

@@ -90,9 +90,10 @@ pub struct ObjectHead {
     pub owner_references: Value,
 }
 
+/// An object of which only the metadata is read.
 #[derive(Deserialize)]
-struct Whole {
-    metadata: ObjectHead,
+pub(crate) struct Whole {
+    pub(crate) metadata: ObjectHead,
 }
 
 /// Reads the metadata of all objects below a path, page by page.

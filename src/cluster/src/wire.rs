@@ -8,6 +8,7 @@ mod object;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
@@ -25,6 +26,9 @@ pub use self::object::PlainObject;
 /// gives up after 60 s itself.
 pub const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 
+/// Form of server-side apply. JSON is YAML.
+const APPLY: &str = "application/apply-patch+yaml";
+
 /// What a request sends.
 #[derive(Debug, Clone, Copy)]
 pub enum RequestBody<'a> {
@@ -40,13 +44,17 @@ pub enum RequestBody<'a> {
     MergePatch(&'a Value),
     /// An object with the fields that its writer owns: server-side apply.
     Apply(&'a Value),
+    /// The text of such an object; of the object as it is then only its metadata is wanted.
+    ApplyForHead(&'a Bytes),
 }
 
 impl RequestBody<'_> {
     /// The form in which the answer is wanted.
     const fn accept(self) -> &'static str {
         match self {
-            Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Self::Metadata | Self::ApplyForHead(_) => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+            }
             Self::MetadataList => {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
             }
@@ -180,10 +188,12 @@ fn request(method: &Method, path: &str, content: RequestBody<'_>) -> Result<Requ
         RequestBody::MergePatch(value) => builder
             .header(CONTENT_TYPE, "application/merge-patch+json")
             .body(Body::from(value.to_string().into_bytes())),
-        // JSON is YAML.
         RequestBody::Apply(value) => builder
-            .header(CONTENT_TYPE, "application/apply-patch+yaml")
+            .header(CONTENT_TYPE, APPLY)
             .body(Body::from(value.to_string().into_bytes())),
+        RequestBody::ApplyForHead(text) => builder
+            .header(CONTENT_TYPE, APPLY)
+            .body(Body::from(text.clone())),
     };
     built.map_err(|source| Error::Request {
         method: method.clone(),

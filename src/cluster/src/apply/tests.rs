@@ -185,3 +185,24 @@ async fn a_kind_that_went_is_looked_for_again() {
         "cannot apply ConfigMap ns/a: the API server serves no kind ConfigMap in v1"
     );
 }
+
+#[tokio::test]
+async fn of_the_answer_only_the_metadata_is_read() {
+    let missing = Reply::failure(404, "NotFound", "the server could not find the resource");
+    let path = format!("{PATH}?fieldManager=me&force=true&fieldValidation=Ignore");
+    let calls = vec![
+        Call::patch(&path, object(), stored("7")),
+        Call::patch(&path, object(), missing),
+    ];
+    let (script, client) = Script::start(calls);
+    let applier = Applier::new(Arc::new(Access::of_client(client)), "me");
+    let apply = || applier.apply_for_head(PATH, object(), Ownership::Take);
+    let (head, failed) = script.drive(async { (apply().await, apply().await) }).await;
+    let head = head.unwrap();
+    assert_eq!(
+        (head.name.as_str(), head.resource_version.as_str()),
+        ("a", "7")
+    );
+    let said = failed.unwrap_err().to_string();
+    assert_eq!(said, "cannot apply ConfigMap ns/a");
+}
