@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 use api::config::Release;
 use release::inclusion::Cluster;
@@ -53,6 +54,10 @@ pub enum Error {
         problems: inventory::Problems,
     },
 }
+
+/// Threads that parse the files of a release. Nothing is applied meanwhile, and a small control
+/// plane has two cores.
+const PARSERS: usize = 2;
 
 /// Kind of objects that ask for signatures of another form.
 const SIGSTORE_POLICY: &str = "ClusterImagePolicy";
@@ -127,13 +132,22 @@ impl ReleaseFiles {
             major: version.map(|version| version.minor().0),
             ..cluster.clone()
         };
-        let mut loader = Loader::new(&cluster, &values);
+        let mut loader = Loader::new(&cluster);
         for directory in [ManifestDirectory::Own, ManifestDirectory::Release] {
             let path = root.join(directory.name());
-            for file in files(&path)? {
-                if release::order::is_manifest_file(&file) {
-                    loader.add(directory, &file, &read(&path.join(&file))?);
-                }
+            let mut files = files(&path)?;
+            files.retain(|file| release::order::is_manifest_file(file));
+            let parse = |file: &str| {
+                let bytes = read(&path.join(file))?;
+                Ok(inventory::read_file(directory, file, &bytes, &values))
+            };
+            let mut unread = None;
+            in_parallel(&files, parse, |file, parsed| match parsed {
+                Ok(manifests) => loader.add(directory, file, manifests),
+                Err(error) => unread = unread.take().or(Some(error)),
+            });
+            if let Some(error) = unread {
+                return Err(error);
             }
         }
         let inventory = loader.finish().map_err(|problems| Error::Manifests {
@@ -225,6 +239,37 @@ impl ReleaseFiles {
             _ => Err(changed("the file has changed since the release was loaded")),
         }
     }
+}
+
+/// Does something with each file in several threads, and takes what came of it in their order.
+///
+/// A thread is at most two files ahead, so that few of them are in memory.
+fn in_parallel<T: Send>(
+    files: &[String],
+    parse: impl Fn(&str) -> T + Sync,
+    mut take: impl FnMut(&str, T),
+) {
+    std::thread::scope(|scope| {
+        let parse = &parse;
+        let parser = |first| {
+            let (sender, parsed) = mpsc::sync_channel(1);
+            scope.spawn(move || {
+                for file in files.iter().skip(first).step_by(PARSERS) {
+                    if sender.send(parse(file)).is_err() {
+                        break;
+                    }
+                }
+            });
+            parsed
+        };
+        let parsers: Vec<_> = (0..PARSERS).map(parser).collect();
+        for (file, parsed) in files.iter().zip(parsers.iter().cycle()) {
+            // A parser that panics ends the process.
+            if let Ok(parsed) = parsed.recv() {
+                take(file, parsed);
+            }
+        }
+    });
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {

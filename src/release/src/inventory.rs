@@ -105,7 +105,8 @@ pub enum FileError {
     Manifest(manifest::Error),
 }
 
-/// Reads the manifests of one file, its placeholders filled in.
+/// Reads the manifests of one file, its placeholders filled in. A file that is not one of manifests
+/// has none.
 ///
 /// # Errors
 /// [`FileError`].
@@ -115,6 +116,9 @@ pub fn read_file(
     bytes: &[u8],
     values: &Values,
 ) -> Result<Vec<Manifest>, FileError> {
+    if !is_manifest_file(file) {
+        return Ok(Vec::new());
+    }
     if directory == ManifestDirectory::Release {
         return Manifest::parse(file, bytes).map_err(FileError::Manifest);
     }
@@ -148,11 +152,10 @@ pub struct Inventory {
     pub passed_over: Vec<(String, PassedOver)>,
 }
 
-/// Reads a release file by file, so that one at a time is in memory.
+/// Takes a release file by file, so that few at a time are in memory.
 #[derive(Debug)]
 pub struct Loader<'a> {
     cluster: &'a Cluster,
-    values: &'a Values,
     inventory: Inventory,
     /// File of each object.
     files: BTreeMap<ObjectId, String>,
@@ -161,10 +164,9 @@ pub struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     /// Loads for this cluster.
-    pub fn new(cluster: &'a Cluster, values: &'a Values) -> Self {
+    pub fn new(cluster: &'a Cluster) -> Self {
         Self {
             cluster,
-            values,
             inventory: Inventory {
                 entries: Vec::new(),
                 version_hash: VersionHash::default(),
@@ -175,13 +177,15 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Adds a file. Files come by directory, and in one directory by the bytes of their names. One
-    /// that is no file of manifests is passed over.
-    pub fn add(&mut self, directory: ManifestDirectory, file: &str, bytes: &[u8]) {
-        if !is_manifest_file(file) {
-            return;
-        }
-        match read_file(directory, file, bytes, self.values) {
+    /// Adds a file by what [`read_file`] made of it. Files come by directory, and in one directory
+    /// by the bytes of their names.
+    pub fn add(
+        &mut self,
+        directory: ManifestDirectory,
+        file: &str,
+        manifests: Result<Vec<Manifest>, FileError>,
+    ) {
+        match manifests {
             Ok(manifests) => {
                 for manifest in manifests {
                     self.take(directory, &manifest);

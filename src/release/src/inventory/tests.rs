@@ -16,9 +16,10 @@ fn load(files: &[(ManifestDirectory, &str, &str)]) -> Result<Inventory, Vec<Stri
         release_image: "q/r@sha256:0".to_owned(),
         ..Values::default()
     };
-    let mut loader = Loader::new(&cluster, &values);
+    let mut loader = Loader::new(&cluster);
     for (directory, file, text) in files {
-        loader.add(*directory, file, text.as_bytes());
+        let manifests = read_file(*directory, file, text.as_bytes(), &values);
+        loader.add(*directory, file, manifests);
     }
     loader.finish().map_err(|problems| problems.0)
 }
@@ -119,7 +120,7 @@ fn manifests_of_the_real_operators_load() {
         ..Cluster::default()
     };
     let values = Values::default();
-    let mut loader = Loader::new(&cluster, &values);
+    let mut loader = Loader::new(&cluster);
     for (directory, operator) in [
         (ManifestDirectory::Own, "cluster-version-operator"),
         (ManifestDirectory::Release, "machine-config-operator"),
@@ -131,7 +132,8 @@ fn manifests_of_the_real_operators_load() {
         files.sort();
         for file in files {
             let name = file.file_name().unwrap().to_str().unwrap();
-            loader.add(directory, name, &std::fs::read(&file).unwrap());
+            let bytes = std::fs::read(&file).unwrap();
+            loader.add(directory, name, read_file(directory, name, &bytes, &values));
         }
     }
     let inventory = loader.finish().unwrap();
