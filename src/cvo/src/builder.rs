@@ -10,7 +10,8 @@ mod injection;
 mod tls;
 
 pub use health::{
-    Health, TOLERATED, health, is_watched, operator_health, operator_message, tolerate, tolerated,
+    Health, TOLERATED, health, is_read, is_watched, operator_health, operator_message, tolerate,
+    tolerated,
 };
 pub use injection::{ClusterProxy, INJECT_PROXY, inject_proxy};
 pub use tls::{ClusterTls, INJECT_TLS, asks_for_tls, inject_tls};
@@ -94,6 +95,13 @@ pub fn prepare(entry: &Entry, mut object: Value, cluster_version_uid: &str) -> V
         }
     }
     object
+}
+
+/// Whether an object is the definition of a kind of this group, by its name: `<plural>.<group>`.
+pub fn is_definition(id: &ObjectId, group: &str) -> bool {
+    let is_one = (id.group.as_str(), id.kind.as_str())
+        == ("apiextensions.k8s.io", "CustomResourceDefinition");
+    is_one && id.name.split_once('.').is_some_and(|(_, of)| of == group)
 }
 
 /// Whether an object is a Job: it cannot be changed, and a failed one stays so.

@@ -31,15 +31,11 @@ use crate::watches::ClusterOperators;
 /// How often it is read whether all that runs is waiting.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Manifests that a first installation applies at once. Each holds an object and its answer in
-/// memory. The API server is the slower part: more of them apply a release no sooner.
-const FIRST_WORKERS: usize = 8;
-
 /// Manifests that are applied at once.
 fn workers(ordering: Ordering, width: usize) -> usize {
     match ordering {
         Ordering::Updating => 16,
-        Ordering::Initializing => width.min(FIRST_WORKERS),
+        Ordering::Initializing => width,
         Ordering::Reconciling { .. } => 2,
     }
 }

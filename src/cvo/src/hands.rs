@@ -180,6 +180,11 @@ impl Hands {
         let head = object.get("metadata").cloned().unwrap_or_default();
         // An answer without metadata is remembered as one that no list has.
         let head: ObjectHead = serde_json::from_value(head).unwrap_or_default();
+        self.remember_head(id, key, head, is_ready);
+    }
+
+    /// Remembers an object by its metadata.
+    pub fn remember_head(&self, id: &ObjectId, key: u64, head: ObjectHead, is_ready: bool) {
         let known = Known {
             key,
             metadata: metadata_hash(&head),
@@ -196,6 +201,19 @@ impl Hands {
     /// What came of the request.
     pub async fn apply(&self, path: &str, object: &Value) -> Result<Value, ApplyError> {
         self.applier.apply_at(path, object, Ownership::Take).await
+    }
+
+    /// Does the same where nothing but the metadata of the answer is read.
+    ///
+    /// # Errors
+    /// What came of the request.
+    pub async fn apply_for_head(
+        &self,
+        path: &str,
+        object: Value,
+    ) -> Result<ObjectHead, ApplyError> {
+        let applied = self.applier.apply_for_head(path, object, Ownership::Take);
+        applied.await
     }
 
     /// Has the API server check what [`Self::apply`] would do; nothing is stored. The object as it

@@ -30,6 +30,8 @@ enum Command {
 
 fn main() -> ExitCode {
     chassis::report::abort_on_panic();
+    // Before there is another thread.
+    chassis::memory::share_heap();
     let Err(error) = run(Cli::parse()) else {
         return ExitCode::SUCCESS;
     };

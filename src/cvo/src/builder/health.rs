@@ -31,15 +31,23 @@ pub fn is_watched(id: &ObjectId) -> bool {
     )
 }
 
+/// Whether more than the metadata of an applied object is read: it is judged, what others have
+/// added to it is removed, or it may have to be made anew.
+pub fn is_read(id: &ObjectId, ordering: Ordering) -> bool {
+    let is_first = ordering == Ordering::Initializing;
+    is_watched(id) && !(is_first && id.group == "apiextensions.k8s.io")
+}
+
 /// Judges an object that was applied. `task` is what people read of it.
 ///
 /// A rollout is waited for and is no failure. A release's first application waits for
-/// ClusterOperators only, and for the definitions of what it applies next. Source:
-/// `docs/reference/cvo.md`, "Waiting and failing".
+/// ClusterOperators only. Source: `docs/reference/cvo.md`, "Waiting and failing".
 pub fn health(id: &ObjectId, task: &str, found: &Value, ordering: Ordering) -> Health {
     let is_first = ordering == Ordering::Initializing;
     match (id.group.as_str(), id.kind.as_str()) {
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => established(task, found),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") if !is_first => {
+            established(task, found)
+        }
         ("apps", "Deployment") if !is_first => deployment(task, found),
         ("apps", "DaemonSet") if !is_first => daemon_set(task, found),
         ("batch", "Job") if !is_first => job(task, found),

@@ -251,10 +251,40 @@ fn definitions_and_deployments_are_waited_for() {
     ]);
     let rolling = status(&[], json!({}));
     let first = Ordering::Initializing;
-    assert_eq!(
-        health(&id("Deployment"), "t", &rolling, first),
-        Health::Ready
-    );
+    for kind in ["Deployment", "CustomResourceDefinition"] {
+        assert_eq!(health(&id(kind), "t", &rolling, first), Health::Ready);
+    }
+}
+
+/// Judged, or searched for what others have added.
+#[test]
+fn only_objects_that_are_looked_into_are_read_whole() {
+    for (kind, first, later) in [
+        ("ConfigMap", false, false),
+        ("CustomResourceDefinition", false, true),
+        ("Job", true, true),
+        ("Deployment", true, true),
+        ("DaemonSet", true, true),
+    ] {
+        let is_read = |ordering| is_read(&id(kind), ordering);
+        assert_eq!(is_read(Ordering::Initializing), first, "{kind}");
+        assert_eq!(is_read(Ordering::Updating), later, "{kind}");
+    }
+}
+
+#[test]
+fn definition_is_of_the_group_in_its_name() {
+    let definition = ObjectId {
+        name: "widgets.b.c".to_owned(),
+        ..id("CustomResourceDefinition")
+    };
+    assert!(is_definition(&definition, "b.c"));
+    assert!(!is_definition(&definition, "c"));
+    let map = ObjectId {
+        name: "widgets.b.c".to_owned(),
+        ..id("ConfigMap")
+    };
+    assert!(!is_definition(&map, "b.c"));
 }
 
 #[test]

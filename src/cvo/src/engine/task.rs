@@ -45,7 +45,7 @@ impl Pass<'_> {
                 self.precreate(*operator).await;
             }
         }
-        let name = format!("{entry} ({} of {})", task + 1, self.entries.len());
+        let name = self.name(task, entry);
         (task, self.apply_entry(task, entry, &name).await)
     }
 
@@ -56,12 +56,23 @@ impl Pass<'_> {
             RETRIES
         };
         let mut retries = retries.into_iter();
+        let mut has_waited = false;
         loop {
-            let result = if is_operator(entry) {
+            let mut result = if is_operator(entry) {
                 self.operator(task, entry, name).await
             } else {
                 self.object(task, entry, name).await
             };
+            if let Err(Stop::Request(error)) = &result
+                && is_not_served(error)
+                && !std::mem::replace(&mut has_waited, true)
+            {
+                match self.follow_definitions(task, &entry.id.group).await {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(stop) => result = Err(stop),
+                }
+            }
             match result {
                 Ok(()) => return Ok(()),
                 Err(Stop::Failure(failure)) => return Err(failure),
@@ -109,7 +120,7 @@ impl Pass<'_> {
         let related = manifest.pointer("/status/relatedObjects").cloned();
         let object = self.wanted(entry, manifest, &entry.to_string())?;
         let path = listing.path(&entry.id);
-        hands.apply(&path, &object).await?;
+        hands.apply_for_head(&path, object).await?;
         if let Some(related) = related {
             let change = json!({ "status": { "relatedObjects": related } });
             hands
@@ -187,6 +198,7 @@ impl Pass<'_> {
         }
         let key = self.key(entry);
         let hands = &self.engine.hands;
+        let ordering = self.context.ordering;
         let (listing, object) = {
             // Waiting takes no worker. The semaphore is never closed.
             let _permit = self.workers.acquire().await.ok();
@@ -202,6 +214,7 @@ impl Pass<'_> {
             }
             let object = match hands.need(&entry.id, key, head) {
                 Need::Nothing => return Ok(()),
+                Need::Health if !builder::is_read(&entry.id, ordering) => return Ok(()),
                 Need::Health => hands.read(&entry.id, &listing.path(&entry.id)).await?,
                 Need::Apply => {
                     let wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
@@ -209,12 +222,46 @@ impl Pass<'_> {
                         hands.create(&entry.id, &listing, &wanted).await?;
                         return Ok(());
                     }
-                    self.apply_object(entry, name, wanted).await?
+                    let Some(object) = self.apply_object(entry, name, wanted).await? else {
+                        return Ok(());
+                    };
+                    object
                 }
             };
             (listing, object)
         };
-        self.wait(task, entry, name, key, &listing, object).await
+        let judge = |object: &Value| builder::health(&entry.id, name, object, ordering);
+        self.wait(task, entry, &listing, object, judge).await
+    }
+
+    /// Waits until the definitions of a group's kinds are established that a first application
+    /// sent before, on behalf of `task`. Definitions are not waited for in their turn there: most
+    /// are of kinds of which a release has no object. Whether there was one.
+    async fn follow_definitions(&self, task: Task, group: &str) -> Result<bool, Stop> {
+        if self.context.ordering != Ordering::Initializing {
+            return Ok(false);
+        }
+        let hands = &self.engine.hands;
+        let mut is_any = false;
+        for (number, entry) in self.entries.iter().enumerate() {
+            let is_one = builder::is_definition(&entry.id, group);
+            if !is_one || !hands.was_applied(&entry.id, self.key(entry)) {
+                continue;
+            }
+            is_any = true;
+            let name = self.name(number, entry);
+            let listing = hands.listing(&self.listings, entry).await?;
+            let object = hands.read(&entry.id, &listing.path(&entry.id)).await?;
+            let judge =
+                |object: &Value| builder::health(&entry.id, &name, object, Ordering::Updating);
+            self.wait(task, entry, &listing, object, judge).await?;
+        }
+        Ok(is_any)
+    }
+
+    /// What people read of a manifest.
+    fn name(&self, task: Task, entry: &Entry) -> String {
+        format!("{entry} ({} of {})", task + 1, self.entries.len())
     }
 
     /// The object of a manifest as it is applied.
@@ -223,20 +270,31 @@ impl Pass<'_> {
             .map_err(|why| Failure::update(&format!("{name} of {}", entry.file), &why))
     }
 
-    /// Applies an object, and removes what others have added where it does not belong.
-    async fn apply_object(&self, entry: &Entry, name: &str, wanted: Value) -> Result<Value, Stop> {
+    /// Applies an object, and removes what others have added where it does not belong. The object
+    /// as it is then, if more of it is needed than its metadata.
+    async fn apply_object(
+        &self,
+        entry: &Entry,
+        name: &str,
+        wanted: Value,
+    ) -> Result<Option<Value>, Stop> {
         let hands = &self.engine.hands;
         let listing = hands.listing(&self.listings, entry).await?;
         let key = self.key(entry);
         if is_operator(entry) && hands.need(&entry.id, key, listing.head(&entry.id)) != Need::Apply
         {
-            return Ok(Value::Null);
+            return Ok(None);
         }
         if !self.may_wait() && hands.was_applied(&entry.id, key) {
             tracing::info!(manifest = name, "putting back what was changed");
             self.engine.rewrites.increment();
         }
         let path = listing.path(&entry.id);
+        if !builder::is_read(&entry.id, self.context.ordering) {
+            let head = hands.apply_for_head(&path, wanted).await?;
+            hands.remember_head(&entry.id, key, head, true);
+            return Ok(None);
+        }
         let mut object = match hands.apply(&path, &wanted).await {
             Err(error) if builder::is_job(&entry.id) && builder::is_immutable(&error) => {
                 tracing::info!(manifest = name, "making a job anew that cannot be changed");
@@ -250,7 +308,7 @@ impl Pass<'_> {
             object = hands.merge(&entry.id, &path, &patch).await?;
         }
         hands.remember(&entry.id, key, &object, !builder::is_watched(&entry.id));
-        Ok(object)
+        Ok(Some(object))
     }
 
     /// Waits until an object is as it must be.
@@ -258,13 +316,11 @@ impl Pass<'_> {
         &self,
         task: Task,
         entry: &Entry,
-        name: &str,
-        key: u64,
         listing: &Listing,
         object: Value,
+        judge: impl Fn(&Value) -> Health,
     ) -> Result<(), Stop> {
-        let judge =
-            |object: &Value| builder::health(&entry.id, name, object, self.context.ordering);
+        let key = self.key(entry);
         let shared = &self.engine.shared;
         let workload = entry.to_string();
         let settle = |object: &Value| {
@@ -317,10 +373,7 @@ impl Pass<'_> {
         let listing = match hands.listing(&self.listings, entry).await {
             Ok(listing) => listing,
             // There are no objects of a kind that is not served.
-            Err(ApplyError::Discover {
-                source: cluster::discovery::Error::NotServed { .. },
-                ..
-            }) => return Ok(()),
+            Err(error) if is_not_served(&error) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         let name = entry.to_string();
@@ -350,6 +403,17 @@ impl Pass<'_> {
         );
         VersionHash::default().with(text.as_bytes()).as_u64()
     }
+}
+
+/// Whether the API server has no such kind: its definition may be on its way.
+const fn is_not_served(error: &ApplyError) -> bool {
+    matches!(
+        error,
+        ApplyError::Discover {
+            source: cluster::discovery::Error::NotServed { .. },
+            ..
+        }
+    )
 }
 
 /// Why a manifest is not done.
