@@ -11,6 +11,9 @@ pub(crate) const COMPONENTS: usize = 45;
 pub(crate) const MANIFESTS: usize = 901;
 pub(crate) const DEFINITIONS: usize = 120;
 
+/// Group of all definitions.
+pub(crate) const GROUP: &str = "bench.slipway.dev";
+
 /// Kinds of which each component has one object.
 const OF_EACH: usize = 8;
 
@@ -184,7 +187,6 @@ fn map(number: usize, component_number: usize) -> Value {
 
 fn definition(number: usize) -> Value {
     let plural = format!("things{number:03}");
-    let group = "bench.slipway.dev";
     let fields = |part: usize| -> Map<String, Value> {
         let field = |field: usize| {
             let description = format!(
@@ -222,9 +224,9 @@ fn definition(number: usize) -> Value {
         "schema": { "openAPIV3Schema": schema }
     });
     let spec = json!({ "spec": {
-        "group": group, "names": names, "scope": "Cluster", "versions": [version]
+        "group": GROUP, "names": names, "scope": "Cluster", "versions": [version]
     } });
-    let name = format!("{plural}.{group}");
+    let name = format!("{plural}.{GROUP}");
     object(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",

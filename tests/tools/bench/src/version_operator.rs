@@ -1,22 +1,26 @@
 //! The version operator with a release of real size before a real API server: its first
 //! application, an idle pass, and how soon it reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use api::ConditionStatus;
 use api::config::{ClusterConditionType, ClusterOperator, ClusterVersion, cluster_version};
+use futures::TryStreamExt as _;
 use jiff::Timestamp;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use lab::audit::{self, Event, Verb};
 use lab::control_plane::{ControlPlane, Options, Parts, Process};
 use lab::{PATIENCE, wait};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use testbed::Programs;
 use tokio::sync::watch;
@@ -24,7 +28,7 @@ use tokio::sync::watch;
 use crate::figure::{Figure, Unit};
 use crate::idle::{count, float};
 use crate::memory;
-use crate::payload::{self, COMPONENTS, DEFINITIONS, MANIFESTS, component};
+use crate::payload::{self, COMPONENTS, DEFINITIONS, GROUP, MANIFESTS, component};
 use crate::traffic::{self, Window};
 
 /// What the operator calls itself.
@@ -39,11 +43,9 @@ const INTERVAL_SECS: u64 = 15;
 /// What each step may take: many times what it takes.
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// Time between two polls, short beside what is waited for.
+/// Time between two looks at what was seen, short beside what is waited for. Nothing is asked for:
+/// polls of the API server would take a good part of its time.
 const POLL_EVERY: Duration = Duration::from_millis(20);
-
-/// Time between two rounds of the stub that reports for all operators.
-const STUB_EVERY: Duration = Duration::from_millis(50);
 
 /// An API server with the operator's own kinds.
 struct Server {
@@ -66,17 +68,24 @@ pub(crate) async fn measure(programs: &Programs, out: &Path) -> Result<Vec<Figur
 
     let server = Server::start(&dir.join("cvo")).await?;
     let operators = Api::<ClusterOperator>::all(server.client.clone());
+    let versions = Api::<ClusterVersion>::all(server.client.clone());
     let (state, reported) = watch::channel((FIRST, COMPONENTS));
+    let (seen_operators, known) = watch::channel(BTreeMap::new());
+    let (seen_versions, seen) = watch::channel(BTreeMap::new());
     let measured = tokio::select! {
-        failed = report(&operators, reported) => match failed? {},
-        measured = applied(&server, programs, &first, &state) => measured?,
+        failed = follow(&operators, seen_operators) => match failed? {},
+        failed = follow(&versions, seen_versions) => match failed? {},
+        failed = report(&operators, known, reported) => match failed? {},
+        measured = applied(&server, programs, &first, &state, &seen) => measured?,
     };
-    measured.into_figures(by_hand, bytes)
+    measured.into_figures(&by_hand, bytes)
 }
 
 /// What was measured of the operator.
 struct Applied {
     first_ms: f64,
+    /// Until all of the release's kinds are served.
+    served_ms: f64,
     peak: u64,
     resident: u64,
     idle: IdlePass,
@@ -88,23 +97,29 @@ async fn applied(
     programs: &Programs,
     first: &Path,
     state: &watch::Sender<(&'static str, usize)>,
+    seen: &Seen<ClusterVersion>,
 ) -> Result<Applied> {
     let versions = Api::<ClusterVersion>::all(server.client.clone());
-    let object = json!({
+    let object = || seen.borrow().get(cluster_version::NAME).cloned();
+    let is_completed = |version: &str| -> Result<bool> {
+        Ok(object().is_some_and(|object| is_completed(&object, version)))
+    };
+    let new = json!({
         "metadata": { "name": cluster_version::NAME },
         "spec": { "clusterID": "4f1d3c3e-2b3b-4c8e-9c1d-6a3b1e0f9a11" }
     });
     versions
-        .create(&PostParams::default(), &serde_json::from_value(object)?)
+        .create(&PostParams::default(), &serde_json::from_value(new)?)
         .await?;
     let began = Instant::now();
     let mut process = server.run(programs, "first", first)?;
-    until(&mut process, "the first release is applied", async || {
-        is_completed(&versions, FIRST).await
+    until(&mut process, "the first release is applied", || {
+        is_completed(FIRST)
     })
     .await?;
     let first_ms = began.elapsed().as_secs_f64() * 1e3;
     let peak = memory::peak_of(process.id())?;
+    let served_ms = server.until_served(began).await?;
     let idle = server.idle_pass(&mut process, "first").await?;
     let resident = memory::of(process.id())?.resident;
     process.stop()?;
@@ -115,28 +130,25 @@ async fn applied(
     state.send_replace((SECOND, COMPONENTS - 1));
     let mut process = server.run(programs, "second", &second)?;
     let last = component(COMPONENTS - 1);
-    until(
-        &mut process,
-        "the last operator is waited for",
-        async || {
-            let object = versions.get(cluster_version::NAME).await?;
-            let conditions = object.status.unwrap_or_default().conditions;
-            let is_last = |message: &str| message.contains(&format!("waiting on {last}"));
-            Ok(conditions.iter().any(|one| {
-                one.r#type == ClusterConditionType::Progressing && is_last(&one.message)
-            }))
-        },
-    )
+    until(&mut process, "the last operator is waited for", || {
+        let status = object().and_then(|object| object.status);
+        let conditions = status.unwrap_or_default().conditions;
+        let is_last = |message: &str| message.contains(&format!("waiting on {last}"));
+        Ok(conditions
+            .iter()
+            .any(|one| one.r#type == ClusterConditionType::Progressing && is_last(&one.message)))
+    })
     .await?;
     let began = Instant::now();
     set(&Api::all(server.client.clone()), &last, SECOND).await?;
-    until(&mut process, "the second release is applied", async || {
-        is_completed(&versions, SECOND).await
+    until(&mut process, "the second release is applied", || {
+        is_completed(SECOND)
     })
     .await?;
     let report_ms = began.elapsed().as_secs_f64() * 1e3;
     Ok(Applied {
         first_ms,
+        served_ms,
         peak,
         resident,
         idle,
@@ -145,9 +157,10 @@ async fn applied(
 }
 
 impl Applied {
-    fn into_figures(self, by_hand: f64, bytes: usize) -> Result<Vec<Figure>> {
+    fn into_figures(self, by_hand: &ByHand, bytes: usize) -> Result<Vec<Figure>> {
         let Self {
             first_ms,
+            served_ms,
             peak,
             resident,
             idle,
@@ -157,7 +170,9 @@ impl Applied {
         let most = most.map_or(0, |(_, requests)| *requests);
         Ok(vec![
             Figure::new("cvo_first_apply_ms", first_ms)?
-                .beside("kubectl apply --server-side", by_hand, Unit::Ms)
+                .beside("kubectl apply --server-side", by_hand.applied_ms, Unit::Ms)
+                .beside("until all kinds are served", served_ms, Unit::Ms)
+                .beside("by kubectl", by_hand.served_ms, Unit::Ms)
                 .beside("manifests", count(MANIFESTS), Unit::Count)
                 .beside("definitions", count(DEFINITIONS), Unit::Count)
                 .beside("components", count(COMPONENTS), Unit::Count)
@@ -243,6 +258,26 @@ impl Server {
         Process::start(name, &programs.path(PROGRAM)?, arguments, &self.dir)
     }
 
+    /// Milliseconds from `began` until the kinds of all definitions are served. The API server
+    /// establishes a definition after it has answered; nothing of the release waits for these.
+    async fn until_served(&self, began: Instant) -> Result<f64> {
+        let version = format!("{GROUP}/v1");
+        wait::until("the release's kinds are served", LIMIT, async || {
+            let served = self.client.list_api_group_resources(&version).await;
+            let kinds: BTreeSet<String> = served
+                .map(|list| list.resources.into_iter().map(|one| one.kind).collect())
+                .unwrap_or_default();
+            let count = kinds.len();
+            Ok(if count == DEFINITIONS {
+                Ok(())
+            } else {
+                Err(count.to_string())
+            })
+        })
+        .await?;
+        Ok(began.elapsed().as_secs_f64() * 1e3)
+    }
+
     /// A pass after the one in which the process has read what it applied.
     async fn idle_pass(&self, process: &mut Process, name: &str) -> Result<IdlePass> {
         let log = self.dir.join(format!("{name}.log"));
@@ -250,16 +285,14 @@ impl Server {
             let text = fs::read_to_string(&log).context("cannot read the operator's log")?;
             Ok(text.matches("applied the release").count())
         };
-        let settled = passes()?.max(1) + 1;
-        until(process, "the operator is settled", async || {
+        // One that began before the first was reported may be under way.
+        let settled = passes()? + 2;
+        until(process, "the operator is settled", || {
             Ok(passes()? >= settled)
         })
         .await?;
         let from = Timestamp::now();
-        until(process, "another pass ends", async || {
-            Ok(passes()? > settled)
-        })
-        .await?;
+        until(process, "another pass ends", || Ok(passes()? > settled)).await?;
         let window = Window {
             from,
             until: Timestamp::now(),
@@ -279,36 +312,89 @@ impl Server {
 }
 
 /// Milliseconds that kubectl takes for the same files.
-async fn by_kubectl(dir: &Path, manifests: &Path) -> Result<f64> {
+struct ByHand {
+    applied_ms: f64,
+    /// Until all of the release's kinds are served.
+    served_ms: f64,
+}
+
+async fn by_kubectl(dir: &Path, manifests: &Path) -> Result<ByHand> {
     let server = Server::start(dir).await?;
     let control_plane = Arc::clone(&server.control_plane);
     let manifests = manifests.to_str().context("a path of text")?.to_owned();
     let apply = move || {
         let began = Instant::now();
         control_plane.kubectl(&["apply", "--server-side", "-f", &manifests])?;
-        anyhow::Ok(began.elapsed().as_secs_f64() * 1e3)
+        anyhow::Ok((began, began.elapsed().as_secs_f64() * 1e3))
     };
-    tokio::task::spawn_blocking(apply).await?
+    let (began, applied_ms) = tokio::task::spawn_blocking(apply).await??;
+    let served_ms = server.until_served(began).await?;
+    Ok(ByHand {
+        applied_ms,
+        served_ms,
+    })
+}
+
+/// Objects of a kind by name.
+type Seen<K> = watch::Receiver<BTreeMap<String, K>>;
+
+/// Follows all objects of a kind by one watch. Ends only by an error.
+async fn follow<K>(api: &Api<K>, seen: watch::Sender<BTreeMap<String, K>>) -> Result<Infallible>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    // What is there comes first.
+    let mut version = "0".to_owned();
+    loop {
+        let params = WatchParams::default();
+        let mut events = pin!(api.watch(&params, &version).await?);
+        while let Some(event) = events.try_next().await? {
+            let (object, is_there) = match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, true),
+                WatchEvent::Deleted(object) => (object, false),
+                WatchEvent::Bookmark(bookmark) => {
+                    version = bookmark.metadata.resource_version;
+                    continue;
+                }
+                WatchEvent::Error(error) => bail!("the watch ended: {error:?}"),
+            };
+            version = object.resource_version().unwrap_or_default();
+            seen.send_modify(|all| {
+                let name = object.name_any();
+                if is_there {
+                    all.insert(name, object);
+                } else {
+                    all.remove(&name);
+                }
+            });
+        }
+    }
 }
 
 /// Reports as all operators do whose number is below the one given, once they are there, with the
 /// version given. Ends only by an error.
 async fn report(
     operators: &Api<ClusterOperator>,
-    state: watch::Receiver<(&'static str, usize)>,
+    mut known: Seen<ClusterOperator>,
+    mut state: watch::Receiver<(&'static str, usize)>,
 ) -> Result<Infallible> {
+    let mut reported = BTreeSet::new();
     loop {
-        let (version, limit) = *state.borrow();
-        let reporting: Vec<String> = (0..limit).map(component).collect();
-        for operator in operators.list(&ListParams::default()).await? {
-            let name = operator.metadata.name.unwrap_or_default();
-            let versions = operator.status.unwrap_or_default().versions;
-            let has_reported = versions.iter().any(|one| one.version == version);
-            if reporting.contains(&name) && !has_reported {
+        let (version, limit) = *state.borrow_and_update();
+        let reporting: Vec<String> = {
+            let known = known.borrow_and_update();
+            let all = (0..limit).map(component);
+            all.filter(|name| known.contains_key(name)).collect()
+        };
+        for name in reporting {
+            if reported.insert((name.clone(), version)) {
                 set(operators, &name, version).await?;
             }
         }
-        tokio::time::sleep(STUB_EVERY).await;
+        tokio::select! {
+            changed = known.changed() => changed?,
+            changed = state.changed() => changed?,
+        }
     }
 }
 
@@ -330,9 +416,8 @@ async fn set(operators: &Api<ClusterOperator>, name: &str, version: &str) -> Res
 }
 
 /// Whether this version is applied and reported as such.
-async fn is_completed(versions: &Api<ClusterVersion>, version: &str) -> Result<bool> {
-    let object = versions.get(cluster_version::NAME).await?;
-    let status = object.status.unwrap_or_default();
+fn is_completed(object: &ClusterVersion, version: &str) -> bool {
+    let status = object.status.clone().unwrap_or_default();
     let newest = status.history.first();
     let is_completed =
         newest.is_some_and(|entry| entry.version == version && entry.completion_time.is_some());
@@ -340,17 +425,17 @@ async fn is_completed(versions: &Api<ClusterVersion>, version: &str) -> Result<b
         .conditions
         .iter()
         .find(|one| one.r#type == ClusterConditionType::Progressing);
-    Ok(is_completed && progressing.is_some_and(|one| one.status == ConditionStatus::False))
+    is_completed && progressing.is_some_and(|one| one.status == ConditionStatus::False)
 }
 
 /// Polls until something is so, or the operator ends.
 async fn until(
     process: &mut Process,
     what: &str,
-    mut is_so: impl AsyncFnMut() -> Result<bool>,
+    mut is_so: impl FnMut() -> Result<bool>,
 ) -> Result<()> {
     let deadline = Instant::now() + LIMIT;
-    while !is_so().await? {
+    while !is_so()? {
         process.check()?;
         if Instant::now() >= deadline {
             bail!("not within {} s: {what}", LIMIT.as_secs());
