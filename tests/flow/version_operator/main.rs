@@ -3,6 +3,7 @@
 //!
 //! - `env`, `payload`: the cluster and the release
 //! - `faults`: what breaks around the version operator
+//! - `first`: the first release of a cluster
 //! - `machine_config`: run level 80 with the real controller
 //! - `preflight`: the pools of another release are rendered ahead
 //! - `record`: the progress record
@@ -16,6 +17,7 @@
 
 mod env;
 mod faults;
+mod first;
 mod machine_config;
 mod payload;
 mod preflight;

@@ -87,7 +87,10 @@ impl Payload {
                 &operator,
             )?;
         }
-        this.write("0000_10_alpha_01_crd.json", &definition())?;
+        this.write(
+            "0000_10_alpha_01_crd.json",
+            &definition("example.com", "Widget", "widgets"),
+        )?;
         let widget = object(
             "example.com/v1",
             "Widget",
@@ -141,21 +144,22 @@ impl Payload {
     }
 }
 
-fn definition() -> Value {
+/// A definition of a kind whose objects have a size.
+pub(crate) fn definition(group: &str, kind: &str, plural: &str) -> Value {
     let schema = json!({
         "type": "object",
         "properties": { "spec": { "type": "object", "properties": { "size": { "type": "integer" } } } }
     });
     let spec = json!({ "spec": {
-        "group": "example.com",
-        "names": { "kind": "Widget", "plural": "widgets" },
+        "group": group,
+        "names": { "kind": kind, "plural": plural },
         "scope": "Namespaced",
         "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }]
     } });
     object(
         "apiextensions.k8s.io/v1",
         "CustomResourceDefinition",
-        "widgets.example.com",
+        &format!("{plural}.{group}"),
         &spec,
     )
 }
