@@ -16,6 +16,7 @@
 //! - [`monitoring`]: who reads the metrics of components
 //! - `condition`: status of a condition, and enums that keep what they do not know
 //! - `int_or_string`: a number or a text, as `maxUnavailable` is written
+//! - [`quantity`]: sizes, as whole bytes
 //! - `crds`: the CustomResourceDefinitions made from these types; bin `crdgen` writes them
 //!   below `deploy`
 
@@ -33,6 +34,7 @@ pub mod monitoring;
 mod nullable;
 #[cfg(feature = "crds")]
 pub mod operator;
+pub mod quantity;
 #[cfg(feature = "crds")]
 mod raw;
 #[cfg(feature = "crds")]

@@ -11,7 +11,6 @@
 //! - [`kubelet`]: options of kubelets, by KubeletConfigs
 //! - [`registries`]: image settings and mirrors
 //! - [`runtime`]: options of container runtimes, by ContainerRuntimeConfigs
-//! - `quantity`: sizes in bytes
 //! - [`templates`]: base configurations of the roles
 //! - [`tls`]: a TLS security profile in the kubelet's words
 
@@ -21,7 +20,6 @@ pub mod naming;
 pub mod node_settings;
 pub mod object;
 pub mod pools;
-mod quantity;
 pub mod registries;
 pub mod runtime;
 pub mod templates;

@@ -5,14 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use api::IntOrString;
 use api::machineconfiguration::{AdditionalStore, ContainerRuntimeConfig, RuntimeOptions};
+use api::{IntOrString, quantity};
 use toml::{Table, Value};
 
 use crate::naming::{Claimant, NamedPools, SelectingKind, claims};
 use crate::object::{API_VERSION, GeneratedConfig, GeneratedFile, Maker, SettingOutcome};
 use crate::pools::PoolFacts;
-use crate::quantity;
 
 /// Where the runtime's storage is configured.
 pub const STORAGE: &str = "/etc/containers/storage.conf";

@@ -21,7 +21,7 @@ const SUFFIXES: [(&str, i128); 13] = [
 /// thousands (`m`) or an exponent, which no size in bytes has.
 ///
 /// Source: Kubernetes documentation, "Resource quantity".
-pub(crate) fn bytes(text: &str) -> Option<i128> {
+pub fn bytes(text: &str) -> Option<i128> {
     let (sign, rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.strip_prefix('+').unwrap_or(text)),
