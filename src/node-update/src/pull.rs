@@ -3,12 +3,14 @@
 //! A pull of the target's image runs under the target's settings before they are in force. They are
 //! given to the puller as a private home directory, an environment and a file of credentials.
 //!
+//! - [`TokenBucket`]: how fast an image is pulled
 //! - [`check`]: whether such a file can be used
 //! - [`verdict`]: what a signature policy says of an image
 //!
 //! Source: containers-registries.conf(5), containers-policy.json(5), containers-registries.d(5),
 //! containers-certs.d(5), containers-auth.json(5).
 
+mod bucket;
 mod check;
 mod policy;
 
@@ -23,6 +25,7 @@ use crate::plan::{Action, Bundle, Digest};
 use crate::rejection::{Member, Rejection};
 use crate::well_known::{OSTREE_PULL_SECRET, PROXY_ENVIRONMENT, PULL_SECRET};
 
+pub use bucket::{Allowance, TokenBucket};
 pub use check::check;
 pub use policy::{PolicyVerdict, verdict};
 
