@@ -1,7 +1,11 @@
 //! Images: both forms, held as long as they are needed, fetched once.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use lab::image::Image;
-use lab::tree::Overlay;
+use lab::registry::Request;
+use lab::tree::{Overlay, content};
 
 use super::env::{Env, Ran};
 
@@ -92,6 +96,113 @@ fn an_image_with_a_repository_inside_is_fetched_too() {
     assert_eq!(left, "", "what was unpacked is gone");
     let ran = env.expect(0, &["fetch", &image]).unwrap();
     assert_eq!(fetched_bytes(&ran), 0);
+}
+
+/// Where the limit of a fetch is on the host.
+const LIMIT_FILE: &str = "/run/slipway/fetch-limit";
+
+/// Bytes that the kernel keeps between registry and skopeo, at most, on both sides.
+const IN_SOCKETS: u64 = 12 << 20;
+
+fn limit(env: &Env, text: &str) {
+    let script = format!("mkdir -p /run/slipway && printf '%s' '{text}' > {LIMIT_FILE}");
+    env.host.run(["sh", "-c", &script]).unwrap();
+}
+
+/// How long so many bytes take at a rate.
+fn time(bytes: u64, bytes_per_second: u64) -> Duration {
+    Duration::from_millis(1000 * bytes / bytes_per_second)
+}
+
+/// The registry's fetch of the largest layer.
+fn largest(env: &Env) -> Request {
+    let requests = env.host_lab.registry.requests().unwrap();
+    let fetches = requests.into_iter().filter(Request::is_blob_fetch);
+    fetches.max_by_key(|request| request.bytes).unwrap()
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_limited_fetch_takes_its_time_at_the_registry_too_and_brings_the_same() {
+    const RATE: u64 = 8 << 20;
+    let env = Env::new().unwrap();
+    let os = Overlay::version("second").ballast(48 << 20, 1);
+    let image = env.host_lab.image(&os).unwrap();
+    limit(&env, &RATE.to_string());
+    let began = Instant::now();
+    let words = ["fetch", &image.reference, "--limit-file", LIMIT_FILE];
+    let ran = env.expect(0, &words).unwrap();
+    let (bytes, took) = (fetched_bytes(&ran), began.elapsed());
+    assert!(bytes > 48 << 20, "{ran:?}");
+    assert!(took >= time(bytes, RATE), "{bytes} bytes in {took:?}");
+    let checksum = ran.report["checksum"].as_str().unwrap();
+    let repo = env.host.sysroot().join("ostree/repo");
+    assert_eq!(content(&repo, checksum).unwrap(), image.content);
+    // The registry could not send what was not read yet, but for what sockets keep.
+    let layer = largest(&env);
+    let sent = layer.finished.duration_since(layer.started).unsigned_abs();
+    let least = time(layer.bytes.saturating_sub(IN_SOCKETS), RATE);
+    println!(
+        "{bytes} bytes in {took:?}; largest layer: {} bytes in {sent:?}",
+        layer.bytes
+    );
+    assert!(least > Duration::from_secs(2) && sent >= least, "{layer:?}");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn an_image_with_a_repository_inside_is_limited_until_its_limit_is_removed() {
+    // An hour for what takes seconds.
+    const RATE: u64 = 64 << 10;
+    let env = Env::new().unwrap();
+    let os = Overlay::version("second").ballast(16 << 20, 1);
+    let commit = env.host_lab.tree.commit(&os).unwrap();
+    let image = Image::with_repository(&commit).unwrap();
+    let image = env
+        .host_lab
+        .registry
+        .push(&image, "content:second")
+        .unwrap();
+    limit(&env, &RATE.to_string());
+    let began = Instant::now();
+    let words = ["fetch", image.as_str(), "--limit-file", LIMIT_FILE];
+    let (ran, lifted) = thread::scope(|scope| {
+        let running = scope.spawn(|| env.expect(0, &words).unwrap());
+        thread::sleep(Duration::from_secs(5));
+        assert!(!running.is_finished(), "there is no limit");
+        env.host.run(["rm", LIMIT_FILE]).unwrap();
+        let lifted = began.elapsed();
+        (running.join().unwrap(), lifted)
+    });
+    let (bytes, took) = (fetched_bytes(&ran), began.elapsed());
+    println!("{bytes} bytes in {took:?}, the limit removed after {lifted:?}");
+    assert_eq!(ran.report["checksum"], commit.checksum.as_str());
+    assert!(took < time(bytes, RATE), "{bytes} bytes in {took:?}");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_limit_that_is_no_number_is_refused_and_a_failure_under_one_is_named() {
+    let env = Env::new().unwrap();
+    let image = env.push(&Overlay::version("second")).unwrap();
+    for text in ["0", "20M", ""] {
+        limit(&env, text);
+        let words = ["fetch", &image, "--limit-file", LIMIT_FILE];
+        let reasons = env.expect(3, &words).unwrap().reasons();
+        let expected =
+            format!("{LIMIT_FILE} has {text:?}, which is no number of bytes a second above 0");
+        assert_eq!(reasons, expected);
+    }
+    assert_eq!(blobs(&env), 0);
+    limit(&env, "1000000");
+    let (repository, _) = image.split_once('@').unwrap();
+    let missing = format!("{repository}@sha256:{}", "0".repeat(64));
+    let words = ["fetch", &missing, "--limit-file", LIMIT_FILE];
+    let reasons = env.expect(3, &words).unwrap().reasons();
+    assert!(
+        reasons.contains("its registry has no such image"),
+        "{reasons}"
+    );
 }
 
 #[test]

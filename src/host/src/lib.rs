@@ -16,6 +16,7 @@
 //! - [`record`]: the configuration that a root is recorded to be in
 //! - [`selinux`]: whether the kernel's policy has what Slipway adds to it
 //! - [`systemd`]: units of the running system over D-Bus, unit files of a deployment
+//! - `throttle` (feature `ostree`): limits how fast skopeo fetches
 //! - [`watch`]: waits for changes of paths
 
 pub mod accounts;
@@ -32,4 +33,6 @@ pub mod pull;
 pub mod record;
 pub mod selinux;
 pub mod systemd;
+#[cfg(feature = "ostree")]
+pub mod throttle;
 pub mod watch;

@@ -3,6 +3,8 @@
 
 use std::ffi::OsString;
 use std::io::Read as _;
+#[cfg(feature = "ostree")]
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -24,7 +26,7 @@ pub enum Program<'a> {
     Systemctl,
     /// `systemd-run`, for transient timers.
     SystemdRun,
-    /// `skopeo`, for its version.
+    /// `skopeo`: for its version, and for the image library.
     Skopeo,
     /// The helper `mcd-os`, at its path.
     Helper(&'a Path),
@@ -102,6 +104,16 @@ pub enum Error {
         /// The end of its standard error.
         stderr: String,
     },
+}
+
+impl Error {
+    #[cfg(feature = "ostree")]
+    pub(crate) fn skopeo(source: std::io::Error) -> Self {
+        Self::Start {
+            program: Program::Skopeo.path(),
+            source,
+        }
+    }
 }
 
 /// Runs a program to its end and returns what it printed.
@@ -236,7 +248,20 @@ pub fn show(
 /// The command of skopeo, for the image library, which talks to it through a socket.
 #[cfg(feature = "ostree")]
 pub(crate) fn skopeo() -> Command {
-    command(Path::new("/usr/bin/skopeo"))
+    command(&Program::Skopeo.path())
+}
+
+/// Starts skopeo with a socket as its standard input, and with this program's environment, which
+/// was made for it.
+#[cfg(feature = "ostree")]
+pub(crate) fn start_skopeo(arguments: &[String], socket: OwnedFd) -> Result<Child, Error> {
+    let mut command = skopeo();
+    command
+        .envs(std::env::vars_os())
+        .args(arguments)
+        .stdin(socket)
+        .stdout(Stdio::null());
+    command.spawn().map_err(Error::skopeo)
 }
 
 #[expect(

@@ -51,6 +51,7 @@ pub(crate) fn fetch(
         image: image.to_owned(),
         // The configuration stays, and its settings are in force.
         plan: None,
+        limit_file: None,
     };
     let report = act(helper, root, attempt, &verb)?;
     if report.outcome != HelperOutcome::Done {

@@ -138,6 +138,7 @@ fn complete(helper: &Helper) -> anyhow::Result<Outcome> {
             image: image.clone(),
             // Ignition has written the configuration's files.
             plan: None,
+            limit_file: None,
         };
         let report = by_hand::act(helper, &root, &attempt, &verb)?;
         if report.outcome != HelperOutcome::Done {

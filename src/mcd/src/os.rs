@@ -12,6 +12,7 @@ mod deadline;
 mod fetch;
 mod guard;
 mod install;
+mod limited_skopeo;
 mod listing;
 mod previous;
 mod rehearse;
@@ -65,7 +66,15 @@ fn act(verb: &Verb) -> anyhow::Result<HelperReport> {
     }
     let context = Context::open()?;
     match verb {
-        Verb::Fetch { image, plan } => fetch::run(&context, image, plan.as_deref()),
+        Verb::Fetch {
+            image,
+            plan,
+            limit_file,
+        } => fetch::run(&context, image, plan.as_deref(), limit_file.as_deref()),
+        Verb::LimitedSkopeo {
+            limit_file,
+            arguments,
+        } => limited_skopeo::run(limit_file, arguments),
         Verb::Rehearse { plan } => rehearse::run(&context, plan),
         Verb::Apply { plan, stay } => apply::run(&context, plan, *stay),
         Verb::Rollback => apply::revert_or_roll_back(&context),

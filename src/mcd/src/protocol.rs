@@ -30,6 +30,19 @@ pub enum Verb {
         /// host's.
         #[arg(long, value_name = "PLAN_DIR")]
         plan: Option<String>,
+        /// File with the most bytes a second that are fetched, read again all the time; as long as
+        /// it is missing, there is no limit.
+        #[arg(long, value_name = "FILE")]
+        limit_file: Option<String>,
+    },
+    /// Runs skopeo for the image library, and limits how fast it fetches
+    #[command(hide = true)]
+    LimitedSkopeo {
+        /// File with the most bytes a second.
+        limit_file: String,
+        /// Those of skopeo.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
     /// Finds out whether a plan could be applied, on a deployment that is made and thrown away
     Rehearse {
@@ -120,6 +133,8 @@ impl Guard {
 pub enum VerbName {
     /// [`Verb::Fetch`].
     Fetch,
+    /// [`Verb::LimitedSkopeo`].
+    LimitedSkopeo,
     /// [`Verb::Rehearse`].
     Rehearse,
     /// [`Verb::Apply`].
@@ -145,6 +160,7 @@ impl VerbName {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fetch => "fetch",
+            Self::LimitedSkopeo => "limited-skopeo",
             Self::Rehearse => "rehearse",
             Self::Apply => "apply",
             Self::Rollback => "rollback",
@@ -169,6 +185,7 @@ impl Verb {
     pub const fn name(&self) -> VerbName {
         match self {
             Self::Fetch { .. } => VerbName::Fetch,
+            Self::LimitedSkopeo { .. } => VerbName::LimitedSkopeo,
             Self::Rehearse { .. } => VerbName::Rehearse,
             Self::Apply { .. } => VerbName::Apply,
             Self::Rollback => VerbName::Rollback,
@@ -186,11 +203,26 @@ impl Verb {
         let mut words = vec![self.name().to_string()];
         let mut add = |word: &str| words.push(word.to_owned());
         match self {
-            Self::Fetch { image, plan } => {
+            Self::Fetch {
+                image,
+                plan,
+                limit_file,
+            } => {
                 add(image);
-                if let Some(plan) = plan {
-                    add("--plan");
-                    add(plan);
+                for (option, value) in [("--plan", plan), ("--limit-file", limit_file)] {
+                    if let Some(value) = value {
+                        add(option);
+                        add(value);
+                    }
+                }
+            }
+            Self::LimitedSkopeo {
+                limit_file,
+                arguments,
+            } => {
+                add(limit_file);
+                for argument in arguments {
+                    add(argument);
                 }
             }
             Self::Rehearse { plan } => add(plan),

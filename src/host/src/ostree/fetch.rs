@@ -42,6 +42,9 @@ pub struct Fetcher<'a> {
     pub options: Vec<String>,
     /// Additional environment of skopeo: proxy settings, a home directory.
     pub environment: Vec<(String, String)>,
+    /// The program that runs skopeo, with its first arguments: one that calls
+    /// [`throttle::run`](crate::throttle::run). None: skopeo itself.
+    pub runs_skopeo: Option<(PathBuf, Vec<String>)>,
     /// Directory for unpacking an image with a repository inside; emptied before and after.
     pub scratch: PathBuf,
 }
@@ -257,7 +260,14 @@ impl Fetcher<'_> {
     }
 
     fn proxy_config(&self) -> ImageProxyConfig {
-        let mut command = process::skopeo();
+        let mut command = match &self.runs_skopeo {
+            None => process::skopeo(),
+            Some((program, arguments)) => {
+                let mut command = process::command(program);
+                command.args(arguments);
+                command
+            }
+        };
         command.args(&self.options);
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         ImageProxyConfig {

@@ -34,6 +34,7 @@ pub async fn prepare(
     let fetch = plan.outline.image.clone().map(|image| Verb::Fetch {
         image,
         plan: Some(plan.directory.clone()),
+        limit_file: None,
     });
     let rehearse = Verb::Rehearse {
         plan: plan.directory.clone(),

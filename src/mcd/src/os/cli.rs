@@ -31,7 +31,10 @@ impl Verb {
             | Self::BootPrevious
             | Self::SyncEachObject => true,
             Self::Guard(guard) => !guard.install,
-            Self::Deployments { .. } | Self::Verify { .. } | Self::SelfCheck { .. } => false,
+            Self::LimitedSkopeo { .. }
+            | Self::Deployments { .. }
+            | Self::Verify { .. }
+            | Self::SelfCheck { .. } => false,
         }
     }
 }
@@ -57,15 +60,24 @@ mod tests {
     fn verb_is_read_back_from_its_words() {
         let plan = || "/var/lib/slipway/plans/a".to_owned();
         let apply = |stay| Verb::Apply { plan: plan(), stay };
+        let fetch = |plan, limit_file| Verb::Fetch {
+            image: "quay.io/os@sha256:1".to_owned(),
+            plan,
+            limit_file,
+        };
+        let skopeo = |arguments: &[&str]| Verb::LimitedSkopeo {
+            limit_file: "/run/slipway/limit".to_owned(),
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+        };
         for verb in [
-            Verb::Fetch {
-                image: "quay.io/os@sha256:1".to_owned(),
-                plan: None,
-            },
-            Verb::Fetch {
-                image: "quay.io/os@sha256:1".to_owned(),
-                plan: Some(plan()),
-            },
+            fetch(None, None),
+            fetch(Some(plan()), None),
+            fetch(None, Some("/run/slipway/limit".to_owned())),
+            fetch(Some(plan()), Some("/run/slipway/limit".to_owned())),
+            skopeo(&[]),
+            // What the host and the image library give it.
+            skopeo(&["--policy", "/p", "experimental-image-proxy", "--no-creds"]),
+            skopeo(&["experimental-image-proxy", "--authfile", "/a"]),
             Verb::Rehearse { plan: plan() },
             apply(false),
             apply(true),

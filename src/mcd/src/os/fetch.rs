@@ -1,16 +1,19 @@
 //! `fetch`: an image pulled and held, while the node works.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use chassis::report::Chain;
 use host::journal::JournalStore;
 use host::ostree::{Deployments, Fetched, Fetcher};
 use host::process::{proxy_environment, skopeo_version};
 use host::pull::Puller;
+use host::throttle::read_limit;
 use node_update::pull::{self, PolicyVerdict, PullSettings};
 use tracing::info;
 
 use super::context::Context;
+use super::limited_skopeo;
 use crate::protocol::{FetchDetails, HelperReport, RegistrySettings};
 
 /// Where an image with a repository inside is unpacked.
@@ -26,7 +29,16 @@ pub(super) fn run(
     context: &Context,
     image: &str,
     plan: Option<&str>,
+    limit_file: Option<&str>,
 ) -> anyhow::Result<HelperReport> {
+    // A broken limit is no reason to fetch without one.
+    let limit = match limit_file.map(|file| read_limit(Path::new(file))) {
+        Some(Err(invalid)) => {
+            return Ok(HelperReport::refused(vec![Chain(&invalid).to_string()]));
+        }
+        Some(Ok(limit)) => limit.zip(limit_file),
+        None => None,
+    };
     let _lock = context.lock()?;
     let store = context.store();
     let bundle = plan.map(|plan| store.read_plan(plan)).transpose()?;
@@ -47,7 +59,11 @@ pub(super) fn run(
         );
     }
     let puller = host::pull::lay_out(&context.root, HOME, &settings)?;
-    let fetched = pull_by(context, image, puller, settings.proxy.clone());
+    let runs_skopeo = limit.map(|(bytes_per_second, file)| {
+        info!(image, bytes_per_second, "fetches under a limit");
+        limited_skopeo::command(file)
+    });
+    let fetched = pull_by(context, image, puller, settings.proxy.clone(), runs_skopeo);
     host::pull::remove(&context.root, HOME)?;
     let fetched = fetched?;
     info!(
@@ -99,6 +115,7 @@ fn pull_by(
     image: &str,
     puller: Puller,
     proxy: Option<Vec<(String, String)>>,
+    runs_skopeo: Option<(PathBuf, Vec<String>)>,
 ) -> anyhow::Result<Fetched> {
     let mut environment = proxy.unwrap_or_else(proxy_environment);
     environment.extend(puller.environment);
@@ -109,6 +126,7 @@ fn pull_by(
         authfile: puller.authfile.map(PathBuf::from),
         options: puller.options,
         environment,
+        runs_skopeo,
         scratch: PathBuf::from(SCRATCH),
     };
     Ok(fetcher.fetch(image, &needed(&context.store())?)?)

@@ -19,7 +19,7 @@ use crate::protocol::{HelperReport, Verb};
 const DEADLINE: Duration = Duration::from_mins(1);
 
 /// This program, wherever it is.
-const SELF: &str = "/proc/self/exe";
+pub(super) const SELF: &str = "/proc/self/exe";
 
 /// Checks this root, or goes on as the same program in another one.
 pub(super) fn run(context: &Context, root: Option<&str>) -> anyhow::Result<HelperReport> {
