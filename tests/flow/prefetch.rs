@@ -1,7 +1,8 @@
-//! Nodes that wait for their turn fetch and rehearse while they work: each takes each blob once,
-//! and at its turn nothing.
+//! Nodes that wait for their turn fetch and rehearse while they work: each takes each blob once and
+//! no faster than the policy lets it, and at its turn nothing.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::machineconfiguration::{NodeState, annotation};
@@ -22,11 +23,24 @@ const POOL: &str = "worker";
 /// layers, and with them.
 const CONFIGURATION: u64 = 64 << 10;
 
+/// Most bytes a second of each node, as the policy has it and as the Node has it.
+const LIMIT: (&str, u64) = ("6M", 6_000_000);
+
+/// Bytes that the kernel keeps between registry and node, at most, on both sides.
+const IN_SOCKETS: u64 = 12 << 20;
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the lab"]
 async fn nodes_fetch_before_their_turn_and_nothing_at_it() -> Result<()> {
     let logs = logs::folder("prefetch", "before-the-turn");
-    let testbed = Testbed::new(logs).node(NodeSpec::new(NODES[0]));
+    let definitions = testbed::workspace().join("deploy/crds");
+    let policy = json!({
+        "apiVersion": "slipway.dev/v1alpha1", "kind": "RolloutPolicy",
+        "metadata": { "name": POOL }, "spec": { "prefetchBytesPerSecond": LIMIT.0 },
+    });
+    let testbed = Testbed::new(logs).definitions(&definitions);
+    let testbed = testbed.objects(&policy.to_string());
+    let testbed = testbed.node(NodeSpec::new(NODES[0]));
     let cluster = testbed.node(NodeSpec::new(NODES[1])).start().await?;
     let objects = cluster.objects();
     // Cordoned, one uses up the pool's budget: no node's turn comes.
@@ -35,7 +49,7 @@ async fn nodes_fetch_before_their_turn_and_nothing_at_it() -> Result<()> {
     let before = hosts(&cluster)?;
 
     // What is not there is reported, and harms nothing.
-    let image = cluster.image(&Overlay::version("second").ballast(4 << 20, 1))?;
+    let image = cluster.image(&Overlay::version("second").ballast(32 << 20, 1))?;
     let (repository, _) = image.reference.split_once('@').context("no digest")?;
     let missing = format!("{repository}@sha256:{}", "0".repeat(64));
     let spec = Config::new().os(&missing).spec();
@@ -54,6 +68,8 @@ async fn nodes_fetch_before_their_turn_and_nothing_at_it() -> Result<()> {
         let node = objects.node_is(node, "ready to go", DONE_WITHIN, has_fetched);
         let node = node.await?;
         is_at_rest(&node)?;
+        let limit = value(&node, annotation::NEXT_BYTES_PER_SECOND);
+        ensure!(limit == LIMIT.1.to_string(), "the limit is {limit:?}");
         ensure!(value(&node, annotation::NOT_FETCHED).is_empty(), "{node:?}");
     }
     for (name, was) in &before {
@@ -69,6 +85,7 @@ async fn nodes_fetch_before_their_turn_and_nothing_at_it() -> Result<()> {
         );
     }
     each_blob_once(&cluster)?;
+    within_the_limit(&cluster)?;
 
     let turn = Timestamp::now();
     objects.patch_node(NODES[0], &cordon(false)).await?;
@@ -82,9 +99,15 @@ async fn nodes_fetch_before_their_turn_and_nothing_at_it() -> Result<()> {
             late.is_empty(),
             "{node} asked the registry at its turn: {late:?}"
         );
-        let said = ["nothing named", "nothing fetched", "nothing wrong"];
+        let said = [
+            "nothing named",
+            "no limit",
+            "nothing fetched",
+            "nothing wrong",
+        ];
         let keys = [
             annotation::NEXT_CONFIG,
+            annotation::NEXT_BYTES_PER_SECOND,
             annotation::FETCHED,
             annotation::NOT_FETCHED,
         ];
@@ -124,6 +147,24 @@ fn each_blob_once(cluster: &Cluster) -> Result<()> {
         let twice: Vec<_> = blobs.iter().filter(|(_, times)| **times > 1).collect();
         ensure!(!blobs.is_empty(), "{node} fetched nothing");
         ensure!(twice.is_empty(), "{node} fetched again: {twice:?}");
+    }
+    Ok(())
+}
+
+/// Each node took as long as its bytes need, but for those that sockets kept.
+fn within_the_limit(cluster: &Cluster) -> Result<()> {
+    let fetches = cluster.fetches()?;
+    for node in NODES {
+        let requests = fetches.get(node).context("no fetches")?;
+        let blobs: Vec<_> = requests.iter().filter(|it| it.is_blob_fetch()).collect();
+        let first = blobs.iter().map(|blob| blob.started).min();
+        let last = blobs.iter().map(|blob| blob.finished).max();
+        let (first, last) = first.zip(last).context("nothing was fetched")?;
+        let took = last.duration_since(first).unsigned_abs();
+        let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
+        let needed = Duration::from_secs(bytes.saturating_sub(IN_SOCKETS) / LIMIT.1);
+        ensure!(needed > Duration::from_secs(2), "too little is fetched");
+        ensure!(took >= needed, "{node} fetched {bytes} bytes in {took:?}");
     }
     Ok(())
 }

@@ -84,6 +84,10 @@ pub struct RolloutPolicySpec {
     /// When a node that cannot be drained is passed over; absent, the rollout waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<QuarantineSpec>,
+    /// Most bytes a second that each node fetches before its turn, as a quantity such as `20M`.
+    /// Absent: as many as it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch_bytes_per_second: Option<IntOrString>,
 }
 
 #[expect(

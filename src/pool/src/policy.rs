@@ -5,11 +5,13 @@
 //! long a node has worked in its configuration stands on the node.
 
 mod analysis;
+mod prefetch;
 mod quarantine;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use api::IntOrString;
@@ -47,6 +49,7 @@ pub struct RolloutPolicy {
     analysis: Vec<Analysis>,
     returns: bool,
     quarantine: Option<Quarantine>,
+    prefetch_bytes_per_second: Option<NonZeroU64>,
 }
 
 /// What a policy asks for beside the nodes; set by who can ask.
@@ -218,6 +221,11 @@ impl RolloutPolicy {
                 .as_ref()
                 .map(Quarantine::parse)
                 .transpose()?,
+            prefetch_bytes_per_second: spec
+                .prefetch_bytes_per_second
+                .as_ref()
+                .map(prefetch::parse)
+                .transpose()?,
         })
     }
 
@@ -239,6 +247,11 @@ impl RolloutPolicy {
     /// When nodes are passed over.
     pub(crate) const fn quarantine(&self) -> Option<&Quarantine> {
         self.quarantine.as_ref()
+    }
+
+    /// Most bytes a second that a node fetches before its turn.
+    pub(crate) const fn prefetch_bytes_per_second(&self) -> Option<NonZeroU64> {
+        self.prefetch_bytes_per_second
     }
 
     /// How many nodes may fail before the rollout is halted, of `size`; none where the pool's

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use api::machineconfiguration::node_status::Reading;
 use api::machineconfiguration::{annotation, label};
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::{Map, Value, json};
 
 use crate::node::NodeView;
+use crate::policy::RolloutPolicy;
 use crate::view::PoolView;
 
 /// Effect of the taint: pods rather go elsewhere, but none is refused or evicted.
@@ -77,6 +79,12 @@ impl NodeWrite {
         let next = next_config(node, pool, is_assigned);
         if node.status.next_config.as_deref() != next {
             annotations.insert(annotation::NEXT_CONFIG, next.map(ToOwned::to_owned));
+        }
+        let policy = pool.policy.as_ref().filter(|_| next.is_some());
+        let limit = policy.and_then(RolloutPolicy::prefetch_bytes_per_second);
+        if node.status.next_bytes_per_second != limit.map(Reading::Known) {
+            let limit = limit.map(|limit| limit.to_string());
+            annotations.insert(annotation::NEXT_BYTES_PER_SECOND, limit);
         }
         let mut taints = waiting_taint(node, pool, is_assigned);
         let mut labels = BTreeMap::new();

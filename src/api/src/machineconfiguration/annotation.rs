@@ -102,6 +102,9 @@ pub const SINCE: &str = "slipway.dev/since";
 /// On a Node; written by the controller while the node waits for its turn: configuration that the
 /// node may fetch and rehearse while it works.
 pub const NEXT_CONFIG: &str = "slipway.dev/next-config";
+/// On a Node; written by the controller beside [`NEXT_CONFIG`]: most bytes a second that the node
+/// fetches before its turn, in digits; absent, as many as it can.
+pub const NEXT_BYTES_PER_SECOND: &str = "slipway.dev/next-bytes-per-second";
 /// On a Node; written by the daemon in answer to [`NEXT_CONFIG`]: configuration whose image lies
 /// ready and whose plan was rehearsed.
 pub const FETCHED: &str = "slipway.dev/fetched";

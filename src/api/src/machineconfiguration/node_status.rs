@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -108,6 +109,8 @@ pub struct NodeStatus {
     pub retry: Option<String>,
     /// Configuration that the node may fetch before its turn.
     pub next_config: Option<String>,
+    /// Most bytes a second that it fetches of that.
+    pub next_bytes_per_second: Option<Reading<NonZeroU64>>,
     /// Configuration that it has fetched.
     pub fetched: Option<String>,
     /// Why it could not fetch one: `<config>: <cause>`.
@@ -141,6 +144,8 @@ impl NodeStatus {
             cordoned_by: present(annotation::CORDONED_BY).map(ToOwned::to_owned),
             retry: text(annotation::RETRY),
             next_config: text(annotation::NEXT_CONFIG),
+            next_bytes_per_second: filled(annotation::NEXT_BYTES_PER_SECOND)
+                .map(|text| Reading::of(text, |it| it.parse().ok())),
             fetched: text(annotation::FETCHED),
             not_fetched: text(annotation::NOT_FETCHED),
             topology: text(annotation::CONTROL_PLANE_TOPOLOGY),

@@ -1,6 +1,7 @@
 //! Running `mcd-os` on the host: each verb in a transient unit, so that it outlives this pod.
 
 use std::io::{self, Read as _};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -79,6 +80,13 @@ pub enum Error {
 /// over.
 const LOW_LIMIT: Duration = Duration::from_hours(1);
 
+/// Where a fetch before the node's turn reads how fast it may be; gone with the boot.
+pub const FETCH_LIMIT: &str = "/run/slipway/fetch-limit";
+
+/// Bytes for which a fetch has the time that they take at its rate, beside [`LOW_LIMIT`]: more than
+/// a compressed OS image has.
+const LARGEST_IMAGE: u64 = 16 << 30;
+
 /// How urgent a verb is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
@@ -87,7 +95,26 @@ pub enum Priority {
     /// The node works meanwhile.
     Low,
     /// The same, and nothing waits for it.
-    Idle,
+    Idle {
+        /// Most bytes a second that a fetch takes, by the file [`FETCH_LIMIT`].
+        bytes_per_second: Option<NonZeroU64>,
+    },
+}
+
+impl Priority {
+    /// How long a verb may take.
+    fn deadline(self) -> Option<Duration> {
+        match self {
+            Self::Normal => None,
+            Self::Low
+            | Self::Idle {
+                bytes_per_second: None,
+            } => Some(LOW_LIMIT),
+            Self::Idle {
+                bytes_per_second: Some(rate),
+            } => Some(LOW_LIMIT + Duration::from_secs(LARGEST_IMAGE / rate)),
+        }
+    }
 }
 
 /// `mcd-os` on one host.
@@ -165,8 +192,28 @@ impl Helper {
                 .map_err(failed)?;
             tracing::info!(unit, "started");
         }
-        let limit = (priority != Priority::Normal).then_some(LOW_LIMIT);
-        self.await_report(&systemd, &unit, &report, limit).await
+        let deadline = priority.deadline();
+        self.await_report(&systemd, &unit, &report, deadline).await
+    }
+
+    /// Says how many bytes a second a fetch before the node's turn may take, also to one that is
+    /// under way.
+    ///
+    /// # Errors
+    /// [`Error::Host`].
+    pub fn limit_fetch(&self, bytes_per_second: Option<NonZeroU64>) -> Result<(), Error> {
+        let host = Root::open(&self.root, None)?;
+        let at = host.locate(FETCH_LIMIT)?;
+        let Some(limit) = bytes_per_second else {
+            return Ok(host.remove(&at)?);
+        };
+        let text = limit.to_string();
+        let content = Content {
+            bytes: text.as_bytes(),
+            mode: Mode(0o600),
+            owner: OwnerIds::ROOT,
+        };
+        Ok(host.replace(&at, content)?)
     }
 
     /// Stops the unit of a verb, if it runs.
@@ -226,7 +273,7 @@ impl Helper {
         systemd: &SystemdClient,
         unit: &str,
         report: &str,
-        limit: Option<Duration>,
+        deadline: Option<Duration>,
     ) -> Result<HelperReport, Error> {
         let began = Instant::now();
         let mut asked = began;
@@ -243,9 +290,9 @@ impl Helper {
                         Some(report) => Ok(report),
                         None => Err(Error::NoReport {
                             unit: unit.to_owned(),
-                            result: match limit.filter(|limit| began.elapsed() >= *limit) {
-                                Some(limit) => {
-                                    format!("not through after {} min", limit.as_secs() / 60)
+                            result: match deadline.filter(|it| began.elapsed() >= *it) {
+                                Some(deadline) => {
+                                    format!("not through after {} min", deadline.as_secs() / 60)
                                 }
                                 None => result(systemd, unit).await,
                             },
@@ -312,11 +359,13 @@ fn properties<'a>(
     let scheduling = match priority {
         Priority::Normal => None,
         Priority::Low => Some((10_i32, 2_i32, 7_i32)),
-        Priority::Idle => Some((19, 3, 7)),
+        Priority::Idle { .. } => Some((19, 3, 7)),
     };
+    if let Some(deadline) = priority.deadline() {
+        let micros = u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX);
+        properties.push(("TimeoutStartUSec", Variant::from(micros)));
+    }
     if let Some((nice, class, level)) = scheduling {
-        let limit = u64::try_from(LOW_LIMIT.as_micros()).unwrap_or(u64::MAX);
-        properties.push(("TimeoutStartUSec", Variant::from(limit)));
         properties.push(("Nice", Variant::from(nice)));
         properties.push(("IOSchedulingClass", Variant::from(class)));
         properties.push(("IOSchedulingPriority", Variant::from(level)));
@@ -470,6 +519,26 @@ mod tests {
             ("NO_PROXY", ".svc"),
             ("https_proxy", "http://proxy:3128")
         ])));
+    }
+
+    #[test]
+    fn a_limited_fetch_has_the_time_that_its_rate_needs() {
+        let idle = |rate| Priority::Idle {
+            bytes_per_second: NonZeroU64::new(rate),
+        };
+        let hour = Duration::from_hours(1);
+        assert_eq!(Priority::Normal.deadline(), None);
+        assert_eq!(Priority::Low.deadline(), Some(hour));
+        assert_eq!(idle(0).deadline(), Some(hour));
+        let day = Duration::from_secs((16 << 30) / (200 << 10));
+        assert_eq!(idle(200 << 10).deadline(), Some(hour + day));
+        let file = (PROXY_ENVIRONMENT, true);
+        let properties = properties("x.service", &["/x"], idle(200 << 10), file);
+        let timeout = properties
+            .iter()
+            .find(|(name, _)| *name == "TimeoutStartUSec");
+        let micros = u64::try_from((hour + day).as_micros()).unwrap();
+        assert_eq!(timeout.unwrap().1, Variant::from(micros));
     }
 
     #[test]

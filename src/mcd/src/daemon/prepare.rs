@@ -8,7 +8,7 @@ use node_update::phase::Event;
 use tokio::time::Instant;
 
 use super::driver::EventSink;
-use super::helper::{self, Helper, Priority};
+use super::helper::{self, FETCH_LIMIT, Helper, Priority};
 use super::planning::Stored;
 use crate::protocol::{HelperOutcome, HelperReport, Verb, VerbName};
 
@@ -31,10 +31,16 @@ pub async fn prepare(
     events: &EventSink,
 ) -> Event {
     let object = object(plan);
+    let is_limited = matches!(
+        priority,
+        Priority::Idle {
+            bytes_per_second: Some(_)
+        }
+    );
     let fetch = plan.outline.image.clone().map(|image| Verb::Fetch {
         image,
         plan: Some(plan.directory.clone()),
-        limit_file: None,
+        limit_file: is_limited.then(|| FETCH_LIMIT.to_owned()),
     });
     let rehearse = Verb::Rehearse {
         plan: plan.directory.clone(),

@@ -569,6 +569,52 @@ fn what_cannot_be_followed_is_named_by_its_field() {
     }
 }
 
+#[test]
+fn a_limit_of_fetches_that_is_none_is_named() {
+    for (spec, expected) in [
+        (
+            json!({ "prefetchBytesPerSecond": "20 MB" }),
+            "spec.prefetchBytesPerSecond: \"20 MB\" is no quantity of bytes such as 20M or 16Mi",
+        ),
+        (
+            json!({ "prefetchBytesPerSecond": "" }),
+            "spec.prefetchBytesPerSecond: \"\" is no quantity of bytes such as 20M or 16Mi",
+        ),
+        (
+            json!({ "prefetchBytesPerSecond": 0 }),
+            "spec.prefetchBytesPerSecond: 0 is less than 64Ki, below which registries disconnect",
+        ),
+        (
+            json!({ "prefetchBytesPerSecond": "-20M" }),
+            "spec.prefetchBytesPerSecond: \"-20M\" is less than 64Ki, below which registries disconnect",
+        ),
+        (
+            json!({ "prefetchBytesPerSecond": "65535" }),
+            "spec.prefetchBytesPerSecond: \"65535\" is less than 64Ki, below which registries disconnect",
+        ),
+    ] {
+        let spec: RolloutPolicySpec = serde_json::from_value(spec).unwrap();
+        let error = RolloutPolicy::parse(&spec).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_limit_of_fetches_is_a_quantity_or_a_number() {
+    for (written, bytes) in [
+        (json!("64Ki"), 65_536),
+        (json!("20M"), 20_000_000),
+        (json!("1.5Mi"), 1_572_864),
+        (json!(20_000_000), 20_000_000),
+        (json!("100000000000G"), u64::MAX),
+    ] {
+        let policy = policy(json!({ "prefetchBytesPerSecond": written }));
+        let limit = policy.prefetch_bytes_per_second();
+        assert_eq!(limit.map(NonZeroU64::get), Some(bytes));
+    }
+    assert_eq!(policy(json!({})).prefetch_bytes_per_second(), None);
+}
+
 fn any_policy() -> impl Strategy<Value = Value> {
     let size = prop_oneof![
         (1..4_i64).prop_map(|nodes| json!(nodes)),

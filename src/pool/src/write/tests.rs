@@ -1,3 +1,5 @@
+use std::num::NonZeroU64;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -138,6 +140,77 @@ fn a_node_may_fetch_what_it_waits_for_and_nothing_else() {
         let write = NodeWrite::of(&node, &pool, is_assigned, ClusterFacts::default());
         let annotations = write.map(|write| write.annotations).unwrap_or_default();
         let found = annotations.get(annotation::NEXT_CONFIG);
+        assert_eq!(found, change.as_ref(), "{node:?} {pool:?} {is_assigned}");
+    }
+}
+
+#[test]
+fn what_a_node_fetches_before_its_turn_is_limited_by_the_policy() {
+    let policy = |limit: Value| {
+        let spec = json!({ "prefetchBytesPerSecond": limit });
+        let policy = RolloutPolicy::parse(&serde_json::from_value(spec).unwrap());
+        PoolView {
+            policy: Some(policy.unwrap()),
+            ..pool("worker", json!({}))
+        }
+    };
+    let limited = |text: Reading<NonZeroU64>| {
+        named_next("a", NEW).reporting(|status| status.next_bytes_per_second = Some(text))
+    };
+    let known = |limit| Reading::Known(NonZeroU64::new(limit).unwrap());
+    let unknown = || Reading::Unknown("fast".to_owned());
+    let set = |limit: &str| Some(Some(limit.to_owned()));
+    for (node, pool, is_assigned, change) in vec![
+        (node("a"), policy(json!("20M")), false, set("20000000")),
+        (
+            named_next("a", NEW),
+            policy(json!("20M")),
+            false,
+            set("20000000"),
+        ),
+        (
+            limited(known(20_000_000)),
+            policy(json!("20M")),
+            false,
+            None,
+        ),
+        (
+            limited(known(1)),
+            policy(json!("1Mi")),
+            false,
+            set("1048576"),
+        ),
+        (
+            limited(unknown()),
+            policy(json!("1Mi")),
+            false,
+            set("1048576"),
+        ),
+        // Its turn.
+        (
+            limited(known(20_000_000)),
+            policy(json!("20M")),
+            true,
+            Some(None),
+        ),
+        (node("a"), policy(json!("20M")), true, None),
+        (
+            limited(known(20_000_000)),
+            policy(Value::Null),
+            false,
+            Some(None),
+        ),
+        (
+            limited(known(20_000_000)),
+            pool("worker", json!({})),
+            false,
+            Some(None),
+        ),
+        (node("a").done(NEW), policy(json!("20M")), false, None),
+    ] {
+        let write = NodeWrite::of(&node, &pool, is_assigned, ClusterFacts::default());
+        let annotations = write.map(|write| write.annotations).unwrap_or_default();
+        let found = annotations.get(annotation::NEXT_BYTES_PER_SECOND);
         assert_eq!(found, change.as_ref(), "{node:?} {pool:?} {is_assigned}");
     }
 }

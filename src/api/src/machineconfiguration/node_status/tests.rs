@@ -38,6 +38,7 @@ fn every_annotation_is_read_into_its_field() {
         (annotation::CORDONED_BY, "1-0"),
         (annotation::RETRY, "c"),
         (annotation::NEXT_CONFIG, "d"),
+        (annotation::NEXT_BYTES_PER_SECOND, "20000000"),
         (annotation::FETCHED, "e"),
         (annotation::NOT_FETCHED, "f: 503"),
         (annotation::CONTROL_PLANE_TOPOLOGY, "SingleReplica"),
@@ -59,6 +60,7 @@ fn every_annotation_is_read_into_its_field() {
         cordoned_by: text("1-0"),
         retry: text("c"),
         next_config: text("d"),
+        next_bytes_per_second: NonZeroU64::new(20_000_000).map(Reading::Known),
         fetched: text("e"),
         not_fetched: text("f: 503"),
         topology: text("SingleReplica"),
@@ -83,6 +85,7 @@ fn empty_annotations_count_as_absent_except_where_presence_counts() {
         annotation::DESIRED_DRAIN,
         annotation::LAST_APPLIED_DRAIN,
         annotation::RETRY,
+        annotation::NEXT_BYTES_PER_SECOND,
         annotation::CONTROL_PLANE_TOPOLOGY,
     ] {
         assert_eq!(read(&[(key, "")]), absent, "{key}");
