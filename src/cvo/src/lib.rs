@@ -20,8 +20,8 @@
 //! - [`preflight`], [`render_job`], [`rehearsal`]: what would fail of another release, before
 //!   anything is changed
 //! - [`advice`], [`risk`], [`alert`]: which updates the service advises, and which risks apply
-//! - [`metrics`], [`authorities`], [`events`]: what dashboards read, who may read it, what is said in
-//!   events
+//! - [`metrics`], [`authorities`], [`events`]: what dashboards read, who may read it, what is said
+//!   in events
 //! - [`watches`], [`reconcile`]: the controller
 
 pub mod advice;
