@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::bootable::{self, Kernel};
 use super::listing::{arguments_of, id_of};
-use super::{Deployments, Error, ErrorContext as _, Result, origin, refs, room};
+use super::{Deployments, Error, ErrorContext as _, Result, label, origin, refs, room};
 use crate::execute::{self, NewDeployment, Sysroot};
 use crate::journal::DeploymentId;
 use crate::{accounts, boot_loader};
@@ -81,6 +81,7 @@ impl Deployments {
                 Cancellable::NONE,
             )
             .during(|| format!("deploy {image}"))?;
+        label::relabel_merged(&self.path_of(&current), &self.path_of(&made))?;
         let root = self.root_of(&made)?;
         let missing_accounts = accounts::find_missing(&self.root_of(&current)?, &root)?;
         let id = id_of(&made);
