@@ -425,7 +425,7 @@ pub(crate) const SUITES: &[Suite] = &[
         executable: ("tests", "vm"),
         own: &["tests/vm"],
         when: When::Proof(Part::Machine),
-        limit_mins: 60,
+        limit_mins: 75,
         ..SUITE
     },
 ];
