@@ -12,6 +12,16 @@ const CHROMIUM: &str = "chromium-headless-shell";
 
 const SIZE: (u32, u32) = (720, 760);
 
+/// Fontconfig's settings with the fonts of Debian's package `fonts-dejavu-core` alone. Any other
+/// font of the machine would change the page.
+const FONTS: &str = r#"<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig>
+  <dir>/usr/share/fonts/truetype/dejavu</dir>
+  <include>/etc/fonts/conf.d</include>
+</fontconfig>
+"#;
+
 /// A channel of a pixel that differs by less is the same: font renderers round differently.
 const TOLERANCE: u8 = 16;
 
@@ -82,8 +92,11 @@ impl Picture {
 
 fn draw(url: &str, to: &Path) -> Result<Picture> {
     let home = tempfile::tempdir()?;
+    let fonts = home.path().join("fonts.conf");
+    std::fs::write(&fonts, FONTS)?;
     let (width, height) = SIZE;
     let drawn = Command::new(CHROMIUM)
+        .env("FONTCONFIG_FILE", &fonts)
         .args([
             "--no-sandbox",
             "--disable-gpu",
