@@ -73,6 +73,7 @@ const THINKING: &[&str] = &[
     "md-5",
     "oci-spec",
     "proptest",
+    "prost",
     "regex",
     "rustls-pki-types",
     "semver",

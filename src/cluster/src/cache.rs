@@ -117,6 +117,15 @@ impl<K: CachedKind> Table<K> {
             .then(|| self.put(entry))?
     }
 
+    fn renew(&mut self, name: &str, from: &str, renew: impl FnOnce(&mut Arc<K::Entry>)) -> bool {
+        let entry = Arc::make_mut(&mut self.entries).get_mut(name);
+        let Some(entry) = entry.filter(|entry| K::version(entry) == from) else {
+            return false;
+        };
+        renew(entry);
+        true
+    }
+
     /// Puts an object unless a newer one is known: a watch may be behind the answer to a write of
     /// ours.
     fn put(&mut self, entry: K::Entry) -> Option<TableChange<K::Entry>> {
@@ -197,6 +206,12 @@ impl<K: CachedKind> Cache<K> {
     pub fn apply(&self, event: WatchEvent<K::Entry>) {
         let change = self.lock().apply(event);
         self.notify(change);
+    }
+
+    /// Notes that an object has another version and is the same otherwise, if the version known is
+    /// `from`. True then.
+    pub fn renew(&self, name: &str, from: &str, renew: impl FnOnce(&mut Arc<K::Entry>)) -> bool {
+        self.lock().renew(name, from, renew)
     }
 
     /// Applies the answer to a request: ignored where the object is not known, or known newer.
@@ -365,6 +380,25 @@ mod tests {
         cache.refresh(object("2", "y"));
         assert_eq!(cache.get("a").unwrap().version, "4");
         assert_eq!(count(), 4);
+    }
+
+    #[test]
+    fn renewed_object_has_another_version_and_is_no_change() {
+        let (cache, changes) = cache();
+        let renew = |from, to: &str| {
+            cache.renew("a", from, |entry| {
+                to.clone_into(&mut Arc::make_mut(entry).version);
+            })
+        };
+        assert!(!renew("1", "2"), "there is no such object");
+        cache.apply(WatchEvent::Applied(object("1", "x")));
+        let before = cache.table();
+        assert!(renew("1", "2"));
+        assert!(!renew("1", "3"), "another version is known");
+        assert_eq!(*cache.get("a").unwrap(), object("2", "x"));
+        assert_eq!(before.get("a").unwrap().version, "1");
+        let expected = [change(None, Some(object("1", "x")))];
+        assert_eq!(*changes.lock().unwrap(), expected);
     }
 
     #[test]

@@ -5,13 +5,14 @@
 
 mod error;
 mod object;
+pub mod protobuf;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{Method, Request};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request};
 use kube::Client;
 use kube::api::WatchEvent;
 use kube::client::Body;
@@ -44,6 +45,10 @@ pub enum RequestBody<'a> {
     MergePatch(&'a Value),
     /// An object with the fields that its writer owns: server-side apply.
     Apply(&'a Value),
+    /// Nothing; the objects of a list are wanted in their protobuf form.
+    Protobuf,
+    /// Nothing; the events of a watch are wanted in that form.
+    ProtobufWatch,
     /// The text of such an object; of the object as it is then only its metadata is wanted.
     ApplyForHead(&'a Bytes),
 }
@@ -58,6 +63,8 @@ impl RequestBody<'_> {
             Self::MetadataList => {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
             }
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+            Self::ProtobufWatch => "application/vnd.kubernetes.protobuf;stream=watch",
             Self::Empty | Self::Object(_) | Self::MergePatch(_) | Self::Apply(_) => {
                 "application/json"
             }
@@ -91,6 +98,17 @@ pub enum ObjectEvent<T> {
     Bookmark(String),
 }
 
+impl<T> ObjectEvent<T> {
+    /// The same of what `read` makes of the object.
+    pub fn map<U>(self, read: impl FnOnce(T) -> U) -> ObjectEvent<U> {
+        match self {
+            Self::Applied(object) => ObjectEvent::Applied(read(object)),
+            Self::Deleted(object) => ObjectEvent::Deleted(read(object)),
+            Self::Bookmark(version) => ObjectEvent::Bookmark(version),
+        }
+    }
+}
+
 /// Sends one request and reads its answer as `T`.
 ///
 /// Shape: `path` starts with `/` and carries its query, escaped.
@@ -103,7 +121,22 @@ pub async fn send<T: DeserializeOwned>(
     path: &str,
     content: RequestBody<'_>,
 ) -> Result<T, Error> {
-    let request = request(&method, path, content)?;
+    let bytes = exchange(client, &method, path, content).await?;
+    serde_json::from_slice(&bytes).map_err(|source| Error::Answer {
+        method,
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+/// Sends one request and reads its answer: its bytes, if it is a success.
+async fn exchange(
+    client: &Client,
+    method: &Method,
+    path: &str,
+    content: RequestBody<'_>,
+) -> Result<Bytes, Error> {
+    let request = request(method, path, content)?;
     let exchange = async {
         let unreachable = |source| Error::Unreachable {
             method: method.clone(),
@@ -114,13 +147,9 @@ pub async fn send<T: DeserializeOwned>(
         let (head, body) = response.into_parts();
         let bytes = body.collect_bytes().await.map_err(unreachable)?;
         if head.status.is_success() {
-            serde_json::from_slice(&bytes).map_err(|source| Error::Answer {
-                method: method.clone(),
-                path: path.to_owned(),
-                source,
-            })
+            Ok(bytes)
         } else {
-            Err(refused(&method, path, head.status, &head.headers, &bytes))
+            Err(refused(method, path, head.status, &head.headers, &bytes))
         }
     };
     tokio::time::timeout(REQUEST_LIMIT, exchange)
@@ -173,15 +202,46 @@ where
     }))
 }
 
+/// Sends the request that opens a watch; the body of its answer, if it is a success.
+async fn open(client: &Client, path: &str, content: RequestBody<'_>) -> Result<Body, Error> {
+    let mut request = request(&Method::GET, path, content)?;
+    // The client reads the first member of a compressed stream only.
+    let identity = HeaderValue::from_static("identity");
+    request.headers_mut().insert(ACCEPT_ENCODING, identity);
+    let opening = async {
+        let response = client
+            .send(request)
+            .await
+            .map_err(|error| of_client(path, error))?;
+        let (head, body) = response.into_parts();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let bytes = body.collect_bytes().await;
+        let bytes = bytes.map_err(|error| of_client(path, error))?;
+        let (code, headers) = (head.status, &head.headers);
+        Err(refused(&Method::GET, path, code, headers, &bytes))
+    };
+    let opened = tokio::time::timeout(REQUEST_LIMIT, opening).await;
+    opened.unwrap_or_else(|_| {
+        Err(Error::TimedOut {
+            method: Method::GET,
+            path: path.to_owned(),
+        })
+    })
+}
+
 fn request(method: &Method, path: &str, content: RequestBody<'_>) -> Result<Request<Body>, Error> {
     let builder = Request::builder()
         .method(method.clone())
         .uri(path)
         .header(ACCEPT, content.accept());
     let built = match content {
-        RequestBody::Empty | RequestBody::Metadata | RequestBody::MetadataList => {
-            builder.body(Body::empty())
-        }
+        RequestBody::Empty
+        | RequestBody::Metadata
+        | RequestBody::MetadataList
+        | RequestBody::Protobuf
+        | RequestBody::ProtobufWatch => builder.body(Body::empty()),
         RequestBody::Object(value) => builder
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(value.to_string().into_bytes())),

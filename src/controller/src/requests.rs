@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
 use pool::claim::RoundClaim;
-use pool::node::{NarrowNode, NodeView};
+use pool::node::NodeView;
 use pool::write::NodeWrite;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
@@ -430,7 +430,7 @@ impl Requests {
     /// All of [`Error`]; 409 where it has changed.
     pub async fn write_node(&self, write: &NodeWrite) -> Result<NodeView, Error> {
         let path = format!("{}?{MANAGER}", path::object::<Node>(&write.node));
-        let NarrowNode(node) = self.patch(&path, &write.to_patch()).await?;
+        let node: Node = self.patch(&path, &write.to_patch()).await?;
         Ok(NodeView::parse(node))
     }
 

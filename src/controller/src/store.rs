@@ -77,9 +77,7 @@ impl CachedKind for Nodes {
     }
 
     fn has_same_content(one: &NodeView, other: &NodeView) -> bool {
-        let mut other = other.clone();
-        other.resource_version.clone_from(&one.resource_version);
-        *one == other
+        one.has_same_content(other)
     }
 }
 

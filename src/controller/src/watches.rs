@@ -11,11 +11,12 @@ use api::rollout::RolloutPolicy;
 use cluster::cache::Cache;
 use generated::templates::{PULL_SECRET, PullSecret};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::core::PartialObjectMeta;
+use operator::watch::{Head, ProtobufForm};
 use operator::{Operator, Wake, WatchScope, Watched};
 use pool::membership::partner;
-use pool::node::{NarrowNode, NodeView};
+use pool::node::NodeView;
 
 use crate::configs::ConfigMeta;
 use crate::node_objects;
@@ -69,9 +70,22 @@ impl Watched for Pools {
 }
 
 impl Watched for Nodes {
-    type Object = NarrowNode;
+    type Object = Node;
 
-    fn parse(NarrowNode(node): NarrowNode) -> NodeView {
+    const PROTOBUF: Option<ProtobufForm<NodeView>> = Some(ProtobufForm {
+        decode: NodeView::decode,
+        head: |bytes, hasher| {
+            let (name, version, content) = NodeView::head(bytes, hasher)?;
+            Ok(Head {
+                name,
+                version,
+                content,
+            })
+        },
+        renew: |node, version| Arc::make_mut(node).resource_version = version,
+    });
+
+    fn parse(node: Node) -> NodeView {
         NodeView::parse(node)
     }
 }

@@ -25,13 +25,14 @@
 //! # }
 //! ```
 //!
-//! Watches and the queue are those of `kube::runtime` (`docs/decisions/0012`).
+//! The queue is that of `kube::runtime` (`docs/decisions/0012`).
 //!
 //! - [`cli`]: the options that controllers share
 //! - [`client`]: who a controller is at the API server
 //! - [`reconcile`]: what a controller does for one key
 //! - [`watch`]: one kind in its cache
 //! - `queue`: which key is next, and when
+//! - [`runtime()`]: the thread that all of it runs on
 //! - `health`: leadership, readiness and stuck keys, for probes and metrics
 //! - [`process`]: the loop, from the lease to its release
 
@@ -41,8 +42,10 @@ mod health;
 pub mod process;
 mod queue;
 pub mod reconcile;
+mod runtime;
 pub mod watch;
 
 pub use process::{Error, Operator, Waker};
 pub use reconcile::{Key, Next, Reconcile};
+pub use runtime::runtime;
 pub use watch::{Wake, WatchScope, Watched};

@@ -1,18 +1,28 @@
 //! One kind in its cache, kept up to date.
+//!
+//! - `reader`: the requests for its objects
+
+mod reader;
 
 use std::fmt;
-use std::pin::pin;
+use std::hash::RandomState;
+use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chassis::backoff::Backoff;
 use chassis::report::Chain;
 use cluster::cache::{Cache, CachedKind, WatchEvent, is_newer};
+use cluster::path;
+use cluster::wire::protobuf::{Bytes, DecodeError};
+use cluster::wire::{Error, ObjectEvent, escape};
 use futures::StreamExt as _;
-use kube::api::{ListParams, WatchEvent as Word, WatchParams};
 use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
+
+use self::reader::KindReader;
 
 /// Objects asked for at once: a page of Nodes is 1.5 MB of text, and its objects take several times
 /// that until they are parsed.
@@ -20,10 +30,10 @@ const PAGE: u32 = 100;
 
 /// How long one watch is asked to last: as long as the API server lets one last at least, where it
 /// is not asked. A silent connection ends sooner ([`cluster::access::SILENCE`]).
-const WATCH_SECS: u32 = 30 * 60;
+const WATCH: Duration = Duration::from_mins(30);
 
 /// A watch that lasted so long ended because its time was over.
-const TIME: Duration = Duration::from_secs(WATCH_SECS as u64 - 5);
+const TIME: Duration = WATCH.saturating_sub(Duration::from_secs(5));
 
 /// First and longest pause before a kind is asked for again that the API server does not serve.
 const UNKNOWN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
@@ -36,21 +46,49 @@ pub trait Watched: CachedKind {
     /// The object as the API server sends it; `PartialObjectMeta<T>` where its metadata is enough.
     type Object: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static;
 
+    /// How objects are read in their protobuf form, in which the API server sends them then. Only
+    /// its own kinds have one. It is worth the trouble where objects are large and have heartbeats.
+    const PROTOBUF: Option<ProtobufForm<Self::Entry>> = None;
+
     /// Keeps what is needed of an object. The rest is dropped at once: of a Node, nine tenths.
     fn parse(object: Self::Object) -> Self::Entry;
 }
 
+/// How objects of a kind are read in their protobuf form.
+#[derive(Debug)]
+pub struct ProtobufForm<T> {
+    /// Reads what is needed of an object.
+    pub decode: fn(Bytes) -> Result<T, DecodeError>,
+    /// Reads of an object what tells whether it has changed.
+    pub head: fn(Bytes, &RandomState) -> Result<Head, DecodeError>,
+    /// Gives an object another version.
+    pub renew: fn(&mut Arc<T>, String),
+}
+
+/// What tells whether an object has changed.
+#[derive(Debug)]
+pub struct Head {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// A hash of all else that is needed of it.
+    pub content: u64,
+}
+
 /// Which objects of a kind are watched.
 pub struct WatchScope<O> {
-    api: Box<dyn Fn(Client) -> Api<O> + Send + Sync>,
+    path: String,
     labels: Option<String>,
     fields: Option<String>,
     is_optional: bool,
+    object: PhantomData<fn() -> O>,
 }
 
 impl<O> fmt::Debug for WatchScope<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchScope")
+            .field("path", &self.path)
             .field("labels", &self.labels)
             .field("fields", &self.fields)
             .field("is_optional", &self.is_optional)
@@ -59,13 +97,29 @@ impl<O> fmt::Debug for WatchScope<O> {
 }
 
 impl<O> WatchScope<O> {
-    /// What is asked of a list: so many objects at once.
-    fn list(&self, limit: u32) -> ListParams {
-        ListParams {
-            label_selector: self.labels.clone(),
-            field_selector: self.fields.clone(),
-            ..ListParams::default().limit(limit)
+    const fn of(path: String) -> Self {
+        Self {
+            path,
+            labels: None,
+            fields: None,
+            is_optional: false,
+            object: PhantomData,
         }
+    }
+
+    /// Path and query of a request for these objects.
+    fn request(&self, query: &str) -> String {
+        let mut request = format!("{}?{query}", self.path);
+        for (name, selector) in [
+            ("&labelSelector=", &self.labels),
+            ("&fieldSelector=", &self.fields),
+        ] {
+            if let Some(selector) = selector {
+                request.push_str(name);
+                request.push_str(&escape(selector));
+            }
+        }
+        request
     }
 }
 
@@ -82,12 +136,7 @@ impl<O: Resource<DynamicType = ()> + 'static> WatchScope<O> {
     /// All objects of the cluster. Of a kind with namespaces two may share a name, and a cache has
     /// room for one: watch those by [`WatchScope::namespace`].
     pub fn cluster() -> Self {
-        Self {
-            api: Box::new(Api::all),
-            labels: None,
-            fields: None,
-            is_optional: false,
-        }
+        Self::of(path::all::<O>())
     }
 
     /// The object of one name. An account that may watch only this one may do so.
@@ -119,13 +168,7 @@ where
 {
     /// The objects of one namespace.
     pub fn namespace(name: &str) -> Self {
-        let name = name.to_owned();
-        Self {
-            api: Box::new(move |client| Api::namespaced(client, &name)),
-            labels: None,
-            fields: None,
-            is_optional: false,
-        }
+        Self::of(path::namespace::<O>(name))
     }
 }
 
@@ -144,8 +187,7 @@ pub(crate) async fn follow<K: Watched>(
     cache: Cache<K>,
 ) {
     let follower = Follower {
-        api: (scope.api)(client),
-        scope: &scope,
+        reader: KindReader::new(client, &scope, &cache),
         cache: &cache,
     };
     let mut pace = Backoff::new(PAUSE.0, PAUSE.1);
@@ -156,7 +198,7 @@ pub(crate) async fn follow<K: Watched>(
                 unknown = UNKNOWN.0;
                 follower.watch_from(position, &mut pace).await;
             }
-            Err(error) if scope.is_optional && has_code(&error, 404) => {
+            Err(error) if scope.is_optional && error.code() == Some(404) => {
                 follower.has_none();
                 tokio::time::sleep(unknown).await;
                 unknown = (unknown * 2).min(UNKNOWN.1);
@@ -170,8 +212,7 @@ pub(crate) async fn follow<K: Watched>(
 
 /// A kind that is followed.
 struct Follower<'a, K: Watched> {
-    api: Api<K::Object>,
-    scope: &'a WatchScope<K::Object>,
+    reader: KindReader<'a, K>,
     cache: &'a Cache<K>,
 }
 
@@ -187,20 +228,19 @@ enum WatchEnd {
 
 impl<K: Watched> Follower<'_, K> {
     /// Reads all objects; the position of that list.
-    async fn read_all(&self) -> kube::Result<String> {
-        let mut params = self.scope.list(PAGE);
+    async fn read_all(&self) -> Result<String, Error> {
+        let mut next = String::new();
         let mut listed = Vec::new();
         loop {
-            let page = self.api.list(&params).await?;
-            listed.extend(page.items.into_iter().map(K::parse));
-            let next = page.metadata.continue_.filter(|next| !next.is_empty());
-            let Some(next) = next else {
+            let page = self.reader.page(PAGE, &next).await?;
+            listed.extend(page.items);
+            if page.r#continue.is_empty() {
                 self.cache.apply(WatchEvent::Synced(listed));
                 // What whole pages took is not needed again.
                 chassis::memory::trim_heap();
-                return Ok(page.metadata.resource_version.unwrap_or_default());
-            };
-            params = params.continue_token(&next);
+                return Ok(page.resource_version);
+            }
+            next = page.r#continue;
         }
     }
 
@@ -241,47 +281,27 @@ impl<K: Watched> Follower<'_, K> {
     /// One watch. `position` goes on with it.
     async fn watch(&self, position: &mut String, pace: &mut Backoff) -> WatchEnd {
         let began = Instant::now();
-        let params = WatchParams {
-            label_selector: self.scope.labels.clone(),
-            field_selector: self.scope.fields.clone(),
-            timeout: Some(WATCH_SECS),
-            ..WatchParams::default()
-        };
-        let events = match self.api.watch(&params, position).await {
+        let mut events = match self.reader.watch(position).await {
             Ok(events) => events,
-            Err(error) => {
-                warn::<K>(&error);
-                return if has_code(&error, 410) {
-                    WatchEnd::Expired
-                } else {
-                    WatchEnd::Early
-                };
-            }
+            Err(error) => return ended::<K>(&error),
         };
-        let mut events = pin!(events);
         loop {
             match events.next().await {
-                Some(Ok(Word::Added(object) | Word::Modified(object))) => {
-                    advance(position, &object);
-                    self.cache.apply(WatchEvent::Applied(K::parse(object)));
+                Some(Ok(ObjectEvent::Applied(entry))) => {
+                    K::version(&entry).clone_into(position);
+                    self.cache.apply(WatchEvent::Applied(entry));
                 }
-                Some(Ok(Word::Deleted(object))) => {
-                    advance(position, &object);
-                    self.cache.apply(WatchEvent::Deleted(K::parse(object)));
+                Some(Ok(ObjectEvent::Deleted(entry))) => {
+                    K::version(&entry).clone_into(position);
+                    self.cache.apply(WatchEvent::Deleted(entry));
                 }
-                Some(Ok(Word::Bookmark(bookmark))) => {
-                    *position = bookmark.metadata.resource_version;
-                }
-                Some(Ok(Word::Error(status))) if status.code == 410 => return WatchEnd::Expired,
-                Some(Ok(Word::Error(status))) => {
-                    warn::<K>(&kube::Error::Api(status));
-                    return WatchEnd::Early;
-                }
+                Some(Ok(ObjectEvent::Bookmark(version))) => *position = version,
                 // One object that cannot be read does not keep the others.
-                Some(Err(error)) => {
+                Some(Err(error @ Error::Answer { .. })) => {
                     warn::<K>(&error);
                     continue;
                 }
+                Some(Err(error)) => return ended::<K>(&error),
                 None if began.elapsed() >= TIME => {
                     pace.reset();
                     return WatchEnd::Time;
@@ -295,10 +315,9 @@ impl<K: Watched> Follower<'_, K> {
     /// Where the API server is, once it answers; none where it does not serve the kind any more.
     async fn position(&self, pace: &mut Backoff) -> Option<String> {
         loop {
-            // A list that names no version is no older than the last write.
-            match self.api.list_metadata(&self.scope.list(1)).await {
-                Ok(list) => return Some(list.metadata.resource_version.unwrap_or_default()),
-                Err(error) if has_code(&error, 404) => return None,
+            match self.reader.position().await {
+                Ok(position) => return Some(position),
+                Err(error) if error.code() == Some(404) => return None,
                 Err(error) => warn::<K>(&error),
             }
             tokio::time::sleep(pace.next_delay()).await;
@@ -306,22 +325,18 @@ impl<K: Watched> Follower<'_, K> {
     }
 }
 
-/// Notes the version of an object as the position. All have one.
-fn advance(position: &mut String, object: &impl ResourceExt) {
-    if let Some(version) = object.resource_version() {
-        *position = version;
+/// How a watch ended that failed.
+fn ended<K: Watched>(error: &Error) -> WatchEnd {
+    if error.code() == Some(410) {
+        return WatchEnd::Expired;
     }
+    warn::<K>(error);
+    WatchEnd::Early
 }
 
-fn warn<K: Watched>(error: &kube::Error) {
+fn warn<K: Watched>(error: &Error) {
     let kind = K::Object::kind(&());
     tracing::warn!(kind = %kind, error = %Chain(error), "cannot follow a kind");
-}
-
-/// Whether the API server answered with this code. Of a kind that it serves, a list is never not
-/// found.
-fn has_code(error: &kube::Error, code: u16) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
 #[cfg(test)]

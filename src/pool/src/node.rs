@@ -1,17 +1,18 @@
 //! A Node as this crate sees it, parsed once.
 //!
-//! - `text`: how much of it is read
+//! - `protobuf`: how much of it is read
 
-mod text;
+mod protobuf;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::BuildHasher;
 
 use api::machineconfiguration::{NodeStatus, annotation, label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
-
-pub use self::text::NarrowNode;
+use prost::bytes::Bytes;
+use prost::{DecodeError, Message as _};
 
 /// What is read of a Node.
 ///
@@ -71,6 +72,27 @@ impl fmt::Display for Unready {
 }
 
 impl NodeView {
+    /// Reads a Node in its protobuf form.
+    ///
+    /// # Errors
+    /// The bytes are no such message.
+    pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
+        let node = protobuf::Node::decode(bytes)?;
+        Ok(Self::parse(node.into()))
+    }
+
+    /// Reads of a Node in that form its name, its version, and a number that tells whether it has
+    /// changed: two that are not alike but for the version have the same one once in 2⁶⁴.
+    ///
+    /// # Errors
+    /// The bytes are no such message.
+    pub fn head(
+        bytes: Bytes,
+        hasher: &impl BuildHasher,
+    ) -> Result<(String, String, u64), DecodeError> {
+        Ok(protobuf::NodeHead::decode(bytes)?.read(hasher))
+    }
+
     /// Reads a Node.
     pub fn parse(node: Node) -> Self {
         let metadata = node.metadata;
@@ -92,6 +114,34 @@ impl NodeView {
             created: metadata.creation_timestamp.map(|time| time.0),
             labels: metadata.labels.unwrap_or_default(),
         }
+    }
+
+    /// Whether both are alike but for the version: a kubelet's heartbeat changes nothing that is
+    /// read.
+    pub fn has_same_content(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            resource_version: _,
+            uid,
+            created,
+            labels,
+            taints,
+            status,
+            initial_config,
+            first_config,
+            unready,
+            quarantined,
+        } = self;
+        *name == other.name
+            && *uid == other.uid
+            && *created == other.created
+            && *labels == other.labels
+            && *taints == other.taints
+            && *status == other.status
+            && *initial_config == other.initial_config
+            && *first_config == other.first_config
+            && *unready == other.unready
+            && *quarantined == other.quarantined
     }
 
     /// Whether it runs Windows; such nodes are never managed.

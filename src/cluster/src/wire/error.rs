@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Method, StatusCode};
 use kube::core::Status;
 
-use super::REQUEST_LIMIT;
+use super::{REQUEST_LIMIT, protobuf};
 
 /// What came of a request that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +61,7 @@ pub enum Error {
         /// Path and query.
         path: String,
         /// Where the reading stopped. It quotes no content.
-        source: serde_json::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The request could not be put together: a path or header with characters that do not belong
     /// there.
@@ -123,10 +124,12 @@ pub(super) fn refused(
     path: &str,
     code: StatusCode,
     headers: &HeaderMap,
-    body: &[u8],
+    body: &Bytes,
 ) -> Error {
     // Priority and fairness, proxies and load balancers answer in plain text.
-    let mut status: Status = serde_json::from_slice(body).unwrap_or_else(|_| {
+    let status = serde_json::from_slice(body).ok();
+    let status = status.or_else(|| protobuf::status(body));
+    let mut status: Status = status.unwrap_or_else(|| {
         let text: String = String::from_utf8_lossy(body).chars().take(512).collect();
         Status::failure(text.trim(), code.canonical_reason().unwrap_or_default())
     });
@@ -171,7 +174,7 @@ pub(super) fn of_client(path: &str, error: kube::Error) -> Error {
         kube::Error::SerdeError(source) => Error::Answer {
             method: Method::GET,
             path: path.to_owned(),
-            source,
+            source: Box::new(source),
         },
         other => Error::Unreachable {
             method: Method::GET,
@@ -204,7 +207,8 @@ mod tests {
             headers.insert(RETRY_AFTER, value.parse().unwrap());
         }
         let code = StatusCode::from_u16(code).unwrap();
-        refused(&Method::POST, "/x", code, &headers, body.as_bytes())
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        refused(&Method::POST, "/x", code, &headers, &body)
     }
 
     #[test]

@@ -64,9 +64,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
 }
 
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
+    operator::runtime()
         .context("cannot start the runtime")?
         .block_on(work)
 }

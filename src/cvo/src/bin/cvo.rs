@@ -55,9 +55,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             let log = Log::init(arguments.log.to_settings()).context("cannot log")?;
             let random = RandomState::new().build_hasher().finish();
             let options = arguments.validate(operator::client::identity, random)?;
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
+            operator::runtime()
                 .context("cannot start the runtime")?
                 .block_on(process::start(options, log))
         }

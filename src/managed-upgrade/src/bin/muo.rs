@@ -52,9 +52,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Start(arguments) => {
             let log = Log::init(arguments.log.to_settings()).context("cannot log")?;
             let options = arguments.validate(operator::client::identity)?;
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
+            operator::runtime()
                 .context("cannot start the runtime")?
                 .block_on(process::start(options, log))
         }

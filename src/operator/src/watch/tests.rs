@@ -1,7 +1,8 @@
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use apimock::{Call, Reply, Script};
+use apimock::{Call, Reply, Script, protobuf};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -52,16 +53,16 @@ fn list(version: &str, next: &str, items: &[Value]) -> Reply {
 }
 
 fn lists(version: &str, items: &[Value]) -> Call {
-    Call::get(&format!("{PATH}?&limit=100"), list(version, "", items))
+    Call::get(&format!("{PATH}?limit=100"), list(version, "", items))
 }
 
 /// Asks where the API server is.
 fn asks(version: &str) -> Call {
-    Call::get(&format!("{PATH}?&limit=1"), list(version, "", &[]))
+    Call::get(&format!("{PATH}?limit=1"), list(version, "", &[]))
 }
 
 fn watches(version: &str, reply: Reply) -> Call {
-    let query = "&watch=true&timeoutSeconds=N&allowWatchBookmarks=true";
+    let query = "watch=true&allowWatchBookmarks=true&timeoutSeconds=N";
     Call::get(&format!("{PATH}?{query}&resourceVersion={version}"), reply)
 }
 
@@ -86,6 +87,65 @@ fn expired() -> Value {
     json!({ "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old" })
 }
 
+/// A kind in its protobuf form, whose objects are `name version content heartbeat`.
+struct Beating;
+
+#[derive(Debug, Clone, PartialEq)]
+struct Beat {
+    name: String,
+    version: String,
+    content: String,
+}
+
+impl CachedKind for Beating {
+    type Entry = Beat;
+
+    fn name(entry: &Beat) -> &str {
+        &entry.name
+    }
+
+    fn version(entry: &Beat) -> &str {
+        &entry.version
+    }
+
+    fn has_same_content(one: &Beat, other: &Beat) -> bool {
+        one.content == other.content
+    }
+}
+
+impl Watched for Beating {
+    type Object = ConfigMap;
+
+    const PROTOBUF: Option<ProtobufForm<Beat>> = Some(ProtobufForm {
+        decode: |bytes| {
+            let [name, version, content] = words(&bytes);
+            Ok(Beat {
+                name,
+                version,
+                content,
+            })
+        },
+        head: |bytes, hasher| {
+            let [name, version, content] = words(&bytes);
+            Ok(Head {
+                name,
+                version,
+                content: hasher.hash_one(content),
+            })
+        },
+        renew: |beat, version| Arc::make_mut(beat).version = version,
+    });
+
+    fn parse(_: ConfigMap) -> Beat {
+        unreachable!("it has another form")
+    }
+}
+
+fn words(bytes: &Bytes) -> [String; 3] {
+    let mut words = std::str::from_utf8(bytes).unwrap().split(' ');
+    std::array::from_fn(|_| words.next().unwrap().to_owned())
+}
+
 /// Follows until all calls have come; the last of them is a watch from `position` that stays open.
 /// Returns the objects by name and version then, and how often all were read.
 async fn followed(calls: Vec<Call>, position: &str) -> (Vec<(String, String)>, usize) {
@@ -102,7 +162,6 @@ async fn followed_in(
         position,
         Reply::Events(vec![], Duration::from_hours(1)),
     ));
-    let (script, client) = Script::start(calls);
     let cache = Cache::<ConfigMaps>::default();
     let synced = Arc::new(Mutex::new(0));
     let count = Arc::clone(&synced);
@@ -111,23 +170,28 @@ async fn followed_in(
             *count.lock().unwrap() += 1;
         }
     });
+    fill(scope, calls, &cache).await;
+    let entries = cache.table();
+    let entries = entries.values().map(|entry| entry.as_ref().clone());
+    let synced = *synced.lock().unwrap();
+    (entries.collect(), synced)
+}
+
+/// Follows a kind into its cache until all calls have come.
+async fn fill<K: Watched>(scope: WatchScope<K::Object>, calls: Vec<Call>, cache: &Cache<K>) {
+    let (script, client) = Script::start(calls);
     let all_came = async {
         while script.remaining() > 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    script
-        .drive(async {
-            tokio::select! {
-                () = follow(client, scope, cache.clone()) => {}
-                () = all_came => {}
-            }
-        })
-        .await;
-    let entries = cache.table();
-    let entries = entries.values().map(|entry| entry.as_ref().clone());
-    let synced = *synced.lock().unwrap();
-    (entries.collect(), synced)
+    let following = async {
+        tokio::select! {
+            () = follow(client, scope, cache.clone()) => {}
+            () = all_came => {}
+        }
+    };
+    script.drive(following).await;
 }
 
 fn entry(name: &str, version: &str) -> (String, String) {
@@ -141,11 +205,11 @@ async fn all_pages_are_read_once_then_watches_go_on_from_there() {
     });
     let calls = vec![
         Call::get(
-            &format!("{PATH}?&limit=100"),
+            &format!("{PATH}?limit=100"),
             list("7", "next", &[object("a", "1")]),
         ),
         Call::get(
-            &format!("{PATH}?&limit=100&continue=next"),
+            &format!("{PATH}?limit=100&continue=next"),
             list("7", "", &[object("b", "2")]),
         ),
         watches(
@@ -173,7 +237,7 @@ async fn outage_costs_no_further_list() {
         watches("7", Reply::Broken),
         asks("7"),
         watches("7", down.clone()),
-        Call::get(&format!("{PATH}?&limit=1"), down),
+        Call::get(&format!("{PATH}?limit=1"), down),
         asks("9"),
         watches("7", lasting(&[("MODIFIED", object("a", "8"))])),
     ];
@@ -219,8 +283,8 @@ async fn expired_position_lists_again() {
 async fn kind_that_is_not_served_has_no_objects_until_it_is() {
     let unknown = || Reply::failure(404, "NotFound", "the server could not find it");
     let calls = vec![
-        Call::get(&format!("{PATH}?&limit=100"), unknown()),
-        Call::get(&format!("{PATH}?&limit=100"), unknown()),
+        Call::get(&format!("{PATH}?limit=100"), unknown()),
+        Call::get(&format!("{PATH}?limit=100"), unknown()),
         lists("7", &[object("a", "1")]),
     ];
     let scope = WatchScope::namespace("ns").optional();
@@ -233,7 +297,7 @@ async fn kind_that_is_not_served_has_no_objects_until_it_is() {
 #[tokio::test(start_paused = true)]
 async fn kind_that_is_never_served_is_asked_for_every_five_minutes() {
     let unknown = || Reply::failure(404, "NotFound", "the server could not find it");
-    let list = || Call::get(&format!("{PATH}?&limit=100"), unknown());
+    let list = || Call::get(&format!("{PATH}?limit=100"), unknown());
     let mut calls: Vec<Call> = (0..21).map(|_| list()).collect();
     calls.push(lists("7", &[]));
     let began = tokio::time::Instant::now();
@@ -242,4 +306,97 @@ async fn kind_that_is_never_served_is_asked_for_every_five_minutes() {
     let minutes = began.elapsed().as_secs() / 60;
     // Eight pauses until they are that long, and thirteen of them.
     assert!((65..85).contains(&minutes), "{minutes} minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_renew_the_version_and_changes_are_read() {
+    let page = |version, objects: &[&str]| {
+        let items: Vec<&[u8]> = objects.iter().map(|object| object.as_bytes()).collect();
+        let list = protobuf::list(version, "", &items);
+        Reply::Parts(200, vec![list], Duration::ZERO)
+    };
+    let events = |events: &[(&str, &str)], end| {
+        let frames = events.iter();
+        let frames = frames.map(|(kind, object)| protobuf::event(kind, object.as_bytes()));
+        Reply::Parts(200, frames.collect(), end)
+    };
+    let calls = vec![
+        Call::get(&format!("{PATH}?limit=100"), page("7", &["a 5 x", "b 6 y"])),
+        watches(
+            "7",
+            events(
+                &[
+                    ("MODIFIED", "a 8 x beat"),
+                    ("MODIFIED", "b 9 z"),
+                    ("MODIFIED", "b 10 z beat"),
+                    ("ADDED", "c 11 x"),
+                    ("DELETED", "c 12 x"),
+                    ("MODIFIED", "a 13 x beat"),
+                ],
+                Duration::from_mins(30),
+            ),
+        ),
+        // What was seen before is known to the next watch too.
+        watches(
+            "13",
+            events(&[("MODIFIED", "b 14 z beat")], Duration::from_mins(30)),
+        ),
+        watches("14", events(&[], Duration::from_hours(1))),
+    ];
+    let cache = Cache::<Beating>::default();
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&changes);
+    cache.listen(move |change| {
+        let brief = |beat: &Option<Arc<Beat>>| {
+            let beat = beat.as_ref();
+            beat.map(|beat| format!("{} {} {}", beat.name, beat.version, beat.content))
+        };
+        seen.lock().unwrap().push(match change {
+            cluster::cache::TableChange::All => (None, None),
+            cluster::cache::TableChange::One(before, after) => (brief(before), brief(after)),
+        });
+    });
+    fill(WatchScope::namespace("ns"), calls, &cache).await;
+    let change = |before: Option<&str>, after: Option<&str>| {
+        (before.map(str::to_owned), after.map(str::to_owned))
+    };
+    let expected = [
+        (None, None),
+        change(Some("b 6 y"), Some("b 9 z")),
+        change(None, Some("c 11 x")),
+        change(Some("c 11 x"), None),
+    ];
+    assert_eq!(*changes.lock().unwrap(), expected);
+    assert_eq!(cache.get("a").unwrap().version, "13");
+    assert_eq!(cache.get("b").unwrap().version, "14");
+}
+
+/// The answer to a write of ours may be there before the watch has brought the object.
+#[tokio::test(start_paused = true)]
+async fn late_heartbeat_does_not_hide_a_write() {
+    let list = protobuf::list("7", "", &[b"a 5 x"]);
+    let list = Reply::Parts(200, vec![list], Duration::ZERO);
+    let frames = ["a 8 x beat", "a 9 own", "a 10 own beat"];
+    let frames = frames.map(|object| protobuf::event("MODIFIED", object.as_bytes()));
+    let cache = Cache::<Beating>::default();
+    let written = cache.clone();
+    let watch = watches(
+        "7",
+        Reply::Parts(200, frames.to_vec(), Duration::from_mins(30)),
+    );
+    let watch = watch.meanwhile(move || {
+        written.refresh(Beat {
+            name: "a".to_owned(),
+            version: "9".to_owned(),
+            content: "own".to_owned(),
+        });
+    });
+    let open = watches("10", Reply::Parts(200, vec![], Duration::from_hours(1)));
+    let list = Call::get(&format!("{PATH}?limit=100"), list);
+    fill(WatchScope::namespace("ns"), vec![list, watch, open], &cache).await;
+    let beat = cache.get("a").unwrap();
+    assert_eq!(
+        (beat.version.as_str(), beat.content.as_str()),
+        ("10", "own")
+    );
 }

@@ -4,6 +4,8 @@
 //! It must not know: what the calls are for. It is for what a real API server cannot be made to do
 //! on time: refuse, break off, be slow.
 
+pub mod protobuf;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt::{self, Write as _};
@@ -53,6 +55,8 @@ pub enum Reply {
     Later(u16, u64, Value),
     /// A watch: each event after a pause, the end after the last pause.
     Events(Vec<(Duration, Value)>, Duration),
+    /// A status and bytes that come in parts, the end after a pause.
+    Parts(u16, Vec<Vec<u8>>, Duration),
     /// No answer at all: the connection breaks.
     Broken,
 }
@@ -249,6 +253,7 @@ fn reply(reply: Reply) -> Result<Response<AnyBody>, BoxError> {
         Reply::Object(code, object) => (code, None, whole(&object)),
         Reply::Later(code, seconds, object) => (code, Some(seconds), whole(&object)),
         Reply::Events(events, end) => (200, None, watch(events, end)),
+        Reply::Parts(code, parts, end) => (code, None, in_parts(parts, end)),
         Reply::Broken => return Err("connection reset by peer".into()),
     };
     let mut response = Response::builder().status(StatusCode::from_u16(code)?);
@@ -269,6 +274,19 @@ fn watch(events: Vec<(Duration, Value)>, end: Duration) -> AnyBody {
             tokio::time::sleep(pause).await;
             let line = format!("{event}\n");
             Some((Ok(Frame::data(Bytes::from(line))), events))
+        } else {
+            tokio::time::sleep(end).await;
+            None
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+fn in_parts(parts: Vec<Vec<u8>>, end: Duration) -> AnyBody {
+    let parts = parts.into_iter().map(Some).chain([None]);
+    let frames = stream::unfold(parts, move |mut parts| async move {
+        if let Some(part) = parts.next()? {
+            Some((Ok(Frame::data(Bytes::from(part))), parts))
         } else {
             tokio::time::sleep(end).await;
             None

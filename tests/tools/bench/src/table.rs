@@ -103,6 +103,7 @@ pub(crate) fn shown(value: f64, unit: Unit) -> String {
         Unit::Ms if value < 10.0 => format!("{value:.1} ms"),
         Unit::Ms => format!("{} ms", grouped(value)),
         Unit::Seconds => format!("{value:.0} s"),
+        Unit::Ratio if value < 0.1 => format!("{value:.3}"),
         Unit::Ratio => format!("{value:.2}"),
         Unit::Requests | Unit::Count => grouped(value),
     }
@@ -171,6 +172,7 @@ not measured: mcd_os_peak_rss, mcd_fetch_ratio
             (-120_000.0, Unit::Bytes, "-120.0 kB"),
             (1_234_567.0, Unit::Requests, "1,234,567"),
             (1.3049, Unit::Ratio, "1.30"),
+            (0.0163, Unit::Ratio, "0.016"),
             (812.0, Unit::Ms, "812 ms"),
         ];
         for (value, unit, expected) in cases {

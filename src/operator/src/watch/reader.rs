@@ -1,0 +1,187 @@
+//! The requests for the objects of a kind, in one of two forms.
+
+use std::collections::HashMap;
+use std::hash::RandomState;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cluster::cache::Cache;
+use cluster::wire::protobuf::{self, Bytes, DecodeError, Page, unread};
+use cluster::wire::{self, Error, ObjectEvent, RequestBody, escape};
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use http::Method;
+use kube::Client;
+use serde::Deserialize;
+
+use super::{Head, ProtobufForm, WATCH, WatchScope, Watched};
+use crate::runtime::note_heartbeat;
+
+/// Reads the objects of a scope.
+pub(super) struct KindReader<'a, K: Watched> {
+    client: Client,
+    scope: &'a WatchScope<K::Object>,
+    cache: &'a Cache<K>,
+    seen: Mutex<Seen>,
+}
+
+/// The events of a watch.
+pub(super) type Events<'a, T> = BoxStream<'a, Result<ObjectEvent<T>, Error>>;
+
+#[derive(Deserialize)]
+struct List<T> {
+    metadata: ListMetadata,
+    // The API server writes `null` for no objects at all.
+    items: Option<Vec<T>>,
+}
+
+#[derive(Deserialize)]
+struct ListHead {
+    metadata: ListMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMetadata {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    r#continue: String,
+}
+
+impl<'a, K: Watched> KindReader<'a, K> {
+    pub(super) fn new(
+        client: Client,
+        scope: &'a WatchScope<K::Object>,
+        cache: &'a Cache<K>,
+    ) -> Self {
+        Self {
+            client,
+            scope,
+            cache,
+            seen: Mutex::default(),
+        }
+    }
+
+    /// At most `limit` objects; the first ones where `next` is empty.
+    pub(super) async fn page(&self, limit: u32, next: &str) -> Result<Page<K::Entry>, Error> {
+        let mut query = format!("limit={limit}");
+        if !next.is_empty() {
+            query.push_str("&continue=");
+            query.push_str(&escape(next));
+        }
+        let path = self.scope.request(&query);
+        if let Some(form) = K::PROTOBUF {
+            let page = protobuf::page(&self.client, &path).await?;
+            if next.is_empty() {
+                self.seen().last.clear();
+            }
+            let items = page.items.into_iter().map(|bytes| {
+                let head = (form.head)(bytes.clone(), &self.seen().hasher)?;
+                self.seen().note(head);
+                (form.decode)(bytes)
+            });
+            let items = items.collect::<Result<_, _>>();
+            return Ok(Page {
+                items: items.map_err(|source| unread(&path, source))?,
+                resource_version: page.resource_version,
+                r#continue: page.r#continue,
+            });
+        }
+        let (get, empty) = (Method::GET, RequestBody::Empty);
+        let list: List<K::Object> = wire::send(&self.client, get, &path, empty).await?;
+        Ok(Page {
+            items: list.items.into_iter().flatten().map(K::parse).collect(),
+            resource_version: list.metadata.resource_version,
+            r#continue: list.metadata.r#continue,
+        })
+    }
+
+    /// Watches from a position. The event of an object that has only another version than in the
+    /// cache is a bookmark; the cache has it already.
+    pub(super) async fn watch(&self, position: &str) -> Result<Events<'_, K::Entry>, Error> {
+        let query = format!(
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={position}",
+            WATCH.as_secs()
+        );
+        let path = self.scope.request(&query);
+        if let Some(form) = K::PROTOBUF {
+            let events = protobuf::watch(&self.client, &path).await?;
+            let entries = events.map(move |event| {
+                let read = self.read(&form, event?);
+                read.map_err(|source| unread(&path, source))
+            });
+            return Ok(entries.boxed());
+        }
+        let events = wire::watch::<K::Object>(&self.client, &path, RequestBody::Empty).await?;
+        let entries = events.map(|event| event.map(|event| event.map(K::parse)));
+        Ok(entries.boxed())
+    }
+
+    /// Where the API server is.
+    pub(super) async fn position(&self) -> Result<String, Error> {
+        // A list that names no version is no older than the last write.
+        let path = self.scope.request("limit=1");
+        let (get, heads) = (Method::GET, RequestBody::MetadataList);
+        let list: ListHead = wire::send(&self.client, get, &path, heads).await?;
+        Ok(list.metadata.resource_version)
+    }
+
+    fn read(
+        &self,
+        form: &ProtobufForm<K::Entry>,
+        event: ObjectEvent<Bytes>,
+    ) -> Result<ObjectEvent<K::Entry>, DecodeError> {
+        Ok(match event {
+            ObjectEvent::Applied(bytes) => {
+                let mut seen = self.seen();
+                let head = (form.head)(bytes.clone(), &seen.hasher)?;
+                // Where a write of ours was faster than the watch, the cache has another object.
+                let is_heartbeat = seen.version(&head).is_some_and(|version| {
+                    self.cache.renew(&head.name, version, |entry| {
+                        (form.renew)(entry, head.version.clone());
+                    })
+                });
+                if is_heartbeat {
+                    note_heartbeat();
+                    let version = head.version.clone();
+                    seen.note(head);
+                    ObjectEvent::Bookmark(version)
+                } else {
+                    seen.note(head);
+                    ObjectEvent::Applied((form.decode)(bytes)?)
+                }
+            }
+            ObjectEvent::Deleted(bytes) => {
+                let entry = (form.decode)(bytes)?;
+                self.seen().last.remove(K::name(&entry));
+                ObjectEvent::Deleted(entry)
+            }
+            ObjectEvent::Bookmark(version) => ObjectEvent::Bookmark(version),
+        })
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        // Nothing panics while it is held.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What lists and watches have brought: it tells heartbeats from changes.
+#[derive(Default)]
+struct Seen {
+    hasher: RandomState,
+    /// By name version and content.
+    last: HashMap<String, (String, u64)>,
+}
+
+impl Seen {
+    fn note(&mut self, head: Head) {
+        self.last.insert(head.name, (head.version, head.content));
+    }
+
+    /// The version that came before, if it has the same content.
+    fn version(&self, head: &Head) -> Option<&str> {
+        let (version, content) = self.last.get(&head.name)?;
+        (*content == head.content).then_some(version)
+    }
+}
