@@ -15,11 +15,11 @@ use cluster::access::Access;
 use cluster::cache::{Cache, TableChange};
 use cluster::lease::{self, Candidacy, Leadership};
 use futures::StreamExt as _;
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use crate::health::Health;
@@ -52,6 +52,9 @@ pub enum Error {
     /// The endpoint of metrics and probes panicked.
     #[error("the endpoint of metrics and probes failed")]
     Endpoint(#[from] JoinError),
+    /// A watch panicked.
+    #[error("a watch failed")]
+    Watch(#[source] JoinError),
 }
 
 /// A controller before it runs.
@@ -206,11 +209,13 @@ impl<K: Key> Operator<K> {
         };
         tracing::info!("this replica leads");
         health.lead();
-        let (has_synced, watches): (Vec<_>, Vec<_>) = self
-            .watches
-            .into_iter()
-            .map(|watch| (watch.has_synced, watch.follow))
-            .unzip();
+        // A task each: an event wakes its own watch, and not all of them with the loop.
+        let mut watches = JoinSet::new();
+        let has_synced = self.watches.into_iter().map(|watch| {
+            watches.spawn(watch.follow);
+            watch.has_synced
+        });
+        let has_synced = has_synced.collect();
         let work = Loop {
             reconciler: &reconciler,
             health: &health,
@@ -222,9 +227,10 @@ impl<K: Key> Operator<K> {
         let _open = self.wakes.0;
         tokio::select! {
             () = work.run(shutdown) => {}
-            _ = join_all(watches), if !watches.is_empty() => {}
+            Some(Err(failed)) = watches.join_next() => return Err(Error::Watch(failed)),
             error = lost(held.as_mut()) => return Err(error.into()),
         }
+        watches.shutdown().await;
         if let Some(held) = held {
             held.release().await;
         }

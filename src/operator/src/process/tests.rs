@@ -125,3 +125,15 @@ async fn key_is_stuck_from_its_deadline_to_its_end() {
     tokio::join!(work, looking);
     assert_eq!(health.healthy(), Ok(()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_ends_the_process() {
+    let mut operator = operator();
+    operator.watches.push(Watch {
+        has_synced: Box::new(|| false),
+        follow: Box::pin(async { panic!("a watch panics") }),
+    });
+    let (_trigger, shutdown) = shutdown::pair();
+    let result = operator.run(Recorder::default(), shutdown).await;
+    assert!(matches!(result, Err(Error::Watch(_))), "{result:?}");
+}
