@@ -1,5 +1,6 @@
 //! A handle on a root directory, and the entries below it.
 
+use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -136,7 +137,11 @@ impl Root {
     /// # Errors
     /// [`Error::Read`].
     pub fn look(&self, at: &Location) -> Result<Found> {
-        self.look_inner(at).map_err(|source| read_error(at, source))
+        match self.look_inner(at) {
+            // Also where another program removes it in between.
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(Found::Nothing),
+            found => found.map_err(|source| read_error(at, source)),
+        }
     }
 
     /// [`Self::locate`] and [`Self::look`].
@@ -289,16 +294,8 @@ impl Root {
 
     fn look_inner(&self, at: &Location) -> io::Result<Found> {
         let (directory, name) = at.split();
-        let directory = match self.open_directory_at(directory) {
-            Ok(directory) => directory,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Found::Nothing),
-            Err(error) => return Err(error.into()),
-        };
-        let stat = match fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(Found::Nothing),
-            Err(error) => return Err(error.into()),
-        };
+        let directory = self.open_directory_at(directory)?;
+        let stat = fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

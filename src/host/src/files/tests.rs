@@ -134,6 +134,26 @@ fn a_link_at_the_path_is_replaced_and_not_written_through() {
 }
 
 #[test]
+fn a_file_that_another_program_removes_meanwhile_is_found_or_not() {
+    let (dir, root) = deployment();
+    let at = root.locate("/etc/journal").unwrap();
+    let path = dir.path().join("tree/etc/journal");
+    let whole = dir.path().join("tree/etc/shipped.conf");
+    let other = std::thread::spawn(move || {
+        for _ in 0..10_000 {
+            fs::hard_link(&whole, &path).unwrap();
+            fs::remove_file(&path).unwrap();
+        }
+    });
+    while !other.is_finished() {
+        let found = root.look(&at).unwrap();
+        let is_whole = matches!(&found, Found::File { bytes, .. } if bytes == b"shipped");
+        assert!(is_whole || found == Found::Nothing, "{found:?}");
+    }
+    other.join().unwrap();
+}
+
+#[test]
 fn a_second_replace_touches_nothing() {
     let (dir, root) = deployment();
     let at = root.locate("/etc/new/dir/file").unwrap();
