@@ -8,10 +8,10 @@ use rustix::fs::{self, OFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::Result;
+use super::labels::LABEL;
 use super::path::Location;
 use super::root::Root;
 use super::shipped::read_error;
-use super::write::LABEL;
 
 impl Root {
     /// The extended attributes of a regular file, except its label: the policy names that.

@@ -9,10 +9,13 @@ use super::Result;
 use super::path::Location;
 use super::root::Root;
 use super::shipped::read_error;
-use super::write::{FILE_TYPE, KIND, LABEL};
+use super::write::{FILE_TYPE, KIND};
+
+/// The extended attribute of an SELinux label.
+pub(crate) const LABEL: &str = "security.selinux";
 
 /// Buffer for a label, in bytes: more than a label with all its categories needs.
-const LABEL_MAX: usize = 4096;
+pub(crate) const LABEL_MAX: usize = 4096;
 
 /// Finds the SELinux label of a path by the policy of the written root.
 ///

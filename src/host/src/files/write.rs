@@ -7,6 +7,7 @@ use node_update::plan::{Attributes, Digest, LinkTarget, Mode, OwnerIds};
 use rustix::fs::{self, AtFlags, Gid, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 
+use super::labels::LABEL;
 use super::path::Location;
 use super::root::{Found, Root};
 use super::{Error, Result, attributes};
@@ -319,9 +320,6 @@ impl Root {
         })
     }
 }
-
-/// The extended attribute of an SELinux label.
-pub(super) const LABEL: &str = "security.selinux";
 
 /// `S_IFMT`, `S_IFREG`, `S_IFDIR` and `S_IFLNK`: a label depends on the type of the entry.
 pub(super) const KIND: u32 = 0o170_000;

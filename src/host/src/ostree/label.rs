@@ -12,13 +12,7 @@ use rustix::fs::{Mode, OFlags, XattrFlags, lgetxattr, lsetxattr, open};
 use rustix::io::Errno;
 
 use super::{Error, ErrorContext as _, Result};
-use crate::files::Labels;
-
-/// The extended attribute of a label.
-const LABEL: &str = "security.selinux";
-
-/// Buffer for a label, in bytes: more than a label with all its categories needs.
-const LABEL_MAX: usize = 4096;
+use crate::files::{LABEL, LABEL_MAX, Labels};
 
 /// Gives entries of `/etc` of the new deployment at `target` the labels of its policy. libostree
 /// merges a changed file with the label that the policy of `origin` names, and no plan writes a
