@@ -1,6 +1,9 @@
 //! Answers that come late, and writes that the API server does not take.
 
+use std::time::Duration;
+
 use super::*;
+use crate::reconcile::publishing::{PROGRESS_EVERY, progress_after};
 
 fn refused() -> Reply {
     Reply::failure(403, "Forbidden", "admission webhook says no")

@@ -1,0 +1,120 @@
+//! What a reconcile says of a pool: its status, events and metrics.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
+use cluster::wire;
+use jiff::{SignedDuration, Timestamp};
+use pool::membership::Membership;
+use pool::rollout::RolloutDecision;
+use pool::view::PoolView;
+
+use super::{Controller, Observed, lock};
+use crate::assign::Round;
+use crate::events::{self, Announcement, announce, on_status};
+use crate::metrics::PoolMetrics;
+use crate::reporting;
+use crate::store::{Pool, Snapshot};
+
+/// How often the status of a pool says how far a rollout is: of many nodes one is done each moment.
+pub(super) const PROGRESS_EVERY: SignedDuration = SignedDuration::from_secs(2);
+
+/// How long progress waits that was last written at `last`. Nothing if its time has come, or the
+/// clock was set back.
+pub(super) fn progress_after(last: Timestamp, now: Timestamp) -> Option<Duration> {
+    let passed = now.duration_since(last);
+    (!passed.is_negative() && passed < PROGRESS_EVERY)
+        .then(|| (PROGRESS_EVERY - passed).unsigned_abs())
+}
+
+impl Controller {
+    /// Writes a pool's status where it changed. Mere progress is written at most once in
+    /// [`PROGRESS_EVERY`]: the time until then, if it was written a moment ago.
+    pub(super) async fn report(
+        &self,
+        pool: &Pool,
+        after: &MachineConfigPoolStatus,
+    ) -> Result<Option<Duration>, wire::Error> {
+        let before = pool.object.status.as_ref();
+        let Some(changes) = reporting::changes(before, after) else {
+            return Ok(None);
+        };
+        let now = (self.clock)();
+        let last = self
+            .state()
+            .get(&pool.view.name)
+            .and_then(|state| state.reported);
+        if let Some(left) = last.and_then(|last| progress_after(last, now))
+            && reporting::is_progress(before, after)
+        {
+            return Ok(Some(left));
+        }
+        let written = self.requests.set_status(pool, &changes).await?;
+        self.say(pool, &on_status(&pool.object, &written.object));
+        self.store.pools.refresh(written);
+        let mut state = self.state();
+        state.entry(pool.view.name.clone()).or_default().reported = Some(now);
+        Ok(None)
+    }
+
+    /// Says what came of a round.
+    pub(super) fn say_round(&self, pool: &Pool, decision: &RolloutDecision, round: &Round) {
+        for node in &round.quarantined {
+            let node = node.clone();
+            self.say(pool, &[Announcement::Quarantined { node }]);
+        }
+        if !round.assigned.is_empty() {
+            if let Some(node) = decision.deferred() {
+                let node = node.to_owned();
+                self.say(pool, &[Announcement::Deferred { node }]);
+            }
+            let (nodes, config) = (round.assigned.clone(), pool.view.claim.target.clone());
+            self.say(pool, &[Announcement::Targeted { nodes, config }]);
+        }
+    }
+
+    pub(super) fn report_membership(&self, sorted: &Membership<'_>, snapshot: &Snapshot) {
+        let orphans: BTreeSet<String> = sorted.orphans.iter().map(ToString::to_string).collect();
+        let known = std::mem::replace(&mut *lock(&self.orphans), orphans.clone());
+        for orphan in orphans.difference(&known) {
+            if let Some(node) = snapshot.nodes.get(orphan) {
+                events::announce_orphan(&self.recorder, node, (self.clock)());
+            }
+        }
+        self.metrics.set_alerts(&sorted.alerts);
+    }
+
+    pub(super) fn count(
+        &self,
+        observed: &Observed,
+        decision: &RolloutDecision,
+        status: &MachineConfigPoolStatus,
+    ) {
+        let view: &PoolView = &observed.pool.view;
+        let is_image_overridden = self
+            .state()
+            .get(&view.name)
+            .and_then(|state| state.rendering.as_ref())
+            .is_some_and(|last| last.is_image_overridden);
+        let members = observed.members();
+        let metrics =
+            PoolMetrics::of(view, &members, decision, is_image_overridden).with_conditions(status);
+        self.metrics.set_pool(&view.name, metrics);
+    }
+
+    pub(crate) fn say(&self, pool: &Pool, said: &[Announcement]) {
+        let at = (self.clock)();
+        for announcement in said {
+            if matches!(announcement, Announcement::SelectingAll { .. }) {
+                let mut states = self.state();
+                let state = states.entry(pool.view.name.clone()).or_default();
+                if state.warned.is_some() && state.warned == pool.view.generation {
+                    continue;
+                }
+                state.warned = pool.view.generation;
+            }
+            announce(&self.recorder, pool, announcement, at);
+        }
+    }
+}
