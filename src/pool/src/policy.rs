@@ -5,6 +5,7 @@
 //! long a node has worked in its configuration stands on the node.
 
 mod analysis;
+mod parsing;
 mod prefetch;
 mod quarantine;
 
@@ -14,19 +15,19 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use api::IntOrString;
 use api::machineconfiguration::PhaseName;
 use api::machineconfiguration::node_status::Reading;
-use api::rollout::{CanarySpec, RolloutPolicySpec, RolloutWindowSpec, WaveSpec};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::budget::percentage;
 use crate::list::NameList;
 use crate::node::NodeView;
-use crate::recurrence::{RecurringWindow, WindowText, next_opening};
+use crate::recurrence::{RecurringWindow, next_opening};
 use crate::selector::Selector;
 
 pub use self::analysis::{Analysis, QueryAnswers};
+pub use self::parsing::InvalidPolicy;
+use self::parsing::duration;
 pub(crate) use self::quarantine::Quarantine;
 
 /// Name of the step of the canaries in sentences.
@@ -59,16 +60,6 @@ pub struct PolicyFacts {
     pub blocked_pods: BTreeMap<String, usize>,
     /// What the queries of the analysis answered.
     pub answers: QueryAnswers,
-}
-
-/// Why a policy cannot be followed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {why}")]
-pub struct InvalidPolicy {
-    /// Path of the field.
-    pub field: String,
-    /// What is wrong with its value.
-    pub why: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -178,57 +169,6 @@ impl fmt::Display for PolicyWait {
 }
 
 impl RolloutPolicy {
-    /// Reads a policy.
-    ///
-    /// # Errors
-    /// The first field whose value cannot be followed.
-    pub fn parse(spec: &RolloutPolicySpec) -> Result<Self, InvalidPolicy> {
-        let invalid = |field: &str, why: String| InvalidPolicy {
-            field: field.to_owned(),
-            why,
-        };
-        let start_after = match &spec.start_after {
-            None => None,
-            Some(text) => Some(text.parse().map_err(|_| {
-                let why = format!("{text:?} is no time such as 2026-01-31T22:00:00Z");
-                invalid("spec.startAfter", why)
-            })?),
-        };
-        let waves = spec.waves.iter().zip(0_usize..);
-        let halt_above = match &spec.halt_above_failures {
-            None => None,
-            Some(amount) => {
-                Some(Amount::parse(amount).map_err(|why| invalid("spec.haltAboveFailures", why))?)
-            }
-        };
-        let order = spec.order.iter().zip(0_usize..).map(|(key, place)| {
-            OrderKey::parse(key).map_err(|why| invalid(&format!("spec.order[{place}]"), why))
-        });
-        let has_steps = spec.canaries.is_some() || !spec.waves.is_empty();
-        Ok(Self {
-            start_after,
-            canaries: spec.canaries.as_ref().map(Canaries::parse).transpose()?,
-            waves: waves
-                .map(|(wave, place)| Wave::parse(wave, place))
-                .collect::<Result<_, _>>()?,
-            halt_above,
-            order: order.collect::<Result<_, _>>()?,
-            windows: windows(&spec.windows)?,
-            analysis: Analysis::parse_all(&spec.analysis, has_steps)?,
-            returns: spec.return_on_halt,
-            quarantine: spec
-                .quarantine
-                .as_ref()
-                .map(Quarantine::parse)
-                .transpose()?,
-            prefetch_bytes_per_second: spec
-                .prefetch_bytes_per_second
-                .as_ref()
-                .map(prefetch::parse)
-                .transpose()?,
-        })
-    }
-
     /// Queries that must pass before nodes follow others.
     pub fn analysis(&self) -> &[Analysis] {
         &self.analysis
@@ -464,23 +404,6 @@ enum Rank {
 }
 
 impl OrderKey {
-    fn parse(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "zone" => Self::Zone,
-            "oldest" => Self::Oldest,
-            "newest" => Self::Newest,
-            "fewestBlockedPods" => Self::FewestBlockedPods,
-            _ => match text.strip_prefix(LABEL).filter(|key| !key.is_empty()) {
-                Some(key) => Self::Label(key.to_owned()),
-                None => {
-                    return Err(format!(
-                        "{text:?} is none of zone, oldest, newest, fewestBlockedPods and label:<key>"
-                    ));
-                }
-            },
-        })
-    }
-
     fn rank(&self, node: &NodeView, facts: &PolicyFacts) -> Rank {
         let text = |text: Option<&str>| text.map(|text| Rank::Text(text.to_owned()));
         let rank = match self {
@@ -505,109 +428,6 @@ impl Amount {
             Self::Percent(percent) => percentage(percent, size),
         }
     }
-
-    fn parse(amount: &IntOrString) -> Result<Self, String> {
-        match amount {
-            IntOrString::Int(number) => usize::try_from(*number)
-                .map(Self::Nodes)
-                .map_err(|_| format!("{number} is not a number of nodes")),
-            IntOrString::String(text) => {
-                let percent = text.strip_suffix('%').and_then(|text| text.parse().ok());
-                let percent = percent.filter(|percent| *percent <= 100);
-                percent.map(Self::Percent).ok_or_else(|| {
-                    format!("{text:?} is neither a number nor a percentage from \"0%\" to \"100%\"")
-                })
-            }
-        }
-    }
-}
-
-impl Canaries {
-    fn parse(spec: &CanarySpec) -> Result<Self, InvalidPolicy> {
-        let invalid = |field: &str, why: String| InvalidPolicy {
-            field: format!("spec.canaries.{field}"),
-            why,
-        };
-        let who = match (spec.count, &spec.node_selector) {
-            (Some(_), Some(_)) => {
-                let why = "it is set together with spec.canaries.nodeSelector".to_owned();
-                return Err(invalid("count", why));
-            }
-            (None, Some(selector)) => {
-                let selector = Selector::parse("spec.canaries.nodeSelector", Some(selector));
-                let selector = selector.map_err(|error| invalid("nodeSelector", error.why))?;
-                if selector == Selector::Everything {
-                    let why = "it selects all nodes; a canary needs others that follow".to_owned();
-                    return Err(invalid("nodeSelector", why));
-                }
-                CanaryChoice::Selected(selector)
-            }
-            (count, None) => {
-                let count = count.unwrap_or(1);
-                let nodes = usize::try_from(count).ok().filter(|count| *count > 0);
-                let why = || invalid("count", format!("{count} is not a number of canaries"));
-                CanaryChoice::First(nodes.ok_or_else(why)?)
-            }
-        };
-        let soak = soak(spec.soak.as_deref()).map_err(|why| invalid("soak", why))?;
-        Ok(Self { who, soak })
-    }
-}
-
-impl Wave {
-    fn parse(spec: &WaveSpec, place: usize) -> Result<Self, InvalidPolicy> {
-        let invalid = |field: &str, why: String| InvalidPolicy {
-            field: format!("spec.waves[{place}].{field}"),
-            why,
-        };
-        let size = Amount::parse(&spec.size).map_err(|why| invalid("size", why))?;
-        if matches!(size, Amount::Nodes(0) | Amount::Percent(0)) {
-            return Err(invalid("size", "a wave has at least one node".to_owned()));
-        }
-        let soak = soak(spec.soak.as_deref()).map_err(|why| invalid("soak", why))?;
-        Ok(Self { size, soak })
-    }
-}
-
-/// Reads the windows.
-fn windows(written: &[RolloutWindowSpec]) -> Result<Vec<RecurringWindow>, InvalidPolicy> {
-    let mut windows: Vec<RecurringWindow> = Vec::new();
-    for (window, place) in written.iter().zip(0_usize..) {
-        let invalid = |(key, why): (String, String)| InvalidPolicy {
-            field: format!("spec.windows[{place}].{key}"),
-            why,
-        };
-        if window.name.is_empty() || windows.iter().any(|known| known.name == window.name) {
-            let why = format!("{:?} is empty or stands twice", window.name);
-            return Err(invalid(("name".to_owned(), why)));
-        }
-        let text = WindowText {
-            name: &window.name,
-            days: &window.days,
-            start: &window.start,
-            minutes: window.minutes,
-            time_zone: window.time_zone.as_deref(),
-        };
-        let parsed = RecurringWindow::parse(&text);
-        windows.push(parsed.map_err(|faults| {
-            let first = faults.into_iter().next();
-            invalid(first.unwrap_or_default())
-        })?);
-    }
-    Ok(windows)
-}
-
-/// A time for which nodes work; none is no time.
-fn soak(text: Option<&str>) -> Result<SignedDuration, String> {
-    text.map_or(Ok(SignedDuration::ZERO), duration)
-}
-
-/// A duration as Kubernetes writes it.
-fn duration(text: &str) -> Result<SignedDuration, String> {
-    let parsed: Option<SignedDuration> = text.parse().ok();
-    parsed
-        .filter(|duration| !duration.is_negative())
-        .ok_or_else(|| format!("{text:?} is no duration such as 30m or 1h30m"))
 }
 
 #[cfg(test)]
