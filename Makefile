@@ -5,8 +5,9 @@ SLIPWAY_CACHE ?= /var/cache/slipway
 export SLIPWAY_CACHE
 
 # Runs a command with the compiled dependencies that all checkouts share.
-WITH := tests/support/suites/with-target.sh
-SUITES := $(WITH) cargo run --quiet --locked -p suites --
+RUNNER := tests/support/suites
+WITH := $(RUNNER)/with-target.sh
+SUITES := $(WITH) $(RUNNER)/suites.sh
 PROFILE ?= release
 # Suites by name; all by default. `make list` names them.
 SUITE ?=
@@ -25,7 +26,7 @@ PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap s
 	prometheus prometheus-alertmanager qemu-system-x86 qemu-utils grub-pc-bin xfsprogs ignition curl checkpolicy semodule-utils policycoreutils iproute2 e2fsprogs \
 	containernetworking-plugins busybox-static chromium-headless-shell fonts-dejavu-core
 
-.PHONY: help setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench
+.PHONY: help machine compilers setup lint unit binaries test list proof proof-programs proof-hosts proof-machine proof-images images demo playground bench
 
 help:
 	@echo "make demo    three workers roll, then a release goes through the cluster; target/demo/timeline.svg"
@@ -39,39 +40,48 @@ help:
 	@echo "make binaries [PROFILE=dev]   the programs, into target/slipway"
 	@echo "make images [PUSH=registry/prefix]   an OCI image of each component, into target/images; pushes them"
 
+# What the lab needs of this machine, and what a build does.
+machine:
+	@$(RUNNER)/machine.sh lab
+
+compilers:
+	@$(RUNNER)/machine.sh build
+
 setup:
 	@missing=(); for package in $(PACKAGES); do \
 		dpkg-query --show --showformat='$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing+=($$package); \
 	done; \
 	if [ $${#missing[@]} -gt 0 ]; then \
 		echo "installing Debian packages: $${missing[*]}"; \
-		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends $${missing[@]}; \
+		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=1 --yes --no-install-recommends $${missing[@]}; \
 	fi
 
-lint unit list: setup
+lint unit list: compilers setup
 	@$(SUITES) $@
 
-binaries: setup
+binaries: compilers setup
 	@$(SUITES) programs $(PROFILE)
 
-test: setup
+test: machine setup
 	@$(SUITES) test $(SUITE)
 
-proof: setup
+proof: machine setup
 	@$(SUITES) proof
 
-proof-programs proof-hosts proof-machine proof-images: setup
+proof-programs proof-hosts proof-machine proof-images: machine setup
 	@$(SUITES) proof $(@:proof-%=%)
 
-images: setup
-	@$(SUITES) programs release
-	@$(WITH) cargo run --quiet --locked -p image-builder -- $(if $(PUSH),--push $(PUSH)) $(IMAGES)
+images: compilers setup
+	@$(SUITES) images
+	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/image-builder "$$@"' sh $(if $(PUSH),--push $(PUSH)) $(IMAGES)
 
-demo: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo --out target/demo $(if $(MANAGED),--managed)'
+demo: machine setup
+	@$(WITH) $(RUNNER)/demo.sh --out target/demo $(if $(MANAGED),--managed)
 
-playground: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools dev && exec "$$CARGO_TARGET_DIR"/debug/demo --out target/playground --playground'
+playground: machine setup
+	@$(SUITES) playground
+	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/demo --out target/playground --playground'
 
-bench: setup
-	@$(WITH) sh -c 'cargo run --quiet --locked -p suites -- tools release && exec "$$CARGO_TARGET_DIR"/debug/bench --out target/bench $(BENCH)'
+bench: machine setup
+	@$(SUITES) bench
+	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/bench --out target/bench $(BENCH)'

@@ -1,5 +1,5 @@
 // Command lab-kubernetes is Kubernetes for one machine: the programs of a control plane and of
-// a node, and kubectl, in one binary.
+// a node, in one binary.
 //
 // The program is chosen by the first argument, or by the name the binary was called by, so that a
 // link named kube-apiserver is a kube-apiserver:
@@ -15,13 +15,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // the components' client metrics
 	_ "k8s.io/component-base/metrics/prometheus/version"  // and their version
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -30,11 +26,9 @@ import (
 
 // programs maps a name to its program. Each reads its own arguments from os.Args[1:].
 var programs = map[string]func(){
-	"etcd":                    func() { etcdmain.Main(os.Args) },
 	"kube-apiserver":          component(apiserver.NewAPIServerCommand),
 	"kube-controller-manager": component(controllermanager.NewControllerManagerCommand),
 	"kube-scheduler":          component(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
-	"kubectl":                 runKubectl,
 	"kubelet":                 component(newKubeletCommand),
 	"kube-proxy":              component(proxy.NewProxyCommand),
 	"container-runtime":       component(newRuntimeCommand),
@@ -66,12 +60,4 @@ func main() {
 // when it is the one asked for, because building registers flags and feature gates of the process.
 func component(build func() *cobra.Command) func() {
 	return func() { os.Exit(cli.Run(build())) }
-}
-
-// runKubectl follows upstream's cmd/kubectl: kubectl reads its verbosity before its flags.
-func runKubectl() {
-	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		kubectlutil.CheckErr(err)
-	}
 }

@@ -55,6 +55,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("http-load", Tests),
     ("lab", Tests),
     ("observer", Tests),
+    ("prebuilt", Tests),
     ("suites", Tests),
     ("testbed", Tests),
     ("tests", Tests),

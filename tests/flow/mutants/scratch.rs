@@ -71,23 +71,11 @@ impl Scratch {
     pub(crate) fn build(&self, mutant: &Mutant) -> Result<Programs> {
         self.copy()?;
         apply(mutant.patch, &self.tree, &[])?;
-        self.cargo(&[
-            "-p",
-            "mcd",
-            "-p",
-            "controller",
-            "--features",
-            "mcd/node-daemon",
-            "--bin",
-            "mcd",
-            "--bin",
-            "mcc",
-        ])?;
         let mut built = vec!["mcd", "mcc"];
         if mutant.is_in_helper {
-            self.cargo(&["-p", "mcd", "--features", "host-helper", "--bin", HELPER])?;
             built.push(HELPER);
         }
+        self.cargo(&built)?;
         let dir = self.programs.join(mutant.name());
         fs::create_dir_all(&dir)?;
         for name in &built {
@@ -102,12 +90,13 @@ impl Scratch {
         Ok(Programs::in_folder(&dir))
     }
 
-    /// Builds programs of the copy, without the packages' default features.
-    fn cargo(&self, what: &[&str]) -> Result<()> {
+    /// Builds programs of the copy, with the selection of all builds for development: what is
+    /// compiled already has its features.
+    fn cargo(&self, programs: &[&str]) -> Result<()> {
         run(Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--profile=dev", "--locked"])
-            .arg("--no-default-features")
-            .args(what)
+            .args(["build", "--quiet", "--locked", "--workspace"])
+            .args(["--test", "suites-call"])
+            .args(programs.iter().flat_map(|name| ["--bin", *name]))
             .current_dir(&self.tree)
             .env("CARGO_TARGET_DIR", &self.target))
     }

@@ -3,15 +3,16 @@
 #
 # usage: with-target.sh COMMAND...
 #
-# The directory is named by the compiler, the lock file and the profiles. One checkout uses it at a time: Cargo knows the files of a crate
-# by path and time, so that of two checkouts one would take what was built from the other. When the checkout changes, the workspace's own
-# crates are forgotten. A set CARGO_TARGET_DIR is used as it is.
+# The directory is named by the compiler alone: Cargo keeps what is compiled with other versions, features and profiles apart, so that a
+# change of one dependency compiles it and what stands on it. One checkout uses it at a time: Cargo knows the files of a crate by path and
+# time, so that of two checkouts one would take what was built from the other. When the checkout changes, the workspace's own crates are
+# forgotten. A set CARGO_TARGET_DIR is used as it is.
 set -euo pipefail
 [ -z "${CARGO_TARGET_DIR:-}" ] || exec "$@"
 
 root=$(cd "$(dirname "$0")/../../.." && pwd -P)
 all=${SLIPWAY_CACHE:-/var/cache/slipway}/target
-key=$({ rustc --version --verbose; cat "$root/Cargo.lock"; sed -n '/^\[profile/,$p' "$root/Cargo.toml"; } | sha256sum | cut -c1-16)
+key=$(rustc --version --verbose | sha256sum | cut -c1-16)
 export CARGO_TARGET_DIR=$all/$key
 mkdir -p "$CARGO_TARGET_DIR"
 
@@ -31,7 +32,15 @@ if [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$checkout" ]; then
     echo "$checkout" >"$CARGO_TARGET_DIR/checkout"
 fi
 
-# Of directories with another key, the one that was used last is kept: a branch may have another lock file.
+# What older lock files left stays until there is too much of it.
+most_gib=${SLIPWAY_TARGET_GIB:-40}
+gib=$(du --summarize --block-size=1G "$CARGO_TARGET_DIR" | cut -f1)
+if [ "$gib" -gt "$most_gib" ]; then
+    echo "$CARGO_TARGET_DIR has $gib GiB, more than $most_gib: all is compiled again" >&2
+    find "$CARGO_TARGET_DIR" -mindepth 1 -maxdepth 1 -not -name in-use -exec rm -rf {} +
+fi
+
+# Of directories with another key, the one that was used last is kept: a branch may have another compiler.
 touch "$CARGO_TARGET_DIR/in-use"
 ls -dt "$all"/*/ | tail -n +3 | while read -r old; do
     flock --nonblock "$old/in-use" rm -rf "$old" || true

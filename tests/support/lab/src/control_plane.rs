@@ -3,7 +3,6 @@
 //! Authorization is Node and RBAC with NodeRestriction, each host has a `system:node:<name>` token,
 //! and the audit log, which [`crate::audit`] reads, is complete.
 //!
-//! - `programs`: where the programs are, built once
 //! - `arguments`: how each is called
 //! - `credentials`: users, tokens and kubeconfigs
 //! - `process`: children that end with their owner
@@ -19,7 +18,6 @@ mod credentials;
 mod kubelet;
 mod outage;
 pub(crate) mod process;
-mod programs;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -37,12 +35,13 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, ResourceExt as _};
 use tempfile::TempDir;
 
+pub use prebuilt::control_plane::{Program, Programs};
+
 pub(crate) use self::arguments::SERVICES;
 use self::arguments::{Files, Listen};
 use self::credentials::User;
 pub use self::kubelet::LocalKubelet;
 pub use self::process::Process;
-pub use self::programs::{Program, Programs};
 use crate::skipped::skipped;
 use crate::{PATIENCE, ports};
 

@@ -5,29 +5,23 @@
 //! `cluster::apply`, which brings objects into the cluster. Everything blocks, and all of it needs
 //! root but the reading of logs.
 //!
-//! - `tree`: the operating system, built once, and commits made from it
+//! - `tree`: the operating system, and commits made from it
 //! - `image`, `registry`: those commits as container images, and which host fetched them when
 //! - `place`: where one run's things live, and how they go with it; `network`, `disk`, `cgroup` are
 //!   what it is made of; `inotify`, `ports`: what it shares with others on the machine
 //! - `host`: a systemd on a deployment, in namespaces; programs on it as a DaemonSet's container
 //! - `vm`: a machine under qemu, with firmware, boot loader and kernel
-//! - `control_plane`: a real one of Kubernetes; `container_runtime`: containerd; `go`: modules that
-//!   both are built from
+//! - `control_plane`: a real one of Kubernetes
 //! - `manifest`: objects from files, and how they get there
 //! - `workload`: the DaemonSet or Deployment among them
 //! - `audit`: its log as typed events
-//! - `cache`: what is costly to make, under a digest of what it is made from
-//! - `program`: programs that run to their end
 //! - `wait`: until something is so
 //! - `skipped`: what a run did not prove
 
 pub mod audit;
-pub mod cache;
 mod cgroup;
-pub mod container_runtime;
 pub mod control_plane;
 mod disk;
-mod go;
 pub mod host;
 pub mod image;
 mod inotify;
@@ -35,7 +29,6 @@ pub mod manifest;
 mod network;
 mod place;
 mod ports;
-mod program;
 pub mod registry;
 mod skipped;
 pub mod tree;
@@ -44,6 +37,9 @@ pub mod wait;
 pub mod workload;
 
 use std::time::Duration;
+
+pub use prebuilt::cache;
+pub(crate) use prebuilt::program;
 
 pub use self::place::Lab;
 pub use self::ports::free_address;

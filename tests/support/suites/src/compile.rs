@@ -1,6 +1,7 @@
 //! What cargo and go build: the test executables, the programs under test, the lab's parts.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -9,13 +10,18 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::job::{BUILD_LIMIT, Job, Outcome};
+use crate::cargo::{DEVELOPMENT, ForBuilds, HELPER, Ledger, PEERS, SERVICES};
+use crate::job::{BUILD_LIMIT, Job, Log, Outcome};
 use crate::libtest;
+use crate::progress::Meter;
 use crate::table::PROGRAMS;
 use crate::workspace::{Workspace, setting};
 
 /// The newest version of glibc's symbols that the helper may need: the host's is what it is.
 const HOST_GLIBC: (u32, u32) = (2, 34);
+
+/// Libraries that images of components have: glibc's, and the unwinder of panics.
+const IMAGE_LIBRARIES: [&str; 4] = ["libc.so", "libm.so", "libgcc_s.so", "ld-linux"];
 
 /// Largest stripped release of a program, in bytes: half as much again as today's.
 const RELEASE_BYTES: u64 = 24 << 20;
@@ -30,10 +36,12 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Dev => "dev",
-            Self::Release => "release",
+    /// The profile of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "dev" => Some(Self::Dev),
+            "release" => Some(Self::Release),
+            _ => None,
         }
     }
 
@@ -43,13 +51,6 @@ impl Profile {
             Self::Dev => "debug",
             Self::Release => "release",
         }
-    }
-
-    /// The profile of this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Dev, Self::Release]
-            .into_iter()
-            .find(|profile| profile.name() == name)
     }
 }
 
@@ -118,26 +119,63 @@ impl Executable {
     }
 }
 
-/// Builds every test executable, in one call: what cargo compiles for a selection of packages
-/// differs in features.
-pub(crate) fn tests(workspace: &Workspace, executables: &Executables) -> Job {
-    let (workspace, executables) = (workspace.clone(), executables.clone());
-    Job::new("tests", &["format"], move |log| {
+/// What a run has cargo build.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Built {
+    pub(crate) executables: Executables,
+    /// Of the profile of development.
+    ledger: Ledger,
+}
+
+/// Builds what is selected for development, in one call: programs and test executables.
+pub(crate) fn crates(
+    workspace: &Workspace,
+    (name, after): (&'static str, &[&'static str]),
+    selected: Vec<String>,
+    built: &Built,
+) -> Job {
+    let (workspace, built) = (workspace.clone(), built.clone());
+    let job = Job::new(name, after, move |log| {
         let mut cargo = workspace.command("cargo");
-        cargo.args(["test", "--workspace", "--locked", "--no-run"]);
-        cargo.arg("--message-format=json-render-diagnostics");
-        log.run(&mut cargo, BUILD_LIMIT)?;
-        let built: Vec<_> = log.text()?.lines().filter_map(Executable::parse).collect();
-        ensure!(!built.is_empty(), "cargo built no test executable");
-        let note = format!("{} executables", built.len());
-        if executables.0.set(built).is_err() {
-            bail!("the tests were built twice");
+        cargo.args(DEVELOPMENT).args(selected);
+        let (messages, note) = compile(&workspace, log, cargo, &built.ledger)?;
+        let found: Vec<_> = messages.lines().filter_map(Executable::parse).collect();
+        // A run that selects programs alone has none.
+        if !found.is_empty() {
+            built.executables.0.get_or_init(|| found);
         }
         Ok(Outcome {
             note,
             ..Outcome::default()
         })
-    })
+    });
+    job.meter(Meter::Cargo)
+}
+
+/// Runs cargo with its progress bar; its messages, and how often libraries were compiled.
+fn compile(
+    workspace: &Workspace,
+    log: &Log,
+    mut cargo: Command,
+    ledger: &Ledger,
+) -> Result<(String, String)> {
+    cargo.arg("--message-format=json-render-diagnostics");
+    show_bar(&mut cargo);
+    let messages = log.output(&mut cargo, BUILD_LIMIT)?;
+    let version = workspace.output("rustc", &["--version", "--verbose"])?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc does not name its host")?;
+    // Packages of other platforms are not fetched.
+    let metadata = [
+        "metadata",
+        "--format-version=1",
+        "--locked",
+        "--filter-platform",
+        host,
+    ];
+    let for_builds = ForBuilds::parse(&workspace.output("cargo", &metadata)?)?;
+    let count = ledger.add(&messages, &for_builds)?;
+    Ok((messages, count.print()))
 }
 
 /// Runs all tests that need no lab.
@@ -162,33 +200,49 @@ pub(crate) fn unit(workspace: &Workspace, executables: &Executables) -> Job {
     })
 }
 
-/// Builds, strips and checks the programs under test, each with its own features only: the daemon
-/// links no libostree, the helper no Kubernetes client, and `slipway` only one compressor.
-pub(crate) fn programs(workspace: &Workspace, profile: Profile, after: &[&'static str]) -> Job {
+/// Builds the release of all programs: the helper apart, which alone links libostree.
+pub(crate) fn release(workspace: &Workspace, after: &[&'static str]) -> Job {
     let workspace = workspace.clone();
-    Job::new("programs", after, move |log| {
-        let sources = workspace.output("tests/support/suites/sources.sh", &[])?;
-        for arguments in [
-            "-p mcd -p controller --no-default-features --features mcd/node-daemon --bin mcd --bin mcc",
-            "-p mcd --no-default-features --features host-helper --bin mcd-os",
-            "-p config-server --bin mcs",
-            "-p cvo --bin cvo",
-            "-p managed-upgrade --bin muo",
-            "-p update-service --bin update-service",
-            "-p cli --bin slipway",
-        ] {
+    let job = Job::new("release", after, move |log| {
+        let mut notes = Vec::new();
+        for arguments in [SERVICES, HELPER] {
             let mut cargo = workspace.command("cargo");
-            cargo
-                .args(["build", "--locked", "--profile", profile.name()])
-                .args(arguments.split(' '));
-            if profile == Profile::Release {
-                remap_paths(&mut cargo, &workspace)?;
-            }
-            log.run(&mut cargo, BUILD_LIMIT)?;
+            cargo.args(arguments.split_whitespace());
+            remap_paths(&mut cargo, &workspace)?;
+            let (_, note) = compile(&workspace, log, cargo, &Ledger::default())?;
+            notes.push(note);
         }
+        let note = notes.join("; of the helper ");
+        Ok(Outcome {
+            note,
+            ..Outcome::default()
+        })
+    });
+    job.meter(Meter::Cargo)
+}
+
+/// Strips and checks programs that are built, in the folder from which suites and images take them.
+/// Others there are removed if they are of other sources.
+pub(crate) fn programs(
+    workspace: &Workspace,
+    (profile, names): (Profile, &'static [&'static str]),
+    (name, after): (&'static str, &[&'static str]),
+) -> Job {
+    let workspace = workspace.clone();
+    Job::new(name, after, move |log| {
+        let sources = workspace.output("tests/support/suites/sources.sh", &[])? + "\n";
         let programs = workspace.programs();
         fs::create_dir_all(&programs)?;
-        for program in PROGRAMS {
+        let known = programs.join("sources");
+        if fs::read_to_string(&known).unwrap_or_default() != sources {
+            for name in PROGRAMS {
+                match fs::remove_file(programs.join(name)) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                    Ok(()) | Err(_) => {}
+                }
+            }
+        }
+        for program in names {
             let mut strip = workspace.command("strip");
             // The build id is a hash of the debug information too, which has the checkout's path.
             strip
@@ -203,7 +257,7 @@ pub(crate) fn programs(workspace: &Workspace, profile: Profile, after: &[&'stati
             clippy::disallowed_methods,
             reason = "a file that is lost is built again"
         )]
-        fs::write(programs.join("sources"), sources + "\n")?;
+        fs::write(known, sources)?;
         Ok(Outcome::default())
     })
 }
@@ -243,14 +297,22 @@ fn check(workspace: &Workspace, program: &str, profile: Profile) -> Result<()> {
     let path = workspace.programs().join(program);
     let path = path.to_str().context("the checkout's path is not UTF-8")?;
     let dynamic = workspace.output("readelf", &["--wide", "--dynamic", path])?;
+    let needed: Vec<&str> = needed(&dynamic).collect();
     ensure!(
-        dynamic.contains("(NEEDED)"),
+        !needed.is_empty(),
         "readelf finds no library that {program} needs"
     );
-    let has_ostree = dynamic.contains("[libostree-1.so");
+    let is_of_image = |name: &&&str| IMAGE_LIBRARIES.iter().any(|one| name.starts_with(one));
+    let others: Vec<_> = needed.iter().filter(|name| !is_of_image(name)).collect();
+    let has_ostree = others.iter().any(|name| name.starts_with("libostree-1.so"));
     ensure!(
-        has_ostree == (program == "mcd-os"),
-        "{program} links libostree: {has_ostree}; only mcd-os does"
+        if program == "mcd-os" {
+            has_ostree
+        } else {
+            others.is_empty()
+        },
+        "{program} links {others:?} besides glibc; mcd-os links libostree, which is the host's, and no other \
+         program anything"
     );
     if profile == Profile::Dev {
         return Ok(());
@@ -270,6 +332,17 @@ fn check(workspace: &Workspace, program: &str, profile: Profile) -> Result<()> {
     Ok(())
 }
 
+/// Names of libraries, of lines `0x1 (NEEDED) Shared library: [libc.so.6]`.
+fn needed(dynamic: &str) -> impl Iterator<Item = &str> {
+    let lines = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
+    lines.filter_map(|line| {
+        line.split_once('[')?
+            .1
+            .split_once(']')
+            .map(|(name, _)| name)
+    })
+}
+
 /// The newest `GLIBC_2.x` that is named.
 fn newest_glibc(versions: &str) -> Option<(u32, u32)> {
     let names = versions.split("GLIBC_").skip(1);
@@ -283,63 +356,28 @@ fn newest_glibc(versions: &str) -> Option<(u32, u32)> {
     names.filter_map(parse).max()
 }
 
-/// Compiles the control plane's packages while cargo compiles; the lab links them later. None where
-/// one is built already: if it is of another version, the lab builds the new one whole.
-pub(crate) fn go(workspace: &Workspace) -> Option<Job> {
-    let is_built = |entry: std::io::Result<fs::DirEntry>| {
-        entry.is_ok_and(|entry| entry.path().join("kube-apiserver").exists())
-    };
-    if fs::read_dir(workspace.cache.join("control-plane")).is_ok_and(|mut all| all.any(is_built)) {
-        return None;
-    }
-    let workspace = workspace.clone();
-    Some(Job::new("go", &[], move |log| {
-        let mut go = workspace.command("nice");
-        go.args([
-            "go",
-            "list",
-            "-export",
-            "-trimpath",
-            "-deps",
-            "-f",
-            "{{.Export}}",
-            ".",
-        ]);
-        go.current_dir(workspace.root.join("tests/control-plane"));
-        go.env("CGO_ENABLED", "0").env_remove("GOFLAGS");
-        log.run(&mut go, BUILD_LIMIT)?;
-        Ok(Outcome::default())
-    }))
-}
+/// What the lab is made of.
+pub(crate) const PARTS: [&str; 3] = ["control-plane", "container-runtime", "tree"];
 
-/// Builds the control plane and the base tree into the cache, where they are missing.
-pub(crate) fn lab(workspace: &Workspace, after: &[&'static str]) -> Job {
-    let workspace = workspace.clone();
-    Job::new("lab", after, move |log| {
-        let lab = workspace.built().join("debug/lab");
-        log.run(workspace.command(lab).arg("prepare"), BUILD_LIMIT)?;
-        Ok(Outcome::default())
+/// Makes [`PARTS`] where they are missing, each beside the others and cargo.
+pub(crate) fn prebuilt(workspace: &Workspace) -> impl Iterator<Item = Job> {
+    PARTS.into_iter().map(|name| {
+        let workspace = workspace.clone();
+        let job = Job::new(name, &[], move |log| {
+            let program = workspace.built().join("debug/prebuilt");
+            log.run(workspace.command(program).arg(name), BUILD_LIMIT)?;
+            Ok(Outcome::default())
+        });
+        job.meter(match name {
+            "control-plane" => Meter::Go,
+            _ => Meter::Debian,
+        })
     })
-}
-
-/// Builds the demo, the benchmark and the lab's own program.
-pub(crate) fn tools(workspace: &Workspace) -> Job {
-    cargo(
-        workspace,
-        "tools",
-        &[],
-        "build --locked -p demo -p bench -p lab --bins",
-    )
 }
 
 /// Builds what the benchmark compares a release with, as a release.
 pub(crate) fn peers(workspace: &Workspace) -> Job {
-    cargo(
-        workspace,
-        "peers",
-        &["programs"],
-        "build --locked --release -p http-load --bins",
-    )
+    cargo(workspace, "peers", &["release"], PEERS)
 }
 
 /// Format, lints, dependencies, documentation tests.
@@ -349,7 +387,7 @@ pub(crate) fn lints(workspace: &Workspace) -> Vec<Job> {
         cargo(
             workspace,
             "clippy",
-            &["programs"],
+            &["crates"],
             "clippy --workspace --all-targets --features api/crdgen --locked -- -D warnings",
         ),
         cargo(
@@ -406,12 +444,21 @@ fn cargo(
 ) -> Job {
     let workspace = workspace.clone();
     Job::new(name, after, move |log| {
-        log.run(
-            workspace.command("cargo").args(arguments.split(' ')),
-            BUILD_LIMIT,
-        )?;
+        let mut cargo = workspace.command("cargo");
+        cargo.args(arguments.split(' '));
+        show_bar(&mut cargo);
+        log.run(&mut cargo, BUILD_LIMIT)?;
         Ok(Outcome::default())
     })
+    .meter(Meter::Cargo)
+}
+
+/// Has cargo write its progress bar, which it does for a terminal alone.
+fn show_bar(cargo: &mut Command) {
+    cargo
+        .env("CARGO_TERM_COLOR", "never")
+        .env("CARGO_TERM_PROGRESS_WHEN", "always")
+        .env("CARGO_TERM_PROGRESS_WIDTH", "100");
 }
 
 #[cfg(test)]
@@ -423,6 +470,13 @@ mod tests {
         let text = "Name: GLIBC_2.9  Flags\n 0x: GLIBC_2.34 (3)\n GLIBC_2.2.5 GLIBC_PRIVATE";
         assert_eq!(newest_glibc(text), Some((2, 34)));
         assert_eq!(newest_glibc("nothing"), None);
+    }
+
+    #[test]
+    fn libraries_that_are_needed_are_named() {
+        let text = " 0x0001 (NEEDED)  Shared library: [libc.so.6]\n 0x000c (INIT) 0x1000\n \
+            0x0001 (NEEDED)  Shared library: [libz.so.1]\n";
+        assert_eq!(needed(text).collect::<Vec<_>>(), ["libc.so.6", "libz.so.1"]);
     }
 
     #[test]

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::thread;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::forecast::Running;
 use crate::lanes::{self, Next, Plan, State};
+use crate::progress::{Meter, Progress};
 use crate::report::Report;
 use crate::workspace::Workspace;
 
@@ -27,6 +29,7 @@ pub(crate) type Work = Box<dyn FnOnce(&Log) -> Result<Outcome> + Send>;
 pub(crate) struct Job {
     pub(crate) plan: Plan,
     pub(crate) work: Work,
+    meter: Meter,
 }
 
 impl Job {
@@ -43,7 +46,15 @@ impl Job {
         Self {
             plan,
             work: Box::new(work),
+            meter: Meter::Lines,
         }
+    }
+
+    /// How its output is read.
+    #[must_use]
+    pub(crate) fn meter(mut self, meter: Meter) -> Self {
+        self.meter = meter;
+        self
     }
 
     #[must_use]
@@ -97,22 +108,38 @@ impl Log {
     ///
     /// It cannot be started, fails, or has not ended within `limit`: then it is killed.
     pub(crate) fn run(&self, command: &mut Command, limit: Duration) -> Result<()> {
+        command.stdout(Stdio::from(self.file()?));
+        self.end_well(command, limit)
+    }
+
+    /// The same; what it prints on standard output.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::run`], or the output is not UTF-8.
+    pub(crate) fn output(&self, command: &mut Command, limit: Duration) -> Result<String> {
+        let path = self.path.with_extension("out");
+        command.stdout(Stdio::from(File::create(&path)?));
+        self.end_well(command, limit)?;
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    fn end_well(&self, command: &mut Command, limit: Duration) -> Result<()> {
         let status = self.wait(command, limit)?;
         ensure!(status.success(), "{} ({status})", shown(command));
         Ok(())
     }
 
-    /// Runs a command to its end, whatever that is.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be started, or has not ended within `limit`: then it is killed.
-    pub(crate) fn wait(&self, command: &mut Command, limit: Duration) -> Result<ExitStatus> {
-        let file = File::options().append(true).open(&self.path)?;
+    fn file(&self) -> Result<File> {
+        let file = File::options().append(true).open(&self.path);
+        file.with_context(|| format!("cannot open {}", self.path.display()))
+    }
+
+    /// Runs a command, whose standard output goes somewhere, to its end, whatever that is.
+    fn wait(&self, command: &mut Command, limit: Duration) -> Result<ExitStatus> {
         let mut child = command
             .env("SLIPWAY_SKIPPED", &self.skipped)
-            .stdout(Stdio::from(file.try_clone()?))
-            .stderr(Stdio::from(file))
+            .stderr(Stdio::from(self.file()?))
             .spawn()
             .with_context(|| format!("cannot run {}", shown(command)))?;
         let deadline = Instant::now() + limit;
@@ -165,6 +192,20 @@ fn shown(command: &Command) -> String {
     words.join(" ")
 }
 
+/// A job in its lane.
+struct Lane {
+    thread: JoinHandle<()>,
+    log: Log,
+    meter: Meter,
+    since: Instant,
+}
+
+impl Lane {
+    fn progress(&self) -> Option<Progress> {
+        self.meter.read(&self.log.text().ok()?)
+    }
+}
+
 /// Runs all jobs; whether all passed. Those before others in the list start first where there is a
 /// choice.
 ///
@@ -172,24 +213,24 @@ fn shown(command: &Command) -> String {
 ///
 /// A log cannot be made.
 pub(crate) fn run_all(workspace: &Workspace, jobs: Vec<Job>, report: &mut Report) -> Result<bool> {
-    let (plans, mut works): (Vec<Plan>, Vec<Option<Work>>) = jobs
-        .into_iter()
-        .map(|job| (job.plan, Some(job.work)))
-        .unzip();
+    let (mut plans, mut works) = (Vec::new(), Vec::new());
+    for Job { plan, work, meter } in jobs {
+        plans.push(plan);
+        works.push(Some((work, meter)));
+    }
     let mut states = vec![State::Waiting; plans.len()];
-    let mut running = BTreeMap::new();
+    let mut running: BTreeMap<usize, Lane> = BTreeMap::new();
     let (ended, ends) = mpsc::channel();
     loop {
         match lanes::next(&plans, &states) {
             Next::Start(index) => {
-                let (Some(plan), Some(work)) = (
+                let (Some(plan), Some((work, meter))) = (
                     plans.get(index),
                     works.get_mut(index).and_then(Option::take),
                 ) else {
                     bail!("job {index} was started twice");
                 };
                 let log = Log::new(workspace, plan.name)?;
-                report.started(plan.name);
                 set(&mut states, index, State::Running);
                 let (ended, at) = (ended.clone(), log.clone());
                 let thread = thread::spawn(move || {
@@ -197,7 +238,13 @@ pub(crate) fn run_all(workspace: &Workspace, jobs: Vec<Job>, report: &mut Report
                     // The receiver outlives all jobs.
                     drop(ended.send((index, result)));
                 });
-                running.insert(index, (thread, log, Instant::now()));
+                let lane = Lane {
+                    thread,
+                    log,
+                    meter,
+                    since: Instant::now(),
+                };
+                running.insert(index, lane);
             }
             Next::Drop(index) => {
                 set(&mut states, index, State::Dropped);
@@ -206,24 +253,40 @@ pub(crate) fn run_all(workspace: &Workspace, jobs: Vec<Job>, report: &mut Report
                 }
             }
             Next::Wait => {
-                let (index, result) = ends.recv().context("all jobs are gone")?;
-                let (Some((thread, log, since)), Some(plan)) =
-                    (running.remove(&index), plans.get(index))
-                else {
+                let (index, result) = match ends.recv_timeout(report.tick()) {
+                    Ok(ended) => ended,
+                    Err(RecvTimeoutError::Timeout) => {
+                        report.status(&plans, &states, &shown_lanes(&running));
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => bail!("all jobs are gone"),
+                };
+                let (Some(lane), Some(plan)) = (running.remove(&index), plans.get(index)) else {
                     bail!("job {index} ended twice");
                 };
-                let has_panicked = thread.join().is_err();
+                let progress = lane.progress();
+                let has_panicked = lane.thread.join().is_err();
                 let passed = result.is_ok() && !has_panicked;
                 set(
                     &mut states,
                     index,
                     if passed { State::Passed } else { State::Failed },
                 );
-                report.ended(plan.name, since.elapsed(), result, &log);
+                let took = (lane.since.elapsed(), progress.as_ref());
+                report.ended(plan.name, took, result, &lane.log);
             }
             Next::End => return Ok(states.iter().all(|state| *state == State::Passed)),
         }
     }
+}
+
+fn shown_lanes(running: &BTreeMap<usize, Lane>) -> Vec<Running> {
+    let shown = |(index, lane): (&usize, &Lane)| Running {
+        index: *index,
+        ran_secs: lane.since.elapsed().as_secs_f64(),
+        progress: lane.progress(),
+    };
+    running.iter().map(shown).collect()
 }
 
 fn set(states: &mut [State], index: usize, state: State) {

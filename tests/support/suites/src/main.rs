@@ -3,22 +3,27 @@
 //! It must not know: what a suite tests.
 //!
 //! - `table`: which suites there are, and what each needs
-//! - `compile`: what cargo and go build
+//! - `compile`: what is built; `cargo`: how cargo is called
 //! - `lanes`: which job starts next
 //! - `job`: what runs in a lane
 //! - `libtest`: what a test executable says
 //! - `stamp`: which suite was green with which inputs
 //! - `proof`: when each part of the proof was last green
-//! - `report`: what a person sees
+//! - `report`: what a person sees; `screen`: where; `progress`: how far a job is; `forecast`: how long
+//!   the rest takes
 //! - `workspace`: where everything is
 
+mod cargo;
 mod compile;
+mod forecast;
 mod job;
 mod lanes;
 mod libtest;
+mod progress;
 mod proof;
 mod report;
 mod run;
+mod screen;
 mod stamp;
 mod table;
 mod workspace;
@@ -37,7 +42,9 @@ const USAGE: &str = "usage: suites test [SUITE...]       everything, or these su
        suites lint                 format, clippy, dependencies
        suites unit                 what needs no lab
        suites programs [dev|release]
-       suites tools [dev|release]  what the demo and the benchmark need
+       suites first-roll           what the demo needs for its first roll
+       suites rest                 what it needs besides, while it runs
+       suites playground | bench | images   what they need
        suites list                 all suites
 Exits with 0 if all passed, 1 if something failed, 2 for a wrong call.";
 
@@ -49,12 +56,15 @@ fn main() -> ExitCode {
         ["proof", names @ ..] => parts(names).and_then(|parts| run::proof(&find()?, &parts)),
         ["lint"] => find().and_then(|workspace| run::lint(&workspace)),
         ["unit"] => find().and_then(|workspace| run::unit(&workspace)),
-        [verb @ ("programs" | "tools"), rest @ ..] => match rest {
-            [] => Ok(Profile::Dev),
-            [name] => Profile::named(name).ok_or_else(|| anyhow::anyhow!("no profile {name}")),
-            _ => Err(anyhow::anyhow!("more than one profile")),
-        }
-        .and_then(|profile| run::build(&find()?, profile, *verb == "tools")),
+        ["programs"] => find().and_then(|workspace| run::programs(&workspace, Profile::Dev)),
+        ["programs", name] => Profile::named(name)
+            .ok_or_else(|| anyhow::anyhow!("no profile {name}"))
+            .and_then(|profile| run::programs(&find()?, profile)),
+        ["first-roll"] => find().and_then(|workspace| run::first_roll(&workspace)),
+        ["rest"] => find().and_then(|workspace| run::rest(&workspace)),
+        ["playground"] => find().and_then(|workspace| run::playground(&workspace)),
+        ["images"] => find().and_then(|workspace| run::images(&workspace)),
+        ["bench"] => find().and_then(|workspace| run::bench(&workspace)),
         ["list"] => list(),
         _ => {
             // Nowhere is left to report that standard error is closed.

@@ -1,59 +1,110 @@
-//! What a person sees of a run: a line when a job starts and ends, the end of a failed one's log,
-//! and the summary.
+//! What a person sees of a run: how far its jobs are, a line when one ends, the end of a failed
+//! one's log, and the summary.
 #![expect(
     clippy::disallowed_methods,
     reason = "the runner writes a run's own files"
 )]
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use serde_json::{Value, json};
 
+use crate::forecast::{Running, Seen, Times};
 use crate::job::{Log, Outcome};
+use crate::lanes::{Plan, State};
+use crate::progress::{Progress, lasting};
+use crate::screen::Screen;
 use crate::workspace::Workspace;
+use crate::{forecast, screen};
 
 /// Lines of a failed job's log that are shown.
 const SHOWN_LINES: usize = 150;
+
+/// How wide the name of a job is shown.
+const NAME_WIDTH: usize = 18;
 
 /// All that happened so far.
 #[derive(Debug)]
 pub(crate) struct Report {
     since: Instant,
+    screen: Screen,
+    /// Of runs before, and of this one.
+    known: Times,
     /// Seconds of each job, by name, in the order of their ends.
     times: Vec<(String, f64)>,
     passed: u32,
     failed: Vec<String>,
+    failures: String,
     skipped: Vec<String>,
 }
 
 impl Report {
-    pub(crate) fn new() -> Self {
+    /// On standard output.
+    pub(crate) fn new(workspace: &Workspace) -> Self {
+        Self::on(Screen::new(), workspace)
+    }
+
+    /// In a file of one line, which another program shows.
+    pub(crate) fn in_file(path: PathBuf, workspace: &Workspace) -> Self {
+        Self::on(Screen::File(path), workspace)
+    }
+
+    fn on(screen: Screen, workspace: &Workspace) -> Self {
         Self {
             since: Instant::now(),
+            screen,
+            known: read(workspace),
             times: Vec::new(),
             passed: 0,
             failed: Vec::new(),
+            failures: String::new(),
             skipped: Vec::new(),
         }
     }
 
     /// A line of its own, with the time since the start.
-    pub(crate) fn say(&self, line: &str) {
-        // Where standard output is closed, the exit code says it.
-        drop(writeln!(
-            std::io::stdout(),
-            "{} {line}",
-            clock(self.since.elapsed())
-        ));
+    pub(crate) fn say(&mut self, line: &str) {
+        let at = clock(self.since.elapsed());
+        self.screen.say(&format!("{at} {line}"));
     }
 
-    pub(crate) fn started(&self, name: &str) {
-        self.say(&format!("        {name}"));
+    /// Time between two calls of [`Self::status`].
+    pub(crate) fn tick(&self) -> Duration {
+        self.screen.tick()
+    }
+
+    /// How far all jobs are.
+    pub(crate) fn status(&mut self, plans: &[Plan], states: &[State], running: &[Running]) {
+        let ended = states
+            .iter()
+            .filter(|state| !matches!(state, State::Waiting | State::Running))
+            .count();
+        let left = forecast::left(plans, states, running, &self.known);
+        let heading = format!(
+            "{} {ended} of {} done, about {} left",
+            clock(self.since.elapsed()),
+            plans.len(),
+            rounded(left)
+        );
+        let lines = running.iter().map(|job| {
+            let name = plans.get(job.index).map_or("", |plan| plan.name);
+            let known = self.known.seen(name).and_then(|seen| seen.units);
+            line(name, job, known)
+        });
+        let lines: Vec<_> = lines.collect();
+        self.screen.status(&heading, &lines);
+    }
+
+    /// Keeps how long a job took, for the next run's forecast.
+    fn keep(&mut self, name: &str, took: Duration, progress: Option<&Progress>) {
+        let units = progress
+            .map(|progress| progress.done)
+            .filter(|done| *done > 0);
+        let secs = took.as_secs_f64();
+        self.known.keep(name, Seen { secs, units });
     }
 
     pub(crate) fn dropped(&mut self, name: &str, after: &[&str]) {
@@ -61,7 +112,13 @@ impl Report {
         self.failed.push(name.to_owned());
     }
 
-    pub(crate) fn ended(&mut self, name: &str, took: Duration, result: Result<Outcome>, log: &Log) {
+    pub(crate) fn ended(
+        &mut self,
+        name: &str,
+        (took, progress): (Duration, Option<&Progress>),
+        result: Result<Outcome>,
+        log: &Log,
+    ) {
         let ran = !result
             .as_ref()
             .is_ok_and(|outcome| !outcome.stamp.is_empty());
@@ -79,6 +136,7 @@ impl Report {
                 self.skipped.push(format!("{name}: {stamp}"));
             }
             Ok(Outcome { tests, note, .. }) => {
+                self.keep(name, took, progress);
                 self.passed += tests;
                 let tests = match tests {
                     0 => String::new(),
@@ -95,16 +153,24 @@ impl Report {
             Err(error) => {
                 self.failed.push(name.to_owned());
                 let text = log.text().unwrap_or_default();
-                let lines: Vec<_> = text.lines().collect();
+                let lines = lasting(&text);
                 let from = lines.len().saturating_sub(SHOWN_LINES);
                 let end = lines.get(from..).unwrap_or_default().join("\n");
-                self.say(&format!(
-                    "FAILED  {name} ({}): {error:#}\n{end}\n--- end of {}",
+                let why = format!(
+                    "FAILED  {name} ({}): {error:#}\n{end}\n--- the end of {}",
                     clock(took),
                     log.path.display()
-                ));
+                );
+                self.say(&why);
+                self.failures.push_str(&why);
+                self.failures.push('\n');
             }
         }
+    }
+
+    /// Why jobs failed, with their logs; empty where none did.
+    pub(crate) fn failures(&self) -> &str {
+        &self.failures
     }
 
     /// Prints the summary and keeps the times; whether all passed.
@@ -113,13 +179,13 @@ impl Report {
     ///
     /// The times cannot be written.
     pub(crate) fn end(&mut self, workspace: &Workspace) -> Result<bool> {
+        self.screen.clear();
         self.times
             .push(("all".to_owned(), self.since.elapsed().as_secs_f64()));
-        let mut kept = read(workspace);
-        kept.extend(self.times.iter().cloned());
-        let path = workspace.root.join("target/timings.json");
-        let text = serde_json::to_string_pretty(&json!(kept))? + "\n";
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        let path = file(workspace);
+        fs::create_dir_all(&workspace.cache)?;
+        fs::write(&path, self.known.print())
+            .with_context(|| format!("cannot write {}", path.display()))?;
 
         let (passed, failed, skipped) = (self.passed, self.failed.len(), self.skipped.len());
         if passed == 0 && failed == 0 {
@@ -141,22 +207,104 @@ impl Report {
             }
         }
         writeln!(out, "\n{passed} passed, {failed} failed, {skipped} skipped")?;
-        std::io::stdout().write_all(out.as_bytes())?;
+        screen::write(&out);
         Ok(self.failed.is_empty())
     }
 }
 
-/// Seconds that each job took when it last ran, by name.
-pub(crate) fn read(workspace: &Workspace) -> BTreeMap<String, f64> {
-    let text = fs::read_to_string(workspace.root.join("target/timings.json")).unwrap_or_default();
-    let value: Value = serde_json::from_str(&text).unwrap_or_default();
-    let times = value.as_object().into_iter().flatten();
-    times
-        .filter_map(|(name, secs)| Some((name.clone(), secs.as_f64()?)))
-        .collect()
+/// How long jobs took on this machine, for all checkouts.
+fn file(workspace: &Workspace) -> PathBuf {
+    workspace.cache.join("times.json")
+}
+
+/// How long each job took when it last ran.
+pub(crate) fn read(workspace: &Workspace) -> Times {
+    Times::parse(&fs::read_to_string(file(workspace)).unwrap_or_default())
+}
+
+/// A running job: `crates  312 of 460  kube-client`; `units` is how many it had last time.
+fn line(name: &str, job: &Running, units: Option<u32>) -> String {
+    let progress = job.progress.clone().unwrap_or_default();
+    let all = progress.all.or_else(|| units.filter(|_| progress.done > 0));
+    let count = match all {
+        Some(all) => format!("{} of {}", progress.done, all.max(progress.done)),
+        None => clock(Duration::from_secs_f64(job.ran_secs)),
+    };
+    format!("{name:NAME_WIDTH$} {count:14} {}", progress.what)
+        .trim_end()
+        .to_owned()
+}
+
+/// In minutes, or in seconds where it is less.
+fn rounded(time: Duration) -> String {
+    match time.as_secs() {
+        secs @ 0..60 => format!("{} s", secs.max(1)),
+        secs => format!("{} min", (secs + 30) / 60),
+    }
 }
 
 /// Minutes and seconds.
 pub(crate) fn clock(time: Duration) -> String {
     format!("{:02}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running(done: u32, all: Option<u32>, what: &str) -> Running {
+        Running {
+            index: 0,
+            ran_secs: 75.0,
+            progress: Some(Progress {
+                done,
+                all,
+                what: what.to_owned(),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_count_or_the_time() {
+        let cases = [
+            (
+                running(312, Some(460), "kube-client"),
+                None,
+                "crates             312 of 460     kube-client",
+            ),
+            (
+                running(40, None, "dracut"),
+                Some(400),
+                "crates             40 of 400      dracut",
+            ),
+            // More than last time.
+            (
+                running(40, None, "dracut"),
+                Some(30),
+                "crates             40 of 40       dracut",
+            ),
+            (
+                running(0, None, "Downloading"),
+                Some(400),
+                "crates             01:15          Downloading",
+            ),
+            (running(40, None, ""), None, "crates             01:15"),
+        ];
+        for (job, units, expected) in cases {
+            assert_eq!(line("crates", &job, units), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_left_has_one_unit() {
+        for (secs, expected) in [
+            (0, "1 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (90, "2 min"),
+            (600, "10 min"),
+        ] {
+            assert_eq!(rounded(Duration::from_secs(secs)), expected);
+        }
+    }
 }

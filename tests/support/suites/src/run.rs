@@ -1,17 +1,20 @@
 //! The verbs: which jobs each runs.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::compile::{self, Executables, Profile};
+use crate::compile::{self, Built, Executables, PARTS, Profile};
 use crate::job::{self, Job, Log, Outcome};
 use crate::libtest;
+use crate::progress::Meter;
 use crate::proof;
 use crate::report::{self, Report};
 use crate::stamp::{Inputs, Stamp};
-use crate::table::{Part, SUITES, Suite, When};
+use crate::table::{NODE_PROGRAMS, OTHER_PROGRAMS, PROGRAMS, Part, SUITES, Suite, When};
 use crate::workspace::{Workspace, now_secs, setting};
 
 /// What a run is made of.
@@ -40,7 +43,7 @@ pub(crate) fn test(workspace: &Workspace, names: &[&str]) -> Result<bool> {
         // A suite that is named is to run.
         uses_stamps: names.is_empty() && setting("SLIPWAY_NO_STAMPS").is_none(),
     };
-    let mut report = Report::new();
+    let mut report = Report::new(workspace);
     run(workspace, selection, &mut report)?;
     for line in proof::lines(workspace, now_secs()) {
         report.say(&line);
@@ -74,7 +77,7 @@ pub(crate) fn proof(workspace: &Workspace, parts: &[Part]) -> Result<bool> {
             is_whole: false,
             uses_stamps: false,
         };
-        let mut report = Report::new();
+        let mut report = Report::new(workspace);
         let passed = run(workspace, selection, &mut report)?;
         if passed && is_clean && workspace.is_clean()? {
             proof::keep(workspace, *part, now_secs())?;
@@ -95,43 +98,152 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<bool> {
 
 /// What needs no lab.
 pub(crate) fn unit(workspace: &Workspace) -> Result<bool> {
-    let executables = Executables::default();
-    let mut tests = compile::tests(workspace, &executables);
-    tests.plan.after.clear();
-    plain(
-        workspace,
-        vec![tests, compile::unit(workspace, &executables)],
-    )
-}
-
-/// The programs; and the tools, the control plane and the base tree.
-pub(crate) fn build(workspace: &Workspace, profile: Profile, tools: bool) -> Result<bool> {
-    if !tools {
-        return plain(workspace, vec![compile::programs(workspace, profile, &[])]);
-    }
-    let mut jobs: Vec<Job> = compile::go(workspace).into_iter().collect();
-    let compiles_go = !jobs.is_empty();
-    jobs.push(compile::tools(workspace));
-    jobs.push(compile::programs(workspace, profile, &["tools"]));
-    if profile == Profile::Release {
-        jobs.push(compile::peers(workspace));
-    }
-    jobs.push(after_go(compile::lab(workspace, &["tools"]), compiles_go));
+    let built = Built::default();
+    let tests = selected(&[], &["--tests"]);
+    let jobs = vec![
+        compile::crates(workspace, ("crates", &[]), tests, &built),
+        compile::unit(workspace, &built.executables),
+    ];
     plain(workspace, jobs)
 }
 
-fn plain(workspace: &Workspace, jobs: Vec<Job>) -> Result<bool> {
-    let mut report = Report::new();
-    job::run_all(workspace, jobs, &mut report)?;
-    report.end(workspace)
+/// The programs alone.
+pub(crate) fn programs(workspace: &Workspace, profile: Profile) -> Result<bool> {
+    let mut jobs = match profile {
+        Profile::Dev => {
+            let programs = selected(&PROGRAMS, &[]);
+            let built = Built::default();
+            vec![compile::crates(
+                workspace,
+                ("crates", &[]),
+                programs,
+                &built,
+            )]
+        }
+        Profile::Release => vec![compile::release(workspace, &[])],
+    };
+    jobs.push(stripped(workspace, profile));
+    plain(workspace, jobs)
 }
 
-/// The linker waits for what is compiled already.
-fn after_go(mut job: Job, has_go: bool) -> Job {
-    if has_go {
-        job.plan.after.push("go");
+/// All programs, stripped.
+fn stripped(workspace: &Workspace, profile: Profile) -> Job {
+    let after = match profile {
+        Profile::Dev => "crates",
+        Profile::Release => "release",
+    };
+    compile::programs(workspace, (profile, &PROGRAMS), ("programs", &[after]))
+}
+
+/// What the demo needs for its first roll.
+pub(crate) fn first_roll(workspace: &Workspace) -> Result<bool> {
+    let first = selected(&NODE_PROGRAMS, &["--bin", "demo"]);
+    let built = Built::default();
+    let mut jobs = vec![compile::crates(workspace, ("crates", &[]), first, &built)];
+    jobs.extend(compile::prebuilt(workspace));
+    let first = (Profile::Dev, NODE_PROGRAMS.as_slice());
+    jobs.push(compile::programs(
+        workspace,
+        first,
+        ("programs", &["crates"]),
+    ));
+    let passed = plain(workspace, jobs)?;
+    let Rest { building, failed } = Rest::of(workspace);
+    drop(fs::remove_file(failed));
+    #[expect(clippy::disallowed_methods, reason = "a run's own file")]
+    fs::write(&building, "").with_context(|| format!("cannot write {}", building.display()))?;
+    Ok(passed)
+}
+
+/// Files by which the demo sees how far [`rest`] is.
+struct Rest {
+    /// There until it has ended.
+    building: PathBuf,
+    /// Why it failed.
+    failed: PathBuf,
+}
+
+impl Rest {
+    fn of(workspace: &Workspace) -> Self {
+        let programs = workspace.programs();
+        Self {
+            building: programs.join("building"),
+            failed: programs.join("failed"),
+        }
     }
-    job
+}
+
+/// The rest of the demo's programs, while the demo runs.
+pub(crate) fn rest(workspace: &Workspace) -> Result<bool> {
+    let Rest { building, failed } = Rest::of(workspace);
+    let rest = selected(&OTHER_PROGRAMS, &["--bin", "demo-operator"]);
+    let built = Built::default();
+    let programs = (Profile::Dev, OTHER_PROGRAMS.as_slice());
+    let jobs = vec![
+        compile::crates(workspace, ("more-crates", &[]), rest, &built),
+        compile::programs(workspace, programs, ("more-programs", &["more-crates"])),
+    ];
+    let mut report = Report::in_file(building.clone(), workspace);
+    let passed = job::run_all(workspace, jobs, &mut report)?;
+    report.end(workspace)?;
+    if !passed {
+        #[expect(clippy::disallowed_methods, reason = "a run's own file")]
+        fs::write(&failed, report.failures())?;
+    }
+    fs::remove_file(&building).context("cannot remove the mark of a build under way")?;
+    Ok(passed)
+}
+
+/// All that the demo's cluster and its playground need.
+pub(crate) fn playground(workspace: &Workspace) -> Result<bool> {
+    let all = selected(&PROGRAMS, &["--bin", "demo", "--bin", "demo-operator"]);
+    let built = Built::default();
+    let mut jobs = vec![compile::crates(workspace, ("crates", &[]), all, &built)];
+    jobs.extend(compile::prebuilt(workspace));
+    jobs.push(stripped(workspace, Profile::Dev));
+    plain(workspace, jobs)
+}
+
+/// Releases of all programs, and the maker of images.
+pub(crate) fn images(workspace: &Workspace) -> Result<bool> {
+    let built = Built::default();
+    let builder = selected(&[], &["--bin", "image-builder"]);
+    let jobs = vec![
+        compile::crates(workspace, ("crates", &[]), builder, &built),
+        compile::release(workspace, &["crates"]),
+        stripped(workspace, Profile::Release),
+    ];
+    plain(workspace, jobs)
+}
+
+/// Releases of all programs, the benchmark, and what it compares with.
+pub(crate) fn bench(workspace: &Workspace) -> Result<bool> {
+    let bench = ["--bin", "bench", "--bin", "demo", "--bin", "demo-operator"];
+    let built = Built::default();
+    let mut jobs = vec![compile::crates(
+        workspace,
+        ("crates", &[]),
+        selected(&[], &bench),
+        &built,
+    )];
+    jobs.extend(compile::prebuilt(workspace));
+    jobs.push(compile::release(workspace, &["crates"]));
+    jobs.push(stripped(workspace, Profile::Release));
+    jobs.push(compile::peers(workspace));
+    plain(workspace, jobs)
+}
+
+/// Arguments of cargo that select programs, and more.
+fn selected(programs: &[&str], more: &[&str]) -> Vec<String> {
+    let programs = programs.iter().flat_map(|name| ["--bin", *name]);
+    let all = programs.chain(more.iter().copied());
+    all.map(str::to_owned).collect()
+}
+
+fn plain(workspace: &Workspace, jobs: Vec<Job>) -> Result<bool> {
+    let mut report = Report::new(workspace);
+    let passed = job::run_all(workspace, jobs, &mut report)?;
+    Ok(report.end(workspace)? && passed)
 }
 
 /// Builds everything and runs the suites; whether all passed.
@@ -143,38 +255,47 @@ fn run(workspace: &Workspace, selection: Selection, report: &mut Report) -> Resu
         uses_stamps,
     } = selection;
     let is_clean = workspace.is_clean()?;
-    let executables = Executables::default();
+    let built = Built::default();
     let green = Arc::new(Green {
         inputs: OnceLock::new(),
         found: Mutex::new(Vec::new()),
     });
 
-    let mut jobs: Vec<Job> = compile::go(workspace).into_iter().collect();
-    let has_go = !jobs.is_empty();
-    let mut tests = compile::tests(workspace, &executables);
+    let mut jobs = Vec::new();
     let mut later = Vec::new();
-    if is_whole {
+    let select = if is_whole {
         // What the suites wait for is built first; clippy and its like beside them.
         let (format, others): (Vec<_>, Vec<_>) = compile::lints(workspace)
             .into_iter()
             .partition(|job| job.plan.name == "format");
         jobs.extend(format);
         later.extend(others);
-        later.push(compile::unit(workspace, &executables));
+        later.push(compile::unit(workspace, &built.executables));
+        selected(&[], &["--bins", "--tests"])
     } else {
-        tests.plan.after.clear();
+        executables_of(&suites)
+    };
+    let after: &[&'static str] = if is_whole { &["format"] } else { &[] };
+    jobs.push(compile::crates(
+        workspace,
+        ("crates", after),
+        select,
+        &built,
+    ));
+    jobs.extend(compile::prebuilt(workspace));
+    if profile == Profile::Release {
+        jobs.push(compile::release(workspace, &["crates"]));
     }
-    jobs.push(tests);
-    jobs.push(compile::programs(workspace, profile, &["tests"]));
-    jobs.push(after_go(compile::lab(workspace, &["tests"]), has_go));
+    jobs.push(stripped(workspace, profile));
     jobs.extend(later);
+    let needs = [&["programs"], PARTS.as_slice()].concat();
     for suite in by_time(workspace, suites) {
-        let (workspace, executables) = (workspace.clone(), executables.clone());
+        let (workspace, executables) = (workspace.clone(), built.executables.clone());
         let green = Arc::clone(&green);
-        let job = Job::new(suite.name, &["programs", "lab"], move |log| {
+        let job = Job::new(suite.name, &needs, move |log| {
             green.run(&workspace, &executables, suite, uses_stamps, log)
         });
-        jobs.push(job.lanes(suite.lanes));
+        jobs.push(job.lanes(suite.lanes).meter(Meter::Tests));
     }
     let passed = job::run_all(workspace, jobs, report)?;
     if is_whole && passed && is_clean && workspace.is_clean()? {
@@ -183,11 +304,23 @@ fn run(workspace: &Workspace, selection: Selection, report: &mut Report) -> Resu
     Ok(passed)
 }
 
-/// Longest first, by the last run on this checkout. Suites without a time come before the others,
+/// Arguments of cargo that select the executables of suites, and what they run.
+fn executables_of(suites: &[&Suite]) -> Vec<String> {
+    let mut select = selected(&PROGRAMS, &["--bin", "demo", "--bin", "demo-operator"]);
+    let mut targets: Vec<_> = suites.iter().map(|suite| suite.executable.1).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    for target in targets {
+        select.extend(["--test".to_owned(), target.to_owned()]);
+    }
+    select
+}
+
+/// Longest first, by the last run on this machine. Suites without a time come before the others,
 /// in the table's order, because they may be long.
 fn by_time(workspace: &Workspace, suites: Vec<&'static Suite>) -> Vec<&'static Suite> {
     let times = report::read(workspace);
-    longest_first(suites, |suite| times.get(suite.name).copied())
+    longest_first(suites, |suite| times.seen(suite.name).map(|seen| seen.secs))
 }
 
 fn longest_first<T>(mut suites: Vec<T>, secs: impl Fn(&T) -> Option<f64>) -> Vec<T> {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
+use crate::compile::PARTS;
 use crate::table::{SUITES, Suite};
 use crate::workspace::Workspace;
 
@@ -104,10 +105,12 @@ impl Inputs {
             workspace.output("uname", &["--kernel-release"])?,
             workspace.output("dpkg-query", &[&["--show"], TOOLS.as_slice()].concat())?,
         ];
-        // The versions of the base tree's packages, which its recipe does not name. It is there by
-        // now.
-        let lab = workspace.built().join("debug/lab");
-        outside.push(workspace.output(&lab.to_string_lossy(), &["prepare"])?);
+        // The versions of the packages that the lab is made of, which its recipes do not name. It is
+        // there by now.
+        let prebuilt = workspace.built().join("debug/prebuilt");
+        for part in PARTS {
+            outside.push(workspace.output(&prebuilt.to_string_lossy(), &[part])?);
+        }
         for path in shared(&workspace.root.join("../shared/data/crds"))? {
             outside.push(digest(&[&fs::read(&path)?]));
         }

@@ -60,7 +60,10 @@ pub(crate) const PROGRAMS: [&str; 8] = [
 ];
 
 /// Of [`PROGRAMS`], those that work on nodes and pools.
-const NODE_PROGRAMS: [&str; 3] = ["mcd", "mcd-os", "mcc"];
+pub(crate) const NODE_PROGRAMS: [&str; 3] = ["mcd", "mcd-os", "mcc"];
+
+/// Of [`PROGRAMS`], those that do not.
+pub(crate) const OTHER_PROGRAMS: [&str; 5] = ["mcs", "cvo", "muo", "update-service", "slipway"];
 
 /// What runs in one test executable that needs the lab.
 #[derive(Clone, Copy, Debug)]
@@ -437,6 +440,15 @@ mod tests {
     use super::*;
 
     const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+
+    #[test]
+    fn a_program_is_a_nodes_or_another() {
+        let both = NODE_PROGRAMS.iter().chain(&OTHER_PROGRAMS);
+        assert!(
+            both.eq(&PROGRAMS),
+            "the two lists are not all programs, in order"
+        );
+    }
 
     #[test]
     fn suites_have_distinct_names_and_fit_the_lanes() {

@@ -7,8 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser};
-use lab::container_runtime::ContainerRuntime;
-use lab::control_plane::{ControlPlane, Options, Programs, definitions};
+use lab::control_plane::{ControlPlane, Options, definitions};
 use lab::host::{BOOTED_WITHIN, Host, HostSpec};
 use lab::image::Image;
 use lab::registry::Registry;
@@ -23,9 +22,6 @@ enum Command {
     ControlPlane(ControlPlaneArgs),
     /// Hosts and a registry, without a control plane.
     Hosts(HostsArgs),
-    /// Nothing: builds the control plane, containerd and the base tree into the cache, where they
-    /// are missing, and prints the digest of the tree's packages.
-    Prepare,
 }
 
 #[derive(Debug, Args)]
@@ -55,7 +51,6 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::ControlPlane(args) => run_control_plane(args),
         Command::Hosts(args) => run_hosts(&args),
-        Command::Prepare => prepare(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -65,19 +60,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// One compiles, the other waits for packages.
-fn prepare() -> Result<()> {
-    std::thread::scope(|scope| {
-        let tree = scope.spawn(Tree::ready);
-        Programs::find()?;
-        ContainerRuntime::find()?;
-        let tree = tree
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok(writeln!(stdout(), "tree {}", tree.packages())?)
-    })
 }
 
 fn run_control_plane(

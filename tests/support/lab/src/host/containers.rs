@@ -7,10 +7,10 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::Result;
+use prebuilt::container_runtime::{ContainerRuntime, OCI_RUNTIME_NAME};
 use serde_json::json;
 
 use super::spec::HostSpec;
-use crate::container_runtime::{ContainerRuntime, OCI_RUNTIME_NAME};
 use crate::control_plane::{ControlPlane, SERVICES};
 use crate::image::busybox;
 use crate::registry::Registry;

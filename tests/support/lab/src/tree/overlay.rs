@@ -8,8 +8,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::make_parents;
 use crate::cache::Recipe;
+use prebuilt::tree::make_parents;
 
 /// Files of a commit that differ from the base, and its version.
 ///

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 
 /// A command with nothing of this process's environment but the way to the programs and, for those
 /// that download, the proxy.
-pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command
         .env_clear()
@@ -31,7 +31,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 /// # Errors
 ///
 /// It cannot be started, or exits with another code than 0; with its standard error.
-pub(crate) fn run(command: &mut Command) -> Result<String> {
+pub fn run(command: &mut Command) -> Result<String> {
     let output = output(command)?;
     ensure!(
         output.status.success(),
@@ -49,7 +49,7 @@ pub(crate) fn run(command: &mut Command) -> Result<String> {
 /// # Errors
 ///
 /// It cannot be started.
-pub(crate) fn output(command: &mut Command) -> Result<Output> {
+pub fn output(command: &mut Command) -> Result<Output> {
     command
         .output()
         .with_context(|| format!("cannot run {command:?}"))

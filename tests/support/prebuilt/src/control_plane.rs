@@ -1,19 +1,27 @@
-//! The control plane's programs: one binary built from the Go module `tests/control-plane`, once.
+//! The programs of a control plane and of nodes: etcd and kubectl as Debian's next release has them,
+//! the rest as one binary that is built from the Go module `tests/control-plane`.
 
-use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
 use crate::cache::{self, Recipe};
+use crate::debian::{self, Packages};
 use crate::go::Module;
+
+/// Those that are not built here.
+const OF_DEBIAN: Packages = Packages {
+    kind: "etcd",
+    names: &["etcd-server", "kubectl"],
+    programs: &[
+        ("etcd", &["--version"]),
+        ("kubectl", &["version", "--client"]),
+    ],
+};
 
 /// The binary's file name in the cache.
 const BINARY: &str = "lab-kubernetes";
-
-/// Arguments of `go build` besides the output and the linker's flags: no paths of this machine.
-const BUILD: [&str; 2] = ["build", "-trimpath"];
 
 /// Where the release's version is kept: the components', and the clients' for their user agent.
 const VERSIONS: [&str; 2] = [
@@ -45,12 +53,11 @@ pub enum Program {
 }
 
 impl Program {
-    const ALL: [Self; 9] = [
-        Self::Etcd,
+    /// Those of [`BINARY`].
+    const BUILT: [Self; 7] = [
         Self::ApiServer,
         Self::ControllerManager,
         Self::Scheduler,
-        Self::Kubectl,
         Self::Kubelet,
         Self::Proxy,
         Self::ContainerRuntime,
@@ -72,6 +79,10 @@ impl Program {
         }
     }
 
+    const fn is_of_debian(self) -> bool {
+        matches!(self, Self::Etcd | Self::Kubectl)
+    }
+
     /// Whether a `KUBEBUILDER_ASSETS` folder may have its own: the parts with a contract of their
     /// own. The rest is of the lab's making.
     const fn is_replaceable(self) -> bool {
@@ -90,6 +101,7 @@ impl Program {
 #[derive(Clone, Debug)]
 pub struct Programs {
     built: PathBuf,
+    of_debian: PathBuf,
     assets: Option<PathBuf>,
 }
 
@@ -109,8 +121,10 @@ impl Programs {
         let built = cache::folder("control-plane", &recipe(&module)?, |dir| {
             build(&module, dir)
         })?;
+        let of_debian = OF_DEBIAN.find(Recipe::default(), |_| Ok(()))?;
         Ok(Self {
             built,
+            of_debian,
             assets: assets.map(PathBuf::from),
         })
     }
@@ -122,7 +136,22 @@ impl Programs {
             .filter(|_| program.is_replaceable())
             .map(|assets| assets.join(program.name()))
             .filter(|path| path.is_file())
-            .unwrap_or_else(|| self.built.join(program.name()))
+            .unwrap_or_else(|| {
+                let folder = if program.is_of_debian() {
+                    &self.of_debian
+                } else {
+                    &self.built
+                };
+                folder.join(program.name())
+            })
+    }
+
+    /// Names and versions of the packages that some are from.
+    ///
+    /// # Errors
+    /// The cache was changed.
+    pub fn versions(&self) -> Result<String> {
+        debian::versions(&self.of_debian)
     }
 
     /// The one binary behind our programs, static, to be given to a host: called as
@@ -133,25 +162,15 @@ impl Programs {
 }
 
 fn recipe(module: &Module) -> Result<Recipe> {
-    let build = format!("{} {}", BUILD.join(" "), linker_flags(""));
-    Ok(module.recipe()?.with("go build", build))
+    Ok(module.recipe()?.with("go build", linker_flags("")))
 }
 
 fn build(module: &Module, dir: &Path) -> Result<()> {
     let output = dir.join(BINARY);
     let output = output.to_str().context("the cache's path is not UTF-8")?;
-    // Minutes without output seem to be a hang. Where standard error is closed, nothing reads it.
-    drop(writeln!(
-        std::io::stderr(),
-        "building etcd and Kubernetes into {} (about 7 minutes on two cores, once)",
-        dir.display()
-    ));
     let release = module.go(&["list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"])?;
-    let linker = linker_flags(release.trim());
-    let mut arguments = BUILD.to_vec();
-    arguments.extend([linker.as_str(), "-o", output, "."]);
-    module.go(&arguments)?;
-    for program in Program::ALL {
+    module.build(&[&linker_flags(release.trim())], output, &["."])?;
+    for program in Program::BUILT {
         symlink(BINARY, dir.join(program.name()))?;
     }
     Ok(())
@@ -188,6 +207,7 @@ mod tests {
         fs::File::create(assets.path().join("kubelet")).unwrap();
         let programs = Programs {
             built: "/built".into(),
+            of_debian: "/debian".into(),
             assets: Some(assets.path().to_path_buf()),
         };
         assert_eq!(programs.path(Program::Etcd), assets.path().join("etcd"));
@@ -196,5 +216,9 @@ mod tests {
             Path::new("/built/kube-apiserver")
         );
         assert_eq!(programs.path(Program::Kubelet), Path::new("/built/kubelet"));
+        assert_eq!(
+            programs.path(Program::Kubectl),
+            Path::new("/debian/kubectl")
+        );
     }
 }

@@ -31,7 +31,7 @@ inside() {
 }
 
 say "debootstrap $suite"
-debootstrap --variant=minbase ${keyring:+--keyring="$keyring"} "$suite" "$out" "$archive" >/dev/null
+debootstrap --variant=minbase ${keyring:+--keyring="$keyring"} "$suite" "$out" "$archive"
 
 say "packages"
 # No package may start a service here, and nothing needs to reach the disk before the commit does.
@@ -50,7 +50,7 @@ CONF
 inside apt-get install --quiet=2 --yes --no-install-recommends \
     systemd systemd-sysv libpam-systemd dbus udev ostree skopeo strace iproute2 procps kmod \
     ca-certificates crun qemu-guest-agent dracut ostree-boot linux-image-cloud-amd64 \
-    ${policy:+selinux-policy-default policycoreutils selinux-utils bubblewrap} >/dev/null
+    ${policy:+selinux-policy-default policycoreutils selinux-utils bubblewrap}
 
 if [ -n "$policy" ]; then
     say "SELinux: the policy's modules"

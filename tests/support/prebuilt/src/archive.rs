@@ -1,4 +1,4 @@
-//! Where the tree's packages come from: what this machine's own apt takes Debian's main archive of
+//! Where packages come from: what this machine's own apt takes Debian's main archive of
 //! its release from.
 
 use std::fs;
@@ -16,14 +16,14 @@ const KEYRING: &str = "debian-archive";
 
 /// Debian's main archive, as this machine reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Archive {
+pub(crate) struct Archive {
     /// Code name of the release.
-    pub(super) suite: String,
+    pub(crate) suite: String,
     /// The release's number; empty for one that is not released.
-    pub(super) version_id: String,
-    pub(super) uri: String,
+    pub(crate) version_id: String,
+    pub(crate) uri: String,
     /// Its keys; none for debootstrap's own choice.
-    pub(super) keyring: Option<PathBuf>,
+    pub(crate) keyring: Option<PathBuf>,
 }
 
 /// One entry of apt's sources, for packages that are built.
@@ -42,7 +42,7 @@ impl Archive {
     /// # Errors
     ///
     /// It is no Debian, or its sources do not name the archive.
-    pub(super) fn of_machine() -> Result<Self> {
+    pub(crate) fn of_machine() -> Result<Self> {
         let os_release =
             fs::read_to_string(OS_RELEASE).with_context(|| format!("cannot read {OS_RELEASE}"))?;
         Self::choose(&os_release, &sources()?)

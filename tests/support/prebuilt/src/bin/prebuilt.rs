@@ -1,0 +1,32 @@
+//! Makes one part where it is missing, and prints which versions of packages it has.
+
+use std::io::{Write as _, stderr, stdout};
+use std::process::ExitCode;
+
+use prebuilt::container_runtime::ContainerRuntime;
+use prebuilt::control_plane::Programs;
+use prebuilt::tree::{BaseTree, Form};
+
+const USAGE: &str = "usage: prebuilt control-plane | container-runtime | tree";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let made = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["control-plane"] => Programs::find().and_then(|it| it.versions()),
+        ["container-runtime"] => ContainerRuntime::find().and_then(|it| it.versions()),
+        ["tree"] => BaseTree::find(Form::Plain).map(|tree| tree.packages + "\n"),
+        _ => {
+            // Nowhere is left to report that standard error is closed.
+            drop(writeln!(stderr(), "{USAGE}"));
+            return ExitCode::from(2);
+        }
+    };
+    match made.and_then(|versions| Ok(write!(stdout(), "{versions}")?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // As above.
+            drop(writeln!(stderr(), "prebuilt: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
