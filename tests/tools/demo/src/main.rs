@@ -6,6 +6,7 @@
 //! - `update`, `releases`: the last roll, and the releases that it needs
 //! - `managed`, `machines`, `steps`: the same roll, asked for by an UpgradeConfig
 //! - `levels`: how far a release is
+//! - `rest`: what is built meanwhile
 //! - `judge`: from the observer's verdict to what is shown of it
 //! - `timeline`, `picture`: the files it leaves
 //! - `live`: what it shows
@@ -19,6 +20,7 @@ mod managed;
 mod picture;
 mod playground;
 mod releases;
+mod rest;
 mod rolls;
 mod run;
 mod steps;

@@ -21,6 +21,7 @@ use crate::live::Screen;
 use crate::machines;
 use crate::managed::Managed;
 use crate::picture;
+use crate::rest;
 use crate::rolls::{self, Roll};
 use crate::timeline::Timeline;
 use crate::update::{self, Ask, Updated};
@@ -151,6 +152,7 @@ async fn roll_release(
     let os = roll.os.as_ref().context("the roll brings an image")?;
     let (before, image) = (cluster.image(&rolls::third_os())?, cluster.image(os)?);
     let images = (&before, &roll, &image);
+    rest::wait_built(programs, screen).await?;
     let releases = update::install(cluster, programs, out, screen, images).await?;
     let mut managed = None;
     if let Course::Managed = course {
