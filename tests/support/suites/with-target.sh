@@ -16,6 +16,9 @@ key=$(rustc --version --verbose | sha256sum | cut -c1-16)
 export CARGO_TARGET_DIR=$all/$key
 mkdir -p "$CARGO_TARGET_DIR"
 
+# In CI no crate is compiled a second time.
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
+
 exec 9>>"$CARGO_TARGET_DIR/in-use"
 if ! flock --nonblock 9; then
     echo "another checkout builds or tests in $CARGO_TARGET_DIR: waiting until it ends" >&2

@@ -1,5 +1,5 @@
-//! The programs of a control plane and of nodes: etcd and kubectl as Debian's next release has them,
-//! the rest as one binary that is built from the Go module `tests/control-plane`.
+//! The programs of a control plane and of nodes: etcd and kubectl as Debian's next release has
+//! them, the rest as one binary that is built from the Go module `tests/control-plane`.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::cache::Recipe;
 
-/// Arguments of every build: no paths of this machine, no debug information, which nobody reads and
-/// which takes a tenth of the compiler's time.
+/// Arguments of every build: no paths of this machine, no debug information, which no one reads and
+/// which takes a fifth of the compiler's time.
 const BUILD: [&str; 4] = ["build", "-v", "-trimpath", "-gcflags=all=-dwarf=false"];
 
 /// A Go module: a folder of `tests/`.

@@ -9,8 +9,8 @@
 //! - `libtest`: what a test executable says
 //! - `stamp`: which suite was green with which inputs
 //! - `proof`: when each part of the proof was last green
-//! - `report`: what a person sees; `screen`: where; `progress`: how far a job is; `forecast`: how long
-//!   the rest takes
+//! - `report`: what a person sees; `screen`: where; `progress`: how far a job is; `forecast`: how
+//!   long the rest takes
 //! - `workspace`: where everything is
 
 mod cargo;

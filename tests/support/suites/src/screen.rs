@@ -15,7 +15,7 @@ use crate::workspace::setting;
 /// Time between two statuses where lines cannot be drawn again. Nothing is silent for longer.
 const LINES_EVERY: Duration = Duration::from_secs(10);
 
-/// The same in a log that nobody watches.
+/// The same in the log of a CI run.
 const CI_LINES_EVERY: Duration = Duration::from_mins(1);
 
 /// Columns where the terminal does not have the number.

@@ -105,8 +105,8 @@ impl Inputs {
             workspace.output("uname", &["--kernel-release"])?,
             workspace.output("dpkg-query", &[&["--show"], TOOLS.as_slice()].concat())?,
         ];
-        // The versions of the packages that the lab is made of, which its recipes do not name. It is
-        // there by now.
+        // The versions of the packages that the lab is made of, which its recipes do not name.
+        // It is there by now.
         let prebuilt = workspace.built().join("debug/prebuilt");
         for part in PARTS {
             outside.push(workspace.output(&prebuilt.to_string_lossy(), &[part])?);

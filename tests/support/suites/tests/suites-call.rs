@@ -1,7 +1,7 @@
 //! How the runner is called.
 //!
-//! Cargo unites the features of the packages that one call selects, and those of tests only where it
-//! selects a test. Every build for development selects the whole workspace and this test, which
+//! Cargo unites the features of the packages that one call selects, and those of tests only where
+//! it selects a test. Every build for development selects the whole workspace and this test, which
 //! costs nothing, so that all of them have one set of features and no package is compiled twice.
 
 use std::io;
