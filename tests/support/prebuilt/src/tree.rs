@@ -33,7 +33,7 @@ const MODULES: [(&str, &str); 3] = [
 const PACKAGES: &str = "usr/share/lab/packages";
 
 /// Files laid over the tree before it is committed.
-const FILES: [(&str, &str); 2] = [
+const FILES: [(&str, &str); 3] = [
     (
         "usr/lib/tmpfiles.d/lab.conf",
         include_str!("tree/files/tmpfiles.conf"),
@@ -41,6 +41,10 @@ const FILES: [(&str, &str); 2] = [
     (
         "usr/lib/systemd/system/kubelet.service",
         include_str!("tree/files/kubelet.service"),
+    ),
+    (
+        "usr/lib/systemd/system/crio.service",
+        include_str!("tree/files/crio.service"),
     ),
 ];
 
