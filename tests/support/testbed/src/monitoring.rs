@@ -7,15 +7,17 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::monitoring::METRICS_READER;
 use lab::Outpost;
 use lab::host::Host;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use crate::alert_servers::{AlertServers, AlertSettings};
-use crate::monitors::{self, ScrapeFiles};
+use crate::monitors::{Monitor, ScrapeFiles, TARGETS};
 use crate::tls_door::TlsDoor;
 use crate::{Authority, Cluster};
 
@@ -47,6 +49,9 @@ const SERVING: [(&str, &str, &str); 2] = [
 /// Seconds between two reads of the components.
 const INTERVAL_SECS: u32 = 5;
 
+/// Time between two reads of which pods there are.
+const FOLLOW_EVERY: Duration = Duration::from_secs(5);
+
 /// Name of the network namespace, after the lab's.
 const OUTPOST: &str = "monitor";
 
@@ -54,7 +59,6 @@ const OUTPOST: &str = "monitor";
 const AUTHORITIES: &str = "ssl/certs/ca-certificates.crt";
 
 const FILES: ScrapeFiles = ScrapeFiles {
-    kubeconfig: "kubeconfig",
     services: "services.crt",
     client: "client.pem",
 };
@@ -65,6 +69,7 @@ pub struct Monitoring {
     /// Prometheus and Alertmanager.
     pub servers: AlertServers,
     _querier: TlsDoor,
+    _targets: Targets,
 }
 
 impl Monitoring {
@@ -83,7 +88,6 @@ impl Monitoring {
         let clients = Authority::make("signer of metrics clients")?;
         write(&dir, FILES.services, &services.pem)?;
         write(&dir, FILES.client, &clients.client(METRICS_READER, "test")?)?;
-        write(&dir, FILES.kubeconfig, &kubeconfig(cluster)?)?;
         for (secret, service, namespace) in SERVING {
             certify(cluster, &services, &dir, (secret, service, namespace)).await?;
         }
@@ -92,17 +96,18 @@ impl Monitoring {
         let lab = &cluster.host_lab()?.lab;
         let hosts: Vec<Ipv4Addr> = cluster.hosts().iter().map(Host::address).collect();
         let outpost = Outpost::make(lab, OUTPOST, &hosts)?;
-        let mut scrapes = monitors::deployed(FILES)?;
-        scrapes.push(monitors::of_service(
-            FILES,
+        let mut monitors = Monitor::deployed(FILES)?;
+        monitors.push(Monitor::plain(
             api::upgrade::NAMESPACE,
             "managed-upgrade-operator",
             "http-metrics",
         ));
+        let mut scrapes: Vec<Value> = monitors.iter().map(Monitor::config).collect();
         scrapes.extend(others.iter().map(|(name, address)| {
             let targets = json!([{ "targets": [address.to_string()] }]);
             json!({ "job_name": name, "static_configs": targets })
         }));
+        let targets = Targets::follow(cluster, monitors, &dir.join(TARGETS))?;
         let settings = AlertSettings {
             alerts: &ALERTS,
             scrapes,
@@ -113,6 +118,7 @@ impl Monitoring {
         Ok(Self {
             servers,
             _querier: querier,
+            _targets: targets,
         })
     }
 }
@@ -174,20 +180,40 @@ async fn querier(
     Ok(door)
 }
 
-/// The administrator's kubeconfig for the network of the hosts.
-fn kubeconfig(cluster: &Cluster) -> Result<String> {
-    let control_plane = cluster.control_plane();
-    let file = control_plane.admin_kubeconfig();
-    let text =
-        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, control_plane.server().port()));
-    Ok(text.replace(&format!("https://{local}"), &control_plane.server_url()))
+/// Keeps the files with targets as pods are. Dropped, it ends.
+#[derive(Debug)]
+struct Targets(JoinHandle<()>);
+
+impl Targets {
+    fn follow(cluster: &Cluster, monitors: Vec<Monitor>, dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let (client, dir) = (cluster.objects().client().clone(), dir.to_owned());
+        Ok(Self(tokio::spawn(async move {
+            loop {
+                for monitor in &monitors {
+                    // What cannot be read now is read in the next turn.
+                    if let Ok(targets) = monitor.targets(&client).await {
+                        write(&dir, &monitor.file(), &targets.to_string()).ok();
+                    }
+                }
+                tokio::time::sleep(FOLLOW_EVERY).await;
+            }
+        })))
+    }
 }
 
+impl Drop for Targets {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Writes a file at once: Prometheus reads it at any time.
 #[expect(clippy::disallowed_methods, reason = "a run's own files")]
 fn write(dir: &Path, file: &str, text: &str) -> Result<()> {
-    let path = dir.join(file);
-    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    let (path, partial) = (dir.join(file), dir.join(format!("{file}.partial")));
+    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]
@@ -196,7 +222,8 @@ mod tests {
 
     #[test]
     fn certificates_are_of_the_services_that_monitors_name() {
-        let scrapes = monitors::deployed(FILES).unwrap();
+        let monitors = Monitor::deployed(FILES).unwrap();
+        let scrapes: Vec<Value> = monitors.iter().map(Monitor::config).collect();
         for (_, service, namespace) in SERVING {
             let mut jobs = scrapes.iter();
             let job = jobs.find(|scrape| scrape["job_name"] == service).unwrap();

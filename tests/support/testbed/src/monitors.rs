@@ -1,11 +1,14 @@
 //! What Prometheus' operator makes of the monitors of `deploy/monitoring`: items of
-//! `scrape_configs`.
+//! `scrape_configs`, and the targets of each.
+//!
+//! Debian's Prometheus finds no pods by itself; it reads targets from files.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use kube::ResourceExt as _;
-use kube::api::DynamicObject;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, Client, ResourceExt as _};
 use lab::manifest;
 use serde_json::{Value, json};
 
@@ -18,109 +21,152 @@ const MONITORS: [&str; 3] = [
     "version-monitor.yaml",
 ];
 
-/// Files by which Prometheus finds the components and shows who it is, in its own folder.
+/// Folder of the files with targets, in Prometheus' own.
+pub(crate) const TARGETS: &str = "targets";
+
+/// Files by which Prometheus shows who it is, in its own folder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScrapeFiles {
-    /// Kubeconfig that lists pods and endpoints.
-    pub(crate) kubeconfig: &'static str,
     /// Authority of the components' Services.
     pub(crate) services: &'static str,
     /// Certificate and key that it shows.
     pub(crate) client: &'static str,
 }
 
-/// What the monitors have Prometheus read.
-pub(crate) fn deployed(files: ScrapeFiles) -> Result<Vec<Value>> {
-    let dir = workspace().join("deploy/monitoring");
-    let read = |file: &str| load(&dir.join(file)).and_then(|monitor| scrape(&monitor, files));
-    MONITORS.into_iter().map(read).collect()
+/// Which pods Prometheus reads, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Monitor {
+    name: String,
+    namespace: String,
+    /// Label `k8s-app` of the pods; a Service of theirs has the same.
+    app: String,
+    /// Name of their port.
+    port: String,
+    config: Value,
 }
 
-/// What a plain Service leads to, of a component without a monitor.
-pub(crate) fn of_service(files: ScrapeFiles, namespace: &str, label: &str, port: &str) -> Value {
-    let selected = [
-        ("service_label_k8s_app", label),
-        ("endpoint_port_name", port),
-    ];
-    let discovery = discovery(files, namespace, "endpoints");
-    json!({
-        "job_name": label,
-        "kubernetes_sd_configs": discovery,
-        "relabel_configs": relabelings(&selected),
-    })
-}
-
-fn load(file: &Path) -> Result<DynamicObject> {
-    let only = manifest::load(file)?.pop();
-    only.with_context(|| format!("{} is empty", file.display()))
-}
-
-fn scrape(monitor: &DynamicObject, files: ScrapeFiles) -> Result<Value> {
-    let kind = monitor.types.as_ref().map(|types| types.kind.as_str());
-    let (role, label, port_label, endpoints) = match kind {
-        Some("PodMonitor") => (
-            "pod",
-            "pod_label_k8s_app",
-            "pod_container_port_name",
-            "/spec/podMetricsEndpoints/0",
-        ),
-        _ => (
-            "endpoints",
-            "service_label_k8s_app",
-            "endpoint_port_name",
-            "/spec/endpoints/0",
-        ),
-    };
-    let endpoint = monitor.data.pointer(endpoints).context("an endpoint")?;
-    let app = text(&monitor.data, "/spec/selector/matchLabels/k8s-app").context("a label")?;
-    let port = text(endpoint, "/port").context("a port")?;
-    let namespace = monitor.namespace().context("a namespace")?;
-    let mut rules = relabelings(&[(label, app), (port_label, port)]);
-    let more = endpoint.pointer("/relabelings").and_then(Value::as_array);
-    rules.extend(more.into_iter().flatten().map(|rule| {
-        let (sources, target) = (rule.get("sourceLabels"), rule.get("targetLabel"));
-        json!({ "source_labels": sources, "target_label": target })
-    }));
-    let scheme = text(endpoint, "/scheme").unwrap_or("http");
-    let mut config = json!({
-        "job_name": monitor.name_any(),
-        "scheme": scheme,
-        "kubernetes_sd_configs": discovery(files, &namespace, role),
-        "relabel_configs": rules,
-    });
-    if let Some(config) = config.as_object_mut()
-        && scheme == "https"
-    {
-        let tls = json!({
-            "server_name": text(endpoint, "/tlsConfig/serverName"),
-            "ca_file": files.services, "cert_file": files.client, "key_file": files.client,
-        });
-        config.insert("tls_config".to_owned(), tls);
+impl Monitor {
+    /// Those that are deployed.
+    pub(crate) fn deployed(files: ScrapeFiles) -> Result<Vec<Self>> {
+        let dir = workspace().join("deploy/monitoring");
+        let read = |file: &str| load(&dir.join(file)).and_then(|it| Self::of(&it, files));
+        MONITORS.into_iter().map(read).collect()
     }
-    Ok(config)
+
+    /// One of pods that have no monitor, over plain HTTP.
+    pub(crate) fn plain(namespace: &str, app: &str, port: &str) -> Self {
+        Self {
+            name: app.to_owned(),
+            namespace: namespace.to_owned(),
+            app: app.to_owned(),
+            port: port.to_owned(),
+            config: config(app, "http", relabelings()),
+        }
+    }
+
+    fn of(monitor: &DynamicObject, files: ScrapeFiles) -> Result<Self> {
+        let kind = monitor.types.as_ref().map(|types| types.kind.as_str());
+        let endpoints = match kind {
+            Some("PodMonitor") => "/spec/podMetricsEndpoints/0",
+            _ => "/spec/endpoints/0",
+        };
+        let endpoint = monitor.data.pointer(endpoints).context("an endpoint")?;
+        let app = text(&monitor.data, "/spec/selector/matchLabels/k8s-app");
+        let scheme = text(endpoint, "/scheme").unwrap_or("http");
+        let mut rules = relabelings();
+        let more = endpoint.pointer("/relabelings").and_then(Value::as_array);
+        rules.extend(more.into_iter().flatten().map(|rule| {
+            let (sources, target) = (rule.get("sourceLabels"), rule.get("targetLabel"));
+            json!({ "source_labels": sources, "target_label": target })
+        }));
+        let name = monitor.name_any();
+        let mut config = config(&name, scheme, rules);
+        if let Some(config) = config.as_object_mut()
+            && scheme == "https"
+        {
+            let tls = json!({
+                "server_name": text(endpoint, "/tlsConfig/serverName"),
+                "ca_file": files.services, "cert_file": files.client, "key_file": files.client,
+            });
+            config.insert("tls_config".to_owned(), tls);
+        }
+        Ok(Self {
+            name,
+            namespace: monitor.namespace().context("a namespace")?,
+            app: app.context("a label")?.to_owned(),
+            port: text(endpoint, "/port").context("a port")?.to_owned(),
+            config,
+        })
+    }
+
+    /// The item of `scrape_configs`.
+    pub(crate) fn config(&self) -> Value {
+        self.config.clone()
+    }
+
+    /// Name of its file in [`TARGETS`].
+    pub(crate) fn file(&self) -> String {
+        file(&self.name)
+    }
+
+    /// Content of that file: its pods as they are now.
+    pub(crate) async fn targets(&self, client: &Client) -> Result<Value> {
+        let pods = Api::<Pod>::namespaced(client.clone(), &self.namespace);
+        let params = ListParams::default().labels(&format!("k8s-app={}", self.app));
+        let pods = pods.list(&params).await?;
+        Ok(pods.iter().filter_map(|pod| self.target(pod)).collect())
+    }
+
+    /// A pod with an address.
+    fn target(&self, pod: &Pod) -> Option<Value> {
+        let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref()?);
+        let address = status.pod_ip.as_deref()?;
+        let mut ports = spec
+            .containers
+            .iter()
+            .flat_map(|it| it.ports.iter().flatten());
+        let port = ports.find(|port| port.name.as_deref() == Some(self.port.as_str()))?;
+        Some(json!({
+            "targets": [format!("{address}:{}", port.container_port)],
+            "labels": {
+                "__meta_kubernetes_namespace": self.namespace,
+                "__meta_kubernetes_pod_name": pod.name_any(),
+                "__meta_kubernetes_pod_node_name": spec.node_name,
+            },
+        }))
+    }
+}
+
+fn load(path: &Path) -> Result<DynamicObject> {
+    let only = manifest::load(path)?.pop();
+    only.with_context(|| format!("{} is empty", path.display()))
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer).and_then(Value::as_str)
 }
 
-/// All pods or endpoints of a namespace.
-fn discovery(files: ScrapeFiles, namespace: &str, role: &str) -> Value {
-    json!([{
-        "role": role, "kubeconfig_file": files.kubeconfig,
-        "namespaces": { "names": [namespace] },
-    }])
+fn file(name: &str) -> String {
+    format!("{name}.json")
 }
 
-/// Keeps those with these labels, and says which pod each is.
-fn relabelings(selected: &[(&str, &str)]) -> Vec<Value> {
-    let source = |label: &str| format!("__meta_kubernetes_{label}");
-    let keep = selected.iter().map(|(label, value)| {
-        json!({ "source_labels": [source(label)], "regex": value, "action": "keep" })
-    });
-    let name = [("namespace", "namespace"), ("pod_name", "pod")]
-        .map(|(label, target)| json!({ "source_labels": [source(label)], "target_label": target }));
-    keep.chain(name).collect()
+fn config(name: &str, scheme: &str, rules: Vec<Value>) -> Value {
+    let targets = json!([{
+        "files": [format!("{TARGETS}/{}", file(name))], "refresh_interval": "5s",
+    }]);
+    json!({
+        "job_name": name, "scheme": scheme, "file_sd_configs": targets, "relabel_configs": rules,
+    })
+}
+
+/// Names the pod, as Prometheus' operator does.
+fn relabelings() -> Vec<Value> {
+    let labels = [("namespace", "namespace"), ("pod_name", "pod")];
+    let rule = |(label, target): (&str, &str)| {
+        let source = format!("__meta_kubernetes_{label}");
+        json!({ "source_labels": [source], "target_label": target })
+    };
+    labels.into_iter().map(rule).collect()
 }
 
 #[cfg(test)]
@@ -128,34 +174,40 @@ mod tests {
     use super::*;
 
     const FILES: ScrapeFiles = ScrapeFiles {
-        kubeconfig: "kubeconfig",
         services: "services.crt",
         client: "client.pem",
     };
 
     #[test]
-    fn each_deployed_monitor_selects_pods_by_label_and_port() {
-        let all = deployed(FILES).unwrap();
-        let names: Vec<_> = all.iter().map(|one| one["job_name"].as_str()).collect();
-        let expected = [
-            "machine-config-controller",
-            "machine-config-daemon",
-            "cluster-version-operator",
-        ];
-        assert_eq!(names, expected.map(Some));
-        let [controller, daemon, _] = all.as_slice() else {
+    fn a_deployed_monitor_is_read_with_its_certificate_and_labels() {
+        let all = Monitor::deployed(FILES).unwrap();
+        let [controller, daemon, version] = all.as_slice() else {
             panic!("three monitors");
         };
-        assert_eq!(controller["scheme"], "http");
-        let keep = &controller["relabel_configs"][0];
-        assert_eq!(
-            keep["source_labels"][0],
-            "__meta_kubernetes_pod_label_k8s_app"
-        );
-        assert_eq!(keep["regex"], "machine-config-controller");
-        assert_eq!(daemon["scheme"], "https");
-        assert_eq!(daemon["tls_config"]["ca_file"], "services.crt");
-        let last = daemon["relabel_configs"].as_array().unwrap().last();
+        assert_eq!(controller.config["scheme"], "http");
+        assert_eq!(daemon.config["scheme"], "https");
+        assert_eq!(daemon.config["tls_config"]["ca_file"], "services.crt");
+        let last = daemon.config["relabel_configs"].as_array().unwrap().last();
         assert_eq!(last.unwrap()["target_label"], "node");
+        assert_eq!(version.namespace, "openshift-cluster-version");
+    }
+
+    #[test]
+    fn a_pod_is_a_target_once_it_has_an_address() {
+        let monitor = Monitor::plain("spaces", "app", "metrics");
+        let pod = |status: Value| -> Pod {
+            let port = json!({ "name": "metrics", "containerPort": 8797 });
+            serde_json::from_value(json!({
+                "metadata": { "name": "app-1" }, "status": status,
+                "spec": { "nodeName": "n", "containers": [{ "name": "a", "ports": [port] }] },
+            }))
+            .unwrap()
+        };
+        assert_eq!(monitor.target(&pod(json!({}))), None);
+        let target = monitor
+            .target(&pod(json!({ "podIP": "10.98.10.3" })))
+            .unwrap();
+        assert_eq!(target["targets"][0], "10.98.10.3:8797");
+        assert_eq!(target["labels"]["__meta_kubernetes_pod_node_name"], "n");
     }
 }

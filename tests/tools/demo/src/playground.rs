@@ -49,12 +49,13 @@ pub(crate) async fn run(programs: &Programs, out: &Path, is_held: bool) -> Resul
     }
     let out = out.canonicalize()?;
     let mut screen = Screen::new();
-    let programs = environment::keep_programs(programs, &out)?;
+    let environment = Environment::new(&out);
+    let programs = environment.keep_programs(programs)?;
     let mut playground = setup::start(&programs, &out, &mut screen).await?;
     dashboard::write(&out.join("monitoring/consoles"))?;
     objects::write(&playground.cluster, &out)?;
     let requests = Requests::listen(playground.cluster.host_lab()?.lab.dir())?;
-    let _environment = Environment::write(&playground, &requests.path, &out)?;
+    environment.write(&playground, &requests.path)?;
     let attended = requests.attend(&mut playground);
     let is_over = if is_held {
         tokio::select! {
@@ -69,6 +70,7 @@ pub(crate) async fn run(programs: &Programs, out: &Path, is_held: bool) -> Resul
         }
     };
     screen.say("ending the cluster")?;
+    drop(environment);
     is_over
 }
 

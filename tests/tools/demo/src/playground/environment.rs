@@ -30,32 +30,38 @@ const OWN: [(&str, &str); 5] = [
     ("things", include_str!("../objects/commands/things")),
 ];
 
-/// Copies the programs into the folder: hosts run them as long as the cluster lives, and another
-/// build replaces those that were built.
-pub(super) fn keep_programs(programs: &Programs, out: &Path) -> Result<Programs> {
-    let kept = out.join(PROGRAMS);
-    fs::create_dir_all(&kept).with_context(|| format!("cannot make {}", kept.display()))?;
-    let from = programs.folder();
-    let entries = fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))?;
-    for entry in entries {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            let to = kept.join(entry.file_name());
-            fs::copy(entry.path(), &to)
-                .with_context(|| format!("cannot copy to {}", to.display()))?;
-        }
-    }
-    Ok(Programs::in_folder(&kept.canonicalize()?))
-}
-
 /// The files of a running cluster. Dropped, those that lead into it are removed.
 #[derive(Debug)]
 pub(super) struct Environment(PathBuf);
 
 impl Environment {
-    /// Writes them into the folder `out`, an absolute path.
-    pub(super) fn write(playground: &Playground, requests: &Path, out: &Path) -> Result<Self> {
-        let this = Self(out.to_owned());
+    /// Of a cluster that is to be in the folder `out`, an absolute path.
+    pub(super) fn new(out: &Path) -> Self {
+        Self(out.to_owned())
+    }
+
+    /// Copies the programs into the folder: hosts run them as long as the cluster lives, and
+    /// another build replaces those that were built.
+    pub(super) fn keep_programs(&self, programs: &Programs) -> Result<Programs> {
+        let kept = self.0.join(PROGRAMS);
+        fs::create_dir_all(&kept).with_context(|| format!("cannot make {}", kept.display()))?;
+        let from = programs.folder();
+        let entries =
+            fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                let to = kept.join(entry.file_name());
+                fs::copy(entry.path(), &to)
+                    .with_context(|| format!("cannot copy to {}", to.display()))?;
+            }
+        }
+        Ok(Programs::in_folder(&kept))
+    }
+
+    /// Writes all of it.
+    pub(super) fn write(&self, playground: &Playground, requests: &Path) -> Result<()> {
+        let out = &self.0;
         let commands = out.join(COMMANDS);
         fs::create_dir_all(&commands)?;
         for (name, text) in OWN {
@@ -76,8 +82,7 @@ impl Environment {
         write(&out.join("things.txt"), &things::text(&addresses))?;
         let settings = include_str!("../objects/playground.bashrc");
         write(&out.join(SHELL_SETTINGS), settings)?;
-        write(&out.join(FILE), &print(&assignments))?;
-        Ok(this)
+        write(&out.join(FILE), &print(&assignments))
     }
 }
 
