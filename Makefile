@@ -31,7 +31,8 @@ PACKAGES := pkg-config libostree-dev libssl-dev libzstd-dev ostree debootstrap s
 help:
 	@echo "make demo    three workers roll, then a release goes through the cluster; target/demo/timeline.svg"
 	@echo "make demo MANAGED=1   a managed upgrade carries the cluster to another release"
-	@echo "make playground   the demo's cluster and a shell beside it"
+	@echo "make playground   a cluster of all parts and a shell with things to try"
+	@echo "make playground HOLD=1   the same without a shell: target/playground/cluster.env; END=1 ends it"
 	@echo "make test    everything that CI runs; make test SUITE=mcd-os: one suite, or several; make list: their names"
 	@echo "make proof   what takes longer than CI may; its parts: proof-programs, proof-hosts, proof-machine,"
 	@echo "             proof-images"
@@ -78,9 +79,14 @@ images: compilers setup
 demo: machine setup
 	@$(WITH) $(RUNNER)/demo.sh --out target/demo $(if $(MANAGED),--managed)
 
-playground: machine setup
+# END=1 builds nothing: it may be needed while another checkout builds.
+playground: $(if $(END),,machine setup)
+ifdef END
+	@tests/tools/demo/end-playground.sh target/playground
+else
 	@$(SUITES) playground
-	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/demo --out target/playground --playground'
+	@$(WITH) sh -c 'exec "$$CARGO_TARGET_DIR"/debug/demo --out target/playground --playground $(if $(HOLD),--hold)'
+endif
 
 bench: machine setup
 	@$(SUITES) bench

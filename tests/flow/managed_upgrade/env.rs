@@ -24,7 +24,7 @@ use lab::control_plane::{ControlPlane, Process};
 use lab::{PATIENCE, free_address, wait};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testbed::{Programs, api_server};
+use testbed::{AlertServers, AlertSettings, Programs, api_server};
 
 pub(crate) const NAMESPACE: &str = "openshift-managed-upgrade-operator";
 pub(crate) const OLD: &str = "4.16.3";
@@ -48,13 +48,11 @@ pub(crate) struct Cluster {
     pools: Api<MachineConfigPool>,
     client: Client,
     pub(crate) dir: PathBuf,
-    prometheus: SocketAddr,
-    alertmanager: SocketAddr,
     metrics: SocketAddr,
     starts: usize,
     nudges: usize,
-    /// Prometheus and Alertmanager, while they run.
-    servers: [Option<Process>; 2],
+    /// Prometheus and Alertmanager.
+    pub(crate) servers: AlertServers,
 }
 
 impl Cluster {
@@ -86,10 +84,15 @@ impl Cluster {
         control_plane.kubectl(&["apply", "--server-side", "-f", rights])?;
         write_kubeconfig(&control_plane, &dir.join("kubeconfig")).await?;
         let client = control_plane.client().await?;
-        let (prometheus, alertmanager, metrics) =
-            (free_address()?, free_address()?, free_address()?);
-        configure(&root, &dir, metrics)?;
-        let mut this = Self {
+        let metrics = free_address()?;
+        let targets = json!([{ "targets": [metrics.to_string()] }]);
+        let settings = AlertSettings {
+            alerts: &["upgrade"],
+            scrapes: vec![json!({ "job_name": "muo", "static_configs": targets })],
+            interval_secs: 1,
+        };
+        let servers = AlertServers::start(&dir, None, &settings).await?;
+        let this = Self {
             control_plane,
             upgrades: Api::namespaced(client.clone(), NAMESPACE),
             versions: Api::all(client.clone()),
@@ -101,15 +104,11 @@ impl Cluster {
             pools: Api::all(client.clone()),
             client,
             dir,
-            prometheus,
-            alertmanager,
             metrics,
             starts: 0,
             nudges: 0,
-            servers: [None, None],
+            servers,
         };
-        this.start_prometheus().await?;
-        this.start_alertmanager().await?;
         this.fill().await?;
         Ok(this)
     }
@@ -294,8 +293,8 @@ impl Cluster {
             format!("--kubeconfig={}", self.dir.join("kubeconfig").display()),
             "--leader-elect=false".to_owned(),
             format!("--metrics-url={}", self.metrics),
-            format!("--promql-url=http://{}", self.prometheus),
-            format!("--alertmanager-url=http://{}", self.alertmanager),
+            format!("--promql-url=http://{}", self.servers.prometheus),
+            format!("--alertmanager-url=http://{}", self.servers.alertmanager),
             "--v=4".to_owned(),
         ];
         let program = std::path::absolute(Programs::built()?.path("muo")?)?;
@@ -313,42 +312,6 @@ impl Cluster {
         let command = variables.chain([program]).chain(arguments);
         let name = format!("muo-{}", self.starts);
         Process::start(&name, Path::new("env"), command, &self.dir)
-    }
-
-    /// Starts Prometheus, with what it knew before.
-    pub(crate) async fn start_prometheus(&mut self) -> Result<()> {
-        let arguments = [
-            "--config.file=prometheus.yml".to_owned(),
-            "--storage.tsdb.path=prometheus".to_owned(),
-            "--web.enable-lifecycle".to_owned(),
-            format!("--web.listen-address={}", self.prometheus),
-        ];
-        let program = Path::new("prometheus");
-        let process = Process::start("prometheus", program, arguments, &self.dir)?;
-        self.servers[0] = Some(process);
-        until_ready(self.prometheus).await
-    }
-
-    /// Starts Alertmanager, with the silences that it had.
-    pub(crate) async fn start_alertmanager(&mut self) -> Result<()> {
-        let arguments = [
-            "--config.file=alertmanager.yml".to_owned(),
-            "--storage.path=alertmanager".to_owned(),
-            "--cluster.listen-address=".to_owned(),
-            format!("--web.listen-address={}", self.alertmanager),
-        ];
-        let program = Path::new("prometheus-alertmanager");
-        let process = Process::start("alertmanager", program, arguments, &self.dir)?;
-        self.servers[1] = Some(process);
-        until_ready(self.alertmanager).await
-    }
-
-    pub(crate) fn stop_prometheus(&mut self) {
-        self.servers[0] = None;
-    }
-
-    pub(crate) fn stop_alertmanager(&mut self) {
-        self.servers[1] = None;
     }
 
     /// Plays the rest of the cluster's parts, as far as the upgrade has come.
@@ -674,7 +637,7 @@ impl Cluster {
             .collect();
         let groups = json!({ "groups": [{ "name": "test", "rules": rules }] });
         fs::write(self.dir.join("rules.yml"), groups.to_string())?;
-        let (status, body) = ask(self.prometheus, "POST", "/-/reload")?;
+        let (status, body) = ask(self.servers.prometheus, "POST", "/-/reload")?;
         anyhow::ensure!(status == 200, "Prometheus refuses its rules: {body}");
         let expected = usize::from(alert.is_some());
         self.until_series("ALERTS{alertstate=\"firing\"}", expected)
@@ -686,7 +649,7 @@ impl Cluster {
         wait::until(query, PATIENCE, async || {
             let query = cluster::wire::escape(query);
             let path = format!("/api/v1/query?query={query}");
-            let (_, body) = ask(self.prometheus, "GET", &path)?;
+            let (_, body) = ask(self.servers.prometheus, "GET", &path)?;
             let answer: Value = serde_json::from_str(&body)?;
             let result = answer.pointer("/data/result").and_then(Value::as_array);
             let found = result.map(Vec::len);
@@ -701,16 +664,9 @@ impl Cluster {
 
     /// Comments of the operator's silences in force.
     pub(crate) fn silences(&self) -> Result<Vec<String>> {
-        let (_, body) = ask(self.alertmanager, "GET", "/api/v2/silences")?;
-        let silences: Vec<Value> = serde_json::from_str(&body)?;
-        let text = |silence: &Value, pointer: &str| {
-            let text = silence.pointer(pointer).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        let ours = silences.iter().filter(|silence| {
-            text(silence, "/createdBy") == CREATOR && text(silence, "/status/state") == "active"
-        });
-        Ok(ours.map(|silence| text(silence, "/comment")).collect())
+        let silences = self.servers.silences()?.into_iter();
+        let ours = silences.filter(|silence| silence.creator == CREATOR);
+        Ok(ours.map(|silence| silence.comment).collect())
     }
 
     pub(crate) async fn until_silences(&self, expected: &[&str]) -> Result<()> {
@@ -745,17 +701,6 @@ impl Cluster {
             .await?;
         Ok(())
     }
-}
-
-async fn until_ready(address: SocketAddr) -> Result<()> {
-    wait::until("a server of alerts", PATIENCE, async || {
-        Ok(match ask(address, "GET", "/-/ready") {
-            Ok((200, _)) => Ok(()),
-            Ok((status, _)) => Err(status.to_string()),
-            Err(error) => Err(error.to_string()),
-        })
-    })
-    .await
 }
 
 async fn make<K>(api: &Api<K>, object: Value) -> Result<()>
@@ -798,31 +743,6 @@ fn completed(version: &str) -> Value {
         "state": "Completed", "startedTime": start, "completionTime": end, "verified": true,
         "version": version, "image": image(version)
     })
-}
-
-/// Settings of Prometheus, with the alerts that are deployed and those of the test, and of
-/// Alertmanager.
-fn configure(root: &Path, dir: &Path, metrics: SocketAddr) -> Result<()> {
-    let deployed = fs::read_to_string(root.join("deploy/monitoring/upgrade-alerts.yaml"))?;
-    let start = deployed
-        .find("  groups:")
-        .context("no groups in the alerts")?;
-    let groups = deployed.get(start..).unwrap_or_default();
-    fs::write(
-        dir.join("deployed.yml"),
-        groups.replace("\n  ", "\n").trim_start(),
-    )?;
-    fs::write(dir.join("rules.yml"), "groups: []\n")?;
-    let target = json!([{ "targets": [metrics.to_string()] }]);
-    let settings = json!({
-        "global": { "scrape_interval": "1s", "evaluation_interval": "1s" },
-        "rule_files": ["deployed.yml", "rules.yml"],
-        "scrape_configs": [{ "job_name": "muo", "static_configs": target }],
-    });
-    fs::write(dir.join("prometheus.yml"), settings.to_string())?;
-    let routes = json!({ "route": { "receiver": "none" }, "receivers": [{ "name": "none" }] });
-    fs::write(dir.join("alertmanager.yml"), routes.to_string())?;
-    Ok(())
 }
 
 /// Asks a server; its status and body.

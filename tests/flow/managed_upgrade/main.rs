@@ -438,7 +438,7 @@ async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_end
 {
     let mut cluster = Cluster::start("away").await?;
     cluster.settings("upgradeWindow: {timeOut: 1}").await?;
-    cluster.stop_prometheus();
+    cluster.servers.stop_prometheus();
     cluster.schedule(NEW, 0).await?;
     let process = cluster.run()?;
     let gate = "ClusterHealthyBeforeUpgrade";
@@ -446,10 +446,10 @@ async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_end
     cluster.until_said(gate, unknown).await?;
     // It is there, and has scraped nothing: the operator, which it would scrape, is away.
     drop(process);
-    cluster.start_prometheus().await?;
+    cluster.servers.start_prometheus().await?;
     let _process = cluster.run()?;
     cluster.until_said(gate, "True").await?;
-    cluster.stop_alertmanager();
+    cluster.servers.stop_alertmanager();
     cluster
         .until_said("ComputeCapacityReserved", "0 of 1 machines ready")
         .await?;
@@ -463,7 +463,7 @@ async fn servers_of_alerts_that_are_away_hold_an_upgrade_and_a_closed_window_end
     );
     // The window closes, and what cannot be cleaned up is said until it can.
     cluster.until_said("FailedUpgrade", "False http://").await?;
-    cluster.start_alertmanager().await?;
+    cluster.servers.start_alertmanager().await?;
     cluster.until_said("FailedUpgrade", "True").await?;
     cluster.until_phase(NEW, "Failed").await?;
     let sets = cluster.machine_objects("machinesets")?;

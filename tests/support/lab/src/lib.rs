@@ -8,7 +8,8 @@
 //! - `tree`: the operating system, and commits made from it
 //! - `image`, `registry`: those commits as container images, and which host fetched them when
 //! - `place`: where one run's things live, and how they go with it; `network`, `disk`, `cgroup` are
-//!   what it is made of; `inotify`, `ports`: what it shares with others on the machine
+//!   what it is made of; `inotify`, `ports`: what it shares with others on the machine; `outpost`: a
+//!   place in its network without a host
 //! - `host`: a systemd on a deployment, in namespaces; programs on it as a DaemonSet's container
 //! - `vm`: a machine under qemu, with firmware, boot loader and kernel
 //! - `control_plane`: a real one of Kubernetes
@@ -27,6 +28,7 @@ pub mod image;
 mod inotify;
 pub mod manifest;
 mod network;
+mod outpost;
 mod place;
 mod ports;
 pub mod registry;
@@ -41,6 +43,7 @@ use std::time::Duration;
 pub use prebuilt::cache;
 pub(crate) use prebuilt::program;
 
+pub use self::outpost::Outpost;
 pub use self::place::Lab;
 pub use self::ports::free_address;
 pub use self::skipped::skipped;

@@ -124,6 +124,12 @@ impl Port {
         ip(&[&["netns", "exec", self.namespace.as_str()], &set[..]].concat()).map(drop)
     }
 
+    /// Adds a route to a network behind a host.
+    pub(crate) fn route(&self, network: &str, host: Ipv4Addr) -> Result<()> {
+        let (namespace, host) = (self.namespace.as_str(), host.to_string());
+        ip(&["-n", namespace, "route", "add", network, "via", &host]).map(drop)
+    }
+
     /// Takes the cable out, or puts it in again.
     pub(crate) fn connect(&self, connected: bool) -> Result<()> {
         ip(&[

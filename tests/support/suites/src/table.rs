@@ -154,6 +154,14 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
+        name: "playground",
+        executable: ("demo", "playground"),
+        programs: &PROGRAMS,
+        own: &["tests/tools/demo", "tests/tools/bench"],
+        limit_mins: 40,
+        ..SUITE
+    },
+    Suite {
         name: "bad-input",
         executable: ("tests", "bad-input"),
         own: &["tests/flow/bad_input"],

@@ -62,6 +62,25 @@ impl Cluster {
         version.context("an object without a version")
     }
 
+    /// Has daemons and operators trust clients of another authority, too, besides those of the API
+    /// server's: daemons by the ControllerConfig, operators by the API server's own ConfigMap.
+    pub async fn trust_clients(&self, pem: &str) -> Result<()> {
+        let authority = String::from_utf8(self.control_plane.ca_pem().to_vec())?;
+        let bundle = authority + pem;
+        let patch = json!({ "spec": { "kubeAPIServerServingCAData": STANDARD.encode(&bundle) } });
+        let configs = Api::<ControllerConfig>::all(self.objects.client().clone());
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        configs
+            .patch(controller_config::NAME, &params, &patch)
+            .await?;
+        let clients = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
+            "data": { "client-ca-file": bundle },
+        });
+        self.apply(&clients.to_string()).await
+    }
+
     /// Says in the ControllerConfig's status that base configurations are made of it, as the
     /// controller of a release does. Without that, no pool is rendered while there is one.
     pub async fn settle_certificates(&self) -> Result<()> {

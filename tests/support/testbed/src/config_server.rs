@@ -11,7 +11,7 @@ use lab::control_plane::Process;
 use lab::{free_address, manifest, wait};
 use serde_json::json;
 
-use crate::{Authority, Cluster, SOON, workspace};
+use crate::{Authority, Cluster, SOON, http, workspace};
 
 /// A running config server. Dropped, it ends.
 #[derive(Debug)]
@@ -71,13 +71,7 @@ impl ConfigServer {
         let url = format!("http://{status}/readyz");
         wait::until("the config server to be ready", SOON, async || {
             process.check()?;
-            let curl = ["--silent", "--fail", "--noproxy", "*", url.as_str()];
-            let asked = std::process::Command::new("curl").args(curl).output()?;
-            Ok(if asked.status.success() {
-                Ok(())
-            } else {
-                Err("it is not ready".to_owned())
-            })
+            Ok(http::get(&url).map(drop).map_err(|error| error.to_string()))
         })
         .await?;
         let token = control_plane.kubectl(&[

@@ -6,6 +6,7 @@
 //!
 //! - [`config`]: MachineConfigs of suites
 //! - [`files`]: directories by their bytes
+//! - [`http`]: requests to servers of a run
 //! - [`logs`]: where runs leave their logs
 //! - [`objects`]: the cluster's objects, as an administrator writes and reads them
 //! - [`plan`]: plans without a daemon
@@ -17,6 +18,7 @@
 )]
 
 mod account;
+mod alert_servers;
 mod api_server;
 mod authority;
 mod builder;
@@ -27,8 +29,11 @@ pub mod config;
 mod config_server;
 pub mod files;
 mod host_lab;
+pub mod http;
 mod images;
 pub mod logs;
+mod monitoring;
+mod monitors;
 mod node_spec;
 pub mod objects;
 pub mod plan;
@@ -36,12 +41,14 @@ mod policies;
 mod programs;
 mod signing;
 pub mod single_host;
+mod tls_door;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use lab::wait::{until, until_blocking};
 
+pub use self::alert_servers::{AlertServers, AlertSettings, Silence};
 pub use self::api_server::{api_server, complete_release};
 pub use self::authority::Authority;
 pub use self::builder::Testbed;
@@ -49,6 +56,7 @@ pub use self::cluster::Cluster;
 pub use self::component::{CONTROLLER, Component, DAEMON};
 pub use self::config_server::ConfigServer;
 pub use self::host_lab::{HostLab, Image};
+pub use self::monitoring::Monitoring;
 pub use self::node_spec::{CONTROL_PLANE_POOL, NodeSpec};
 pub use self::programs::Programs;
 pub use self::signing::{ReleaseKey, SignatureServer};

@@ -4,13 +4,14 @@
 //! - `run`: the order of events
 //! - `rolls`, `workload`: what is asked for, and what runs meanwhile
 //! - `update`, `releases`: the last roll, and the releases that it needs
-//! - `managed`, `machines`, `steps`: the same roll, asked for by an UpgradeConfig
+//! - `managed`, `steps`: the same roll, asked for by an UpgradeConfig
+//! - `services`, `machines`: what runs beside the cluster, and the machine API
 //! - `levels`: how far a release is
 //! - `rest`: what is built meanwhile
 //! - `judge`: from the observer's verdict to what is shown of it
 //! - `timeline`, `picture`: the files it leaves
 //! - `live`: what it shows
-//! - `playground`: the same cluster, for a person to try things on
+//! - `playground`: a cluster of all parts, for a person to try things on
 
 mod judge;
 mod levels;
@@ -23,6 +24,7 @@ mod releases;
 mod rest;
 mod rolls;
 mod run;
+mod services;
 mod steps;
 mod timeline;
 mod update;
@@ -43,6 +45,7 @@ use crate::run::Course;
 ///
 /// Exits with 0 only if every node is proven updated and every law held.
 #[derive(Debug, Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 struct Arguments {
     /// Folder with the programs, as `make binaries` leaves it.
     #[arg(long, default_value = "target/slipway")]
@@ -63,6 +66,12 @@ struct Arguments {
     /// Roll nothing: keep the cluster up, and start a shell beside it.
     #[arg(long, conflicts_with_all = ["rolls", "keep_record", "managed"])]
     playground: bool,
+    /// Start no shell: return when the cluster is up. It lives on in a process of its own.
+    #[arg(long, requires = "playground")]
+    hold: bool,
+    /// This is that process.
+    #[arg(long, requires = "playground", conflicts_with = "hold", hide = true)]
+    held: bool,
 }
 
 #[tokio::main]
@@ -74,11 +83,16 @@ async fn main() -> ExitCode {
         rolls,
         managed,
         playground,
+        hold,
+        held,
     } = Arguments::parse();
-    let programs = Programs::in_folder(&programs);
     let run = async {
+        if hold {
+            return playground::hold::run(&programs, &out).await;
+        }
+        let programs = Programs::in_folder(&programs);
         if playground {
-            playground::run(&programs, &out).await
+            playground::run(&programs, &out, held).await
         } else {
             let course = if managed {
                 Course::Managed

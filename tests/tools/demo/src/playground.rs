@@ -1,100 +1,110 @@
-//! `make playground`: the demo's cluster stays up, with a shell beside it.
+//! `make playground`: a cluster of all parts stays up, with a shell beside it or in a process of
+//! its own.
+//!
+//! - `things`: what there is to try
+//! - `setup`: from nothing to the first release
+//! - `objects`, `environment`: files for a person, and for programs
+//! - `requests`: what the process does for them
+//! - `claim`: one cluster at a time
+//! - `hold`: the cluster without a shell
+//! - `dashboard`: the dashboard's queries as a page of Prometheus
 
-use std::fs;
+mod claim;
+mod dashboard;
+mod environment;
+pub(crate) mod hold;
+mod objects;
+mod requests;
+mod setup;
+mod things;
+
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use lab::control_plane::Program;
-use lab::tree::Overlay;
-use serde_json::{Value, json};
-use testbed::config::{Config, File};
-use testbed::{Cluster, Programs, logs};
+use rustix::process::{Pid, Signal, kill_process};
+use testbed::{Programs, logs};
 
+use self::claim::Claim;
+use self::environment::Environment;
+use self::requests::Requests;
 use crate::live::Screen;
-use crate::run;
 
-/// The shell's settings: what it offers, and what it says at its start.
-const SETTINGS: &str = include_str!("objects/playground.sh");
+/// How long a cluster without a shell lives.
+const HELD_FOR: Duration = Duration::from_hours(12);
 
-/// What a booted target has until it must be proven: ten minutes are too long to wait for a kubelet
-/// that fails.
-const VERIFIED_WITHIN_SECS: u32 = 30;
-
-/// Starts the demo's cluster, and a shell that ends it.
+/// Starts the cluster, and a shell that ends it. Of a held one there is no shell, and time or
+/// SIGTERM ends it.
 ///
 /// # Errors
 ///
-/// The cluster does not start, or there is no shell.
-pub(crate) async fn run(programs: &Programs, out: &Path) -> Result<bool> {
+/// A playground runs already, the cluster does not start, or there is no shell.
+pub(crate) async fn run(programs: &Programs, out: &Path, is_held: bool) -> Result<bool> {
+    let mut claim = Claim::take(out)?;
+    claim.sign()?;
+    if !is_held {
+        logs::empty(out)?;
+    }
+    let out = out.canonicalize()?;
     let mut screen = Screen::new();
-    logs::empty(out)?;
-    let cluster = run::start(programs, out, &mut screen, Some(VERIFIED_WITHIN_SECS), None).await?;
-    write_objects(&cluster, out)?;
-    run::wait_for_pods(cluster.objects()).await?;
-    let mut shell = shell(&cluster, out)?;
-    // The shell has the terminal; what is waited for goes on meanwhile.
-    let status = tokio::task::spawn_blocking(move || shell.status())
-        .await?
-        .context("cannot run bash")?;
+    let environment = Environment::new(&out);
+    let programs = environment.keep_programs(programs)?;
+    let mut playground = setup::start(&programs, &out, &mut screen).await?;
+    dashboard::write(&out.join("monitoring/consoles"))?;
+    objects::write(&playground.cluster, &out)?;
+    let requests = Requests::listen(playground.cluster.host_lab()?.lab.dir())?;
+    environment.write(&playground, &requests.path)?;
+    let attended = requests.attend(&mut playground);
+    let is_over = if is_held {
+        tokio::select! {
+            failed = attended => failed.map(|()| false),
+            () = tokio::time::sleep(HELD_FOR) => Ok(true),
+        }
+    } else {
+        tokio::select! {
+            failed = attended => failed.map(|()| false),
+            // Its last command's code says nothing of the playground.
+            ended = shell(&out) => ended.map(|status| status.signal().is_none()),
+        }
+    };
     screen.say("ending the cluster")?;
-    // Its last command's code says nothing of the playground.
-    Ok(status.signal().is_none())
+    drop(environment);
+    is_over
 }
 
-/// A shell in `out`, with the administrator's credentials and kubectl.
+/// A shell in `out`, which has the terminal; what runs beside it goes on meanwhile.
+async fn shell(out: &Path) -> Result<ExitStatus> {
+    let mut child = command(out).spawn().context("cannot run bash")?;
+    let mut running = Running(Pid::from_raw(child.id().cast_signed()));
+    let ended = tokio::task::spawn_blocking(move || child.wait()).await?;
+    running.0 = None;
+    ended.context("cannot wait for bash")
+}
+
+/// A shell until it has ended. Dropped before, it hangs up: it is waited for at the process's end.
+struct Running(Option<Pid>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            // It may have ended since.
+            kill_process(pid, Signal::HUP).ok();
+        }
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the playground is a shell; it ships nowhere"
 )]
-fn shell(cluster: &Cluster, out: &Path) -> Result<Command> {
-    let settings = out.join(".settings");
-    fs::write(&settings, SETTINGS)?;
-    let control_plane = cluster.control_plane();
-    let kubectl = control_plane.programs().path(Program::Kubectl);
-    let programs = kubectl.parent().context("kubectl is in no folder")?;
-    let path = std::env::var("PATH").unwrap_or_default();
-    let hosts = cluster.hosts().first().and_then(|host| host.dir().parent());
+fn command(out: &Path) -> Command {
     let mut shell = Command::new("bash");
     shell
         .arg("--rcfile")
-        .arg(settings.canonicalize()?)
+        .arg(out.join(environment::SHELL_SETTINGS))
         .arg("-i")
-        .current_dir(out)
-        .env("KUBECONFIG", control_plane.admin_kubeconfig())
-        .env("PATH", format!("{}:{path}", programs.display()))
-        .env("SLIPWAY_HOSTS", hosts.context("there is no host")?);
-    Ok(shell)
-}
-
-/// Writes what there is to try.
-#[expect(clippy::disallowed_methods, reason = "a run's own files")]
-fn write_objects(cluster: &Cluster, out: &Path) -> Result<()> {
-    let path = "/etc/nmstate/openshift/playground.yml";
-    let file = Config::new().files([File::new(path, "a file that needs no reboot\n")]);
-    let with = |os| anyhow::Ok(Config::new().os(cluster.image(&os)?.reference));
-    let os = with(Overlay::version("v2"))?;
-    let broken = with(Overlay::version("broken").failing_kubelet())?;
-    let objects = [
-        ("file", file.object("50-file", "worker")),
-        ("os", os.object("60-os", "worker")),
-        ("broken", broken.object("70-broken", "worker")),
-        ("budget", budget()),
-    ];
-    for (name, object) in objects {
-        let text = serde_json::to_string_pretty(&object)? + "\n";
-        // JSON is YAML, and the name is what people expect.
-        fs::write(out.join(format!("{name}.yaml")), text)?;
-    }
-    Ok(())
-}
-
-fn budget() -> Value {
-    json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": { "name": "keep-all" },
-        "spec": { "minAvailable": "100%", "selector": { "matchLabels": { "app": "scratch" } } },
-    })
+        .current_dir(out);
+    shell
 }

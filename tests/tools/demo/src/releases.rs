@@ -1,5 +1,5 @@
-//! The two releases of the last roll, made of the components' images by `slipway release new`, and
-//! signed: the second has another OS, other images, and one more manifest.
+//! The releases, made of the components' images by `slipway release new`, and signed: each has
+//! another OS, and all but the first have other images and one more manifest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,8 +18,8 @@ use release::references::{References, Tag};
 use release::{Payload, REFERENCES_FILE};
 use testbed::{Cluster, Programs, ReleaseKey, SignatureServer};
 
-/// Versions of the two.
-pub(crate) const VERSIONS: [&str; 2] = ["1.0.0", "1.0.1"];
+/// Their versions; the demo makes the first two.
+pub(crate) const VERSIONS: [&str; 3] = ["1.0.0", "1.0.1", "1.0.2"];
 
 /// A small operator: what its ClusterOperator is named, its run level, and how long it works.
 pub(crate) struct SmallOperator {
@@ -65,7 +65,7 @@ const OPERATOR: Component = Component {
 
 const MANIFESTS: &str = include_str!("objects/operator.yaml");
 const CLUSTER_OPERATOR: &str = include_str!("objects/cluster-operator.yaml");
-/// What only the second release has.
+/// What the first release has not.
 const ADDED: &str = include_str!("objects/added.yaml");
 
 /// The version operator's image by the name that releases have for it.
@@ -80,21 +80,25 @@ pub(crate) struct DemoRelease {
     payload: Payload,
 }
 
-/// Both, and the server of their signatures.
+/// The releases, and the server of their signatures.
 #[derive(Debug)]
 pub(crate) struct Releases {
     pub(crate) first: DemoRelease,
     pub(crate) second: DemoRelease,
+    /// Where one was asked for.
+    pub(crate) third: Option<DemoRelease>,
     _signatures: SignatureServer,
 }
 
 impl Releases {
-    /// Makes them. The first has the images that the cluster runs; `os` are pull specs.
+    /// Makes them. The first has the images that the cluster runs; the OSes are pull specs. There is
+    /// a third if it has an OS.
     pub(crate) async fn make(
         cluster: &Cluster,
         programs: &Programs,
         out: &Path,
         [first_os, second_os]: [&str; 2],
+        third_os: Option<&str>,
     ) -> Result<Self> {
         let out = out.join("releases");
         fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
@@ -108,14 +112,21 @@ impl Releases {
             key,
             signatures,
         };
-        let [one, other] = VERSIONS;
-        let first = maker.make((one, None), None, first_os, &[]).await?;
+        let [one, two, three] = VERSIONS;
         let added = [("0000_90_delta_05_added.yaml", ADDED)];
-        let versions = (other, Some(one));
-        let second = maker.make(versions, Some(other), second_os, &added).await?;
+        let first = maker.make(one, &[], None, first_os, &[]).await?;
+        let second = maker
+            .make(two, &[one], Some(two), second_os, &added)
+            .await?;
+        let mut third = None;
+        if let Some(os) = third_os {
+            let before = [one, two];
+            third = Some(maker.make(three, &before, Some(three), os, &added).await?);
+        }
         Ok(Self {
             first,
             second,
+            third,
             _signatures: maker.signatures,
         })
     }
@@ -154,6 +165,13 @@ impl Releases {
     }
 }
 
+impl Releases {
+    /// All of them, oldest first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &DemoRelease> {
+        [&self.first, &self.second].into_iter().chain(&self.third)
+    }
+}
+
 impl DemoRelease {
     /// Pull specs of all images of the release, its own among them.
     pub(crate) fn images(&self) -> impl Iterator<Item = String> {
@@ -172,11 +190,12 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Makes and signs a release, to which one leads from the version before. Its components'
+    /// Makes and signs a release, to which updates lead from the versions before. Its components'
     /// images are labelled with `label`, or are those that the cluster runs.
     async fn make(
         &self,
-        (version, previous): (&'static str, Option<&str>),
+        version: &'static str,
+        previous: &[&str],
         label: Option<&str>,
         os: &str,
         added: &[(&str, &str)],
@@ -213,7 +232,7 @@ impl Maker<'_> {
             .arg("--verification-key")
             .arg(&key)
             .args(["--verification-store", &self.signatures.address])
-            .args(previous.map(|version| format!("--previous={version}")))
+            .args(previous.iter().map(|one| format!("--previous={one}")))
             .args(images.iter().map(|(name, image)| format!("{name}={image}")))
             .output()
             .context("cannot run slipway")?;

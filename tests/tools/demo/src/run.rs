@@ -13,7 +13,6 @@ use lab::host::Host;
 use observer::host::Fact;
 use observer::rollout::{self, Rollout};
 use testbed::objects::{self, Objects};
-use testbed::single_host;
 use testbed::{CONTROL_PLANE_POOL, Cluster, Image, NodeSpec, Programs, Testbed, logs};
 
 use crate::judge;
@@ -81,7 +80,7 @@ pub(crate) async fn run(
         Course::Managed => Some(machines::host()),
         Course::Rolls(_) => None,
     };
-    let mut cluster = start(programs, out, &mut screen, None, machine).await?;
+    let mut cluster = start(programs, out, &mut screen, machine).await?;
     let mut planned = Vec::new();
     for roll in course.rolls() {
         let image = roll.os.as_ref().map(|os| cluster.image(os)).transpose()?;
@@ -182,48 +181,47 @@ async fn roll_release(
     Ok(went)
 }
 
-/// Starts three workers and two nodes of the control plane, with the workload. A booted target has
-/// `proved_within_secs` to prove itself, or as long as on a real machine. `machine` is a host that
-/// may join later.
-///
-/// # Errors
-///
-/// A part cannot be had, or is not up in time.
-pub(crate) async fn start(
+/// Starts three workers and two nodes of the control plane, with the workload. `machine` is a host
+/// that may join later.
+async fn start(
     programs: &Programs,
     out: &Path,
     screen: &mut Screen,
-    proved_within_secs: Option<u32>,
     machine: Option<NodeSpec>,
 ) -> Result<Cluster> {
     screen
         .say("starting an API server, a registry, five hosts and the components in their pods")?;
-    let node = |(pool, number)| {
-        let name = format!("{pool}-{number}");
-        let node = if pool == CONTROL_PLANE {
-            NodeSpec::control_plane(&name)
-        } else {
-            let node = NodeSpec::new(&name).containers();
-            node.static_pod(workload::STATIC_POD)
-        };
-        match proved_within_secs {
-            Some(secs) => node.file(single_host::DEADLINE_FILE, &single_host::deadline(secs)),
-            None => node,
-        }
-    };
-    let testbed = Testbed::new(out)
-        .programs(programs)
-        .control_plane_os(rolls::third_os());
-    let of_pool = |(pool, count)| (0..count).map(move |number| (pool, number));
-    let cluster = (NODES.into_iter().flat_map(of_pool))
-        .map(node)
-        .chain(machine)
-        .fold(testbed, Testbed::node)
-        .start()
-        .await?;
+    let nodes = nodes().chain(machine);
+    let cluster = testbed(programs, out, nodes).start().await?;
     screen.say("starting pods, making images of the next operating systems")?;
     cluster.apply(workload::OBJECTS).await?;
     Ok(cluster)
+}
+
+/// The cluster to be, with these nodes.
+pub(crate) fn testbed(
+    programs: &Programs,
+    out: &Path,
+    nodes: impl Iterator<Item = NodeSpec>,
+) -> Testbed {
+    let testbed = Testbed::new(out)
+        .programs(programs)
+        .control_plane_os(rolls::third_os());
+    nodes.fold(testbed, Testbed::node)
+}
+
+/// Three workers and two nodes of the control plane.
+pub(crate) fn nodes() -> impl Iterator<Item = NodeSpec> {
+    let node = |(pool, number)| {
+        let name = format!("{pool}-{number}");
+        if pool == CONTROL_PLANE {
+            return NodeSpec::control_plane(&name);
+        }
+        let node = NodeSpec::new(&name).containers();
+        node.static_pod(workload::STATIC_POD)
+    };
+    let of_pool = |(pool, count)| (0..count).map(move |number| (pool, number));
+    NODES.into_iter().flat_map(of_pool).map(node)
 }
 
 /// Changes the configuration and shows the nodes until all are in it, then checks the hosts. A roll

@@ -71,7 +71,19 @@ pub(crate) async fn install(
 ) -> Result<Releases> {
     screen.say("making and signing two releases, installing the first")?;
     let references = [os.reference.as_str(), &next.reference];
-    let releases = Releases::make(cluster, programs, out, references).await?;
+    let releases = Releases::make(cluster, programs, out, references, None).await?;
+    start_at(cluster, &releases.first).await?;
+    let none = json!({ "osImageURL": "" });
+    cluster.configure("00-worker", WORKERS, &none).await?;
+    cluster.configure("00-master", CONTROL_PLANE, &none).await?;
+    cluster
+        .configure("50-demo-worker", WORKERS, &last.spec(""))
+        .await?;
+    Ok(releases)
+}
+
+/// Does what an installer does for a version operator, and waits until it has applied its release.
+pub(crate) async fn start_at(cluster: &Cluster, release: &DemoRelease) -> Result<()> {
     let authority = String::from_utf8(cluster.control_plane().ca_pem().to_vec())?;
     cluster
         .publish_certificates(&[&authority, &authority], &[], false)
@@ -92,17 +104,10 @@ pub(crate) async fn install(
         "rbac.yaml",
         "deployment.yaml",
     ] {
-        let text = deployed(file)?.replace("{{.ReleaseImage}}", &releases.first.image);
+        let text = deployed(file)?.replace("{{.ReleaseImage}}", &release.image);
         cluster.apply(&text).await?;
     }
-    completed(cluster, &releases.first).await?;
-    let none = json!({ "osImageURL": "" });
-    cluster.configure("00-worker", WORKERS, &none).await?;
-    cluster.configure("00-master", CONTROL_PLANE, &none).await?;
-    cluster
-        .configure("50-demo-worker", WORKERS, &last.spec(""))
-        .await?;
-    Ok(releases)
+    completed(cluster, release).await
 }
 
 /// A file of `deploy/cvo`.
