@@ -1,6 +1,10 @@
-//! Shows the nodes on standard output while they change.
+//! Shows the nodes on standard output while they change. Where nothing changes, a line says how long
+//! what was begun last is under way.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use display::ink::Ink;
 use display::live::{LiveHeading, LiveNode, LiveView, Medium, ScreenSize};
@@ -9,22 +13,56 @@ use jiff::Timestamp;
 /// Size where the terminal reports none.
 const SIZE: (u16, u16) = (100, 50);
 
+/// After so long without a line, one says that it goes on.
+const SILENT_FOR: Duration = Duration::from_secs(8);
+
+/// Time between two looks at how long nothing was written.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// Standard output, and what is shown on it.
 #[derive(Debug)]
-pub(crate) struct Screen(LiveView);
+pub(crate) struct Screen(Arc<Mutex<Shown>>);
+
+#[derive(Debug)]
+struct Shown {
+    view: LiveView,
+    /// What was begun last, and when.
+    begun: String,
+    since: Instant,
+    /// When something was written last.
+    written: Instant,
+}
 
 impl Screen {
     pub(crate) fn new() -> Self {
-        Self(LiveView::new(if io::stdout().is_terminal() {
-            Medium::Terminal(Ink::Coloured)
-        } else {
-            Medium::Lines
-        }))
+        let now = Instant::now();
+        let shown = Shown {
+            view: LiveView::new(if io::stdout().is_terminal() {
+                Medium::Terminal(Ink::Coloured)
+            } else {
+                Medium::Lines
+            }),
+            begun: String::new(),
+            since: now,
+            written: now,
+        };
+        let shown = Arc::new(Mutex::new(shown));
+        let watched = Arc::downgrade(&shown);
+        thread::spawn(move || watch(&watched));
+        Self(shown)
     }
 
     /// Writes a line that stays.
     pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
-        write(&self.0.say(text))
+        let mut shown = lock(&self.0);
+        shown.begin(text);
+        let text = shown.view.say(text);
+        shown.write(&text)
+    }
+
+    /// Nothing is under way: something else writes, or nothing is to be shown.
+    pub(crate) fn rest(&mut self) {
+        lock(&self.0).begun.clear();
     }
 
     /// Shows the nodes as they are at `now`.
@@ -34,14 +72,57 @@ impl Screen {
         nodes: Vec<LiveNode>,
         now: Timestamp,
     ) -> io::Result<()> {
-        write(&self.0.show(heading, nodes, now, size()))
+        let mut shown = lock(&self.0);
+        shown.begin(&heading.title);
+        let text = shown.view.show(heading, nodes, now, size());
+        shown.write(&text)
     }
 }
 
-fn write(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+impl Shown {
+    fn begin(&mut self, text: &str) {
+        if self.begun != text {
+            text.clone_into(&mut self.begun);
+            self.since = Instant::now();
+        }
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.written = Instant::now();
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+
+    /// The line of a silence, if there is one at `now`.
+    fn silence(&self, now: Instant) -> Option<String> {
+        let is_silent = now.duration_since(self.written) >= SILENT_FOR && !self.begun.is_empty();
+        let secs = now.duration_since(self.since).as_secs();
+        is_silent.then(|| format!("{}: {secs} s", self.begun))
+    }
+}
+
+/// Ends silences until the screen is gone.
+fn watch(watched: &Weak<Mutex<Shown>>) {
+    while let Some(shown) = watched.upgrade() {
+        {
+            let mut shown = lock(&shown);
+            if let Some(line) = shown.silence(Instant::now()) {
+                let text = shown.view.say(&line);
+                // Who runs the demo learns of a closed output by its next line.
+                drop(shown.write(&text));
+            }
+        }
+        drop(shown);
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn lock(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn size() -> ScreenSize {
@@ -50,5 +131,33 @@ fn size() -> ScreenSize {
     ScreenSize {
         columns: usize::from(columns).max(20),
         lines: usize::from(lines).max(20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silence_is_ended_by_what_is_under_way_since_it_began() {
+        let start = Instant::now();
+        let mut shown = Shown {
+            view: LiveView::new(Medium::Lines),
+            begun: String::new(),
+            since: start,
+            written: start,
+        };
+        assert_eq!(shown.silence(start + SILENT_FOR), None);
+        shown.begin("starting hosts");
+        shown.since = start;
+        assert_eq!(shown.silence(start + SILENT_FOR / 2), None);
+        let line = shown.silence(start + Duration::from_secs(9));
+        assert_eq!(line.as_deref(), Some("starting hosts: 9 s"));
+        shown.written = start + Duration::from_secs(9);
+        assert_eq!(shown.silence(start + Duration::from_secs(10)), None);
+        // The same title again does not begin anything.
+        shown.begin("starting hosts");
+        let line = shown.silence(start + Duration::from_secs(20));
+        assert_eq!(line.as_deref(), Some("starting hosts: 20 s"));
     }
 }
