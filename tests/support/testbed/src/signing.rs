@@ -17,6 +17,9 @@ use signatures::Signer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+/// Bits of a key: the fewest that are in use, as each more takes time.
+const RSA_BITS: u32 = 2048;
+
 /// Seconds that a key is good for.
 const LIFE_SECS: u32 = 24 * 60 * 60;
 
@@ -34,10 +37,10 @@ impl std::fmt::Debug for ReleaseKey {
 }
 
 impl ReleaseKey {
-    /// Another one.
+    /// Another one, of a kind that OpenShift's clients read: they know no curve of Edwards.
     pub fn make() -> Result<Self> {
         let mut key = SecretKeyParamsBuilder::default();
-        key.key_type(KeyType::Ed25519Legacy)
+        key.key_type(KeyType::Rsa(RSA_BITS))
             .can_certify(true)
             .can_sign(true)
             .primary_user_id("releases of a test".to_owned());
@@ -91,6 +94,9 @@ fn limit(key: &mut SignedSecretKey) -> Result<()> {
     .into_iter()
     .map(Subpacket::regular)
     .collect::<Result<_, _>>()?;
+    // By this one, and no fingerprint, OpenShift's clients find whose certificate it is.
+    let issuer = SubpacketData::IssuerKeyId(key.primary_key.legacy_key_id());
+    config.unhashed_subpackets = vec![Subpacket::regular(issuer)?];
     let user = key.details.users.first_mut().context("a user")?;
     let certificate = config.sign_certification(
         &key.primary_key,
@@ -180,5 +186,26 @@ impl SignatureServer {
     pub fn put(&self, digest: &ImageDigest, signature: Vec<u8>) {
         let path = format!("/signatures/sha256={}/signature-1", digest.hex());
         self.files().insert(path, signature);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use pgp::composed::{Deserializable as _, SignedPublicKey};
+    use pgp::crypto::public_key::PublicKeyAlgorithm;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_one_that_openshifts_clients_read() {
+        let begun = Instant::now();
+        let key = ReleaseKey::make().unwrap();
+        println!("made in {:.1} s", begun.elapsed().as_secs_f64());
+        let (public, _) = SignedPublicKey::from_armor_single(key.public.as_slice()).unwrap();
+        assert_eq!(public.algorithm(), PublicKeyAlgorithm::RSA);
+        let certificate = &public.details.users[0].signatures[0];
+        assert_eq!(certificate.issuer_key_id(), [&public.legacy_key_id()]);
     }
 }
