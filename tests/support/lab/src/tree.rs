@@ -46,7 +46,7 @@ pub const ENFORCING: [&str; 3] = ["security=selinux", "selinux=1", "enforcing=1"
 const PACKAGES: &str = "usr/share/lab/packages";
 
 /// Files laid over the tree before it is committed.
-const FILES: [(&str, &str); 2] = [
+const FILES: [(&str, &str); 3] = [
     (
         "usr/lib/tmpfiles.d/lab.conf",
         include_str!("tree/files/tmpfiles.conf"),
@@ -54,6 +54,10 @@ const FILES: [(&str, &str); 2] = [
     (
         "usr/lib/systemd/system/kubelet.service",
         include_str!("tree/files/kubelet.service"),
+    ),
+    (
+        "usr/lib/systemd/system/crio.service",
+        include_str!("tree/files/crio.service"),
     ),
 ];
 

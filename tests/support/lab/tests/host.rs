@@ -99,6 +99,26 @@ fn a_reboot_by_logind_is_another_boot_of_the_same_host() {
 
 #[test]
 #[ignore = "needs root, debootstrap tree"]
+fn suites_of_openshift_find_its_user_and_its_container_runtime() {
+    let (_tree, host) = booted();
+    let shadow = host.run(["getent", "shadow", "core"]).unwrap();
+    assert_eq!(shadow.split(':').nth(1), Some("*"), "{shadow}");
+    assert_eq!(
+        host.run(["systemctl", "is-active", "crio"]).unwrap(),
+        "active"
+    );
+    for verb in ["reload", "restart"] {
+        host.run(["systemctl", verb, "crio"]).unwrap();
+    }
+    host.run(["journalctl", "--sync"]).unwrap();
+    let log = host
+        .run(["journalctl", "--unit=crio", "--output=cat"])
+        .unwrap();
+    assert!(log.lines().any(|line| line == "reloaded"), "{log}");
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
 fn a_program_run_from_outside_keeps_no_host_from_rebooting() {
     let (_tree, host) = booted();
     let mut sleeping = host.command("sleep").unwrap().arg("1000").spawn().unwrap();

@@ -99,6 +99,8 @@ mv "$out/boot/initrd.img-$kernel" "$modules/initramfs.img"
 say "accounts"
 inside useradd --uid 1000 --user-group --no-create-home --home-dir /var/home/core \
     --shell /bin/bash core
+# No password, in the word of RHCOS; Debian's is `!`.
+inside usermod --password '*' core
 # Owners of configured files: one account as packages make them, one only in the static database
 # that an ostree system may ship beside it.
 inside useradd --system --uid 970 --user-group --no-create-home --home-dir / \
@@ -128,5 +130,5 @@ ln -s sysroot/ostree "$out/ostree"
 ln -s ../var/usrlocal "$out/usr/local"
 cp "$out/usr/share/systemd/tmp.mount" "$out/usr/lib/systemd/system/"
 cp -r --preserve=mode "$files/." "$out"
-ln -s /usr/lib/systemd/system/kubelet.service "$out/usr/etc/systemd/system/multi-user.target.wants/"
+ln -s /usr/lib/systemd/system/{crio,kubelet}.service "$out/usr/etc/systemd/system/multi-user.target.wants/"
 say "done: $(du -sh "$out" | cut -f1)"
