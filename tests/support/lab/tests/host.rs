@@ -6,11 +6,15 @@
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lab::host::{BOOTED_WITHIN, DiskCache, End, Host, HostSpec};
 use lab::tree::{Overlay, Tree};
+use lab::wait::until_blocking;
 use lab::{Lab, PATIENCE};
+
+/// Time between two polls of a host.
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// A started host `node` of the base commit, and the tree it is from.
 fn booted() -> (Tree, Host) {
@@ -95,6 +99,45 @@ fn a_reboot_by_logind_is_another_boot_of_the_same_host() {
     assert_eq!(boots[0].ended.unwrap().1, End::Reboot);
     assert_ne!(boots[0].id, again.id);
     assert_eq!(boots[0].deployment, again.deployment);
+}
+
+#[test]
+#[ignore = "needs root, debootstrap tree"]
+fn each_boot_begins_its_uptime() {
+    let up = |host: &Host| -> f64 {
+        let uptime = host.run(["cat", "/proc/uptime"]).unwrap();
+        uptime.split(' ').next().unwrap().parse().unwrap()
+    };
+    let check = |host: &Host, begun: Instant| {
+        let first = up(host);
+        // Whole seconds are taken off the clock.
+        let at_most = begun.elapsed().as_secs_f64() + 1.0;
+        assert!(first < at_most, "{first} s, {at_most:.1} s after the begin");
+        // By systemd's own clock, in microseconds.
+        let shown = [
+            "systemctl",
+            "show",
+            "--property=UserspaceTimestampMonotonic",
+        ];
+        let systemd = host.run(shown).unwrap();
+        let systemd: f64 = systemd.split('=').nth(1).unwrap().parse().unwrap();
+        assert!(systemd / 1e6 < first, "systemd began after {systemd} us");
+        until_blocking("the uptime to advance", PATIENCE, POLL_EVERY, || {
+            let now = up(host);
+            Ok(if now > first {
+                Ok(())
+            } else {
+                Err(now.to_string())
+            })
+        })
+        .unwrap();
+    };
+    let begun = Instant::now();
+    let (_tree, host) = booted();
+    check(&host, begun);
+    let begun = Instant::now();
+    host.reboot().unwrap();
+    check(&host, begun);
 }
 
 #[test]

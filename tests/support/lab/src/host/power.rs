@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
 use nix::sys::signal::{Signal, kill};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -267,7 +268,7 @@ fn boot(machine: &Machine) -> Result<Option<End>> {
         boot.id, boot.deployment, boot.started
     )?;
     let options = split(&boot.options);
-    let mut nspawn = nspawn(machine, &dir, &options);
+    let mut nspawn = nspawn(machine, &dir, &options)?;
     nspawn.env("NOTIFY_SOCKET", &socket_path);
     nspawn
         .stdin(Stdio::null())
@@ -347,7 +348,7 @@ fn end_of(status: ExitStatus, stopping: bool) -> End {
     }
 }
 
-fn nspawn(machine: &Machine, dir: &Path, options: &[String]) -> std::process::Command {
+fn nspawn(machine: &Machine, dir: &Path, options: &[String]) -> Result<std::process::Command> {
     let sysroot = machine.disks.sysroot();
     let var = sysroot
         .join("ostree/deploy")
@@ -358,6 +359,7 @@ fn nspawn(machine: &Machine, dir: &Path, options: &[String]) -> std::process::Co
     nspawn.args(machine.cgroup.entrances()).arg("--");
     // Its lock would be a file beside the deployment, which libostree does not know.
     nspawn.env("SYSTEMD_NSPAWN_LOCK", "0");
+    nspawn.args(begin_at_zero()?);
     nspawn.args([
         "systemd-nspawn",
         "--quiet",
@@ -395,7 +397,26 @@ fn nspawn(machine: &Machine, dir: &Path, options: &[String]) -> std::process::Co
         bind("bind-ro", from, &format!("/run/lab/{name}"));
     }
     nspawn.arg("/run/lab/init").args(options);
-    nspawn
+    Ok(nspawn)
+}
+
+/// Has what a program starts begin its uptime: in a time namespace of its own, whose clocks are set
+/// back by what they are now. The program itself may stay outside, which it does before Linux 6.3.
+///
+/// Suites know a reboot by `/proc/uptime`. Start times of processes and `btime` in `/proc/stat`
+/// agree with it.
+fn begin_at_zero() -> Result<[String; 7]> {
+    // Whole seconds, of which a clock has at least so many: the kernel lets none become negative.
+    let back = |clock| anyhow::Ok(format!("-{}", clock_gettime(clock)?.tv_sec()));
+    Ok([
+        "unshare".to_owned(),
+        "--time".to_owned(),
+        "--monotonic".to_owned(),
+        back(ClockId::CLOCK_MONOTONIC)?,
+        "--boottime".to_owned(),
+        back(ClockId::CLOCK_BOOTTIME)?,
+        "--".to_owned(),
+    ])
 }
 
 /// Adds a line to `boots.jsonl`: what happened, and the boot as it is now.
