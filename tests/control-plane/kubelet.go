@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/trace/noop"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	feature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -33,12 +28,6 @@ import (
 	"k8s.io/kubernetes/pkg/util/oom"
 )
 
-// loopback is where a kubelet without real pods answers: nothing outside its host asks it.
-const loopback = "127.0.0.1"
-
-// readOnlyPort is where a kubelet with real pods answers callers without a certificate.
-const readOnlyPort = 10255
-
 // kubeletOptions are the flags of the kubelet.
 type kubeletOptions struct {
 	kubeconfig      string
@@ -48,7 +37,7 @@ type kubeletOptions struct {
 	staticPodDir    string
 	runtimeEndpoint string
 	realPods        bool
-	clientCA        string
+	clientCA        string // empty: nothing outside the host asks this kubelet
 	port            int
 	healthzPort     int
 	maxPods         int32
@@ -74,9 +63,9 @@ func newKubeletCommand() *cobra.Command {
 	flags.StringVar(&o.rootDir, "root-dir", "/var/lib/kubelet", "where volumes and checkpoints are kept")
 	flags.StringVar(&o.staticPodDir, "static-pod-dir", "/etc/kubernetes/manifests", "folder of static pods")
 	flags.StringVar(&o.runtimeEndpoint, "container-runtime-endpoint", "", "socket of the container runtime; without it a pretended one runs, and ends, with the kubelet")
-	flags.BoolVar(&o.realPods, "real-pods", false, "the container runtime is a real one: mount volumes, probe containers, serve logs and exec on the node's address")
-	flags.StringVar(&o.clientCA, "client-ca-file", "/etc/kubernetes/kubelet-client-ca.crt", "with --real-pods: authority that signed the API server's client certificate")
-	flags.IntVar(&o.port, "port", 10250, "port of the kubelet's own server, on "+loopback+" without --real-pods")
+	flags.BoolVar(&o.realPods, "real-pods", false, "the container runtime is a real one: mount volumes, probe containers, serve their logs and exec")
+	flags.StringVar(&o.clientCA, "client-ca-file", "", "authority that signed the API server's client certificate; with it the kubelet serves the API server on all addresses, also the host's logs")
+	flags.IntVar(&o.port, "port", 10250, "port of the kubelet's own server, on "+loopback+" without --client-ca-file")
 	flags.IntVar(&o.healthzPort, "healthz-port", 10248, "port of /healthz, on "+loopback)
 	flags.Int32Var(&o.maxPods, "max-pods", 110, "pods that fit on the node")
 	_ = cmd.MarkFlagRequired("node-name") // fails only for a flag that does not exist
@@ -158,14 +147,8 @@ func kubeletSettings(o *kubeletOptions) (*options.KubeletFlags, *kubeletconfig.K
 	config.FailCgroupV1 = false
 	config.EvictionHard = map[string]string{}
 
+	serve(o, config)
 	if o.realPods {
-		// The API server asks for logs and exec; it is known by its client certificate.
-		config.Address = "0.0.0.0"
-		config.ReadOnlyPort = readOnlyPort
-		config.Authentication.Anonymous.Enabled = false
-		config.Authentication.Webhook.Enabled = false
-		config.Authentication.X509.ClientCAFile = o.clientCA
-		config.Authorization.Mode = kubeletconfig.KubeletAuthorizationModeAlwaysAllow
 		// Images of a demo's size are pulled side by side.
 		config.SerializeImagePulls = false
 	}
@@ -206,10 +189,23 @@ func newDependencies(ctx context.Context, o *kubeletOptions, server *options.Kub
 		return nil, fmt.Errorf("cannot reach the image service at %s: %w", o.runtimeEndpoint, err)
 	}
 
+	auth, err := newAuth(ctx, o, config, clientset)
+	if err != nil {
+		return nil, err
+	}
+
 	if !o.realPods {
 		hollow := kubemark.NewHollowKubelet(&server.KubeletFlags, config, clientset, heartbeatset, &machine{}, images, runtime, cm.NewStubContainerManager())
 		hollow.KubeletDeps.OSInterface = kubecontainer.RealOS{}
 		hollow.KubeletDeps.ProbeManager = runningIsReady{}
+		if auth != nil {
+			tls, err := kubeletapp.InitializeTLS(ctx, &server.KubeletFlags, config)
+			if err != nil {
+				return nil, fmt.Errorf("cannot make the kubelet's certificate: %w", err)
+			}
+			hollow.KubeletDeps.TLSOptions = tls
+			hollow.KubeletDeps.Auth = auth
+		}
 		return hollow.KubeletDeps, nil
 	}
 
@@ -217,11 +213,6 @@ func newDependencies(ctx context.Context, o *kubeletOptions, server *options.Kub
 	if err != nil {
 		return nil, fmt.Errorf("cannot prepare the kubelet: %w", err)
 	}
-	auth, reloadCA, err := kubeletapp.BuildAuth(types.NodeName(o.nodeName), clientset, *config)
-	if err != nil {
-		return nil, fmt.Errorf("cannot authenticate callers by %s: %w", o.clientCA, err)
-	}
-	reloadCA(ctx.Done())
 	dependencies.Auth = auth
 	dependencies.KubeClient = clientset
 	dependencies.HeartbeatClient = heartbeatset
@@ -251,32 +242,4 @@ func (runningIsReady) UpdatePodStatus(_ context.Context, _ *v1.Pod, status *v1.P
 			containers[i].Started = &running
 		}
 	}
-}
-
-// serveHealthz answers as the kubelet's health port does, but truthfully: it asks the sync loop's
-// check, which the real port does not.
-func serveHealthz(ctx context.Context, o *kubeletOptions) error {
-	port := o.port
-	if o.realPods {
-		port = readOnlyPort // the other one wants TLS and a client's certificate
-	}
-	syncLoop := "http://" + net.JoinHostPort(loopback, strconv.Itoa(port)) + "/healthz"
-	client := &http.Client{Timeout: 2 * time.Second}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
-		answer, err := client.Get(syncLoop)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		defer answer.Body.Close()
-		w.WriteHeader(answer.StatusCode)
-		_, _ = fmt.Fprintln(w, http.StatusText(answer.StatusCode))
-	})
-	server := &http.Server{Addr: net.JoinHostPort(loopback, strconv.Itoa(o.healthzPort)), Handler: mux, ReadHeaderTimeout: 2 * time.Second}
-	context.AfterFunc(ctx, func() { _ = server.Close() })
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("cannot serve /healthz on %s: %w", server.Addr, err)
-	}
-	return nil
 }

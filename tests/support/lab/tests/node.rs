@@ -47,7 +47,11 @@ fn a_host_is_ready_by_its_kubelet_and_is_not_while_it_is_down() -> Result<()> {
     let binary = control_plane.programs().binary();
     let reports = Arc::clone(&control_plane);
     let spec = HostSpec::new("worker-0", Tree::ready()?.base())
-        .kubelet(&control_plane.node_kubeconfig("worker-0")?, &arguments)
+        .kubelet(
+            &control_plane.node_kubeconfig("worker-0")?,
+            &arguments,
+            control_plane.ca_pem(),
+        )
         .bin(binary.parent().context("the binary is in no folder")?)
         .when_down(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -67,6 +71,19 @@ fn a_host_is_ready_by_its_kubelet_and_is_not_while_it_is_down() -> Result<()> {
         "exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET /healthz HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
     let health = host.run(["bash", "-c", ask])?;
     assert!(health.starts_with("HTTP/1.0 200 OK"), "{health}");
+    assert!(health.ends_with("\r\n\r\nok"), "{health}");
+    let logs = |query: &str| {
+        let path = format!("/api/v1/nodes/worker-0/proxy/logs/{query}");
+        control_plane.kubectl(&["get", "--raw", &path])
+    };
+    let of_kubelet = logs("?query=kubelet")?;
+    assert!(
+        of_kubelet.contains("Starting to listen"),
+        "what the kubelet logged: {of_kubelet}"
+    );
+    host.run(["sh", "-c", "echo written >/var/log/lab.log"])?;
+    assert_eq!(logs("lab.log")?, "written\n");
+    assert!(logs("")?.contains(">lab.log<"));
     let begun = Instant::now();
     host.reboot()?;
     let second = ready(&control_plane, |boot_id| boot_id != first)?;

@@ -193,6 +193,15 @@ fn a_pod_is_a_process_with_probes_logs_and_mounts() -> Result<()> {
     // The API server, by its Service.
     let connect = "nc -w 10 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null";
     exec(&["sh", "-c", connect])?;
+    // Logs of the host's services, which no pod's are.
+    let query = "/api/v1/nodes/worker-0/proxy/logs/?query=containerd";
+    let journal = cluster.kubectl(&["get", "--raw", query])?;
+    assert!(journal.contains("containerd["), "{journal}");
+    // A pod's clock is the host's, of this boot.
+    let uptime = exec(&["cut", "-d.", "-f1", "/proc/uptime"])?;
+    let of_host = host.run(["cut", "-d.", "-f1", "/proc/uptime"])?;
+    let apart = of_host.parse::<u64>()?.abs_diff(uptime.parse()?);
+    assert!(apart <= 10, "{uptime} s in a pod, {of_host} s on its host");
 
     println!(
         "ready {:.1} s after the start",

@@ -380,7 +380,7 @@ impl Cluster {
         };
         let spec = match self.containers.as_ref().filter(|_| node.has_containers) {
             Some(containers) => spec.containers(containers, address, &kubeconfig, &arguments),
-            None => spec.kubelet(&kubeconfig, &arguments),
+            None => spec.kubelet(&kubeconfig, &arguments, self.control_plane.ca_pem()),
         };
         let mut spec = spec
             .bin(programs.parent().context("the programs are in no folder")?)

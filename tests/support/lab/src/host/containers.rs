@@ -87,7 +87,7 @@ impl HostSpec {
         let unit = |name: &str| format!("/etc/systemd/system/{name}");
         let mut spec = self;
         spec.routes_pods = true;
-        spec.kubelet(kubeconfig, &arguments)
+        spec.kubelet(kubeconfig, &arguments, &containers.client_ca)
             .bind(containers.runtime.dir(), "containers")
             .bind(Path::new(CNI_PLUGINS), "cni")
             .file(
@@ -109,11 +109,6 @@ impl HostSpec {
             .file(
                 &unit("kubelet.service.d/10-containers.conf"),
                 KUBELET_DROP_IN,
-                0o644,
-            )
-            .file(
-                "/etc/kubernetes/kubelet-client-ca.crt",
-                containers.client_ca.clone(),
                 0o644,
             )
             .file(

@@ -12,6 +12,9 @@ const BOOT_BYTES: u64 = 128 << 20;
 /// Arguments of every host's kernel.
 const ARGUMENTS: [&str; 3] = ["root=LABEL=root", "rw", "console=ttyS0"];
 
+/// Authority of the API server's client certificate, on a host.
+const KUBELET_CLIENT_CA: &str = "/etc/kubernetes/kubelet-client-ca.crt";
+
 /// What a host is made from.
 #[derive(Clone)]
 pub struct HostSpec {
@@ -62,13 +65,15 @@ impl HostSpec {
     }
 
     /// With the kubelet's settings and credentials. Its program is bound in by [`Self::bin`].
+    /// `client_ca` (PEM) signed the certificate by which it knows the API server.
     #[must_use]
-    pub fn kubelet(self, kubeconfig: &str, arguments: &str) -> Self {
+    pub fn kubelet(self, kubeconfig: &str, arguments: &str, client_ca: &[u8]) -> Self {
         self.file(
             "/etc/kubernetes/kubelet.env",
-            format!("KUBELET_ARGS={arguments}\n"),
+            format!("KUBELET_ARGS={arguments} --client-ca-file={KUBELET_CLIENT_CA}\n"),
             0o644,
         )
+        .file(KUBELET_CLIENT_CA, client_ca, 0o644)
         .file("/var/lib/kubelet/kubeconfig", kubeconfig, 0o600)
     }
 
