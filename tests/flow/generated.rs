@@ -450,3 +450,60 @@ async fn a_cluster_on_no_cloud_needs_no_base_made_by_hand() -> Result<()> {
     );
     Ok(())
 }
+
+/// Objects that a cluster of OpenShift has from elsewhere.
+const OPENSHIFT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/openshift");
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the control plane"]
+async fn what_other_operators_bring_is_accepted_and_kubelet_configs_lie_over_its_base() -> Result<()>
+{
+    let testbed = Testbed::new(logs::folder("generated", "openshift")).components(&[]);
+    let mut cluster = testbed.objects(POOLS).start().await?;
+    let client = cluster.objects().client().clone();
+    manifest::define(&client, Path::new(DEFINITIONS)).await?;
+    manifest::define(&client, Path::new(&format!("{OPENSHIFT}/crds"))).await?;
+    let kubectl = |arguments: &[&str]| cluster.control_plane().kubectl(arguments);
+    let apply = ["apply", "--server-side"];
+    kubectl(&[&apply[..], &["--kustomize", OPENSHIFT]].concat())?;
+    let status = format!("{OPENSHIFT}/status.yaml");
+    kubectl(&[&apply[..], &["--subresource=status", "--filename", &status]].concat())?;
+    let node = format!("{OPENSHIFT}/node.yaml");
+    kubectl(&[&apply[..], &["--filename", &node]].concat())?;
+
+    // What is there already stays: the lab's configuration of this name has the OS.
+    let output = "--output=jsonpath={.metadata.managedFields[*].manager}";
+    let managers = kubectl(&["get", "machineconfig", "00-worker", output])?;
+    ensure!(managers.contains("lab"), "managers are {managers}");
+    let platform = "--output=jsonpath={.status.platformStatus.type}";
+    let platform = kubectl(&["get", "infrastructure", "cluster", platform])?;
+    ensure!(platform == "None", "the platform is {platform:?}");
+    let user = "--as=system:serviceaccount:openshift-monitoring:prometheus-k8s";
+    kubectl(&["auth", "can-i", "get", "/metrics", user])?;
+    let account = ("openshift-monitoring", "prometheus-k8s");
+    cluster.control_plane().token(account.0, account.1).await?;
+
+    cluster.apply(PODS).await?;
+    cluster.run(CONTROLLER, &[]).await?;
+    for pool in ["worker", "edge"] {
+        cluster.next_target(pool, "").await?;
+    }
+    kubelet_config_says(&cluster, "pods", "Success").await?;
+    says(&cluster, "worker", KUBELET_CONF, "300").await?;
+    let conf = manifest::parse(&file(&cluster, "worker", KUBELET_CONF).await?)?;
+    let conf = &conf.first().context("no kubelet.conf")?.data;
+    for (field, value) in [
+        ("maxPods", json!(300)),
+        ("podPidsLimit", json!(4096)),
+        ("nodeStatusUpdateFrequency", json!("10s")),
+    ] {
+        ensure!(conf.get(field) == Some(&value), "{field} of {conf}");
+    }
+    says(
+        &cluster,
+        "worker",
+        "/etc/containers/storage.conf",
+        "overlay",
+    )
+    .await
+}
