@@ -196,8 +196,8 @@ pub(crate) const GROUPS: &[Group] = &[
                 "the node; from now on it follows its pool",
             ),
             thing(
-                "host worker-3 journalctl --no-pager --unit=machine-config-daemon-firstboot",
-                "what its first boot did",
+                "host worker-3 head --bytes=600 /etc/ignition-machine-config-encapsulated.json.bak",
+                "what its first boot carried out",
             ),
         ],
     },
@@ -239,7 +239,7 @@ pub(crate) const GROUPS: &[Group] = &[
                 "promtool query instant $PROMETHEUS ALERTS",
                 "alerts that are pending or fire",
             ),
-            thing("$PROMETHEUS/alerts", "the product's alerts"),
+            thing("$PROMETHEUS/classic/alerts", "the product's alerts"),
             thing(
                 "$PROMETHEUS/consoles/dashboard.html",
                 "the queries of its dashboard",
@@ -341,7 +341,7 @@ mod tests {
         let text = text(&ADDRESSES);
         for address in [
             " http://10.97.255.1:20033/graph?channel=stable-1 ",
-            " http://10.97.255.17:9090/alerts ",
+            " http://10.97.255.17:9090/classic/alerts ",
         ] {
             assert!(text.contains(address), "{address} is not in {text}");
         }
