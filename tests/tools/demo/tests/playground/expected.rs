@@ -16,8 +16,8 @@ pub(crate) enum How {
 /// What is waited for afterwards.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Then {
-    /// Until a command shows a text.
-    Shows(&'static str, &'static str),
+    /// Until a command shows texts.
+    Shows(&'static str, &'static [&'static str]),
     /// Until a pool has another target, and all nodes of all pools are there.
     Rolled(&'static str),
     /// Until all nodes of all pools are there.
@@ -91,14 +91,14 @@ pub(crate) const EXPECTED: &[Expected] = &[
         .then(&[Then::Rolled("worker")]),
     Expected::once("kubectl apply -f budget.yaml", &["keep-all created"]),
     Expected::once("kubectl apply -f os.yaml", &["60-os created"])
-        .then(&[Then::Shows("nodes", "keep-all")]),
+        .then(&[Then::Shows("nodes", &["keep-all"])]),
     Expected::shows("slipway node worker-0 --try-drain", &["keep-all"]),
     Expected::once("kubectl delete -f budget.yaml", &["keep-all\" deleted"])
         .then(&[Then::Settled]),
     Expected::follow("slipway watch", &["worker-0", "master-0"]),
     Expected::once("kubectl apply -f broken.yaml", &["70-broken created"]).then(&[
-        Then::Shows("nodes", "kubelet"),
-        Then::Shows("slipway pool worker", "RolloutHalted"),
+        Then::Shows("nodes", &["kubelet"]),
+        Then::Shows("slipway pool worker", &["RolloutHalted"]),
     ]),
     Expected::once("slipway explain RolloutHalted", &["Too many nodes failed"]),
     Expected::once(
@@ -141,7 +141,7 @@ pub(crate) const EXPECTED: &[Expected] = &[
     )
     .then(&[
         Then::Rolled("worker"),
-        Then::Shows("slipway upgrade", "Cluster version is 1.0.0"),
+        Then::Shows("slipway upgrade", &["Cluster version is 1.0.0"]),
         Then::Settled,
     ]),
     // A release that fails
@@ -169,7 +169,7 @@ pub(crate) const EXPECTED: &[Expected] = &[
         &["Requested update to"],
     )
     .then(&[
-        Then::Shows("slipway upgrade", "Cluster version is 1.0.0"),
+        Then::Shows("slipway upgrade", &["Cluster version is 1.0.0"]),
         Then::Settled,
     ]),
     // A date
@@ -184,8 +184,8 @@ pub(crate) const EXPECTED: &[Expected] = &[
     Expected::once("join", &["worker-3 has its configuration"]),
     Expected::shows("slipway node worker-3", &["worker-3"]).then(&[Then::Settled]),
     Expected::once(
-        "host worker-3 head --bytes=600 /etc/ignition-machine-config-encapsulated.json.bak",
-        &["rendered-worker-"],
+        "host worker-3 head --bytes=200 /etc/ignition-machine-config-encapsulated.json.bak",
+        &["\"kind\":\"MachineConfig\""],
     ),
     // Where things are written
     Expected::once("host worker-0", &["worker-0"]).input("uname -n\n"),
