@@ -63,8 +63,9 @@ impl Cluster {
     }
 
     /// Has daemons and operators trust clients of another authority, too, besides those of the API
-    /// server's: daemons by the ControllerConfig, operators by the API server's own ConfigMap.
-    pub async fn trust_clients(&self, pem: &str) -> Result<()> {
+    /// server's: daemons by the ControllerConfig, operators by the API server's own ConfigMap. All
+    /// authorities of clients, as PEM.
+    pub(crate) async fn trust_clients(&self, pem: &str) -> Result<String> {
         let authority = String::from_utf8(self.control_plane.ca_pem().to_vec())?;
         let bundle = authority + pem;
         let patch = json!({ "spec": { "kubeAPIServerServingCAData": STANDARD.encode(&bundle) } });
@@ -78,7 +79,8 @@ impl Cluster {
             "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
             "data": { "client-ca-file": bundle },
         });
-        self.apply(&clients.to_string()).await
+        self.apply(&clients.to_string()).await?;
+        Ok(bundle)
     }
 
     /// Says in the ControllerConfig's status that base configurations are made of it, as the

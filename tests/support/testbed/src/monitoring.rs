@@ -11,6 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::monitoring::METRICS_READER;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use lab::Outpost;
 use lab::host::Host;
 use serde_json::{Value, json};
@@ -55,6 +58,9 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(5);
 /// Name of the network namespace, after the lab's.
 const OUTPOST: &str = "monitor";
 
+/// Where a host has the authorities of its clients.
+const CLIENT_AUTHORITIES: &str = "kubernetes/kubelet-ca.crt";
+
 /// Where clients on a host find authorities.
 const AUTHORITIES: &str = "ssl/certs/ca-certificates.crt";
 
@@ -91,7 +97,11 @@ impl Monitoring {
         for (secret, service, namespace) in SERVING {
             certify(cluster, &services, &dir, (secret, service, namespace)).await?;
         }
-        cluster.trust_clients(&clients.pem).await?;
+        let bundle = cluster.trust_clients(&clients.pem).await?;
+        // Daemons read it from the ControllerConfig, too, but not for some minutes.
+        for host in cluster.hosts().iter().filter(|host| host.is_on()) {
+            write(&host.etc_of_booted()?, CLIENT_AUTHORITIES, &bundle)?;
+        }
 
         let lab = &cluster.host_lab()?.lab;
         let hosts: Vec<Ipv4Addr> = cluster.hosts().iter().map(Host::address).collect();
@@ -155,11 +165,21 @@ async fn querier(
     let address = cluster.host_lab()?.lab.address();
     let at = (address, lab::free_address()?.port()).into();
     let door = TlsDoor::open(at, &pair, prometheus).await?;
+    let ip = address.to_string();
     let metadata = json!({ "name": name, "namespace": NAMESPACE });
+    let pod = json!({ "kind": "Pod", "name": name, "namespace": NAMESPACE });
     let listens = json!([{ "name": "web", "port": door.address.port() }]);
     for object in [
         json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE },
+        }),
+        // The API server's proxy leads to pods only. No node runs this one, and none is to.
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+            "spec": {
+                "schedulerName": "none",
+                "containers": [{ "name": "prometheus", "image": "prometheus" }],
+            },
         }),
         json!({
             "apiVersion": "v1", "kind": "Service", "metadata": metadata,
@@ -167,11 +187,23 @@ async fn querier(
         }),
         json!({
             "apiVersion": "v1", "kind": "Endpoints", "metadata": metadata,
-            "subsets": [{ "addresses": [{ "ip": address.to_string() }], "ports": listens }],
+            "subsets": [{ "addresses": [{ "ip": ip, "targetRef": pod }], "ports": listens }],
         }),
     ] {
         cluster.apply(&object.to_string()).await?;
     }
+    let pods = Api::<Pod>::namespaced(cluster.objects().client().clone(), NAMESPACE);
+    let status = json!({ "status": {
+        "phase": "Running", "podIP": ip, "podIPs": [{ "ip": ip }],
+        "conditions": [{ "type": "Ready", "status": "True" }],
+        "containerStatuses": [{
+            "name": "prometheus", "image": "prometheus", "imageID": "", "ready": true,
+            "restartCount": 0,
+        }],
+    } });
+    let params = PatchParams::default();
+    pods.patch_status(name, &params, &Patch::Merge(status))
+        .await?;
     for host in cluster.hosts() {
         if host.name().starts_with(crate::CONTROL_PLANE_POOL) {
             write(&host.etc_of_booted()?, AUTHORITIES, &services.pem)?;

@@ -60,7 +60,7 @@ impl Monitor {
             namespace: namespace.to_owned(),
             app: app.to_owned(),
             port: port.to_owned(),
-            config: config(app, "http", relabelings()),
+            config: config(app, "http", &relabelings()),
         }
     }
 
@@ -80,7 +80,7 @@ impl Monitor {
             json!({ "source_labels": sources, "target_label": target })
         }));
         let name = monitor.name_any();
-        let mut config = config(&name, scheme, rules);
+        let mut config = config(&name, scheme, &rules);
         if let Some(config) = config.as_object_mut()
             && scheme == "https"
         {
@@ -150,7 +150,7 @@ fn file(name: &str) -> String {
     format!("{name}.json")
 }
 
-fn config(name: &str, scheme: &str, rules: Vec<Value>) -> Value {
+fn config(name: &str, scheme: &str, rules: &[Value]) -> Value {
     let targets = json!([{
         "files": [format!("{TARGETS}/{}", file(name))], "refresh_interval": "5s",
     }]);

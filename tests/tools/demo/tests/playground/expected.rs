@@ -16,8 +16,8 @@ pub(crate) enum How {
 /// What is waited for afterwards.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Then {
-    /// Until a command shows a text.
-    Shows(&'static str, &'static str),
+    /// Until a command shows texts.
+    Shows(&'static str, &'static [&'static str]),
     /// Until a pool has another target, and all nodes of all pools are there.
     Rolled(&'static str),
     /// Until all nodes of all pools are there.
@@ -91,14 +91,14 @@ pub(crate) const EXPECTED: &[Expected] = &[
         .then(&[Then::Rolled("worker")]),
     Expected::once("kubectl apply -f budget.yaml", &["keep-all created"]),
     Expected::once("kubectl apply -f os.yaml", &["60-os created"])
-        .then(&[Then::Shows("nodes", "keep-all")]),
+        .then(&[Then::Shows("nodes", &["keep-all"])]),
     Expected::shows("slipway node worker-0 --try-drain", &["keep-all"]),
     Expected::once("kubectl delete -f budget.yaml", &["keep-all\" deleted"])
         .then(&[Then::Settled]),
     Expected::follow("slipway watch", &["worker-0", "master-0"]),
     Expected::once("kubectl apply -f broken.yaml", &["70-broken created"]).then(&[
-        Then::Shows("nodes", "kubelet"),
-        Then::Shows("slipway pool worker", "RolloutHalted"),
+        Then::Shows("nodes", &["kubelet"]),
+        Then::Shows("slipway pool worker", &["RolloutHalted"]),
     ]),
     Expected::once("slipway explain RolloutHalted", &["Too many nodes failed"]),
     Expected::once(
@@ -113,7 +113,11 @@ pub(crate) const EXPECTED: &[Expected] = &[
     Expected::new(How::Until, "kubectl exec mine -- hostname", &["mine"]),
     // A release
     Expected::shows("slipway upgrade", &["Cluster version is 1.0.0", "1.0.1"]),
-    Expected::shows("slipway upgrade recommend", &["1.0.1"]),
+    Expected::new(
+        How::Until,
+        "slipway upgrade recommend",
+        &["found no cause for concern", "1.0.1       no known issues"],
+    ),
     Expected::shows(
         "slipway graph --channel stable-1 --from 1.0.0",
         &["3 releases", "Shortest path from 1.0.0", "KubeletFailsOnWorkers"],
@@ -137,7 +141,7 @@ pub(crate) const EXPECTED: &[Expected] = &[
     )
     .then(&[
         Then::Rolled("worker"),
-        Then::Shows("slipway upgrade", "Cluster version is 1.0.0"),
+        Then::Shows("slipway upgrade", &["Cluster version is 1.0.0"]),
         Then::Settled,
     ]),
     // A release that fails
@@ -165,7 +169,7 @@ pub(crate) const EXPECTED: &[Expected] = &[
         &["Requested update to"],
     )
     .then(&[
-        Then::Shows("slipway upgrade", "Cluster version is 1.0.0"),
+        Then::Shows("slipway upgrade", &["Cluster version is 1.0.0"]),
         Then::Settled,
     ]),
     // A date
@@ -180,8 +184,8 @@ pub(crate) const EXPECTED: &[Expected] = &[
     Expected::once("join", &["worker-3 has its configuration"]),
     Expected::shows("slipway node worker-3", &["worker-3"]).then(&[Then::Settled]),
     Expected::once(
-        "host worker-3 journalctl --no-pager --unit=machine-config-daemon-firstboot",
-        &["worker-3"],
+        "host worker-3 head --bytes=200 /etc/ignition-machine-config-encapsulated.json.bak",
+        &["\"kind\":\"MachineConfig\""],
     ),
     // Where things are written
     Expected::once("host worker-0", &["worker-0"]).input("uname -n\n"),
@@ -192,7 +196,7 @@ pub(crate) const EXPECTED: &[Expected] = &[
     ),
     Expected::once(
         "kubectl logs -n openshift-cluster-version deployment/cluster-version-operator --tail=5",
-        &["{"],
+        &["INFO"],
     ),
     Expected::once("kubectl get pods -A -o wide", &["machine-config-daemon-"]),
     Expected::once(
@@ -203,10 +207,10 @@ pub(crate) const EXPECTED: &[Expected] = &[
     Expected::once("ls $HOSTS", &["worker-0", "worker-3"]),
     Expected::once("cat cluster.env", &["export KUBECONFIG=", "RELEASE_1_0_2"]),
     Expected::once("promtool query instant $PROMETHEUS ALERTS", &[]),
-    Expected::page("$PROMETHEUS/alerts", &["Prometheus"]),
+    Expected::page("$PROMETHEUS/classic/alerts", &["ClusterVersionOperatorDown"]),
     Expected::page(
         "$PROMETHEUS/consoles/dashboard.html",
-        &["<h2>Nodes that are updated</h2>", "pool=&#34;worker&#34;"],
+        &["<h2>Nodes that are updated</h2>", "<li>map[pool:worker] 1</li>"],
     ),
     Expected::page("$ALERTMANAGER/#/silences", &["Alertmanager"]),
 ];

@@ -82,7 +82,7 @@ fn try_thing(held: &Held, expected: &Expected) -> Result<()> {
     }
     for then in expected.then {
         match then {
-            Then::Shows(run, text) => held.until(&Expected::shows(run, &[text]))?,
+            Then::Shows(run, texts) => held.until(&Expected::shows(run, texts))?,
             Then::Rolled(pool) => held.rolled(pool, &before)?,
             Then::Settled => held.settled()?,
         }
