@@ -127,15 +127,6 @@ pub async fn define(client: &Client, dir: &Path) -> Result<()> {
         objects.extend(load(&entry?.path())?);
     }
     ensure!(!objects.is_empty(), "no definitions in {}", dir.display());
-    define_all(client, &objects).await
-}
-
-/// The same for definitions that are read already.
-///
-/// # Errors
-///
-/// Those of [`define`].
-pub async fn define_all(client: &Client, objects: &[DynamicObject]) -> Result<()> {
     let each = objects.iter().map(std::slice::from_ref);
     try_join_all(each.map(|object| apply(client, object))).await?;
 

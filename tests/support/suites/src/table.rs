@@ -154,14 +154,6 @@ pub(crate) const SUITES: &[Suite] = &[
         ..SUITE
     },
     Suite {
-        name: "playground",
-        executable: ("demo", "playground"),
-        programs: &PROGRAMS,
-        own: &["tests/tools/demo", "tests/tools/bench"],
-        limit_mins: 40,
-        ..SUITE
-    },
-    Suite {
         name: "bad-input",
         executable: ("tests", "bad-input"),
         own: &["tests/flow/bad_input"],
@@ -382,6 +374,15 @@ pub(crate) const SUITES: &[Suite] = &[
         own: &["tests/flow/killed_operator", "tests/flow/version_operator"],
         when: When::Proof(Part::Programs),
         limit_mins: 20,
+        ..SUITE
+    },
+    Suite {
+        name: "playground",
+        executable: ("demo", "playground"),
+        programs: &PROGRAMS,
+        own: &["tests/tools/demo", "tests/tools/bench"],
+        when: When::Proof(Part::Programs),
+        limit_mins: 40,
         ..SUITE
     },
     Suite {

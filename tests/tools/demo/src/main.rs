@@ -92,7 +92,7 @@ async fn main() -> ExitCode {
         }
         let programs = Programs::in_folder(&programs);
         if playground {
-            playground::run(&programs, &out, held).await
+            Box::pin(playground::run(&programs, &out, held)).await
         } else {
             let course = if managed {
                 Course::Managed

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use lab::manifest;
 use lab::tree::Overlay;
 use serde_json::{Value, json};
 use testbed::config::{Config, first_boot_unit};
@@ -133,27 +132,24 @@ fn risk() -> Value {
     })
 }
 
-/// Applies what a cluster has of its other operators, where that folder is there: definitions
-/// first, as the kustomization lists all of it.
+/// Applies what a cluster has of its other operators. By kubectl, under its own name: fields that
+/// the testbed wrote stay, such as the OS in `00-worker`.
 async fn apply_others(cluster: &Cluster, screen: &mut Screen) -> Result<()> {
-    let dir = testbed::workspace().join("deploy").join(OTHERS);
-    if !dir.exists() {
-        return Ok(());
-    }
     screen.say(&format!("applying deploy/{OTHERS}"))?;
-    let text = cluster
-        .control_plane()
-        .kubectl(&["kustomize", &dir.to_string_lossy()])?;
-    let (definitions, others): (Vec<_>, Vec<_>) =
-        manifest::parse(&text)?.into_iter().partition(|object| {
-            let types = object.types.as_ref();
-            types.is_some_and(|types| types.kind == "CustomResourceDefinition")
-        });
-    let client = cluster.objects().client();
-    manifest::define_all(client, &definitions).await?;
-    manifest::apply(client, &others)
-        .await
-        .with_context(|| format!("cannot apply deploy/{OTHERS}"))?;
+    let dir = testbed::workspace().join("deploy").join(OTHERS);
+    lab::manifest::define(cluster.objects().client(), &dir.join("crds")).await?;
+    let apply = |arguments: &[&str]| {
+        let arguments = [&["apply", "--server-side"], arguments].concat();
+        let applied = cluster.control_plane().kubectl(&arguments);
+        applied.with_context(|| format!("cannot apply deploy/{OTHERS}"))
+    };
+    apply(&["--kustomize", &dir.to_string_lossy()])?;
+    let status = dir.join("status.yaml");
+    apply(&[
+        "--subresource=status",
+        "--filename",
+        &status.to_string_lossy(),
+    ])?;
     Ok(())
 }
 
