@@ -8,8 +8,8 @@
 //! - `tree`: the operating system, and commits made from it
 //! - `image`, `registry`: those commits as container images, and which host fetched them when
 //! - `place`: where one run's things live, and how they go with it; `network`, `disk`, `cgroup` are
-//!   what it is made of; `inotify`, `ports`: what it shares with others on the machine; `outpost`: a
-//!   place in its network without a host
+//!   what it is made of; `inotify`, `ports`: what it shares with others on the machine;
+//!   `outpost`: a place in its network without a host
 //! - `host`: a systemd on a deployment, in namespaces; programs on it as a DaemonSet's container
 //! - `vm`: a machine under qemu, with firmware, boot loader and kernel
 //! - `control_plane`: a real one of Kubernetes

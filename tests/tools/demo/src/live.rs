@@ -1,5 +1,5 @@
-//! Shows the nodes on standard output while they change. Where nothing changes, a line says how long
-//! what was begun last is under way.
+//! Shows the nodes on standard output while they change. Where nothing changes, a line says how
+//! long what was begun last is under way.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

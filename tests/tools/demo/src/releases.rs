@@ -91,8 +91,8 @@ pub(crate) struct Releases {
 }
 
 impl Releases {
-    /// Makes them. The first has the images that the cluster runs; the OSes are pull specs. There is
-    /// a third if it has an OS.
+    /// Makes them. The first has the images that the cluster runs; the OSes are pull specs. There
+    /// is a third if it has an OS.
     pub(crate) async fn make(
         cluster: &Cluster,
         programs: &Programs,

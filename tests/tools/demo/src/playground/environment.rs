@@ -193,7 +193,7 @@ fn print(assignments: &[Assignment]) -> String {
     text
 }
 
-/// Writes a file at once: whoever sees it sees all of it.
+/// Writes a file at once: a reader finds it whole or not at all.
 #[expect(clippy::disallowed_methods, reason = "a run's own files")]
 fn write(path: &Path, text: &str) -> Result<()> {
     let partial = path.with_extension("partial");

@@ -27,8 +27,8 @@ const OTHERS: &str = "openshift";
 /// MachineConfig of the workers' configuration.
 const CONFIG: &str = "50-playground";
 
-/// Has the kubelet of an OS fail on workers: [`Overlay::failing_kubelet`] would fail everywhere, and
-/// the control plane could not take the release.
+/// Has the kubelet of an OS fail on workers: [`Overlay::failing_kubelet`] would fail everywhere,
+/// and the control plane could not take the release.
 const FAILS_ON_WORKERS: (&str, &str) = (
     "/usr/lib/systemd/system/kubelet.service.d/50-fails-on-workers.conf",
     "[Service]\nExecStartPre=/bin/sh -c 'case %H in worker-*) exit 1;; esac'\nRestart=no\n",
