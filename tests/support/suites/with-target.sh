@@ -32,11 +32,14 @@ if [ "$(cat "$CARGO_TARGET_DIR/checkout" 2>/dev/null)" != "$checkout" ]; then
         name=$(sed -n 's/^name = "\(.*\)"$/\1/p' "$root/$manifest" | head -1)
         rm -rf "$CARGO_TARGET_DIR"/*/.fingerprint/"$name"-$hex$hex
     done < <(cd "$root" && find src tests -name Cargo.toml)
+    # Nothing else is executable there but macros. The compiler reads the rest for the workspace's own crates only.
+    find "$CARGO_TARGET_DIR"/*/deps -maxdepth 1 -type f -executable -not -name '*.so' -delete 2>/dev/null || true
+    rm -rf "$CARGO_TARGET_DIR"/*/incremental
     echo "$checkout" >"$CARGO_TARGET_DIR/checkout"
 fi
 
 # What older lock files left stays until there is too much of it.
-most_gib=${SLIPWAY_TARGET_GIB:-40}
+most_gib=${SLIPWAY_TARGET_GIB:-30}
 gib=$(du --summarize --block-size=1G "$CARGO_TARGET_DIR" | cut -f1)
 if [ "$gib" -gt "$most_gib" ]; then
     echo "$CARGO_TARGET_DIR has $gib GiB, more than $most_gib: all is compiled again" >&2
