@@ -98,7 +98,9 @@ impl Scratch {
             .args(["--test", "suites-call"])
             .args(programs.iter().flat_map(|name| ["--bin", *name]))
             .current_dir(&self.tree)
-            .env("CARGO_TARGET_DIR", &self.target))
+            .env("CARGO_TARGET_DIR", &self.target)
+            // One mutant differs from the next by a few lines.
+            .env("CARGO_INCREMENTAL", "1"))
     }
 
     /// Makes the copy equal to the workspace; a file that is equal already keeps its time.

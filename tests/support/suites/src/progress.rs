@@ -132,14 +132,24 @@ fn tests(text: &str) -> Option<Progress> {
             .ok()
     };
     let all = text.lines().find_map(of)?;
-    let is_result = |line: &&str| line.starts_with("test ") && line.contains(" ... ");
-    let results: Vec<_> = text.lines().filter(is_result).collect();
-    let last = results.last().and_then(|line| line.split(' ').nth(1));
+    // A test that runs has its line already, without a result.
+    let line = |line: &str| line.strip_prefix("test ")?.split_once(" ... ").map(owned);
+    let lines: Vec<_> = text.lines().filter_map(line).collect();
+    let done = lines
+        .iter()
+        .filter(|(_, result)| !result.is_empty())
+        .count();
     Some(Progress {
-        done: u32::try_from(results.len()).ok()?,
+        done: u32::try_from(done).ok()?,
         all: Some(all),
-        what: last.unwrap_or_default().to_owned(),
+        what: lines
+            .last()
+            .map_or_else(String::new, |(name, _)| name.clone()),
     })
+}
+
+fn owned((name, result): (&str, &str)) -> (String, String) {
+    (name.to_owned(), result.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -203,6 +213,8 @@ mod tests {
     fn results_of_tests_are_counted() {
         let text = "running 3 tests\ntest a::b ... ok\ntest c ... FAILED\n";
         assert_eq!(Meter::Tests.read(text), Some(progress(2, Some(3), "c")));
+        let running = "running 1 test\ntest c ... ";
+        assert_eq!(Meter::Tests.read(running), Some(progress(0, Some(1), "c")));
         assert_eq!(Meter::Tests.read("booting\n"), None);
     }
 

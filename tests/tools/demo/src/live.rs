@@ -13,8 +13,12 @@ use jiff::Timestamp;
 /// Size where the terminal reports none.
 const SIZE: (u16, u16) = (100, 50);
 
-/// After so long without a line, one says that it goes on.
+/// After so long without a line, one says that it goes on. On a terminal it is drawn in place.
 const SILENT_FOR: Duration = Duration::from_secs(8);
+const SILENT_ON_TERMINAL_FOR: Duration = Duration::from_secs(1);
+
+/// What takes the line at the cursor away.
+const CLEAR: &str = "\r\x1b[K";
 
 /// Time between two looks at how long nothing was written.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -26,6 +30,9 @@ pub(crate) struct Screen(Arc<Mutex<Shown>>);
 #[derive(Debug)]
 struct Shown {
     view: LiveView,
+    is_terminal: bool,
+    /// Whether the line of a silence stands at the cursor.
+    has_line: bool,
     /// What was begun last, and when.
     begun: String,
     since: Instant,
@@ -36,12 +43,15 @@ struct Shown {
 impl Screen {
     pub(crate) fn new() -> Self {
         let now = Instant::now();
+        let is_terminal = io::stdout().is_terminal();
         let shown = Shown {
-            view: LiveView::new(if io::stdout().is_terminal() {
+            view: LiveView::new(if is_terminal {
                 Medium::Terminal(Ink::Coloured)
             } else {
                 Medium::Lines
             }),
+            is_terminal,
+            has_line: false,
             begun: String::new(),
             since: now,
             written: now,
@@ -61,8 +71,13 @@ impl Screen {
     }
 
     /// Nothing is under way: something else writes, or nothing is to be shown.
-    pub(crate) fn rest(&mut self) {
-        lock(&self.0).begun.clear();
+    pub(crate) fn rest(&mut self) -> io::Result<()> {
+        let mut shown = lock(&self.0);
+        shown.begun.clear();
+        if shown.has_line {
+            shown.write(CLEAR)?;
+        }
+        Ok(())
     }
 
     /// Shows the nodes as they are at `now`.
@@ -92,14 +107,37 @@ impl Shown {
             return Ok(());
         }
         self.written = Instant::now();
+        let clear = if std::mem::take(&mut self.has_line) {
+            CLEAR
+        } else {
+            ""
+        };
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
+        out.write_all(format!("{clear}{text}").as_bytes())?;
         out.flush()
+    }
+
+    /// Writes the line of a silence.
+    fn go_on(&mut self, line: &str) -> io::Result<()> {
+        if !self.is_terminal {
+            let text = self.view.say(line);
+            return self.write(&text);
+        }
+        let columns = size().columns.saturating_sub(1);
+        let line: String = line.chars().take(columns).collect();
+        self.write(&format!("{CLEAR}{line}"))?;
+        self.has_line = true;
+        Ok(())
     }
 
     /// The line of a silence, if there is one at `now`.
     fn silence(&self, now: Instant) -> Option<String> {
-        let is_silent = now.duration_since(self.written) >= SILENT_FOR && !self.begun.is_empty();
+        let silent_for = if self.is_terminal {
+            SILENT_ON_TERMINAL_FOR
+        } else {
+            SILENT_FOR
+        };
+        let is_silent = now.duration_since(self.written) >= silent_for && !self.begun.is_empty();
         let secs = now.duration_since(self.since).as_secs();
         is_silent.then(|| format!("{}: {secs} s", self.begun))
     }
@@ -111,9 +149,8 @@ fn watch(watched: &Weak<Mutex<Shown>>) {
         {
             let mut shown = lock(&shown);
             if let Some(line) = shown.silence(Instant::now()) {
-                let text = shown.view.say(&line);
                 // Who runs the demo learns of a closed output by its next line.
-                drop(shown.write(&text));
+                drop(shown.go_on(&line));
             }
         }
         drop(shown);
@@ -143,6 +180,8 @@ mod tests {
         let start = Instant::now();
         let mut shown = Shown {
             view: LiveView::new(Medium::Lines),
+            is_terminal: false,
+            has_line: false,
             begun: String::new(),
             since: start,
             written: start,

@@ -57,7 +57,7 @@ pub(crate) async fn run(programs: &Programs, out: &Path, is_held: bool) -> Resul
     let requests = Requests::listen(playground.cluster.host_lab()?.lab.dir())?;
     environment.write(&playground, &requests.path)?;
     let attended = requests.attend(&mut playground);
-    screen.rest();
+    screen.rest()?;
     let is_over = if is_held {
         tokio::select! {
             failed = attended => failed.map(|()| false),

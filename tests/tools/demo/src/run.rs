@@ -148,6 +148,7 @@ async fn roll_release(
         Course::Rolls(_) => rolls::release(before),
         Course::Managed => rolls::managed_release(before),
     };
+    screen.say("making images of the release's operating systems")?;
     let os = roll.os.as_ref().context("the roll brings an image")?;
     let (before, image) = (cluster.image(&rolls::third_os())?, cluster.image(os)?);
     let images = (&before, &roll, &image);
