@@ -16,6 +16,9 @@ use crate::expected::Expected;
 /// How long a thing may take until it shows what it has to: an update of the whole cluster.
 const SHOWN_WITHIN: Duration = Duration::from_mins(10);
 
+/// How long its process may take to be gone once its lock is free.
+const ENDED_WITHIN: Duration = Duration::from_secs(30);
+
 /// Time between two tries.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
@@ -152,8 +155,16 @@ impl Held {
         self.is_ended = true;
         let expected = format!("ending the playground of process {process}, since ");
         ensure!(printed.contains(&expected), "{printed}");
+        // The lock goes just before the process.
+        let running = Path::new("/proc").join(&process);
+        until_blocking("the process to end", ENDED_WITHIN, TRY_EVERY, || {
+            Ok(if is_running(&running) {
+                Err(format!("{} is left", running.display()))
+            } else {
+                Ok(())
+            })
+        })?;
         for left in [
-            Path::new("/proc").join(&process),
             PathBuf::from(&hosts),
             self.out.join("cluster.env"),
             self.out.join("programs"),
@@ -242,4 +253,11 @@ pub(crate) fn end(out: &Path) -> Result<String> {
 fn printed(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
+}
+
+/// Whether a process is there, and more than an entry that its parent has not read.
+fn is_running(process: &Path) -> bool {
+    let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| !state.trim_start().starts_with('Z'))
 }
