@@ -181,7 +181,7 @@ fn compile(
 /// Runs all tests that need no lab.
 pub(crate) fn unit(workspace: &Workspace, executables: &Executables) -> Job {
     let (workspace, executables) = (workspace.clone(), executables.clone());
-    Job::new("unit", &["tests"], move |log| {
+    Job::new("unit", &["crates"], move |log| {
         let mut tests = 0;
         for one in executables.all()? {
             let before = log.text()?.len();

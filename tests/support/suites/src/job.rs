@@ -211,12 +211,15 @@ impl Lane {
 ///
 /// # Errors
 ///
-/// A log cannot be made.
+/// A log cannot be made, or a job waits for one that is not in the list: then none is started.
 pub(crate) fn run_all(workspace: &Workspace, jobs: Vec<Job>, report: &mut Report) -> Result<bool> {
     let (mut plans, mut works) = (Vec::new(), Vec::new());
     for Job { plan, work, meter } in jobs {
         plans.push(plan);
         works.push(Some((work, meter)));
+    }
+    if let Some((job, missing)) = lanes::stray(&plans) {
+        bail!("job {job} waits for {missing}, which is no job of this run");
     }
     let mut states = vec![State::Waiting; plans.len()];
     let mut running: BTreeMap<usize, Lane> = BTreeMap::new();

@@ -36,6 +36,15 @@ pub(crate) enum Next {
     End,
 }
 
+/// A job that waits for one that is not among them; none where all names match.
+pub(crate) fn stray(plans: &[Plan]) -> Option<(&'static str, &'static str)> {
+    let is_there = |name: &str| plans.iter().any(|plan| plan.name == name);
+    plans.iter().find_map(|plan| {
+        let missing = plan.after.iter().find(|name| !is_there(name))?;
+        Some((plan.name, *missing))
+    })
+}
+
 /// Decides by the jobs in order of preference. A wide job that stands first is not overtaken for
 /// ever: while it waits for lanes, only jobs that fit beside what runs already start, and these are
 /// finite.
@@ -169,5 +178,7 @@ mod tests {
         let (started, states) = order(&plans, &[]);
         assert!(started.is_empty());
         assert_eq!(states, [State::Dropped; 3]);
+        assert_eq!(stray(&plans), Some(("c", "none")));
+        assert_eq!(stray(&plans[..2]), None);
     }
 }
