@@ -12,10 +12,15 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::cache::Recipe;
+use crate::cores::Share;
 
 /// Arguments of every build: no paths of this machine, no debug information, which no one reads and
 /// which takes a fifth of the compiler's time.
 const BUILD: [&str; 4] = ["build", "-v", "-trimpath", "-gcflags=all=-dwarf=false"];
+
+/// How the compiler's own memory is kept: it collects when a process nears this limit, and not
+/// before, which takes a seventh of its time. `go` runs as many as there are cores.
+const MEMORY: [(&str, &str); 2] = [("GOGC", "off"), ("GOMEMLIMIT", "1500MiB")];
 
 /// A Go module: a folder of `tests/`.
 #[derive(Debug)]
@@ -76,7 +81,11 @@ impl Module {
             .chain(["-o", output])
             .chain(packages.iter().copied())
             .collect();
-        let status = self.command(&arguments).status().context("cannot run go")?;
+        let cores = Share::take()?;
+        let mut command = self.command(&arguments);
+        command.env("GOMAXPROCS", cores.count().to_string());
+        let status = command.status().context("cannot run go")?;
+        drop(cores);
         ensure!(status.success(), "go {} failed", arguments.join(" "));
         Ok(())
     }
@@ -89,6 +98,7 @@ impl Module {
             .current_dir(&self.0)
             .stdin(Stdio::null())
             .env("CGO_ENABLED", "0")
+            .envs(MEMORY)
             .env_remove("GOFLAGS");
         command
     }

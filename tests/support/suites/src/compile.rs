@@ -136,7 +136,7 @@ pub(crate) fn crates(
 ) -> Job {
     let (workspace, built) = (workspace.clone(), built.clone());
     let job = Job::new(name, after, move |log| {
-        let mut cargo = workspace.command("cargo");
+        let mut cargo = workspace.compiler("cargo");
         cargo.args(DEVELOPMENT).args(selected);
         let (messages, note) = compile(&workspace, log, cargo, &built.ledger)?;
         let found: Vec<_> = messages.lines().filter_map(Executable::parse).collect();
@@ -206,7 +206,7 @@ pub(crate) fn release(workspace: &Workspace, after: &[&'static str]) -> Job {
     let job = Job::new("release", after, move |log| {
         let mut notes = Vec::new();
         for arguments in [SERVICES, HELPER] {
-            let mut cargo = workspace.command("cargo");
+            let mut cargo = workspace.compiler("cargo");
             cargo.args(arguments.split_whitespace());
             remap_paths(&mut cargo, &workspace)?;
             let (_, note) = compile(&workspace, log, cargo, &Ledger::default())?;
@@ -365,7 +365,7 @@ pub(crate) fn prebuilt(workspace: &Workspace) -> impl Iterator<Item = Job> {
         let workspace = workspace.clone();
         let job = Job::new(name, &[], move |log| {
             let program = workspace.built().join("debug/prebuilt");
-            log.run(workspace.command(program).arg(name), BUILD_LIMIT)?;
+            log.run(workspace.compiler(program).arg(name), BUILD_LIMIT)?;
             Ok(Outcome::default())
         });
         job.meter(match name {
@@ -414,8 +414,17 @@ fn dependencies(workspace: &Workspace) -> Job {
             said.is_some_and(|said| said.is_ok_and(|said| said == format!("cargo-deny {VERSION}")))
         };
         if !is_there(&deny) {
-            let mut cargo = workspace.command("nice");
-            cargo.args(["cargo", "install", "cargo-deny", "--locked", "--force"]);
+            let mut cargo = workspace.compiler("nice");
+            // It reads a few files once a run: an optimised build would take longer than it saves.
+            cargo.args([
+                "cargo",
+                "install",
+                "cargo-deny",
+                "--locked",
+                "--force",
+                "--debug",
+            ]);
+            cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
             cargo.args(["--version", VERSION, "--root"]).arg(&tools);
             // Its dependencies are not the workspace's.
             cargo.env("CARGO_TARGET_DIR", tools.join("target"));
@@ -444,7 +453,7 @@ fn cargo(
 ) -> Job {
     let workspace = workspace.clone();
     Job::new(name, after, move |log| {
-        let mut cargo = workspace.command("cargo");
+        let mut cargo = workspace.compiler("cargo");
         cargo.args(arguments.split(' '));
         show_bar(&mut cargo);
         log.run(&mut cargo, BUILD_LIMIT)?;

@@ -74,10 +74,10 @@ impl Times {
     }
 
     /// Seconds that a running job still takes.
-    fn rest(&self, name: &str, ran_secs: f64, progress: Option<&Progress>) -> f64 {
+    fn rest(&self, name: &str, job: &Running) -> f64 {
         let seen = self.seen(name);
-        let by_time = (self.whole(name) - ran_secs).max(1.0);
-        let Some(progress) = progress else {
+        let by_time = (self.whole(name) - job.ran_secs).max(1.0);
+        let Some(progress) = &job.progress else {
             return by_time;
         };
         let known = seen.and_then(|seen| seen.units);
@@ -85,8 +85,13 @@ impl Times {
             return by_time;
         };
         let left = f64::from(all.saturating_sub(progress.done));
-        let own_pace =
-            (progress.done >= OWN_PACE_UNITS).then(|| ran_secs / f64::from(progress.done));
+        if left == 0.0 {
+            // The last units have begun, and Go's are the largest: its linker runs for a minute.
+            return by_time;
+        }
+        let done = progress.done.saturating_sub(job.began.done);
+        let own_pace = (done >= OWN_PACE_UNITS)
+            .then(|| (job.ran_secs - job.began.secs).max(0.0) / f64::from(done));
         let known_pace = seen
             .zip(known)
             .map(|(seen, units)| seen.secs / f64::from(units.max(1)));
@@ -117,6 +122,14 @@ fn read(text: &str) -> BTreeMap<String, Seen> {
         .collect()
 }
 
+/// Where a job's work began: what an earlier run left is counted within seconds, and says nothing
+/// of the pace.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Began {
+    pub(crate) secs: f64,
+    pub(crate) done: u32,
+}
+
 /// A running job.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
@@ -124,6 +137,7 @@ pub(crate) struct Running {
     pub(crate) index: usize,
     pub(crate) ran_secs: f64,
     pub(crate) progress: Option<Progress>,
+    pub(crate) began: Began,
 }
 
 /// Time until all jobs have ended, if each that waits takes as long as last time.
@@ -138,7 +152,7 @@ pub(crate) fn left(
     let mut ends: Vec<(usize, f64)> = running
         .iter()
         .map(|job| {
-            let rest = times.rest(name(job.index), job.ran_secs, job.progress.as_ref());
+            let rest = times.rest(name(job.index), job);
             (job.index, rest)
         })
         .collect();
@@ -224,6 +238,7 @@ mod tests {
             index: 1,
             ran_secs: 140.0,
             progress: None,
+            began: Began::default(),
         }];
         assert_eq!(secs(&plans, &running, &times), 140);
     }
@@ -241,6 +256,7 @@ mod tests {
                     all: Some(all),
                     what: String::new(),
                 }),
+                began: Began::default(),
             }]
         };
         assert_eq!(secs(&plans, &running(0, 500, 5.0), &times), 500);
@@ -248,6 +264,31 @@ mod tests {
         // Half as fast as the last time.
         assert_eq!(secs(&plans, &running(250, 500, 500.0), &times), 500);
         assert_eq!(secs(&plans, &running(490, 500, 1.0), &times), 1);
+        // Linking: all units have begun.
+        assert_eq!(secs(&plans, &running(500, 500, 440.0), &times), 60);
+    }
+
+    #[test]
+    fn what_an_earlier_run_left_says_nothing_of_the_pace() {
+        let plans = [plan("crates", 1, &[])];
+        let times = times(&[("crates", 500.0, Some(500))]);
+        let running = |done, ran_secs| {
+            [Running {
+                index: 0,
+                ran_secs,
+                progress: Some(Progress {
+                    done,
+                    all: Some(500),
+                    what: String::new(),
+                }),
+                began: Began {
+                    secs: 10.0,
+                    done: 300,
+                },
+            }]
+        };
+        assert_eq!(secs(&plans, &running(300, 10.0), &times), 200);
+        assert_eq!(secs(&plans, &running(350, 110.0), &times), 300);
     }
 
     #[test]

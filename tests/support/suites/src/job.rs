@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::forecast::Running;
+use crate::forecast::{Began, Running};
 use crate::lanes::{self, Next, Plan, State};
 use crate::progress::{Meter, Progress};
 use crate::report::Report;
@@ -198,9 +198,30 @@ struct Lane {
     log: Log,
     meter: Meter,
     since: Instant,
+    /// None until its output first showed how far it is.
+    began: Option<Began>,
 }
 
 impl Lane {
+    /// How far it is, and the pace by which the rest is reckoned.
+    fn shown(&mut self, index: usize) -> Running {
+        let ran_secs = self.since.elapsed().as_secs_f64();
+        let progress = self.progress();
+        // Cargo counts what is built already, too.
+        if let (Meter::Cargo, Some(progress)) = (self.meter, &progress) {
+            self.began.get_or_insert(Began {
+                secs: ran_secs,
+                done: progress.done,
+            });
+        }
+        Running {
+            index,
+            ran_secs,
+            progress,
+            began: self.began.unwrap_or_default(),
+        }
+    }
+
     fn progress(&self) -> Option<Progress> {
         self.meter.read(&self.log.text().ok()?)
     }
@@ -246,6 +267,7 @@ pub(crate) fn run_all(workspace: &Workspace, jobs: Vec<Job>, report: &mut Report
                     log,
                     meter,
                     since: Instant::now(),
+                    began: None,
                 };
                 running.insert(index, lane);
             }
@@ -259,15 +281,17 @@ pub(crate) fn run_all(workspace: &Workspace, jobs: Vec<Job>, report: &mut Report
                 let (index, result) = match ends.recv_timeout(report.tick()) {
                     Ok(ended) => ended,
                     Err(RecvTimeoutError::Timeout) => {
-                        report.status(&plans, &states, &shown_lanes(&running));
+                        let shown = running.iter_mut().map(|(index, lane)| lane.shown(*index));
+                        report.status(&plans, &states, &shown.collect::<Vec<_>>());
                         continue;
                     }
                     Err(RecvTimeoutError::Disconnected) => bail!("all jobs are gone"),
                 };
-                let (Some(lane), Some(plan)) = (running.remove(&index), plans.get(index)) else {
+                let (Some(mut lane), Some(plan)) = (running.remove(&index), plans.get(index))
+                else {
                     bail!("job {index} ended twice");
                 };
-                let progress = lane.progress();
+                let shown = lane.shown(index);
                 let has_panicked = lane.thread.join().is_err();
                 let passed = result.is_ok() && !has_panicked;
                 set(
@@ -275,21 +299,11 @@ pub(crate) fn run_all(workspace: &Workspace, jobs: Vec<Job>, report: &mut Report
                     index,
                     if passed { State::Passed } else { State::Failed },
                 );
-                let took = (lane.since.elapsed(), progress.as_ref());
-                report.ended(plan.name, took, result, &lane.log);
+                report.ended(plan.name, &shown, result, &lane.log);
             }
             Next::End => return Ok(states.iter().all(|state| *state == State::Passed)),
         }
     }
-}
-
-fn shown_lanes(running: &BTreeMap<usize, Lane>) -> Vec<Running> {
-    let shown = |(index, lane): (&usize, &Lane)| Running {
-        index: *index,
-        ran_secs: lane.since.elapsed().as_secs_f64(),
-        progress: lane.progress(),
-    };
-    running.iter().map(shown).collect()
 }
 
 fn set(states: &mut [State], index: usize, state: State) {

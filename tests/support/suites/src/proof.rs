@@ -65,6 +65,7 @@ mod tests {
     fn what_is_kept_is_said() {
         let cache = std::env::temp_dir().join(format!("suites-proof-{}", std::process::id()));
         let workspace = Workspace {
+            cores: None,
             cache: cache.clone(),
             ..Workspace::find().unwrap()
         };

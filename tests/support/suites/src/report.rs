@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result};
 use crate::forecast::{Running, Seen, Times};
 use crate::job::{Log, Outcome};
 use crate::lanes::{Plan, State};
-use crate::progress::{Progress, lasting};
+use crate::progress::lasting;
 use crate::screen::Screen;
 use crate::workspace::Workspace;
 use crate::{forecast, screen};
@@ -99,11 +99,13 @@ impl Report {
     }
 
     /// Keeps how long a job took, for the next run's forecast.
-    fn keep(&mut self, name: &str, took: Duration, progress: Option<&Progress>) {
-        let units = progress
-            .map(|progress| progress.done)
+    fn keep(&mut self, name: &str, job: &Running) {
+        let units = job
+            .progress
+            .as_ref()
+            .map(|progress| progress.done.saturating_sub(job.began.done))
             .filter(|done| *done > 0);
-        let secs = took.as_secs_f64();
+        let secs = job.ran_secs;
         self.known.keep(name, Seen { secs, units });
     }
 
@@ -112,18 +114,13 @@ impl Report {
         self.failed.push(name.to_owned());
     }
 
-    pub(crate) fn ended(
-        &mut self,
-        name: &str,
-        (took, progress): (Duration, Option<&Progress>),
-        result: Result<Outcome>,
-        log: &Log,
-    ) {
+    pub(crate) fn ended(&mut self, name: &str, job: &Running, result: Result<Outcome>, log: &Log) {
+        let took = Duration::from_secs_f64(job.ran_secs);
         let ran = !result
             .as_ref()
             .is_ok_and(|outcome| !outcome.stamp.is_empty());
         if ran {
-            self.times.push((name.to_owned(), took.as_secs_f64()));
+            self.times.push((name.to_owned(), job.ran_secs));
         }
         self.skipped.extend(
             log.skipped()
@@ -136,7 +133,7 @@ impl Report {
                 self.skipped.push(format!("{name}: {stamp}"));
             }
             Ok(Outcome { tests, note, .. }) => {
-                self.keep(name, took, progress);
+                self.keep(name, job);
                 self.passed += tests;
                 let tests = match tests {
                     0 => String::new(),
@@ -251,6 +248,8 @@ pub(crate) fn clock(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forecast::Began;
+    use crate::progress::Progress;
 
     fn running(done: u32, all: Option<u32>, what: &str) -> Running {
         Running {
@@ -261,6 +260,7 @@ mod tests {
                 all,
                 what: what.to_owned(),
             }),
+            began: Began::default(),
         }
     }
 

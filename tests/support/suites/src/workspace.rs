@@ -1,4 +1,4 @@
-//! Where everything is: the checkout, the cache, what is built.
+//! Where everything is: the checkout, the cache, what is built; and the cores that build it.
 #![expect(
     clippy::disallowed_methods,
     reason = "the runner of the suites runs programs and reads its settings; it ships nowhere"
@@ -7,14 +7,19 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
+
+use crate::cores::Cores;
 
 /// The checkout and the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) cache: PathBuf,
+    /// None where nothing is built.
+    pub(crate) cores: Option<Arc<Cores>>,
 }
 
 impl Workspace {
@@ -32,7 +37,27 @@ impl Workspace {
         Ok(Self {
             root,
             cache: cache.into(),
+            cores: None,
         })
+    }
+
+    /// The same, with cores of this machine for its compilers.
+    ///
+    /// # Errors
+    ///
+    /// The pipe that shares them cannot be made.
+    pub(crate) fn with(mut self, count: fn() -> usize) -> Result<Self> {
+        self.cores = Some(Arc::new(Cores::share(&self, count())?));
+        Ok(self)
+    }
+
+    /// A command that compiles: it shares the cores with others.
+    pub(crate) fn compiler(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.command(program);
+        if let Some(cores) = &self.cores {
+            cores.give(&mut command);
+        }
+        command
     }
 
     /// Folder of the stripped programs.

@@ -50,15 +50,29 @@ pub struct Package {
 pub fn fetch(names: &[&str], directory: &Path) -> anyhow::Result<Vec<Package>> {
     let made = std::fs::create_dir_all(directory);
     made.with_context(|| format!("cannot make {}", directory.display()))?;
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    // One call: each reads the whole index.
+    let words = ["apt-cache", "show", "--no-all-versions"].iter();
+    let words: Vec<&str> = words.chain(names).copied().collect();
+    let shown = text(directory, &words)?;
+    let shown: Vec<_> = shown.split("\n\n").map(fields).collect();
     names
         .iter()
-        .map(|name| fetch_one(name, directory))
+        .map(|name| {
+            let fields = shown.iter().find(|all| all.get("Package") == Some(name));
+            let fields = fields.ok_or_else(|| anyhow!("apt-cache says nothing of {name}"))?;
+            fetch_one(name, fields, directory)
+        })
         .collect()
 }
 
-fn fetch_one(name: &str, directory: &Path) -> anyhow::Result<Package> {
-    let shown = text(directory, &["apt-cache", "show", "--no-all-versions", name])?;
-    let fields = fields(&shown);
+fn fetch_one(
+    name: &str,
+    fields: &BTreeMap<&str, &str>,
+    directory: &Path,
+) -> anyhow::Result<Package> {
     let field = |key: &str| {
         let value = fields.get(key).map(|value| (*value).to_owned());
         value.ok_or_else(|| anyhow!("apt-cache says nothing of {name}'s {key}"))
