@@ -12,7 +12,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::cache::Recipe;
-use crate::cores::Share;
 
 /// Arguments of every build: no paths of this machine, no debug information, which no one reads and
 /// which takes a fifth of the compiler's time.
@@ -81,11 +80,7 @@ impl Module {
             .chain(["-o", output])
             .chain(packages.iter().copied())
             .collect();
-        let cores = Share::take()?;
-        let mut command = self.command(&arguments);
-        command.env("GOMAXPROCS", cores.count().to_string());
-        let status = command.status().context("cannot run go")?;
-        drop(cores);
+        let status = self.command(&arguments).status().context("cannot run go")?;
         ensure!(status.success(), "go {} failed", arguments.join(" "));
         Ok(())
     }

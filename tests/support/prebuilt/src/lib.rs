@@ -7,7 +7,6 @@
 //! - `control_plane`: the programs of Kubernetes and etcd; `container_runtime`: containerd; `go`:
 //!   the modules that both are built from
 //! - `tree`: the operating system of hosts
-//! - `cores`: how many of the machine's Go takes
 //! - `cache`: folders under a digest of what they are made from
 //! - `program`: programs that run to their end
 
@@ -15,7 +14,6 @@ mod archive;
 pub mod cache;
 pub mod container_runtime;
 pub mod control_plane;
-mod cores;
 mod debian;
 mod go;
 pub mod program;

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::cargo::{DEVELOPMENT, ForBuilds, HELPER, Ledger, PEERS, SERVICES};
+use crate::cores::Cores;
 use crate::job::{BUILD_LIMIT, Job, Log, Outcome};
 use crate::libtest;
 use crate::progress::Meter;
@@ -360,19 +361,28 @@ fn newest_glibc(versions: &str) -> Option<(u32, u32)> {
 pub(crate) const PARTS: [&str; 3] = ["control-plane", "container-runtime", "tree"];
 
 /// Makes [`PARTS`] where they are missing, each beside the others and cargo.
-pub(crate) fn prebuilt(workspace: &Workspace) -> impl Iterator<Item = Job> {
-    PARTS.into_iter().map(|name| {
+///
+/// # Errors
+///
+/// The cores that Go takes cannot be had.
+pub(crate) fn prebuilt(workspace: &Workspace) -> Result<Vec<Job>> {
+    let job = |name: &'static str| {
+        let is_go = name == "control-plane";
+        let cores = workspace.cores.as_ref().filter(|_| is_go);
+        let reserved = cores.map(Cores::reserve).transpose()?;
         let workspace = workspace.clone();
         let job = Job::new(name, &[], move |log| {
             let program = workspace.built().join("debug/prebuilt");
-            log.run(workspace.compiler(program).arg(name), BUILD_LIMIT)?;
+            let mut command = workspace.command(program);
+            if let Some(reserved) = &reserved {
+                reserved.give(&mut command);
+            }
+            log.run(command.arg(name), BUILD_LIMIT)?;
             Ok(Outcome::default())
         });
-        job.meter(match name {
-            "control-plane" => Meter::Go,
-            _ => Meter::Debian,
-        })
-    })
+        Ok(job.meter(if is_go { Meter::Go } else { Meter::Debian }))
+    };
+    PARTS.into_iter().map(job).collect()
 }
 
 /// Builds what the benchmark compares a release with, as a release.

@@ -1,13 +1,14 @@
 //! The cores that builds share: two compilers on one core take longer than one after the other.
 //!
 //! A job server of GNU make over a named pipe, which has a byte for each core that no one uses.
-//! Cargo takes one for each process beyond its first; the maker of the control plane takes its
-//! share for as long as Go runs.
+//! Cargo takes one for each process beyond its first, and keeps it while it has work. So what Go
+//! needs is taken out before anything starts, and comes back when Go has ended.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context as _, Result};
@@ -19,8 +20,8 @@ use crate::workspace::Workspace;
 pub(crate) struct Cores {
     path: PathBuf,
     count: usize,
-    /// Keeps the bytes in the pipe.
-    _pipe: File,
+    /// Open as long as the bytes are to stay in the pipe.
+    pipe: File,
 }
 
 impl Cores {
@@ -42,11 +43,7 @@ impl Cores {
         // Open for both, so that opening waits for no one.
         let mut pipe = File::options().read(true).write(true).open(&path)?;
         pipe.write_all(&vec![b'+'; count.saturating_sub(1)])?;
-        Ok(Self {
-            path,
-            count,
-            _pipe: pipe,
-        })
+        Ok(Self { path, count, pipe })
     }
 
     /// Has a command, and what it starts, take its cores from here.
@@ -57,7 +54,20 @@ impl Cores {
             self.path.display()
         );
         command.env("CARGO_MAKEFLAGS", flags);
-        command.env("SLIPWAY_CORES", &self.path);
+    }
+
+    /// Takes half of them out, before anything runs that would keep them.
+    ///
+    /// # Errors
+    ///
+    /// The pipe cannot be read.
+    pub(crate) fn reserve(self: &Arc<Self>) -> Result<Reserved> {
+        let mut taken = vec![0; (self.count / 2).min(self.count.saturating_sub(1))];
+        (&self.pipe).read_exact(&mut taken)?;
+        Ok(Reserved {
+            cores: Arc::clone(self),
+            taken,
+        })
     }
 }
 
@@ -65,6 +75,28 @@ impl Drop for Cores {
     fn drop(&mut self) {
         // What remains is a name in a folder of logs.
         drop(fs::remove_file(&self.path));
+    }
+}
+
+/// Cores that come back to the others when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    cores: Arc<Cores>,
+    taken: Vec<u8>,
+}
+
+impl Reserved {
+    /// Has a Go program, and what it starts, use these only. On one core that is the one that
+    /// cargo has, too.
+    pub(crate) fn give(&self, command: &mut Command) {
+        command.env("GOMAXPROCS", self.taken.len().max(1).to_string());
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        // Without them cargo goes on with the core that it always has.
+        drop((&self.cores.pipe).write_all(&self.taken));
     }
 }
 
@@ -76,4 +108,30 @@ pub(crate) fn all() -> usize {
 /// Half of them, where something else runs beside the build.
 pub(crate) fn half() -> usize {
     (all() / 2).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_reserved_comes_back() {
+        let root = tempfile::tempdir().unwrap();
+        let workspace = Workspace {
+            root: root.path().to_owned(),
+            cache: root.path().to_owned(),
+            cores: None,
+        };
+        for (count, kept) in [(1, 0), (2, 0), (3, 1), (8, 3)] {
+            let cores = Arc::new(Cores::share(&workspace, count).unwrap());
+            let reserved = cores.reserve().unwrap();
+            let free = || {
+                let bytes = rustix::io::ioctl_fionread(&cores.pipe).unwrap();
+                usize::try_from(bytes).unwrap()
+            };
+            assert_eq!(free(), kept, "{count}");
+            drop(reserved);
+            assert_eq!(free(), count - 1, "{count}");
+        }
+    }
 }

@@ -140,7 +140,7 @@ pub(crate) fn first_roll(workspace: &Workspace) -> Result<bool> {
     let first = selected(&NODE_PROGRAMS, &["--bin", "demo"]);
     let built = Built::default();
     let mut jobs = vec![compile::crates(workspace, ("crates", &[]), first, &built)];
-    jobs.extend(compile::prebuilt(workspace));
+    jobs.extend(compile::prebuilt(workspace)?);
     let first = (Profile::Dev, NODE_PROGRAMS.as_slice());
     jobs.push(compile::programs(
         workspace,
@@ -199,7 +199,7 @@ pub(crate) fn playground(workspace: &Workspace) -> Result<bool> {
     let all = selected(&PROGRAMS, &["--bin", "demo", "--bin", "demo-operator"]);
     let built = Built::default();
     let mut jobs = vec![compile::crates(workspace, ("crates", &[]), all, &built)];
-    jobs.extend(compile::prebuilt(workspace));
+    jobs.extend(compile::prebuilt(workspace)?);
     jobs.push(stripped(workspace, Profile::Dev));
     plain(workspace, jobs)
 }
@@ -226,7 +226,7 @@ pub(crate) fn bench(workspace: &Workspace) -> Result<bool> {
         selected(&[], &bench),
         &built,
     )];
-    jobs.extend(compile::prebuilt(workspace));
+    jobs.extend(compile::prebuilt(workspace)?);
     jobs.push(compile::release(workspace, &["crates"]));
     jobs.push(stripped(workspace, Profile::Release));
     jobs.push(compile::peers(workspace));
@@ -282,7 +282,7 @@ fn run(workspace: &Workspace, selection: Selection, report: &mut Report) -> Resu
         select,
         &built,
     ));
-    jobs.extend(compile::prebuilt(workspace));
+    jobs.extend(compile::prebuilt(workspace)?);
     if profile == Profile::Release {
         jobs.push(compile::release(workspace, &["crates"]));
     }
