@@ -1,4 +1,4 @@
-//! Quantities of Kubernetes, as whole bytes.
+//! Quantities of Kubernetes: sizes as whole bytes, amounts of any resource.
 
 /// Suffixes, and what they multiply by: a number, or one over it.
 const SUFFIXES: [(&str, i128); 13] = [
@@ -42,9 +42,44 @@ pub fn bytes(text: &str) -> Option<i128> {
     Some(sign * (scaled / scale + up))
 }
 
+/// Whether a text is an amount of some resource, and not below zero. Parts of one (`500m`) and
+/// exponents are amounts, too.
+///
+/// Source: Kubernetes documentation, "Resource quantity".
+pub fn is_amount(text: &str) -> bool {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let Some((number, suffix)) = text.split_at_checked(end) else {
+        return false;
+    };
+    let is_number = number.bytes().any(|c| c.is_ascii_digit())
+        && number.bytes().filter(|c| *c == b'.').count() <= 1;
+    let is_part = ["n", "u", "m"].contains(&suffix);
+    let is_exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|exponent| {
+        let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit())
+    });
+    let is_suffix = SUFFIXES.iter().any(|(known, _)| *known == suffix);
+    is_number && (is_suffix || is_part || is_exponent)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::bytes;
+    use super::{bytes, is_amount};
+
+    #[test]
+    fn amounts_have_parts_and_exponents_and_no_sign_below_zero() {
+        for text in ["0", "500m", "1.5Gi", "+2", ".5", "1e3", "1E-3", "1E", "7n"] {
+            assert!(is_amount(text), "{text}");
+        }
+        for text in [
+            "", "lots", "-1", "1.2.3", ".", "1Gb", "1 Gi", "1e", "1e+", "5%", "m",
+        ] {
+            assert!(!is_amount(text), "{text}");
+        }
+    }
 
     #[test]
     fn quantities_are_read_as_kubernetes_reads_them() {

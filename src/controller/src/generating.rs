@@ -212,7 +212,7 @@ impl Controller {
             }
         }
         let now = (self.clock)();
-        if let Some(change) = setting::report(&object, &result, now) {
+        if let Some(change) = setting::report(&object, (&result, &outcome.remarks), now) {
             if let Err(why) = &result {
                 let (kind, name) = (S::KIND.as_str(), object.name());
                 tracing::warn!(kind, name, reason = why, "refused options of pools");

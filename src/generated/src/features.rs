@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(made[0].name, "98-worker-generated-kubelet");
         let (config, _) = ignition::parse(&made[0].spec["config"]).unwrap();
         let text = content::decode(&config.storage.files[0].contents).unwrap();
-        let conf: Value = serde_json::from_slice(&text).unwrap();
+        let conf = compose::base_of(&String::from_utf8(text).unwrap()).unwrap();
         assert_eq!(
             conf,
             json!({ "maxPods": 250, "featureGates": { "A": true, "B": false } })

@@ -2,13 +2,16 @@
 //!
 //! The MachineConfig of each holds a complete `kubelet.conf`, and the last by name is in force. So
 //! each is made of the pool's base and all KubeletConfigs up to its own: several are merged by
-//! field, and two that set one field differently are refused with both names.
+//! field. Of two that set one field differently the last is in force, and the status of both says
+//! so.
 //!
 //! - `options`: one KubeletConfig, read and checked
+//! - `schema`: the fields of a KubeletConfiguration
 //! - [`compose`]: the files of a pool
 
 pub mod compose;
 mod options;
+mod schema;
 
 use std::collections::BTreeMap;
 
@@ -88,11 +91,47 @@ pub fn plan(configs: &[&KubeletConfig], pools: &[PoolFacts], base: &KubeletBase)
             name,
             suffix,
             configs: configs.iter().map(|config| config.name.clone()).collect(),
+            remarks: Vec::new(),
             result,
         });
         plan.configs.extend(configs);
     }
+    for (name, remark) in remarks(&accepted) {
+        let mut outcomes = plan.outcomes.iter_mut();
+        if let Some(outcome) = outcomes.find(|outcome| outcome.name == name) {
+            outcome.remarks.push(remark);
+        }
+    }
     plan
+}
+
+/// What is said of KubeletConfigs of one pool that set a field differently: to both.
+fn remarks<'a>(accepted: &[Accepted<'a>]) -> Vec<(&'a str, String)> {
+    let mut all = Vec::new();
+    for (index, upper) in accepted.iter().enumerate() {
+        for under in accepted.iter().take(index) {
+            let shared = upper.pools.iter();
+            let shared: Vec<&str> = shared
+                .filter(|pool| under.pools.iter().any(|other| other.name == pool.name))
+                .map(|pool| pool.name.as_str())
+                .collect();
+            let fields = under.options.conflicts_with(&upper.options);
+            if shared.is_empty() || fields.is_empty() {
+                continue;
+            }
+            let remark = format!(
+                "KubeletConfigs {} and {} of MachineConfigPool {} set {} differently: {}, the last, is in force",
+                under.name,
+                upper.name,
+                shared.join(", "),
+                fields.join(", "),
+                upper.name
+            );
+            all.push((under.name, remark.clone()));
+            all.push((upper.name, remark));
+        }
+    }
+    all
 }
 
 /// A KubeletConfig that others lie over.
@@ -118,12 +157,6 @@ fn make<'a>(
             .filter(|other| other.pools.iter().any(|known| known.name == pool.name));
         let mut merged = Options::default();
         for other in below {
-            if let Some(field) = other.options.conflict_with(&options) {
-                return Err(format!(
-                    "{field} is set differently by KubeletConfig {}, which selects MachineConfigPool {} too",
-                    other.name, pool.name
-                ));
-            }
             merged.overlay(&other.options);
         }
         merged.overlay(&options);

@@ -142,6 +142,8 @@ pub struct SettingOutcome {
     pub suffix: Option<String>,
     /// Names of its MachineConfigs, which are its finalizers.
     pub configs: Vec<String>,
+    /// What is said behind `Success`.
+    pub remarks: Vec<String>,
     /// Whether it is followed, or why not.
     pub result: Result<(), String>,
 }
@@ -154,7 +156,7 @@ pub struct SettingOutcome {
 pub fn conditions(
     before: &[SettingCondition],
     accepts: bool,
-    result: &Result<(), String>,
+    (result, remarks): (&Result<(), String>, &[String]),
     now: Timestamp,
 ) -> Vec<SettingCondition> {
     use SettingConditionType::{Accepted, Failure, Success};
@@ -166,7 +168,8 @@ pub fn conditions(
         .collect();
     kept.sort_by_key(|known| known.r#type != Accepted);
     let message = match result {
-        Ok(()) => "Success".to_owned(),
+        // The first word is what clients know.
+        Ok(()) => [&["Success".to_owned()], remarks].concat().join("; "),
         Err(why) => format!("Error: {why}"),
     };
     for r#type in accepts.then_some(Accepted).into_iter().chain([legacy]) {
@@ -260,7 +263,7 @@ mod tests {
     #[test]
     fn the_condition_of_older_clients_comes_last_and_times_move_with_the_status() {
         let (first, second) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
-        let good = conditions(&[], true, &Ok(()), at(first));
+        let good = conditions(&[], true, (&Ok(()), &[]), at(first));
         assert_eq!(
             read(&good),
             expected(&[
@@ -268,22 +271,34 @@ mod tests {
                 ("Success", true, "Success", first)
             ])
         );
-        let again = conditions(&good, true, &Ok(()), at(second));
+        let said = ["one".to_owned(), "two".to_owned()];
+        let remarked = conditions(&good, true, (&Ok(()), &said), at(second));
+        assert_eq!(remarked[0].message, "Success; one; two");
+        assert_eq!(
+            remarked[0].last_transition_time,
+            good[0].last_transition_time
+        );
+        let again = conditions(&good, true, (&Ok(()), &[]), at(second));
         assert_eq!(again, good);
-        let bad = conditions(&good, true, &Err("no".to_owned()), at(second));
+        let bad = conditions(&good, true, (&Err("no".to_owned()), &[]), at(second));
         let failed = [
             ("Accepted", false, "Error: no", second),
             ("Failure", false, "Error: no", second),
         ];
         assert_eq!(read(&bad), expected(&failed));
-        let runtime = conditions(&[], false, &Err("no".to_owned()), at(second));
+        let runtime = conditions(&[], false, (&Err("no".to_owned()), &[]), at(second));
         assert_eq!(read(&runtime), expected(&failed[1..]));
     }
 
     #[test]
     fn a_pool_waits_until_the_present_form_is_accepted() {
-        let good = conditions(&[], true, &Ok(()), at("2026-01-01T00:00:00Z"));
-        let bad = conditions(&[], true, &Err("no".to_owned()), at("2026-01-01T00:00:00Z"));
+        let good = conditions(&[], true, (&Ok(()), &[]), at("2026-01-01T00:00:00Z"));
+        let bad = conditions(
+            &[],
+            true,
+            (&Err("no".to_owned()), &[]),
+            at("2026-01-01T00:00:00Z"),
+        );
         let wait = |generation, observed, conditions: &[SettingCondition]| {
             super::wait(
                 "KubeletConfig",

@@ -82,6 +82,7 @@ pub fn plan(
             name: config.metadata.name.clone().unwrap_or_default(),
             suffix,
             configs: configs.iter().map(|config| config.name.clone()).collect(),
+            remarks: Vec::new(),
             result,
         });
         plan.configs.extend(configs);

@@ -177,7 +177,7 @@ fn guarded<S: Setting>(object: &S, mut change: Map<String, Value>) -> Option<Val
 /// The patch of an object's status, where it differs.
 pub(super) fn report<S: Setting>(
     object: &S,
-    result: &Result<(), String>,
+    result: (&Result<(), String>, &[String]),
     now: Timestamp,
 ) -> Option<Value> {
     let before = object.status();

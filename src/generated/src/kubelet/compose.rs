@@ -67,8 +67,12 @@ pub(super) fn files(
             ));
         }
     }
+    if fields.contains_key("enforceNodeAllocatable") && !enforces_system(&conf) {
+        // The base's group belongs to what is no longer enforced.
+        conf.remove("systemReservedCgroup");
+    }
     reserve_cpus(&mut conf);
-    let mut files = vec![printed(&conf)];
+    let mut files = vec![printed(&conf)?];
     if let Some(level) = options.log_level {
         files.push(GeneratedFile {
             path: LOGGING.to_owned(),
@@ -92,7 +96,7 @@ pub(crate) fn bare(
     cluster: &KubeletBase,
     pool: &PoolFacts,
 ) -> Result<GeneratedFile, String> {
-    of_cluster(base, cluster, None, pool).map(|conf| printed(&conf))
+    printed(&of_cluster(base, cluster, None, pool)?)
 }
 
 fn of_cluster(
@@ -118,12 +122,22 @@ fn of_cluster(
     Ok(conf)
 }
 
-fn printed(conf: &Map<String, Value>) -> GeneratedFile {
-    let text = serde_json::to_string_pretty(conf).unwrap_or_default();
-    GeneratedFile {
+/// As YAML, which tools read by its lines.
+fn printed(conf: &Map<String, Value>) -> Result<GeneratedFile, String> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let text = serde_saphyr::to_string_with_options(conf, options)
+        .map_err(|error| format!("kubelet.conf cannot be written: {error}"))?;
+    Ok(GeneratedFile {
         path: KUBELET_CONF.to_owned(),
-        text: text + "\n",
-    }
+        text,
+    })
+}
+
+/// Whether the kubelet holds the system to what is reserved for it.
+fn enforces_system(conf: &Map<String, Value>) -> bool {
+    let enforced = conf.get("enforceNodeAllocatable").and_then(Value::as_array);
+    let mut parts = enforced.into_iter().flatten().filter_map(Value::as_str);
+    parts.any(|part| part.starts_with("system-reserved"))
 }
 
 /// Takes out what the node's own service reserves from [`NODE_SIZING`].
@@ -151,7 +165,11 @@ fn reserve_cpus(conf: &mut Map<String, Value>) {
     conf.remove("systemReservedCgroup");
     let enforced = conf.get("enforceNodeAllocatable").and_then(Value::as_array);
     let mut enforced = enforced.cloned().unwrap_or_default();
-    enforced.retain(|part| part != "system-reserved");
+    enforced.retain(|part| {
+        !part
+            .as_str()
+            .is_some_and(|part| part.starts_with("system-reserved"))
+    });
     if !enforced.iter().any(|part| part == "pods") {
         enforced.push(json!("pods"));
     }

@@ -3,6 +3,7 @@
 use api::machineconfiguration::{KubeletConfigSpec, TlsSecurityProfile};
 use serde_json::{Map, Value};
 
+use super::schema;
 use crate::pools::PoolFacts;
 use crate::tls;
 
@@ -59,10 +60,10 @@ impl Options {
                 }
             }
         }
-        drop_nulls(&mut fields);
+        let fields = schema::take(fields, schema::FIELDS, "spec.kubeletConfig")?;
         let all = Value::Object(fields);
         for (field, pointer) in REFUSED {
-            if let Some(found) = all.pointer(pointer).filter(|value| !is_unset(value)) {
+            if let Some(found) = all.pointer(pointer) {
                 return Err(not_allowed(field, found));
             }
         }
@@ -99,15 +100,20 @@ impl Options {
     pub(super) fn check_for(&self, pool: &PoolFacts) -> Result<(), String> {
         match self.fields.get("staticPodPath") {
             // The pods of the control plane itself lie there.
-            Some(path) if pool.is_control_plane || !is_unset(path) => {
+            Some(path) if pool.is_control_plane || path.as_str() != Some("") => {
                 Err(not_allowed("staticPodPath", path))
             }
             _ => Ok(()),
         }
     }
 
-    /// Lays others over these.
+    /// Lays others over these. Of a reservation by hand and one by size, the upper is in force.
     pub(super) fn overlay(&mut self, upper: &Self) {
+        if upper.auto_sizing == Some(true) {
+            self.fields.remove("systemReserved");
+        } else if upper.reserves() && self.auto_sizing == Some(true) {
+            self.auto_sizing = None;
+        }
         overlay(&mut self.fields, &upper.fields);
         self.log_level = upper.log_level.or(self.log_level);
         self.auto_sizing = upper.auto_sizing.or(self.auto_sizing);
@@ -116,39 +122,39 @@ impl Options {
         }
     }
 
-    /// The first field that both set, to different values.
-    pub(super) fn conflict_with(&self, other: &Self) -> Option<String> {
-        let fields = || {
-            let field = conflict(&self.fields, &other.fields)?;
-            Some(format!("spec.kubeletConfig.{field}"))
-        };
-        let differ = |name: &str, is: bool| is.then(|| name.to_owned());
-        differ(
-            "spec.logLevel",
-            differs(self.log_level.as_ref(), other.log_level.as_ref()),
-        )
-        .or_else(|| {
-            let is = differs(self.auto_sizing.as_ref(), other.auto_sizing.as_ref());
-            differ("spec.autoSizingReserved", is)
-        })
-        .or_else(|| {
-            let is = differs(self.tls.as_ref(), other.tls.as_ref());
-            differ("spec.tlsSecurityProfile", is)
-        })
-        .or_else(|| {
-            let is = |one: &Self, other: &Self| one.auto_sizing == Some(true) && other.reserves();
-            differ(
+    /// The fields that both set, to different values.
+    pub(super) fn conflicts_with(&self, other: &Self) -> Vec<String> {
+        let sizes = |one: &Self, other: &Self| one.auto_sizing == Some(true) && other.reserves();
+        let differ = [
+            (
+                "spec.logLevel",
+                differs(self.log_level.as_ref(), other.log_level.as_ref()),
+            ),
+            (
                 "spec.autoSizingReserved",
-                is(self, other) || is(other, self),
-            )
-        })
-        .or_else(fields)
+                differs(self.auto_sizing.as_ref(), other.auto_sizing.as_ref())
+                    || sizes(self, other)
+                    || sizes(other, self),
+            ),
+            (
+                "spec.tlsSecurityProfile",
+                differs(self.tls.as_ref(), other.tls.as_ref()),
+            ),
+        ];
+        let own = differ.iter().filter(|(_, is)| *is);
+        let mut found: Vec<String> = own.map(|(name, _)| (*name).to_owned()).collect();
+        conflicts(
+            &self.fields,
+            &other.fields,
+            "spec.kubeletConfig",
+            &mut found,
+        );
+        found
     }
 
     /// Whether they reserve resources for the system by hand.
     fn reserves(&self) -> bool {
-        let reserved = self.fields.get("systemReserved");
-        reserved.is_some_and(|reserved| !is_unset(reserved))
+        self.fields.contains_key("systemReserved")
     }
 }
 
@@ -176,26 +182,6 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// Whether a field has a value that means nothing.
-fn is_unset(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
-fn drop_nulls(fields: &mut Map<String, Value>) {
-    fields.retain(|_, value| !value.is_null());
-    for value in fields.values_mut() {
-        if let Value::Object(fields) = value {
-            drop_nulls(fields);
-        }
-    }
-}
-
 /// Lays objects over each other, member by member; a list is one value.
 pub(super) fn overlay(under: &mut Map<String, Value>, upper: &Map<String, Value>) {
     for (name, value) in upper {
@@ -208,15 +194,20 @@ pub(super) fn overlay(under: &mut Map<String, Value>, upper: &Map<String, Value>
     }
 }
 
-/// The path of the first member that both have, with different values.
-fn conflict(one: &Map<String, Value>, other: &Map<String, Value>) -> Option<String> {
-    one.iter().find_map(|(name, value)| {
-        let second = other.get(name)?;
-        match (value, second) {
-            (Value::Object(one), Value::Object(other)) => {
-                Some(format!("{name}.{}", conflict(one, other)?))
+/// Adds the paths of members that both have, with different values.
+fn conflicts(
+    one: &Map<String, Value>,
+    other: &Map<String, Value>,
+    at: &str,
+    found: &mut Vec<String>,
+) {
+    for (name, value) in one {
+        match (value, other.get(name)) {
+            (Value::Object(one), Some(Value::Object(other))) => {
+                conflicts(one, other, &format!("{at}.{name}"), found);
             }
-            _ => (value != second).then(|| name.clone()),
+            (value, Some(second)) if value != second => found.push(format!("{at}.{name}")),
+            (_, Some(_) | None) => {}
         }
-    })
+    }
 }

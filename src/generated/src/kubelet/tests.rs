@@ -5,6 +5,7 @@ use ignition::content;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::node_settings::LatencyProfile;
 
 fn pool(name: &str) -> PoolFacts {
     PoolFacts {
@@ -85,7 +86,7 @@ fn files(config: &GeneratedConfig) -> BTreeMap<String, String> {
 }
 
 fn conf(config: &GeneratedConfig) -> Value {
-    serde_json::from_str(&files(config)[compose::KUBELET_CONF]).unwrap()
+    compose::base_of(&files(config)[compose::KUBELET_CONF]).unwrap()
 }
 
 fn named<'a>(plan: &'a KubeletPlan, name: &str) -> &'a GeneratedConfig {
@@ -152,47 +153,117 @@ fn two_of_one_pool_are_merged_by_field_and_the_last_name_has_all() {
 }
 
 #[test]
-fn two_that_set_one_field_differently_are_refused_with_both_names_and_the_field() {
+fn of_two_that_set_one_field_differently_the_last_is_in_force_and_both_say_so() {
     let one = |name: &str, spec: &Value| config(name, &["worker"], spec);
     let table = [
         (
             fields(&json!({ "maxPods": 1 })),
             fields(&json!({ "maxPods": 2 })),
-            "kubeletConfig.maxPods",
+            "spec.kubeletConfig.maxPods",
         ),
         (
-            fields(&json!({ "evictionHard": { "a": "1", "b": "2" } })),
-            fields(&json!({ "evictionHard": { "c": "1", "b": "3" } })),
-            "kubeletConfig.evictionHard.b",
+            fields(&json!({ "evictionHard": { "a": "1", "b": "2" }, "maxPods": 1 })),
+            fields(&json!({ "evictionHard": { "c": "1", "b": "3" }, "maxPods": 2 })),
+            "spec.kubeletConfig.maxPods, spec.kubeletConfig.evictionHard.b",
         ),
         (
             json!({ "logLevel": 1 }),
             json!({ "logLevel": 2 }),
-            "logLevel",
+            "spec.logLevel",
         ),
         (
             json!({ "autoSizingReserved": true }),
             fields(&json!({ "systemReserved": { "cpu": "1" } })),
-            "autoSizingReserved",
+            "spec.autoSizingReserved",
         ),
         (
             json!({ "tlsSecurityProfile": { "type": "Old" } }),
             json!({ "tlsSecurityProfile": { "type": "Modern" } }),
-            "tlsSecurityProfile",
+            "spec.tlsSecurityProfile",
         ),
     ];
-    for (first, second, field) in table {
+    for (first, second, named) in table {
         let plan = planned(&[one("a", &first), one("b", &second)]);
-        assert_eq!(plan.outcomes[0].result, Ok(()));
-        let why = format!(
-            "spec.{field} is set differently by KubeletConfig a, which selects MachineConfigPool worker too"
+        let said = format!(
+            "KubeletConfigs a and b of MachineConfigPool worker set {named} differently: b, the last, is in force"
         );
-        assert_eq!(plan.outcomes[1].result, Err(why));
-        assert_eq!(plan.configs.len(), 1);
-        // The same value twice is none.
+        for outcome in &plan.outcomes {
+            assert_eq!(outcome.result, Ok(()));
+            assert_eq!(outcome.remarks, [said.as_str()], "{}", outcome.name);
+        }
+        // As if the first said nothing of it.
+        let alone = planned(&[one("a", &json!({})), one("b", &second)]);
+        let last = |plan: &KubeletPlan| files(&plan.configs[1]);
+        if !named.contains("evictionHard") {
+            assert_eq!(last(&plan), last(&alone));
+        }
+        // The same value twice is no difference.
         let plan = planned(&[one("a", &first), one("b", &first)]);
-        assert_eq!(plan.configs.len(), 2);
+        assert_eq!(plan.outcomes[1].remarks, <[String; 0]>::default());
     }
+    // A pool that only one of them selects has nothing to say.
+    let (first, second) = (&json!({ "logLevel": 1 }), &json!({ "logLevel": 2 }));
+    let plan = planned(&[
+        config("a", &["worker"], first),
+        config("b", &["edge"], second),
+    ]);
+    assert!(
+        plan.outcomes
+            .iter()
+            .all(|outcome| outcome.remarks.is_empty())
+    );
+}
+
+#[test]
+fn of_sizing_and_reserving_the_last_is_in_force() {
+    let one = |name: &str, spec: &Value| config(name, &["worker"], spec);
+    let sized = json!({ "autoSizingReserved": true });
+    let reserved = fields(&json!({ "systemReserved": { "cpu": "1" } }));
+    let last = |first: &Value, second: &Value| {
+        let plan = planned(&[one("a", first), one("b", second)]);
+        files(&plan.configs[1])[compose::NODE_SIZING].clone()
+    };
+    assert!(last(&sized, &reserved).starts_with("NODE_SIZING_ENABLED=false\n"));
+    let sizing = last(&reserved, &sized);
+    assert!(sizing.starts_with("NODE_SIZING_ENABLED=true\n"), "{sizing}");
+    assert!(sizing.contains("SYSTEM_RESERVED_CPU=500m\n"), "{sizing}");
+}
+
+#[test]
+fn zeros_that_programs_write_are_not_set() {
+    let base = KubeletBase {
+        node: Some(NodeAsks {
+            profile: Some(LatencyProfile::MediumUpdateAverageReaction),
+        }),
+        ..base()
+    };
+    let zeros = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "syncFrequency": "0s", "fileCheckFrequency": "0s", "httpCheckFrequency": "0s",
+        "authentication": { "x509": {}, "webhook": { "cacheTTL": "0s" }, "anonymous": {} },
+        "authorization": { "webhook": { "cacheAuthorizedTTL": "0s", "cacheUnauthorizedTTL": "0s" } },
+        "nodeStatusUpdateFrequency": "0s", "nodeStatusReportFrequency": "0s",
+        "memorySwap": {}, "evictionHard": {}, "enforceNodeAllocatable": [],
+        "logging": { "flushFrequency": 0, "verbosity": 0,
+            "options": { "text": { "infoBufferSize": "0" }, "json": { "infoBufferSize": "0" } } },
+        "shutdownGracePeriod": "0s", "containerRuntimeEndpoint": "",
+        "systemReserved": { "memory": "", "ephemeral-storage": "" },
+        "maxPods": 300, "serializeImagePulls": false, "eventRecordQPS": 0
+    });
+    let of = |set: &Value| {
+        let config = config("a", &["worker"], &fields(set));
+        plan(&[&config], &pools(), &base).configs.remove(0)
+    };
+    let wished = json!({ "maxPods": 300, "serializeImagePulls": false, "eventRecordQPS": 0 });
+    let made = of(&zeros);
+    assert_eq!(files(&made), files(&of(&wished)));
+    let conf = conf(&made);
+    assert_eq!(conf["nodeStatusUpdateFrequency"], "20s");
+    assert_eq!(conf["eventRecordQPS"], 0);
+    assert_eq!(conf["serializeImagePulls"], false);
+    let sizing = &files(&made)[compose::NODE_SIZING];
+    assert!(sizing.contains("SYSTEM_RESERVED_MEMORY=1Gi\n"), "{sizing}");
 }
 
 #[test]
@@ -263,6 +334,34 @@ fn what_cannot_be_followed_is_refused_with_its_field() {
             "spec.kubeletConfig.systemReservedCgroup /mine is not systemCgroups /system.slice",
         ),
         (
+            fields(&json!({ "maxpods": 1 })),
+            "spec.kubeletConfig.maxpods is no field of the kubelet's, which has maxPods",
+        ),
+        (
+            fields(&json!({ "authentication": { "x509": { "caFile": "/a" } } })),
+            "spec.kubeletConfig.authentication.x509.caFile is no field of the kubelet's",
+        ),
+        (
+            fields(&json!({ "systemReserved": { "memory": "lots" } })),
+            "spec.kubeletConfig.systemReserved.memory lots is no quantity",
+        ),
+        (
+            fields(&json!({ "maxPods": "300" })),
+            "spec.kubeletConfig.maxPods 300 is no whole number",
+        ),
+        (
+            fields(&json!({ "maxPods": 4_294_967_296_i64 })),
+            "spec.kubeletConfig.maxPods 4294967296 is not in -2147483648 to 2147483647",
+        ),
+        (
+            fields(&json!({ "enforceNodeAllocatable": ["pods", ""] })),
+            "spec.kubeletConfig.enforceNodeAllocatable[1] is empty",
+        ),
+        (
+            fields(&json!({ "evictionHard": { "memory.available": "5 %" } })),
+            "spec.kubeletConfig.evictionHard.memory.available 5 % is no quantity or percentage",
+        ),
+        (
             fields(&json!({ "kind": "KubeletConfig" })),
             "spec.kubeletConfig.kind is not KubeletConfiguration, but KubeletConfig",
         ),
@@ -282,6 +381,30 @@ fn what_cannot_be_followed_is_refused_with_its_field() {
     for (spec, why) in table {
         assert_eq!(refusal(config("a", &["worker"], &spec)), why, "{spec}");
     }
+}
+
+#[test]
+fn the_group_of_what_is_not_enforced_is_cleared() {
+    let text = format!("{BASE}systemReservedCgroup: /system.slice\n");
+    let base = KubeletBase {
+        roles: [("worker".to_owned(), compose::base_of(&text))].into(),
+        ..KubeletBase::default()
+    };
+    let of = |set: Value| {
+        let config = config("a", &["worker"], &fields(&set));
+        conf(&plan(&[&config], &pools(), &base).configs[0])["systemReservedCgroup"].clone()
+    };
+    assert_eq!(
+        of(json!({ "enforceNodeAllocatable": ["pods"] })),
+        Value::Null
+    );
+    assert_eq!(
+        of(json!({ "enforceNodeAllocatable": ["none"] })),
+        Value::Null
+    );
+    let both = json!({ "enforceNodeAllocatable": ["pods", "system-reserved"] });
+    assert_eq!(of(both), "/system.slice");
+    assert_eq!(of(json!({ "maxPods": 1 })), "/system.slice");
 }
 
 #[test]

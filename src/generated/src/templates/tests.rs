@@ -125,7 +125,7 @@ fn a_kubelet_config_is_laid_over_the_template() {
     let plan = crate::kubelet::plan(&[&asked], worker, &base);
     let spec = serde_json::from_value(plan.configs[0].spec.clone()).unwrap();
     let text = crate::object::file_of(&spec, path).unwrap().unwrap();
-    assert!(text.contains("\"maxPods\": 300"), "{text}");
+    assert!(text.contains("maxPods: 300\n"), "{text}");
     assert!(text.contains("\"172.30.0.10\""), "{text}");
 }
 
