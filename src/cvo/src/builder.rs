@@ -2,13 +2,18 @@
 //! values in, values out.
 //!
 //! Objects are applied server-side, so that fields of ours are set, those we dropped go, and those
-//! of others stay. Two things that apply does not do are here: entries that others have added to
-//! lists of a workload are removed ([`excess`]), and proxies are put in ([`inject_proxy`]).
+//! of others stay. What apply does not do is here: defaults that a manifest leaves out are held
+//! (`defaults`), what others have added where it does not belong is removed ([`excess`]), and
+//! proxies are put in ([`inject_proxy`]).
 
+mod defaults;
+mod excess;
 mod health;
 mod injection;
 mod tls;
 
+pub use defaults::scaled_by;
+pub use excess::{excess, has_excess};
 pub use health::{
     Health, TOLERATED, health, is_read, is_watched, operator_health, operator_message, tolerate,
     tolerated,
@@ -20,7 +25,7 @@ use cluster::apply::Error as ApplyError;
 use cluster::wire;
 use release::inventory::Entry;
 use release::manifest::ObjectId;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Kind and API of the owner of all objects.
 const CLUSTER_VERSION: &str = "ClusterVersion";
@@ -34,6 +39,8 @@ pub struct Injected {
     pub proxy: ClusterProxy,
     /// Its TLS profile.
     pub tls: ClusterTls,
+    /// Workloads whose replicas an autoscaler of the release sets.
+    pub scaled: Vec<ObjectId>,
 }
 
 /// The object of a manifest as it is applied: with its owner and with what it asks the cluster for;
@@ -52,6 +59,8 @@ pub fn wanted(entry: &Entry, object: Value, injected: &Injected) -> Result<Value
     if asks_for_tls(entry) {
         inject_tls(&mut object, &injected.tls)?;
     }
+    defaults::leave_to_others(&entry.id, &mut object);
+    defaults::complete(&entry.id, &mut object, injected.scaled.contains(&entry.id));
     Ok(object)
 }
 
@@ -128,94 +137,6 @@ pub fn operator_metadata(object: &Value) -> Value {
         object.insert("spec".to_owned(), json!({}));
     }
     metadata
-}
-
-/// Lists of a workload whose entries have keys, so that apply leaves the entries of others.
-const LISTS: &[(&str, &str)] = &[
-    ("initContainers", "name"),
-    ("containers", "name"),
-    ("volumes", "name"),
-];
-
-/// The same, of a container.
-const CONTAINER_LISTS: &[(&str, &str)] = &[("env", "name"), ("volumeMounts", "mountPath")];
-
-/// Fields of a container that must be absent where the manifest has none.
-const CONTAINER_FIELDS: &[&str] = &[
-    "command",
-    "args",
-    "env",
-    "envFrom",
-    "livenessProbe",
-    "readinessProbe",
-    "volumeMounts",
-];
-
-/// What others have added to a workload and what does not belong there: a merge patch that removes
-/// it, with the version that it was found in. None if there is nothing.
-///
-/// Shape: `found` is a Deployment or DaemonSet after `wanted` was applied. Source:
-/// `docs/reference/cvo.md`, "Waiting and failing".
-pub fn excess(wanted: &Value, found: &Value) -> Option<Value> {
-    let pod = "/spec/template/spec";
-    let (wanted, actual) = (wanted.pointer(pod)?, found.pointer(pod)?);
-    let mut patch = Map::new();
-    for (list, key) in LISTS {
-        let mut kept = kept(wanted.get(list), actual.get(list), key);
-        if list.ends_with("ontainers") {
-            for container in &mut kept {
-                trim(container, entry_of(wanted.get(list), container, "name"));
-            }
-        }
-        let is_same = match actual.get(list).and_then(Value::as_array) {
-            Some(actual) => *actual == kept,
-            None => kept.is_empty(),
-        };
-        if !is_same {
-            let value = if kept.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(kept)
-            };
-            patch.insert((*list).to_owned(), value);
-        }
-    }
-    (!patch.is_empty()).then(|| {
-        json!({
-            "metadata": { "resourceVersion": found.pointer("/metadata/resourceVersion") },
-            "spec": { "template": { "spec": patch } },
-        })
-    })
-}
-
-/// The entries of `actual` whose key `wanted` has.
-fn kept(wanted: Option<&Value>, actual: Option<&Value>, key: &str) -> Vec<Value> {
-    let actual = actual.and_then(Value::as_array).into_iter().flatten();
-    let kept = actual.filter(|entry| entry_of(wanted, entry, key).is_some());
-    kept.cloned().collect()
-}
-
-/// The entry of a list with the key of another entry.
-fn entry_of<'a>(list: Option<&'a Value>, entry: &Value, key: &str) -> Option<&'a Value> {
-    let mut entries = list?.as_array()?.iter();
-    entries.find(|own| own.get(key).is_some() && own.get(key) == entry.get(key))
-}
-
-/// Takes out of a container what others have added.
-fn trim(container: &mut Value, wanted: Option<&Value>) {
-    let (Some(wanted), Some(container)) = (wanted, container.as_object_mut()) else {
-        return;
-    };
-    for field in CONTAINER_FIELDS {
-        if wanted.get(field).is_none() {
-            container.remove(*field);
-        }
-    }
-    for (list, key) in CONTAINER_LISTS {
-        if let Some(entries) = container.get_mut(*list).and_then(Value::as_array_mut) {
-            entries.retain(|entry| entry_of(wanted.get(list), entry, key).is_some());
-        }
-    }
 }
 
 #[cfg(test)]

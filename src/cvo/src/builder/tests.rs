@@ -82,7 +82,7 @@ fn what_others_added_to_a_workload_is_removed() {
         json!([{ "name": "a", "image": "i", "env": [{ "name": "A", "value": "1" }], "resources": {}, "imagePullPolicy": "Always" }]),
         json!([{ "name": "v", "emptyDir": {} }]),
     );
-    assert_eq!(excess(&wanted, &clean), None);
+    assert_eq!(excess(&id("Deployment"), &wanted, &clean), None);
     let dirty = workload(
         json!([
             { "name": "other" },
@@ -97,10 +97,10 @@ fn what_others_added_to_a_workload_is_removed() {
             "volumes": [{ "name": "v", "emptyDir": {} }]
         } } }
     });
-    assert_eq!(excess(&wanted, &dirty), Some(expected));
+    assert_eq!(excess(&id("Deployment"), &wanted, &dirty), Some(expected));
     let only = workload(json!([{ "name": "a" }]), Value::Null);
     let dirty = workload(json!([{ "name": "a" }]), json!([{ "name": "w" }]));
-    let patch = excess(&only, &dirty).unwrap();
+    let patch = excess(&id("Deployment"), &only, &dirty).unwrap();
     assert_eq!(
         patch["spec"]["template"]["spec"],
         json!({ "volumes": null })

@@ -290,7 +290,8 @@ impl Pass<'_> {
             self.engine.rewrites.increment();
         }
         let path = listing.path(&entry.id);
-        if !builder::is_read(&entry.id, self.context.ordering) {
+        let is_read = builder::is_read(&entry.id, self.context.ordering);
+        if !is_read && !builder::has_excess(&entry.id) {
             let head = hands.apply_for_head(&path, wanted).await?;
             hands.remember_head(&entry.id, key, head, true);
             return Ok(None);
@@ -303,7 +304,9 @@ impl Pass<'_> {
             }
             applied => applied?,
         };
-        if let Some(patch) = builder::excess(&wanted, &object) {
+        if builder::has_excess(&entry.id)
+            && let Some(patch) = builder::excess(&entry.id, &wanted, &object)
+        {
             tracing::info!(manifest = name, "removing what others have added");
             object = hands.merge(&entry.id, &path, &patch).await?;
         }
@@ -394,11 +397,17 @@ impl Pass<'_> {
 
     /// Stands for what is applied of a manifest in this cluster.
     fn key(&self, entry: &Entry) -> u64 {
-        let Injected { owner, proxy, tls } = &self.context.injected;
+        let Injected {
+            owner,
+            proxy,
+            tls,
+            scaled,
+        } = &self.context.injected;
         let is_create_only = entry.annotations.get(CREATE_ONLY);
         let tls = builder::asks_for_tls(entry).then_some(tls);
+        let is_scaled = scaled.contains(&entry.id);
         let text = format!(
-            "{:x} {owner} {proxy:?} {is_create_only:?} {tls:?}",
+            "{:x} {owner} {proxy:?} {is_create_only:?} {tls:?} {is_scaled}",
             entry.content
         );
         VersionHash::default().with(text.as_bytes()).as_u64()

@@ -74,7 +74,7 @@ impl VersionOperator {
         let ordering = status::ordering(&status, &payload.release, attempt);
         let context = Context {
             ordering,
-            injected: self.injected(&object, &entries).await?,
+            injected: self.injected(&object, payload, &entries).await?,
             tolerated: builder::tolerated(&object),
             now: self.now,
         };
@@ -212,6 +212,7 @@ impl VersionOperator {
     pub(super) async fn injected(
         &self,
         object: &ClusterVersion,
+        files: &ReleaseFiles,
         entries: &[&Entry],
     ) -> Result<Injected, wire::Error> {
         let hands = self.engine.hands();
@@ -225,6 +226,7 @@ impl VersionOperator {
             owner: object.metadata.uid.clone().unwrap_or_default(),
             proxy: proxy.as_ref().map(ClusterProxy::read).unwrap_or_default(),
             tls: tls.as_ref().map(ClusterTls::read).unwrap_or_default(),
+            scaled: scaled(files, entries),
         })
     }
 
@@ -289,4 +291,17 @@ impl VersionOperator {
             tokio::time::sleep(TICK).await;
         }
     }
+}
+
+/// Workloads whose replicas an autoscaler of the release sets. An autoscaler that cannot be read
+/// fails in its own turn.
+fn scaled(files: &ReleaseFiles, entries: &[&Entry]) -> Vec<ObjectId> {
+    let is_one = |entry: &&&Entry| {
+        (entry.id.group.as_str(), entry.id.kind.as_str())
+            == ("autoscaling", "HorizontalPodAutoscaler")
+    };
+    let autoscalers = entries.iter().filter(is_one);
+    autoscalers
+        .filter_map(|entry| builder::scaled_by(&entry.id, &files.object(entry).ok()?))
+        .collect()
 }

@@ -236,7 +236,7 @@ impl VersionOperator {
         sources
             .deleted
             .extend(deletions.map(|entry| entry.id.name.clone()));
-        let injected = self.injected(object, &entries).await?;
+        let injected = self.injected(object, files, &entries).await?;
         let coming = Coming::of(files, &entries);
         let listings = Listings::default();
         let runs: Vec<_> = entries
