@@ -52,12 +52,6 @@ use crate::{ConditionStatus, IntOrString, nullable};
         json_path = ".status.conditions[?(@.type==\"Degraded\")].status"
     ),
     printcolumn(
-        name = "Paused",
-        type_ = "boolean",
-        description = "Whether no node is given a new configuration.",
-        json_path = ".spec.paused"
-    ),
-    printcolumn(
         name = "MachineCount",
         type_ = "number",
         description = "Nodes in the pool.",

@@ -411,11 +411,16 @@ pub(crate) fn pool_table(pools: &[&PoolView]) -> String {
                 status.extend([format!(", {count} {word}")]);
             }
         }
-        let percent = 100 * pool.updated / pool.total;
+        // Rounded as `oc` does.
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "counts of nodes are far below the digits of a float"
+        )]
+        let percent = 100.0 * pool.updated as f64 / pool.total as f64;
         rows.push(vec![
             pool.name.clone(),
             assessment(pool).to_owned(),
-            format!("{percent}% ({}/{})", pool.updated, pool.total),
+            format!("{percent:.0}% ({}/{})", pool.updated, pool.total),
             status,
         ]);
     }
