@@ -28,6 +28,8 @@ pub const WORKERS: usize = 2;
 /// Machines ask once and send no body.
 const LIMITS: Limits = Limits {
     connections: 512,
+    // One network leaves as many to others. Behind a load balancer all machines are one.
+    per_network: 256,
     header_bytes: 16 << 10,
     header: Duration::from_secs(10),
     body_bytes: 0,
