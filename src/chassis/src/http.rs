@@ -59,8 +59,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections served at once. At the limit, one without a request under way is closed for the
-    /// next, the oldest that has sent none first; where there is none, the next waits in the backlog
-    /// of the system.
+    /// next, the oldest that has sent none first; where there is none, the next waits in the
+    /// backlog of the system.
     pub connections: usize,
     /// How many of them one [`network`] may have. At the limit, one of its own is closed for the
     /// next, or the next itself.

@@ -1,8 +1,8 @@
 //! Log records: one line each, on standard error, as text or as JSON.
 //!
-//! Text has the message first and facts as fields; a line end or another control character in either
-//! is escaped, so that no value forges a record. JSON has the same as one object: `timestamp`,
-//! `level`, `message`, each field by its name, and `target`, the module that logs.
+//! Text has the message first and facts as fields; a line end or another control character in
+//! either is escaped, so that no value forges a record. JSON has the same as one object:
+//! `timestamp`, `level`, `message`, each field by its name, and `target`, the module that logs.
 //!
 //! The filter can be changed while the process runs, by a file that it reads again: a file on the
 //! node, or a key of a mounted ConfigMap. A signal carries no value, and needs a shell or `kill`,

@@ -1,8 +1,8 @@
 //! Where something is printed.
 //!
 //! Text for people passes [`plain`] here, on its way to standard output and standard error alike:
-//! clusters, releases and update services wrote parts of it. Forms for programs are data and stay as
-//! they are.
+//! clusters, releases and update services wrote parts of it. Forms for programs are data and stay
+//! as they are.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,7 +1,7 @@
 //! Text of others without the characters that steer a terminal.
 //!
-//! Objects of a cluster hold what nodes, releases and update services wrote. On a terminal an escape
-//! sequence in it could change what other lines say, or what the clipboard holds.
+//! Objects of a cluster hold what nodes, releases and update services wrote. On a terminal an
+//! escape sequence in it could change what other lines say, or what the clipboard holds.
 
 use std::borrow::Cow;
 

@@ -88,9 +88,9 @@ impl MetricsServer {
         })
     }
 
-    /// Reads a path of it. Any status is an answer. It is asked to refuse where it knows a part only;
-    /// [`partial::check_whole`] tells whether it did. Authority and token are read anew, so that a
-    /// rotation needs no restart.
+    /// Reads a path of it. Any status is an answer. It is asked to refuse where it knows a part
+    /// only; [`partial::check_whole`] tells whether it did. Authority and token are read anew, so
+    /// that a rotation needs no restart.
     ///
     /// # Errors
     /// Why there is no answer.

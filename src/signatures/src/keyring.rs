@@ -106,9 +106,9 @@ impl Keyring {
 
     /// Reads a signed message that a key of this ring signed, as of `now`.
     ///
-    /// A key counts unless it is revoked, is shorter than 2048 bits (RSA, DSA), or had expired when it
-    /// signed; its own certificates in force, or those of its primary key, say so. A signature counts
-    /// from its time until its lifetime is over. SHA-1 and older hashes do not count.
+    /// A key counts unless it is revoked, is shorter than 2048 bits (RSA, DSA), or had expired when
+    /// it signed; its own certificates in force, or those of its primary key, say so. A signature
+    /// counts from its time until its lifetime is over. SHA-1 and older hashes do not count.
     ///
     /// # Errors
     /// [`Error`]: all but [`Error::Keys`] and [`Error::Empty`].

@@ -90,8 +90,8 @@ impl<H> Places<H> {
 
 /// Which connection, by its index, gives its place to one of `network`, if any has to.
 ///
-/// Only one that waits does: first those that have never sent a whole request, of them the network's
-/// that holds most places, of these the oldest.
+/// Only one that waits does: first those that have never sent a whole request, of them the
+/// network's that holds most places, of these the oldest.
 fn choose(
     held: &[(IpAddr, Option<Waiting>)],
     network: IpAddr,

@@ -20,8 +20,8 @@ const BITS_MIN: u16 = 2048;
 
 /// Until when a key may have certified itself by SHA-1: 2019-01-19, in seconds since 1970.
 ///
-/// A collision needs the owner to certify what another wrote, so what a key certified of itself long
-/// ago stays; the keys of OpenShift's releases are such. A newer key has no reason for it.
+/// A collision needs the owner to certify what another wrote, so what a key certified of itself
+/// long ago stays; the keys of OpenShift's releases are such. A newer key has no reason for it.
 ///
 /// Source: `GnuPG` 2.2.18, which ignores certificates by SHA-1 of others from that day on.
 const SHA1_UNTIL_SECS: u64 = 1_547_856_000;
@@ -222,8 +222,8 @@ fn direct(key: &SignedPublicKey) -> impl Iterator<Item = &Signature> {
     direct.filter(move |it| it.typ() == Some(SignatureType::Key) && it.verify_key(primary).is_ok())
 }
 
-/// The certificates of a primary key by itself that are in force. Those of a user that it has revoked
-/// since are not.
+/// The certificates of a primary key by itself that are in force. Those of a user that it has
+/// revoked since are not.
 fn certifications(key: &SignedPublicKey, now_secs: u64) -> Vec<&Signature> {
     let primary = &key.primary_key;
     let of_users = key.details.users.iter().flat_map(|user| {

@@ -15,8 +15,8 @@ use crate::verify::verify;
 
 mod trust;
 
-/// When the keys of these tests were made, in seconds since 1970: later than any clock, by which the
-/// library dates the certificates that it makes.
+/// When the keys of these tests were made, in seconds since 1970: later than any clock, by which
+/// the library dates the certificates that it makes.
 const MADE_SECS: u32 = 4_000_000_000;
 const DAY_SECS: u32 = 86_400;
 

@@ -56,6 +56,7 @@ async fn client_that_reads_slowly_keeps_its_place() {
         .unwrap()
         .unwrap();
     read_to(&mut other, "\r\n\r\n").await;
+    drop(other);
     server.end().await;
 }
 
