@@ -12,6 +12,7 @@ mod explained;
 mod faults;
 mod hardening;
 mod layers;
+mod network;
 mod packages;
 mod requirements;
 mod sources;

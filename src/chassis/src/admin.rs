@@ -21,6 +21,8 @@ use crate::shutdown::Shutdown;
 /// the daemon memory.
 pub const LIMITS: Limits = Limits {
     connections: 8,
+    // Prober and scraper are of different networks, so that neither needs more.
+    per_network: 4,
     header_bytes: 8 << 10,
     header: Duration::from_secs(5),
     body_bytes: 0,

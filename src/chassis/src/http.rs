@@ -5,12 +5,16 @@
 //! more, and HTTP/2 would bring limits of its own to keep.
 //!
 //! - `certificate` (feature `tls`): the subject of a client's certificate
+//! - `places`: which connections are held, and which one gives its place to a new one
 //! - `tls` (feature): certificate and key that are read again when their files change
+//! - `turn`: whether a connection has a request under way
 
 #[cfg(feature = "tls")]
 pub mod certificate;
+mod places;
 #[cfg(feature = "tls")]
 pub mod tls;
+mod turn;
 
 use std::future::Future;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,14 +30,20 @@ use hyper_util::service::TowerToHyperService;
 use nix::errno::Errno;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+use tower::util::{MapFuture, MapRequest};
 use tower::{BoxError, Service, ServiceBuilder};
 use tower_http::body::Limited;
 use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::timeout::{RequestBodyTimeoutLayer, TimeoutBody};
 
+use self::places::{Admission, Places};
+use self::turn::{ServedBody, Turn};
 use crate::report::Chain;
 use crate::shutdown::Shutdown;
+
+pub use self::places::network;
 
 /// Body of a request, held to its limits: reading it fails past its size, or when it stalls.
 pub type Body = Limited<TimeoutBody<Incoming>>;
@@ -48,8 +58,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// What a server allows its clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections served at once. More wait in the backlog of the system until one ends.
+    /// Connections served at once. At the limit, one without a request under way is closed for the
+    /// next, the oldest that has sent none first; where there is none, the next waits in the
+    /// backlog of the system.
     pub connections: usize,
+    /// How many of them one [`network`] may have. At the limit, one of its own is closed for the
+    /// next, or the next itself.
+    pub per_network: usize,
     /// Bytes of a request's first line and headers. More are answered with 431.
     pub header_bytes: usize,
     /// How long a client may take for a TLS handshake, and for the headers of a request. The time
@@ -73,6 +88,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 512,
+            // All clients are one network behind a load balancer that hides addresses.
+            per_network: usize::MAX,
             header_bytes: 16 << 10,
             header: Duration::from_secs(30),
             body_bytes: 1 << 20,
@@ -138,25 +155,6 @@ impl Transport for Plain {
     }
 }
 
-/// A service whose requests carry their [`Peer`].
-struct WithPeer<S> {
-    service: S,
-    peer: Peer,
-}
-
-impl<S: hyper::service::Service<Request<Incoming>>> hyper::service::Service<Request<Incoming>>
-    for WithPeer<S>
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn call(&self, mut request: Request<Incoming>) -> S::Future {
-        request.extensions_mut().insert(self.peer.clone());
-        self.service.call(request)
-    }
-}
-
 /// A server that is bound and waits to serve.
 #[derive(Debug)]
 pub struct Server {
@@ -218,7 +216,7 @@ impl Server {
 
     async fn run<T, S, B>(self, mut transport: T, service: S, mut shutdown: Shutdown)
     where
-        T: Transport,
+        T: Transport + 'static,
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Into<BoxError> + 'static,
@@ -231,63 +229,92 @@ impl Server {
             .layer(RequestBodyLimitLayer::new(limits.body_bytes))
             .service(service);
         let mut open = JoinSet::new();
+        let mut places: Places<AbortHandle> = Places::new(limits.connections, limits.per_network);
+        let freed = Arc::new(Notify::new());
+        // One that was accepted and waits for a place.
+        let mut next: Option<(TcpStream, SocketAddr)> = None;
         loop {
-            let accepted = tokio::select! {
-                () = shutdown.requested() => break,
-                Some(ended) = open.join_next() => {
-                    log_end(ended);
-                    continue;
-                }
-                accepted = listener.accept(), if open.len() < limits.connections => accepted,
-            };
-            match accepted {
-                Ok((stream, address)) => {
-                    let ip = address.ip().to_canonical();
-                    let address = SocketAddr::new(ip, address.port());
-                    let stream = transport.open(stream);
-                    let stream = async move {
-                        let stream = stream.await?;
-                        let certificate = T::certificate(&stream);
-                        Ok((
-                            stream,
-                            Peer {
-                                address,
-                                certificate,
-                            },
-                        ))
-                    };
-                    let service = TowerToHyperService::new(service.clone());
-                    open.spawn(connection(stream, service, limits, shutdown.clone()));
-                }
-                Err(error) if is_of_the_client(&error) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::select! {
-                        () = shutdown.requested() => break,
-                        () = tokio::time::sleep(ACCEPT_PAUSE) => {}
+            if let Some((stream, address)) = next.take() {
+                let network = network(address.ip());
+                match places.admit(network) {
+                    Admission::Full => next = Some((stream, address)),
+                    Admission::Crowded => {
+                        tracing::debug!(peer = %address.ip(), "too many connections of a network");
+                    }
+                    admission @ (Admission::Free | Admission::InPlaceOf(_)) => {
+                        if let Admission::InPlaceOf(other) = &admission {
+                            tracing::debug!("a connection was closed for a new one");
+                            other.abort();
+                        }
+                        let turn = Turn::new(Arc::clone(&freed));
+                        let stream = opened::<T>(transport.open(stream), address);
+                        let service = service.clone();
+                        let shutdown = shutdown.clone();
+                        let serving = connection(stream, service, turn.clone(), limits, shutdown);
+                        places.hold(network, turn, open.spawn(serving));
+                        // It reads what has arrived before the next one may take its place.
+                        tokio::task::yield_now().await;
                     }
                 }
             }
+            tokio::select! {
+                () = shutdown.requested() => break,
+                Some(ended) = open.join_next_with_id() => {
+                    let id = log_end(ended);
+                    places.release(|held| held.id() == id);
+                }
+                () = freed.notified(), if next.is_some() => {}
+                accepted = listener.accept(), if next.is_none() => match accepted {
+                    Ok((stream, address)) => {
+                        let ip = address.ip().to_canonical();
+                        next = Some((stream, SocketAddr::new(ip, address.port())));
+                    }
+                    Err(error) if is_of_the_client(&error) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        tokio::select! {
+                            () = shutdown.requested() => break,
+                            () = tokio::time::sleep(ACCEPT_PAUSE) => {}
+                        }
+                    }
+                },
+            }
         }
         // New clients are turned away by the system while the last requests end.
+        drop(next);
         drop(listener);
-        while let Some(ended) = open.join_next().await {
+        while let Some(ended) = open.join_next_with_id().await {
             log_end(ended);
         }
     }
+}
+
+/// A connection that requests can be read from, and its peer.
+async fn opened<T: Transport>(
+    stream: impl Future<Output = std::io::Result<T::Stream>>,
+    address: SocketAddr,
+) -> std::io::Result<(T::Stream, Peer)> {
+    let stream = stream.await?;
+    let certificate = T::certificate(&stream);
+    let peer = Peer {
+        address,
+        certificate,
+    };
+    Ok((stream, peer))
 }
 
 /// Serves one connection, from its handshake to its end.
 async fn connection<I, S, B>(
     opened: impl Future<Output = std::io::Result<(I, Peer)>>,
     service: S,
+    turn: Turn,
     limits: Limits,
     mut shutdown: Shutdown,
 ) where
     I: AsyncRead + AsyncWrite + Unpin,
-    S: hyper::service::Service<Request<Incoming>, Response = Response<B>>,
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone,
     S::Error: Into<BoxError>,
-    B: HttpBody + 'static,
+    B: HttpBody<Data = Bytes> + 'static,
     B::Error: Into<BoxError>,
 {
     let opened = tokio::select! {
@@ -305,7 +332,18 @@ async fn connection<I, S, B>(
             return;
         }
     };
-    let service = WithPeer { service, peer };
+    let service = MapFuture::new(service, move |response: S::Future| {
+        let under_way = turn.begin();
+        async move {
+            let response = response.await?;
+            Ok::<_, S::Error>(response.map(|body| ServedBody::new(body, under_way)))
+        }
+    });
+    let service = MapRequest::new(service, move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        request
+    });
+    let service = TowerToHyperService::new(service);
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -334,10 +372,17 @@ async fn connection<I, S, B>(
     }
 }
 
-/// A panic ends a released program at once; a test must not lose it.
-fn log_end(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(error = %Chain(&error), "a connection's task failed");
+/// Which task has ended. A panic ends a released program at once; a test must not lose it. A task
+/// that gave its place to another was cancelled.
+fn log_end(ended: Result<(Id, ()), JoinError>) -> Id {
+    match ended {
+        Ok((id, ())) => id,
+        Err(error) => {
+            if !error.is_cancelled() {
+                tracing::error!(error = %Chain(&error), "a connection's task failed");
+            }
+            error.id()
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Log records: one line each, on standard error, as text or as JSON.
 //!
-//! Text has the message first and facts as fields. JSON has the same as one object: `timestamp`,
-//! `level`, `message`, each field by its name, and `target`, the module that logs.
+//! Text has the message first and facts as fields; a line end or another control character in
+//! either is escaped, so that no value forges a record. JSON has the same as one object:
+//! `timestamp`, `level`, `message`, each field by its name, and `target`, the module that logs.
 //!
 //! The filter can be changed while the process runs, by a file that it reads again: a file on the
 //! node, or a key of a mounted ConfigMap. A signal carries no value, and needs a shell or `kill`,
@@ -183,9 +184,22 @@ where
     ) -> fmt::Result {
         SystemTime.format_time(&mut writer)?;
         write!(writer, " {} ", event.metadata().level())?;
-        context.format_fields(writer.by_ref(), event)?;
+        let mut fields = String::new();
+        context.format_fields(Writer::new(&mut fields), event)?;
+        escape(&fields, &mut writer)?;
         writeln!(writer)
     }
+}
+
+/// Writes a text on one line: what `{:?}` escapes, but quotes and backslashes.
+fn escape(text: &str, writer: &mut impl fmt::Write) -> fmt::Result {
+    for character in text.chars() {
+        match character {
+            '"' | '\'' | '\\' => writer.write_char(character)?,
+            _ => write!(writer, "{}", character.escape_debug())?,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -123,7 +123,10 @@ fn answer(
         return said(StatusCode::NOT_FOUND, "not found\n");
     }
     if method != Method::GET && method != Method::HEAD {
-        return said(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+        let mut response = said(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        response.headers_mut().insert(header::ALLOW, allowed);
+        return response;
     }
     let Ok(page) = registry.text() else {
         let text = "a metric cannot be printed\n";
@@ -172,6 +175,8 @@ mod tests {
         ] {
             let response = answer(method, path, shown, READER, &Registry::default());
             assert_eq!(response.status().as_u16(), status, "{method} {path}");
+            let names_methods = response.headers().contains_key(header::ALLOW);
+            assert_eq!(names_methods, status == 405, "{method} {path}");
         }
     }
 

@@ -15,7 +15,7 @@ use pool::view::PoolView;
 use serde_json::{Value, json};
 
 use crate::failure::Ending;
-use crate::output::{ViewForm, print, warn};
+use crate::output::{ViewForm, print_data, warn};
 
 /// `slipway config render`.
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &ConfigRenderArgs) -> anyhow::Result<Ending> {
             rendered.name, rendered.bytes
         ));
     }
-    print(match arguments.output {
+    print_data(match arguments.output {
         ViewForm::Json => serde_json::to_string_pretty(&object)? + "\n",
         ViewForm::Yaml => serde_saphyr::to_string(&object)?,
     })?;

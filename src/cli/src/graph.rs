@@ -14,7 +14,7 @@ use update_graph::path::{self, Hop};
 
 use crate::failure::{Ending, Usage};
 use crate::kubeconfig::ClusterArgs;
-use crate::output::{print, print_or_write, show};
+use crate::output::{print_data, print_or_write, show};
 use crate::upgrade::hands::ClusterHands;
 
 /// The service that clusters ask where ClusterVersion names none.
@@ -140,7 +140,7 @@ pub(crate) async fn run(arguments: GraphArgs) -> anyhow::Result<Ending> {
     if let Some(target) = &arguments.svg {
         print_or_write(target, &svg::svg(&drawing()))?;
     } else if arguments.dot {
-        print(dot::dot(&drawing()))?;
+        print_data(dot::dot(&drawing()))?;
     } else {
         let summary = ChannelSummary::new(&graph, &arguments);
         show(arguments.cluster.output, &summary, || summary.text(&what))?;

@@ -56,7 +56,7 @@ use failure::Ending;
 /// Carries out a command.
 ///
 /// # Errors
-/// Any failure; [`failure::lines`] has its lines.
+/// Any failure; [`output::report`] prints it.
 pub async fn run(cli: SlipwayArgs) -> anyhow::Result<Ending> {
     match cli.command {
         CommandGroup::Release { verb } => match verb {

@@ -7,11 +7,11 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::cli::SlipwayArgs;
-use crate::output::print;
+use crate::output::print_data;
 
 /// Prints what a shell reads to complete `slipway`.
 pub(crate) fn print_completion(shell: Shell) -> anyhow::Result<()> {
-    print(completion(shell))
+    print_data(completion(shell))
 }
 
 fn completion(shell: Shell) -> Vec<u8> {

@@ -11,7 +11,7 @@ use release::payload::{Files, Payload};
 
 use self::filter::ManifestFilter;
 use crate::cli::ExtractArgs;
-use crate::output::print;
+use crate::output::{print, print_data};
 use crate::payload::read_files;
 
 pub(crate) async fn run(arguments: ExtractArgs) -> anyhow::Result<()> {
@@ -23,7 +23,7 @@ pub(crate) async fn run(arguments: ExtractArgs) -> anyhow::Result<()> {
     };
     if let Some(name) = &arguments.file {
         let missing = || format!("image {} did not contain {name}", arguments.image);
-        return print(files.get(name).with_context(missing)?);
+        return print_data(files.get(name).with_context(missing)?);
     }
     if let Some(directory) = &arguments.to {
         write(directory, &files)?;

@@ -11,7 +11,7 @@ use crate::access::open;
 use crate::cli::{DiffArgs, Form, InfoArgs};
 use crate::failure::{Several, Usage};
 use crate::kubeconfig::ClusterArgs;
-use crate::output::print;
+use crate::output::{print, print_data};
 use crate::payload;
 use crate::release_name::Whereabouts;
 use crate::view::info::{Head, Images, Info, contents, text};
@@ -49,7 +49,7 @@ pub(crate) async fn run(arguments: InfoArgs) -> anyhow::Result<()> {
         return print(format!("{pull_spec}\n"));
     }
     if arguments.contents {
-        return print(contents(&info.files));
+        return print(String::from_utf8_lossy(&contents(&info.files)));
     }
     if arguments.verify {
         return print(verified(&parts(&stores, &info).await?));
@@ -59,8 +59,8 @@ pub(crate) async fn run(arguments: InfoArgs) -> anyhow::Result<()> {
     }
     let json = || json::json(&info, &location.to_string());
     match &arguments.output {
-        Some(Form::Json) => print(serde_json::to_string_pretty(&json())? + "\n"),
-        Some(Form::JsonPath(template)) => print(template.print(&json())),
+        Some(Form::Json) => print_data(serde_json::to_string_pretty(&json())? + "\n"),
+        Some(Form::JsonPath(template)) => print_data(template.print(&json())),
         Some(Form::Name) => print(format!("{}\n", info.version())),
         Some(Form::Digest) => print(format!("{}\n", info.head.digest)),
         Some(Form::Pullspec) => print(format!("{}\n", info.head.pull_from)),

@@ -44,12 +44,15 @@ pub(crate) enum Refusal {
     /// The credential's window has closed, or another machine has used it.
     #[error("{0}")]
     Closed(&'static str),
-    /// The address asks too often.
-    #[error("the address asks too often")]
+    /// The network of the address asks too often.
+    #[error("the address or its network asks too often")]
     TooMany {
         /// When it may ask again.
         after: Duration,
     },
+    /// Other answers have to be sent first.
+    #[error("too many bytes of answers are not sent yet")]
+    Busy,
     /// The pool has no configuration to serve yet, or the API server does not answer.
     #[error("{0}")]
     NotReady(String),
@@ -67,17 +70,21 @@ pub(crate) enum Refusal {
 const SOON: Duration = Duration::from_secs(5);
 
 impl Refusal {
-    /// The status.
+    /// The status. What may succeed later without a change of the machine is 5xx: its only client,
+    /// Ignition, tries again after these and gives up after 4xx.
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Path | Self::Pool(_) | Self::Config(_) => StatusCode::NOT_FOUND,
-            Self::Version(_) | Self::Inexpressible { .. } => StatusCode::NOT_ACCEPTABLE,
+            // No change here makes another version.
+            Self::Version(_) => StatusCode::NOT_ACCEPTABLE,
             Self::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Self::Forbidden(_) | Self::Closed(_) => StatusCode::FORBIDDEN,
-            Self::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Broken { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::TooMany { .. } | Self::Busy | Self::NotReady(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            // The configuration may be repaired.
+            Self::Inexpressible { .. } | Self::Broken { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -94,6 +101,7 @@ impl Refusal {
             Self::Forbidden(_) => "Forbidden",
             Self::Closed(_) => "WindowClosed",
             Self::TooMany { .. } => "RateLimit",
+            Self::Busy => "Busy",
             Self::NotReady(_) => "NotReady",
             Self::Broken { .. } => "Broken",
         }
@@ -103,7 +111,7 @@ impl Refusal {
     pub(crate) const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::TooMany { after } => Some(*after),
-            Self::NotReady(_) => Some(SOON),
+            Self::Busy | Self::NotReady(_) => Some(SOON),
             Self::Method
             | Self::Path
             | Self::Pool(_)
@@ -114,6 +122,45 @@ impl Refusal {
             | Self::Forbidden(_)
             | Self::Closed(_)
             | Self::Broken { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_comes_again_unless_it_has_to_change() {
+        let source = || ignition::parse(&serde_json::json!("x")).unwrap_err();
+        let config = String::new;
+        let after = Duration::from_secs(1);
+        let table = [
+            (Refusal::TooMany { after }, 503, Some(after)),
+            (Refusal::Busy, 503, Some(SOON)),
+            (Refusal::NotReady(String::new()), 503, Some(SOON)),
+            (
+                Refusal::Inexpressible {
+                    config: config(),
+                    source: source(),
+                },
+                500,
+                None,
+            ),
+            (
+                Refusal::Broken {
+                    config: config(),
+                    source: source(),
+                },
+                500,
+                None,
+            ),
+            (Refusal::Closed("taken"), 403, None),
+            (Refusal::Unauthenticated(String::new()), 401, None),
+        ];
+        for (refusal, status, retry_after) in table {
+            assert_eq!(refusal.status().as_u16(), status, "{refusal}");
+            assert_eq!(refusal.retry_after(), retry_after, "{refusal}");
         }
     }
 }

@@ -64,7 +64,7 @@ pub struct ConfigServerArgs {
     /// Seconds that a machine's token for the API server is good for; at least 600
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     bootstrap_token_secs: u64,
-    /// Serves every peer, as OpenShift's server does; configurations hold secrets
+    /// Serves every peer, at any time, as OpenShift's server does; configurations hold secrets
     #[arg(long)]
     open: bool,
     #[command(flatten)]
@@ -115,7 +115,10 @@ impl ConfigServerArgs {
                 .all(|audience| !audience.is_empty()),
             "--token-audience is empty"
         );
+        // Without credentials there is none whose time is over: a machine that is installed again
+        // has the same address.
         let window = Duration::from_secs(self.answer_window_secs);
+        let window = Some(window).filter(|window| !window.is_zero() && !self.open);
         Ok(ConfigServerOptions {
             kubeconfig: self.client.kubeconfig,
             listen: self.listen,
@@ -128,7 +131,7 @@ impl ConfigServerArgs {
             })?,
             audiences: self.token_audience,
             visits: VisitPolicy {
-                window: Some(window).filter(|window| !window.is_zero()),
+                window,
                 is_shared: self.shared_tokens,
                 burst: VisitPolicy::BURST,
                 pause: VisitPolicy::PAUSE,
@@ -198,6 +201,16 @@ mod tests {
             options.bootstrap.account,
             (account.0.to_owned(), account.1.to_owned())
         );
+    }
+
+    #[test]
+    fn open_server_closes_no_window() {
+        for arguments in [
+            [URL, "--open", "--answer-window-secs=3600"],
+            [URL, "--shared-tokens", "--answer-window-secs=0"],
+        ] {
+            assert_eq!(options(&arguments).unwrap().visits.window, None);
+        }
     }
 
     #[test]

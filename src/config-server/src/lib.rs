@@ -5,7 +5,8 @@
 //!
 //! - `accept`: which version of Ignition's specification a request asks for
 //! - `who`: the identity behind a request, and whether it may have a pool's configuration
-//! - `visits`: how often an address may ask, and how long a credential is answered
+//! - `visits`: how often a network may ask, and how long a credential is answered
+//! - `flight`: answers that were made and are not sent yet
 //! - `store`: the pools, their configurations and certificates, kept up to date
 //! - `own`: which configurations a node that has joined may have
 //! - `document`: a pool's configuration with the files that only a new machine gets
@@ -18,6 +19,7 @@ mod accept;
 mod answer;
 pub mod cli;
 mod document;
+mod flight;
 mod metrics;
 mod own;
 pub mod process;

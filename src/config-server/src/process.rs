@@ -1,6 +1,7 @@
 //! One process, from its start to its end.
 
 use std::convert::Infallible;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use http::Request;
 use operator::{Operator, client};
 
 use crate::cli::ConfigServerOptions;
+use crate::flight::AnswersInFlight;
 use crate::metrics::ServerMetrics;
 use crate::server::ConfigServer;
 use crate::store::{Keeper, ServedStore};
@@ -28,11 +30,14 @@ pub const WORKERS: usize = 2;
 /// Machines ask once and send no body.
 const LIMITS: Limits = Limits {
     connections: 512,
+    // One network leaves as many to others. Behind a load balancer all machines are one.
+    per_network: 256,
     header_bytes: 16 << 10,
     header: Duration::from_secs(10),
     body_bytes: 0,
     stall: Duration::from_secs(5),
-    age: Duration::from_mins(5),
+    // With the grace, long enough for megabytes over a slow line.
+    age: Duration::from_mins(2),
     grace: Duration::from_secs(20),
     keep_alive: true,
 };
@@ -64,6 +69,8 @@ pub async fn start(options: ConfigServerOptions, log: Log) -> anyhow::Result<()>
         store: store.clone(),
         metrics,
         visits: Mutex::new(Visits::new(options.visits)),
+        in_flight: AnswersInFlight::default(),
+        token_bytes: AtomicUsize::new(0),
         access: Arc::clone(&access),
         bootstrap: options.bootstrap,
         gate: Gate::new(Arc::clone(&access), options.audiences),

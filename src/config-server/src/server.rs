@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use api::machineconfiguration::MachineConfig;
@@ -24,10 +25,11 @@ use serde_json::{Value, json};
 use crate::accept::negotiate;
 use crate::answer::Refusal;
 use crate::document::{Extras, document, kubeconfig};
+use crate::flight::{AnswersInFlight, NoRoom};
 use crate::metrics::ServerMetrics;
 use crate::own;
 use crate::store::{ServedStore, Serving};
-use crate::visits::{ClosedWindow, Visits};
+use crate::visits::{self, ClosedWindow, Visits};
 use crate::who::{Gate, Identity, unavailable};
 
 /// Prefix of the paths of pools.
@@ -57,6 +59,9 @@ pub(crate) struct ConfigServer {
     pub(crate) store: ServedStore,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) visits: Mutex<Visits>,
+    pub(crate) in_flight: AnswersInFlight,
+    /// Bytes of the bootstrap token that was made last, 0 before the first: all are as long.
+    pub(crate) token_bytes: AtomicUsize,
     pub(crate) access: Arc<Access>,
     pub(crate) bootstrap: Bootstrap,
     /// Who decides.
@@ -135,8 +140,7 @@ impl ConfigServer {
         let address = peer.address.ip();
         let now = (self.clock)();
         // Before anything that costs: each guess of a token is a request to the API server.
-        let counted = self.with_visits(|visits| visits.count(address, now));
-        counted.map_err(|after| Refusal::TooMany { after })?;
+        self.count(peer, now)?;
         let identity = if self.is_open {
             Identity {
                 user: ANONYMOUS.to_owned(),
@@ -149,8 +153,11 @@ impl ConfigServer {
             identity
         };
         let credential = identity.credential.as_str();
-        let open = self.with_visits(|visits| visits.check(credential, address, now));
-        open.map_err(|closed: ClosedWindow| Refusal::Closed(closed.as_str()))?;
+        let reserved = visits::reserve(&self.visits, credential, address, now);
+        let reserved = reserved.map_err(|closed| match closed {
+            ClosedWindow::Reserved => Refusal::NotReady(closed.as_str().to_owned()),
+            ClosedWindow::Ended | ClosedWindow::Taken => Refusal::Closed(closed.as_str()),
+        })?;
         let version = negotiate(&joined(headers))?;
         let rendered = match self.store.serving(pool) {
             Serving::Unknown => return Err(Refusal::Pool(pool.to_owned())),
@@ -166,16 +173,30 @@ impl ConfigServer {
         };
         document(&rendered, &extras, version)?;
         if method == Method::HEAD {
-            return Ok(Bytes::new());
+            let token_bytes = self.token_bytes.load(Ordering::Relaxed);
+            if token_bytes == 0 {
+                // The length is not known, and none is sent.
+                return Ok(Bytes::new());
+            }
+            // Of what GET would send only the length goes out.
+            extras.kubeconfig = self.first_kubeconfig(&"-".repeat(token_bytes))?;
+            return Ok(document(&rendered, &extras, version)?.to_string().into());
         }
-        extras.kubeconfig = self.first_kubeconfig().await?;
-        let body = document(&rendered, &extras, version)?.to_string();
-        self.with_visits(|visits| visits.answered(credential, address, now));
+        if !self.in_flight.has_room(address) {
+            return Err(Refusal::Busy);
+        }
+        let token = self.make_token().await?;
+        self.token_bytes.store(token.len(), Ordering::Relaxed);
+        extras.kubeconfig = self.first_kubeconfig(&token)?;
+        let text = document(&rendered, &extras, version)?.to_string();
+        let held = self.in_flight.hold(address, text);
+        let body = held.map_err(|NoRoom| Refusal::Busy)?;
+        reserved.answered();
         self.metrics.answered(version);
         let config = rendered.metadata.name.as_deref();
         let (user, version) = (&identity.user, version.as_str());
         tracing::info!(pool, config, peer = %address, user, credential, version, "served");
-        Ok(body.into())
+        Ok(body)
     }
 
     /// One of a node's own configurations, as the API server has it.
@@ -186,9 +207,10 @@ impl ConfigServer {
         peer: &Peer,
     ) -> Result<Bytes, Refusal> {
         let address = peer.address.ip();
-        let now = (self.clock)();
-        let counted = self.with_visits(|visits| visits.count(address, now));
-        counted.map_err(|after| Refusal::TooMany { after })?;
+        self.count(peer, (self.clock)())?;
+        if !self.in_flight.has_room(address) {
+            return Err(Refusal::Busy);
+        }
         let identity = self.gate.identify(headers, peer).await?;
         let no_node = || Refusal::Forbidden(format!("{:?} is no node", identity.user));
         let name = identity.node().ok_or_else(no_node)?;
@@ -209,22 +231,37 @@ impl ConfigServer {
         let pools = self.store.views();
         own::check(node, &found, &pools)
             .map_err(|why| Refusal::Forbidden(format!("node {name:?}: {why}")))?;
+        let held = self.in_flight.hold(address, found.to_string());
+        let body = held.map_err(|NoRoom| Refusal::Busy)?;
         tracing::info!(node = name, config, peer = %address, "served a node its own");
-        Ok(found.to_string().into())
+        Ok(body)
     }
 
-    /// The kubeconfig of a new machine, with a token of its own that ends soon.
-    async fn first_kubeconfig(&self) -> Result<String, Refusal> {
+    /// Counts a request, before anything that costs.
+    fn count(&self, peer: &Peer, now: Instant) -> Result<(), Refusal> {
+        let counted = visits::lock(&self.visits).count(peer.address.ip(), now);
+        counted.map_err(|after| Refusal::TooMany { after })
+    }
+
+    /// The kubeconfig of a new machine.
+    fn first_kubeconfig(&self, token: &str) -> Result<String, Refusal> {
         let Bootstrap {
-            server,
-            authority,
-            account: (namespace, name),
-            token_secs,
+            server, authority, ..
         } = &self.bootstrap;
         // A kilobyte or two of a file system in memory.
         let bundle = std::fs::read(authority).map_err(|error| {
             Refusal::NotReady(format!("cannot read {}: {error}", authority.display()))
         })?;
+        Ok(kubeconfig(server, &bundle, token))
+    }
+
+    /// A token for a new machine, of its own, that ends soon.
+    async fn make_token(&self) -> Result<String, Refusal> {
+        let Bootstrap {
+            account: (namespace, name),
+            token_secs,
+            ..
+        } = &self.bootstrap;
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1",
@@ -236,38 +273,27 @@ impl ConfigServer {
         let made = made.map_err(|error| unavailable("make a bootstrap token", &error))?;
         let token = made.status.and_then(|status| status.token);
         let none = || Refusal::NotReady("the answer has no bootstrap token".to_owned());
-        Ok(kubeconfig(server, &bundle, &token.ok_or_else(none)?))
-    }
-
-    fn with_visits<T>(&self, work: impl FnOnce(&mut Visits) -> T) -> T {
-        // Nothing panics while it is held; a poisoned lock still holds whole maps.
-        work(&mut self.visits.lock().unwrap_or_else(PoisonError::into_inner))
+        token.ok_or_else(none)
     }
 }
 
-/// The method and the path; of a pool's path the last element counts.
+/// The method, and then the path; of a pool's path the last element counts.
 fn asked<'a>(method: &Method, path: &'a str) -> Result<Asked<'a>, Refusal> {
-    let is_read = method == Method::GET || method == Method::HEAD;
-    let asked = if path == "/healthz" {
+    if method != Method::GET && method != Method::HEAD {
+        return Err(Refusal::Method);
+    }
+    Ok(if path == "/healthz" {
         Asked::Health
     } else if let Some(config) = path.strip_prefix(OWN) {
-        Asked::Own(
-            Some(config)
-                .filter(|name| is_name(name))
-                .ok_or(Refusal::Path)?,
-        )
+        let config = Some(config).filter(|name| is_name(name));
+        Asked::Own(config.ok_or(Refusal::Path)?)
     } else {
         let pool = path
             .strip_prefix(CONFIG)
             .map(|rest| rest.trim_end_matches('/'));
         let pool = pool.and_then(|rest| rest.rsplit('/').next());
         Asked::Pool(pool.filter(|pool| is_name(pool)).ok_or(Refusal::Path)?)
-    };
-    if is_read {
-        Ok(asked)
-    } else {
-        Err(Refusal::Method)
-    }
+    })
 }
 
 /// Whether it may be the name of an object.
@@ -319,39 +345,4 @@ fn answer(status: StatusCode, content: Option<&'static str>, body: Bytes) -> Res
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn path_names_the_pool_by_its_last_element() {
-        let table = [
-            ("/config/worker", Some("worker")),
-            ("/config/worker/", Some("worker")),
-            ("/config/any/worker", Some("worker")),
-            ("/config/", None),
-            ("/config", None),
-            ("/config/Worker", None),
-            ("/config/..%2f", None),
-            ("/", None),
-            ("/healthz/worker", None),
-        ];
-        for (path, expected) in table {
-            let found = match asked(&Method::GET, path) {
-                Ok(Asked::Pool(pool)) => Some(pool),
-                Ok(Asked::Health | Asked::Own(_)) | Err(_) => None,
-            };
-            assert_eq!(found, expected, "{path}");
-        }
-        let (own, below) = (format!("{OWN}rendered-worker-1"), format!("{OWN}a/b"));
-        let own = asked(&Method::GET, &own);
-        assert!(matches!(own, Ok(Asked::Own("rendered-worker-1"))));
-        let below = asked(&Method::GET, &below);
-        assert!(matches!(below, Err(Refusal::Path)));
-        let posted = asked(&Method::POST, "/config/worker");
-        assert!(matches!(posted, Err(Refusal::Method)));
-        assert!(matches!(
-            asked(&Method::HEAD, "/healthz"),
-            Ok(Asked::Health)
-        ));
-    }
-}
+mod tests;

@@ -202,6 +202,23 @@ pub(crate) enum Serving {
 }
 
 impl ServedStore {
+    /// A pool that serves a configuration.
+    #[cfg(test)]
+    pub(crate) fn of(pool: &str, config: MachineConfig) -> Self {
+        let store = Self::default();
+        let name = config.metadata.name.clone().unwrap_or_default();
+        let of = serde_json::json!({
+            "metadata": { "name": pool, "resourceVersion": "1" },
+            "spec": { "configuration": { "name": name } },
+            "status": { "configuration": { "name": name } },
+        });
+        let pool = ServedPool::of(serde_json::from_value(of).unwrap());
+        let synced = cluster::cache::WatchEvent::Synced(vec![pool]);
+        store.pools.apply(synced);
+        store.configs().insert(name, Arc::new(config));
+        store
+    }
+
     /// What a pool serves now.
     pub(crate) fn serving(&self, pool: &str) -> Serving {
         let table = self.pools.table();

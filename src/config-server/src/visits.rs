@@ -1,4 +1,4 @@
-//! How often an address may ask, and how long a credential is answered.
+//! How often a network may ask, and how long a credential is answered.
 //!
 //! A machine fetches its configuration once, and again if its first boot fails. A credential that
 //! is found on it later, or copied from it, should get nothing: its window has closed by then, and
@@ -7,9 +7,12 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Addresses and credentials that are remembered. With more, those that matter least are forgotten:
+use chassis::http::network;
+
+/// Networks and credentials that are remembered. With more, those that matter least are forgotten:
 /// a flood must not take the memory.
 const MOST: usize = 1 << 16;
 
@@ -23,14 +26,14 @@ pub(crate) struct VisitPolicy {
     pub(crate) window: Option<Duration>,
     /// Whether several machines have one credential. Each address has its own window then.
     pub(crate) is_shared: bool,
-    /// Requests of an address at once, and after that one per [`Self::pause`].
+    /// Requests of a [`network`] at once, and after that one per [`Self::pause`].
     pub(crate) burst: u32,
-    /// Time until an address may ask once more.
+    /// Time until a network may ask once more.
     pub(crate) pause: Duration,
 }
 
 impl VisitPolicy {
-    /// Requests of an address: a machine asks some times within a minute while it boots. Behind a
+    /// Requests of a network: a machine asks some times within a minute while it boots. Behind a
     /// load balancer that hides addresses, a hundred machines are one.
     pub(crate) const BURST: u32 = 200;
     /// Ten requests a second.
@@ -44,6 +47,8 @@ pub(crate) enum ClosedWindow {
     Ended,
     /// Another address used it first.
     Taken,
+    /// Another address is being answered, and may yet fail to be.
+    Reserved,
 }
 
 impl ClosedWindow {
@@ -51,37 +56,95 @@ impl ClosedWindow {
         match self {
             Self::Ended => "the window of the credential has closed",
             Self::Taken => "another machine has used the credential",
+            Self::Reserved => "another machine is being answered with the credential",
         }
     }
 }
+
+/// When a credential, or an address of a shared one, is answered.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    /// The only address that is.
+    address: IpAddr,
+    /// The time of its first answer, or of its first request before that.
+    since: Instant,
+    /// Whether there was an answer.
+    is_open: bool,
+    /// Requests that are being answered.
+    under_way: usize,
+}
+
+/// A credential, and its address if it is shared.
+type WindowKey = (String, Option<IpAddr>);
 
 /// Who came, and when.
 #[derive(Debug)]
 pub(crate) struct Visits {
     policy: VisitPolicy,
-    /// For each address the time by which all its requests would have been paused for.
-    addresses: HashMap<IpAddr, Instant>,
-    /// For each credential, and each address of a shared one, its first answer.
-    windows: HashMap<(String, Option<IpAddr>), (IpAddr, Instant)>,
+    /// For each network the time by which all its requests would have been paused for.
+    networks: HashMap<IpAddr, Instant>,
+    windows: HashMap<WindowKey, Window>,
+}
+
+/// A window that is held for one request. Dropped before the answer, it leaves none.
+#[derive(Debug)]
+pub(crate) struct Reservation<'a> {
+    visits: &'a Mutex<Visits>,
+    /// None where credentials are always answered.
+    key: Option<WindowKey>,
+    now: Instant,
+}
+
+impl Reservation<'_> {
+    /// The credential was answered: its window opens, unless it is open.
+    pub(crate) fn answered(mut self) {
+        if let Some(key) = self.key.take() {
+            lock(self.visits).release(&key, Some(self.now));
+        }
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            lock(self.visits).release(&key, None);
+        }
+    }
+}
+
+/// Holds the window of a credential for a request, if it may be answered. Of requests with one
+/// credential from several addresses one wins, however long its answer takes.
+///
+/// # Errors
+/// Why it may not.
+pub(crate) fn reserve<'a>(
+    visits: &'a Mutex<Visits>,
+    credential: &str,
+    address: IpAddr,
+    now: Instant,
+) -> Result<Reservation<'a>, ClosedWindow> {
+    let key = lock(visits).reserve(credential, address, now)?;
+    Ok(Reservation { visits, key, now })
+}
+
+/// Nothing panics while it is held; a poisoned lock still holds whole maps.
+pub(crate) fn lock(visits: &Mutex<Visits>) -> MutexGuard<'_, Visits> {
+    visits.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Visits {
     pub(crate) fn new(policy: VisitPolicy) -> Self {
         Self {
             policy,
-            addresses: HashMap::new(),
+            networks: HashMap::new(),
             windows: HashMap::new(),
         }
     }
 
-    /// Counts a request of an address. When it may come again, if that is too many.
+    /// Counts a request of an address for its network. When it may come again, if that is too many.
     pub(crate) fn count(&mut self, address: IpAddr, now: Instant) -> Result<(), Duration> {
-        let due = self
-            .addresses
-            .get(&address)
-            .copied()
-            .unwrap_or(now)
-            .max(now);
+        let network = network(address);
+        let due = self.networks.get(&network).copied().unwrap_or(now).max(now);
         let budget = self.policy.pause * self.policy.burst;
         let due = due + self.policy.pause;
         let ahead = due.saturating_duration_since(now);
@@ -89,48 +152,68 @@ impl Visits {
         if !over.is_zero() {
             return Err(over);
         }
-        make_room(&mut self.addresses, |due| *due > now, |due| *due);
-        self.addresses.insert(address, due);
+        make_room(&mut self.networks, |due| *due > now, |due| *due);
+        self.networks.insert(network, due);
         Ok(())
     }
 
-    /// Whether a credential is still answered.
-    pub(crate) fn check(
-        &self,
+    /// Holds the window of a credential, whose key is returned, for one more request.
+    fn reserve(
+        &mut self,
         credential: &str,
         address: IpAddr,
         now: Instant,
-    ) -> Result<(), ClosedWindow> {
-        let Some(window) = self.policy.window else {
-            return Ok(());
+    ) -> Result<Option<WindowKey>, ClosedWindow> {
+        let Some(length) = self.policy.window else {
+            return Ok(None);
         };
-        match self.windows.get(&self.key(credential, address)) {
-            Some((first, _)) if *first != address => Err(ClosedWindow::Taken),
-            Some((_, since)) if now.saturating_duration_since(*since) >= window => {
-                Err(ClosedWindow::Ended)
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// A credential was answered: its window opens, unless it is open.
-    pub(crate) fn answered(&mut self, credential: &str, address: IpAddr, now: Instant) {
-        if self.policy.window.is_none() {
-            return;
-        }
         let key = self.key(credential, address);
-        if !self.windows.contains_key(&key) {
-            let is_recent = |since: &Instant| now.saturating_duration_since(*since) < REMEMBERED;
-            make_room(
-                &mut self.windows,
-                |(_, since)| is_recent(since),
-                |(_, since)| *since,
-            );
-            self.windows.insert(key, (address, now));
+        if let Some(window) = self.windows.get_mut(&key) {
+            if window.address != address {
+                return Err(if window.is_open {
+                    ClosedWindow::Taken
+                } else {
+                    ClosedWindow::Reserved
+                });
+            }
+            let age = now.saturating_duration_since(window.since);
+            if window.is_open && age >= length {
+                return Err(ClosedWindow::Ended);
+            }
+            window.under_way += 1;
+            return Ok(Some(key));
+        }
+        let is_recent = |since: Instant| now.saturating_duration_since(since) < REMEMBERED;
+        make_room(
+            &mut self.windows,
+            |window| window.under_way > 0 || is_recent(window.since),
+            |window| window.since,
+        );
+        let window = Window {
+            address,
+            since: now,
+            is_open: false,
+            under_way: 1,
+        };
+        self.windows.insert(key.clone(), window);
+        Ok(Some(key))
+    }
+
+    /// Ends a request that held a window; `answered` is when it came, if it was.
+    fn release(&mut self, key: &WindowKey, answered: Option<Instant>) {
+        let Some(window) = self.windows.get_mut(key) else {
+            return;
+        };
+        window.under_way = window.under_way.saturating_sub(1);
+        if let Some(now) = answered.filter(|_| !window.is_open) {
+            (window.since, window.is_open) = (now, true);
+        }
+        if !window.is_open && window.under_way == 0 {
+            self.windows.remove(key);
         }
     }
 
-    fn key(&self, credential: &str, address: IpAddr) -> (String, Option<IpAddr>) {
+    fn key(&self, credential: &str, address: IpAddr) -> WindowKey {
         let address = self.policy.is_shared.then_some(address);
         (credential.to_owned(), address)
     }
@@ -177,6 +260,21 @@ mod tests {
         })
     }
 
+    /// Whether a request would be answered.
+    fn check(
+        visits: &Mutex<Visits>,
+        credential: &str,
+        address: IpAddr,
+        now: Instant,
+    ) -> Result<(), ClosedWindow> {
+        reserve(visits, credential, address, now).map(drop)
+    }
+
+    fn answer(visits: &Mutex<Visits>, credential: &str, address: IpAddr, now: Instant) {
+        let reserved = reserve(visits, credential, address, now).unwrap();
+        reserved.answered();
+    }
+
     #[test]
     fn address_that_asks_too_often_waits_and_others_do_not() {
         let (mut visits, now) = (visits(false), Instant::now());
@@ -193,45 +291,81 @@ mod tests {
     }
 
     #[test]
-    fn window_opens_with_the_first_answer_and_closes_after_its_time() {
+    fn network_of_ipv6_is_counted_as_one() {
         let (mut visits, now) = (visits(false), Instant::now());
-        assert_eq!(visits.check("a", address(1), now), Ok(()));
-        visits.answered("a", address(1), now);
+        for host in 1..=3 {
+            let address = format!("fd00::{host}").parse().unwrap();
+            visits.count(address, now).unwrap();
+        }
+        assert!(visits.count("fd00::4".parse().unwrap(), now).is_err());
+        visits.count("fd00:0:0:1::1".parse().unwrap(), now).unwrap();
+    }
+
+    #[test]
+    fn window_opens_with_the_first_answer_and_closes_after_its_time() {
+        let (visits, now) = (Mutex::new(visits(false)), Instant::now());
+        assert_eq!(check(&visits, "a", address(1), now), Ok(()));
+        answer(&visits, "a", address(1), now);
         // A later answer does not move it.
-        visits.answered("a", address(1), now + HOUR / 2);
+        answer(&visits, "a", address(1), now + HOUR / 2);
         let just_before = now + HOUR / 4 * 3;
-        assert_eq!(visits.check("a", address(1), just_before), Ok(()));
+        assert_eq!(check(&visits, "a", address(1), just_before), Ok(()));
         let ended = Err(ClosedWindow::Ended);
-        assert_eq!(visits.check("a", address(1), now + HOUR), ended);
-        assert_eq!(visits.check("b", address(1), now + HOUR), Ok(()));
+        assert_eq!(check(&visits, "a", address(1), now + HOUR), ended);
+        assert_eq!(check(&visits, "b", address(1), now + HOUR), Ok(()));
     }
 
     #[test]
     fn credential_belongs_to_the_address_that_used_it_first() {
         let now = Instant::now();
-        let mut own = visits(false);
-        own.answered("a", address(1), now);
+        let own = Mutex::new(visits(false));
+        answer(&own, "a", address(1), now);
         let taken = Err(ClosedWindow::Taken);
-        assert_eq!(own.check("a", address(2), now), taken);
-        let mut shared = visits(true);
-        shared.answered("a", address(1), now);
-        assert_eq!(shared.check("a", address(2), now), Ok(()));
+        assert_eq!(check(&own, "a", address(2), now), taken);
+        let shared = Mutex::new(visits(true));
+        answer(&shared, "a", address(1), now);
+        assert_eq!(check(&shared, "a", address(2), now), Ok(()));
         let ended = Err(ClosedWindow::Ended);
-        assert_eq!(shared.check("a", address(1), now + HOUR), ended);
+        assert_eq!(check(&shared, "a", address(1), now + HOUR), ended);
+    }
+
+    #[test]
+    fn of_two_addresses_that_ask_at_once_one_is_answered() {
+        let (visits, now) = (Mutex::new(visits(false)), Instant::now());
+        let ask = |number| reserve(&visits, "a", address(number), now);
+        let first = ask(1).unwrap();
+        // The same machine may ask twice; another one comes again.
+        let again = ask(1).unwrap();
+        assert_eq!(ask(2).unwrap_err(), ClosedWindow::Reserved);
+        // A failure leaves the window to the other request, and then to all.
+        drop(first);
+        assert_eq!(ask(2).unwrap_err(), ClosedWindow::Reserved);
+        drop(again);
+        let other = ask(2).unwrap();
+        assert_eq!(ask(1).unwrap_err(), ClosedWindow::Reserved);
+        other.answered();
+        assert_eq!(ask(1).unwrap_err(), ClosedWindow::Taken);
+        // A failure after an answer takes nothing away.
+        drop(ask(2).unwrap());
+        assert_eq!(ask(1).unwrap_err(), ClosedWindow::Taken);
     }
 
     #[test]
     fn flood_of_addresses_and_credentials_is_forgotten() {
-        let (mut visits, now) = (visits(true), Instant::now());
+        let (visits, now) = (Mutex::new(visits(true)), Instant::now());
         let flood = u32::try_from(MOST * 2).unwrap();
         for number in 0..flood {
-            visits.count(address(number), now).unwrap();
+            lock(&visits).count(address(number), now).unwrap();
             let later = now + Duration::from_millis(number.into());
-            visits.answered("a", address(number), later);
+            answer(&visits, "a", address(number), later);
         }
-        assert!(visits.addresses.len() <= MOST && visits.windows.len() <= MOST);
+        let (networks, windows) = {
+            let visits = lock(&visits);
+            (visits.networks.len(), visits.windows.len())
+        };
+        assert!(networks <= MOST && windows <= MOST);
         // The newest are those that are kept.
         let end = now + HOUR * 2;
-        assert!(visits.check("a", address(flood - 1), end).is_err());
+        assert!(check(&visits, "a", address(flood - 1), end).is_err());
     }
 }

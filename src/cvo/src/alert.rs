@@ -67,6 +67,7 @@ pub fn risks(body: &[u8], page: &str) -> Result<Vec<UpdateRisk>, String> {
         let why = text(&answer, "/error");
         return Err(format!("alerts are not answered: {why}"));
     }
+    promql::partial::check_whole(&answer)?;
     let alerts = answer.pointer("/data/alerts").and_then(Value::as_array);
     let alerts = alerts.ok_or("the answer has no alerts")?;
     let mut by_name: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
@@ -181,6 +182,10 @@ mod tests {
             (
                 r#"{"status":"error","error":"busy"}"#,
                 "alerts are not answered: busy",
+            ),
+            (
+                r#"{"status":"success","warnings":["store a is away"],"data":{"alerts":[]}}"#,
+                "may be partial: store a is away",
             ),
             (
                 r#"{"status":"success","data":{}}"#,

@@ -1,4 +1,8 @@
 //! Whether a release is signed by those whom the running release trusts.
+//!
+//! - `cache`: what the ConfigMap of signatures from stores keeps
+
+mod cache;
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +17,7 @@ use http::{Method, StatusCode};
 use jiff::Timestamp;
 use release::ImageDigest;
 use release::verification::SignatureTrust;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use signatures::{Keyring, store, verify};
 
 use crate::builder::ClusterProxy;
@@ -226,32 +230,28 @@ impl Verifier<'_> {
         Ok(signatures)
     }
 
-    /// Keeps what was read from stores, so that the next process needs none.
+    /// Keeps what was read from stores, so that the next process needs none. The oldest go.
     async fn keep(&self, digest: &ImageDigest, signatures: &[Vec<u8>]) -> Result<(), String> {
         if signatures.is_empty() {
             return Ok(());
         }
-        let named = signatures.iter().enumerate().map(|(index, bytes)| {
-            let key = format!("sha256-{}-{index}", digest.hex());
-            (key, Value::from(BASE64_STANDARD.encode(bytes)))
-        });
-        let data: Map<String, Value> = named.collect();
         let all = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
-        let change = json!({ "metadata": { "labels": { LABEL: "" } }, "binaryData": data });
         let path = format!("{all}/{CACHE}");
-        let body = RequestBody::MergePatch(&change);
-        let changed = self.access.send::<Value>(Method::PATCH, &path, body).await;
-        let made = match changed {
-            Err(error) if error.code() == Some(404) => {
-                let object = json!({
-                    "apiVersion": "v1", "kind": "ConfigMap",
-                    "metadata": { "name": CACHE, "labels": { LABEL: "" } },
-                    "binaryData": data,
-                });
-                let body = RequestBody::Object(&object);
-                self.access.send::<Value>(Method::POST, &all, body).await
-            }
-            changed => changed,
+        let map = match self.access.get::<Value>(&path).await {
+            Ok(map) => Some(map),
+            Err(error) if error.code() == Some(404) => None,
+            Err(error) => return Err(Chain(&error).to_string()),
+        };
+        let mut change = cache::change(map.as_ref(), LABEL, digest, signatures);
+        let made = if map.is_some() {
+            let body = RequestBody::MergePatch(&change);
+            self.access.send::<Value>(Method::PATCH, &path, body).await
+        } else {
+            change["apiVersion"] = "v1".into();
+            change["kind"] = "ConfigMap".into();
+            change["metadata"]["name"] = CACHE.into();
+            let body = RequestBody::Object(&change);
+            self.access.send::<Value>(Method::POST, &all, body).await
         };
         made.map(drop).map_err(|error| Chain(&error).to_string())
     }
@@ -270,6 +270,7 @@ fn digest_of(image: &str) -> Result<ImageDigest, String> {
 #[cfg(test)]
 mod tests {
     use apimock::{Call, Reply, Script};
+    use serde_json::json;
 
     use super::*;
 

@@ -1,5 +1,7 @@
 //! Colours of a terminal, by what they mean.
 
+use crate::plain::plain;
+
 /// Whether the reader's terminal shows colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
@@ -44,10 +46,11 @@ impl Tone {
 }
 
 impl Ink {
-    /// The text in a tone.
+    /// The text in a tone. What steers a terminal is [`plain`] in it: the tone alone does.
     pub fn paint(self, tone: Tone, text: &str) -> String {
+        let text = plain(text);
         match (self, tone.code()) {
-            (Self::Plain, _) | (_, "") => text.to_owned(),
+            (Self::Plain, _) | (_, "") => text.into_owned(),
             (Self::Coloured, code) => format!("{code}{text}\x1b[0m"),
         }
     }
@@ -75,6 +78,10 @@ mod tests {
             Ink::Coloured.paint(Tone::Plain, "red"),
         ] {
             assert_eq!(plain, "red");
+        }
+        for ink in [Ink::Coloured, Ink::Plain] {
+            let painted = ink.paint(Tone::Bad, "a\x1b[2Jb");
+            assert_eq!(strip(&painted), "a\u{fffd}[2Jb");
         }
     }
 }

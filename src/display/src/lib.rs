@@ -3,11 +3,13 @@
 //! It must not know: files, clocks, networks, and what the things are that it shows.
 //!
 //! - [`ink`]: colours, and text without them
+//! - [`plain`](mod@plain): text of others, without what steers a terminal
 //! - [`table`]: aligned columns
 //! - [`live`]: nodes while they change
 //! - [`svg`]: pictures for a browser
 
 pub mod ink;
 pub mod live;
+pub mod plain;
 pub mod svg;
 pub mod table;

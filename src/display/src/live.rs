@@ -89,6 +89,11 @@ impl LiveView {
         }
     }
 
+    /// Where it is shown.
+    pub const fn medium(&self) -> Medium {
+        self.medium
+    }
+
     /// A line that stays, with what takes the table away; the next [`Self::show`] draws it below.
     pub fn say(&mut self, text: &str) -> String {
         format!("{}{text}\n", self.erase())

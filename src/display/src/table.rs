@@ -145,20 +145,17 @@ impl<'a> AlignedTable<'a> {
     }
 }
 
-/// The first `width` characters, the last of them an ellipsis where something is left out. A line
-/// end or a control character becomes a space.
+/// The first `width` characters as one line, the last of them an ellipsis where something is left
+/// out. A line end or a tab becomes a space.
 pub fn cut(text: &str, width: usize) -> String {
-    let clean = |character: char| {
-        if character.is_control() {
-            ' '
-        } else {
-            character
-        }
+    let on_one_line = |character: char| match character {
+        '\n' | '\r' | '\t' => ' ',
+        other => other,
     };
     if text.chars().count() <= width {
-        return text.chars().map(clean).collect();
+        return text.chars().map(on_one_line).collect();
     }
-    let kept = text.chars().take(width.saturating_sub(1)).map(clean);
+    let kept = text.chars().take(width.saturating_sub(1)).map(on_one_line);
     kept.chain((width > 0).then_some('\u{2026}')).collect()
 }
 

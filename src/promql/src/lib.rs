@@ -3,10 +3,12 @@
 //!
 //! It must not know: what is asked, and what follows from an answer.
 //!
+//! - [`partial`]: whether an answer is of all that was asked
 //! - [`sample`]: an answer that is one sample of 1 or 0
 //!
 //! The Service `thanos-querier` answers unless another address is given.
 
+pub mod partial;
 pub mod sample;
 
 use std::net::{IpAddr, SocketAddr};
@@ -64,6 +66,12 @@ impl MetricsServer {
         url.unwrap_or_else(|| format!("https://{HOST}:{PORT}"))
     }
 
+    /// Where a path of it is read.
+    fn url(&self, path: &str) -> String {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        format!("{}{path}{mark}{}", self.base(), partial::REFUSED)
+    }
+
     /// Whether the one sample of a query is 1. The API server knows the address of the Service.
     ///
     /// # Errors
@@ -80,8 +88,9 @@ impl MetricsServer {
         })
     }
 
-    /// Reads a path of it. Any status is an answer. Authority and token are read anew, so that a
-    /// rotation needs no restart.
+    /// Reads a path of it. Any status is an answer. It is asked to refuse where it knows a part
+    /// only; [`partial::check_whole`] tells whether it did. Authority and token are read anew, so
+    /// that a rotation needs no restart.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -99,7 +108,7 @@ impl MetricsServer {
         };
         let client = client(self.user_agent, bundle.as_deref(), host);
         let client = client.map_err(|error| said(&error))?;
-        let url = format!("{}{path}", self.base());
+        let url = self.url(path);
         let mut request = client.get(&url).timeout(ANSWER);
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
@@ -150,4 +159,27 @@ fn client(
         client = client.resolve(HOST, address);
     }
     client.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partial_answers_are_declined() {
+        let server = MetricsServer {
+            url: Some("http://a:1".to_owned()),
+            ..MetricsServer::default()
+        };
+        let table = [
+            ("/api/v1/alerts", "/api/v1/alerts?partial_response=false"),
+            (
+                "/api/v1/query?query=up",
+                "/api/v1/query?query=up&partial_response=false",
+            ),
+        ];
+        for (path, expected) in table {
+            assert_eq!(server.url(path), format!("http://a:1{expected}"));
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::partial;
+
 /// Reads what the cluster's metrics answered: one sample, 1 or 0.
 ///
 /// # Errors
@@ -13,6 +15,7 @@ pub fn read(body: &[u8]) -> Result<bool, String> {
         let why = text("/error").unwrap_or("no reason");
         return Err(format!("the query failed: {why}"));
     }
+    partial::check_whole(&answer)?;
     if text("/data/resultType") != Some("vector") {
         let kind = text("/data/resultType").unwrap_or_default();
         return Err(format!(
@@ -54,6 +57,11 @@ mod tests {
             let samples: Vec<Value> = samples.collect();
             json!({ "status": "success", "data": { "resultType": "vector", "result": samples } })
         };
+        let partial = |values: &[&str]| {
+            let mut answer = vector(values);
+            answer["warnings"] = json!(["store 10.0.0.7:10901 is away"]);
+            answer
+        };
         let read = |answer: Value| super::read(answer.to_string().as_bytes());
         assert_eq!(read(vector(&["1"])), Ok(true));
         assert_eq!(read(vector(&["0"])), Ok(false));
@@ -61,6 +69,11 @@ mod tests {
             (vector(&["2"]), "must be 0 or 1): 2"),
             (vector(&["1", "1"]), "must be one, but is 2"),
             (vector(&[]), "must be one, but is 0"),
+            (
+                partial(&["1"]),
+                "may be partial: store 10.0.0.7:10901 is away",
+            ),
+            (partial(&["0"]), "may be partial"),
             (
                 json!({ "status": "error", "error": "parse error" }),
                 "the query failed: parse error",

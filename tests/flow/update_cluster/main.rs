@@ -401,6 +401,10 @@ async fn updates_are_offered_with_their_risks_and_stay_while_the_service_is_away
         json!({ "status": "success", "data": { "resultType": "vector", "result": result } })
     };
     server.serve("/graph", Some(&graph));
+    // With a store away the answer would be "does not apply".
+    let mut partial = sample("0");
+    partial["warnings"] = json!(["store 10.0.0.7:10901 is away"]);
+    server.serve("/api/v1/query", Some(&partial));
     let process = cluster.settle().await?;
     cluster
         .until_said("RetrievedUpdates", "False NoChannel")

@@ -16,6 +16,8 @@ use super::tls::{ClientAuthorities, ServerTls};
 use super::*;
 use crate::shutdown::{self, Trigger};
 
+mod crowd;
+
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -24,6 +26,7 @@ const SHORT: Duration = Duration::from_millis(200);
 /// Limits that nothing here meets, but what a test makes of them.
 const WIDE: Limits = Limits {
     connections: 64,
+    per_network: 64,
     header_bytes: 8 << 10,
     header: PATIENCE,
     body_bytes: 1 << 10,
@@ -176,33 +179,18 @@ async fn a_body_that_stalls_is_refused() {
     server.end().await;
 }
 
-#[tokio::test]
-async fn connections_past_the_limit_wait_for_a_place() {
-    let connections = 2;
-    let server = run(
-        Limits {
-            connections,
-            ..WIDE
-        },
-        hello(),
-    )
-    .await;
-    let request = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
-    let mut held = Vec::new();
-    for _ in 0..connections {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
-        send(&mut stream, request).await;
-        read_to(&mut stream, "hello").await;
-        held.push(stream);
-    }
-    let mut third = TcpStream::connect(server.address).await.unwrap();
-    send(&mut third, request).await;
-    let early = timeout(SHORT, third.readable()).await;
-    assert!(early.is_err(), "the third connection was served");
-    held.pop();
-    read_to(&mut third, "hello").await;
-    server.end().await;
+/// Routes that wait until they are let go on, and count who arrived.
+fn waiting(arrived: &Arc<Notify>, go_on: &Arc<Notify>) -> Router {
+    let (arrived, go_on) = (Arc::clone(arrived), Arc::clone(go_on));
+    let wait = async move || {
+        arrived.notify_one();
+        go_on.notified().await;
+        "late"
+    };
+    Router::new().route("/", get(wait))
 }
+
+const REQUEST: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
 #[tokio::test]
 async fn a_connection_ends_at_its_age() {
@@ -214,17 +202,6 @@ async fn a_connection_ends_at_its_age() {
     assert!(read_all(&mut stream).await.ends_with("hello"));
     assert!(began.elapsed() < PATIENCE / 2);
     server.end().await;
-}
-
-/// Routes that wait until they are let go on, and count who arrived.
-fn waiting(arrived: &Arc<Notify>, go_on: &Arc<Notify>) -> Router {
-    let (arrived, go_on) = (Arc::clone(arrived), Arc::clone(go_on));
-    let wait = async move || {
-        arrived.notify_one();
-        go_on.notified().await;
-        "late"
-    };
-    Router::new().route("/", get(wait))
 }
 
 #[tokio::test]

@@ -84,6 +84,23 @@ fn a_record_in_json_has_its_fields_by_name() {
 }
 
 #[test]
+fn value_forges_no_record() {
+    let forged = "x\n2026-01-01T00:00:00Z INFO update done\r\u{1b}[1A\u{9b}2J\u{202e}";
+    for message in ["update failed", "update\nfailed"] {
+        let fail = || tracing::error!(reason = %forged, node = "w\n2", "{message}");
+        let lines = lines("2", Format::Text, fail);
+        let [line] = lines.as_slice() else {
+            panic!("{lines:?}")
+        };
+        assert!(!line.contains(char::is_control), "{line:?}");
+        assert!(!line.contains('\u{202e}'), "{line:?}");
+    }
+    let fail = || tracing::error!(reason = %"a\nb \"c\" \\ é", "update failed");
+    let text = lines("2", Format::Text, fail).concat();
+    assert!(text.ends_with(r#"reason=a\nb "c" \ é"#), "{text}");
+}
+
+#[test]
 fn an_error_is_logged_with_its_causes_in_both_formats() {
     #[derive(Debug, thiserror::Error)]
     #[error("cannot write {path}")]

@@ -29,10 +29,7 @@ fn main() -> ExitCode {
         Ok(Ending::NeedsAttention) => return ExitCode::from(NEEDS_ATTENTION),
         Err(error) => error,
     };
-    #[expect(clippy::print_stderr, reason = "the process's last word")]
-    for line in slipway::failure::lines(&error) {
-        eprintln!("error: {line}");
-    }
+    slipway::output::report(&error);
     if error.is::<Usage>() {
         return ExitCode::from(USAGE);
     }

@@ -23,7 +23,7 @@ use super::arguments::WatchArgs;
 use super::read;
 use super::view;
 use crate::failure::Ending;
-use crate::output::{ViewForm, print};
+use crate::output::{ViewForm, print, print_data};
 use crate::upgrade::object::{ClusterObject, ObjectCondition};
 
 /// Least time between two reads.
@@ -206,11 +206,18 @@ impl Show {
 
     fn show(&mut self, frame: &Frame, now: Timestamp) -> anyhow::Result<()> {
         match self {
-            Self::Text(view) => print(view.show(&frame.heading, frame.nodes.clone(), now, size())),
+            Self::Text(view) => {
+                let text = view.show(&frame.heading, frame.nodes.clone(), now, size());
+                // A drawing moves the cursor, and its parts are painted.
+                match view.medium() {
+                    Medium::Terminal(_) => print_data(text),
+                    Medium::Lines => print(text),
+                }
+            }
             Self::Form(_, Some(last)) if last == frame => Ok(()),
             Self::Form(form, last) => {
                 *last = Some(frame.clone());
-                print(document(*form, frame, now)?)
+                print_data(document(*form, frame, now)?)
             }
         }
     }

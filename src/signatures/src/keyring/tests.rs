@@ -2,8 +2,9 @@ use pgp::composed::{
     EncryptionCaps, KeyType, MessageBuilder, SecretKeyParamsBuilder, SignedSecretKey,
     SubkeyParamsBuilder, SubpacketConfig,
 };
-use pgp::packet::{KeyFlags, SignatureConfig, Subpacket, SubpacketData};
-use pgp::types::{Duration, Password, SigningKey};
+use pgp::crypto::hash::HashAlgorithm;
+use pgp::packet::{KeyFlags, SignatureConfig, SignatureType, Subpacket, SubpacketData};
+use pgp::types::{Duration, KeyDetails as _, Password, SigningKey, Tag};
 use rand::rngs::OsRng;
 use release::ImageDigest;
 use release::claim::Claim;
@@ -12,8 +13,11 @@ use super::*;
 use crate::signer::{self, Signer};
 use crate::verify::verify;
 
-/// When the keys of these tests were made, in seconds since 1970.
-const MADE_SECS: u32 = 1_700_000_000;
+mod trust;
+
+/// When the keys of these tests were made, in seconds since 1970: later than any clock, by which
+/// the library dates the certificates that it makes.
+const MADE_SECS: u32 = 4_000_000_000;
 const DAY_SECS: u32 = 86_400;
 
 fn time(secs: u32) -> pgp::types::Timestamp {
@@ -110,7 +114,8 @@ fn what_a_key_signed_is_read_back() {
 fn signature_of_gpg_is_read() {
     let ring = Keyring::parse("gpg", include_bytes!("../testdata/key-of-gpg.asc")).unwrap();
     let message = include_bytes!("../testdata/signature-by-gpg");
-    let signed = ring.open(message, now()).unwrap();
+    let now: Timestamp = "2024-01-03T00:00:00Z".parse().unwrap();
+    let signed = ring.open(message, now).unwrap();
     assert_eq!(
         signed.fingerprint,
         "84bb04ccd9120c40d5341df30e06e002a0e561a5"
@@ -122,7 +127,7 @@ fn signature_of_gpg_is_read() {
         None,
         &[ring],
         &[message.to_vec()],
-        now(),
+        now,
     );
     assert_eq!(verified.unwrap().by[0].0, "gpg");
 }

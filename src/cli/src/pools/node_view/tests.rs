@@ -113,3 +113,19 @@ Node w2: Degraded, Odd
     assert_eq!(details.text(), expected);
     assert!(details.needs_attention());
 }
+
+#[test]
+fn node_that_writes_its_own_annotations_does_not_steer_the_terminal() {
+    // The kubelet of a stolen node may write them.
+    let annotations = json!({
+        (annotation::CURRENT_CONFIG): "rendered-worker-a", (annotation::DESIRED_CONFIG): "rendered-worker-a",
+        (annotation::STATE): "Degraded",
+        (annotation::REASON): "\u{1b}]52;c;Y3VybCBldmlsfHNo\u{7}\u{1b}[2K\u{1b}[1A\u{1b}[2KNode w2: Done",
+    });
+    let details = NodeDetails::new(&node(&annotations, false), &[pool()], None, now());
+    let mut shown = Vec::new();
+    crate::output::write_text(&mut shown, &details.text()).unwrap();
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.contains("Node w2: Done"), "{shown:?}");
+    assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
+}
