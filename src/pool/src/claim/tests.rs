@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::machineconfiguration::node_status::{DrainRequest, Reading};
-use api::machineconfiguration::{NodeState, label};
+use api::machineconfiguration::node_status::{DrainRequest, FailedIn, Reading};
+use api::machineconfiguration::{NodeState, PhaseName, label};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -142,8 +142,12 @@ impl Controller {
     fn step(&mut self, server: &mut Server) {
         self.round = match std::mem::take(&mut self.round) {
             Round::Idle => Round::HasPool(server.pool.clone()),
-            Round::HasPool(pool) => {
+            Round::HasPool(mut pool) => {
                 let members: Vec<&NodeView> = self.nodes.iter().collect();
+                let target = pool.target.clone().unwrap_or_default();
+                let hour_ago = NOW - SignedDuration::from_hours(1);
+                let drains = &mut pool.facts.drains;
+                drains.note(&target, members.iter().copied(), hour_ago);
                 let decision = decide(&pool, &members, NOW);
                 let claim = decision.claim(&pool, &members);
                 let assignments = decision.assignments.iter().map(|assignment| {
@@ -221,8 +225,8 @@ enum Event {
     Begins(usize),
     /// A node reaches its assignment.
     Finishes(usize),
-    /// An update fails on a node and is rolled back.
-    Fails(usize),
+    /// An update fails on a node and is rolled back, or before it was applied.
+    Fails(usize, bool),
     /// A node is cordoned, and its drain has taken an hour.
     Stalls(usize),
     /// An administrator uncordons a node.
@@ -245,7 +249,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => (0..2_usize).prop_map(Event::Kill),
         2 => (0..NODES).prop_map(Event::Begins),
         4 => (0..NODES).prop_map(Event::Finishes),
-        1 => (0..NODES).prop_map(Event::Fails),
+        1 => (0..NODES, any::<bool>()).prop_map(|(index, is_applied)| Event::Fails(index, is_applied)),
         3 => (0..NODES).prop_map(Event::Stalls),
         1 => (0..NODES).prop_map(Event::Uncordons),
         1 => (0..NODES).prop_map(Event::Reports),
@@ -275,8 +279,15 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
                 return_to_service(node);
             });
         }
-        Event::Fails(index) if server.nodes[index].status.has_pending_target() => {
+        Event::Fails(index, is_applied) if server.nodes[index].status.has_pending_target() => {
             server.change_node(index, |node| {
+                let config = node.status.desired_config.clone().unwrap_or_default();
+                let phase = if is_applied {
+                    PhaseName::Held
+                } else {
+                    PhaseName::Fetching
+                };
+                node.status.failed_in = Some(Reading::Known(FailedIn { phase, config }));
                 node.status.state = Some(Reading::Known(NodeState::Degraded));
                 return_to_service(node);
             });
@@ -304,7 +315,7 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
         Event::Pauses(paused) => server.change_pool(|pool| pool.is_paused = paused),
         Event::Begins(_)
         | Event::Finishes(_)
-        | Event::Fails(_)
+        | Event::Fails(..)
         | Event::Stalls(_)
         | Event::Uncordons(_) => {}
     }

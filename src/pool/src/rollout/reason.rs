@@ -40,6 +40,8 @@ pub enum NotAssigned {
     Halted {
         /// The nodes that failed.
         failed: Arc<NameList>,
+        /// How many failures it is reverted after, where the policy asks for that.
+        to_return: Option<FailuresToReturn>,
     },
     /// The budget is used up by nodes that are out of service, or failed and may try again.
     Budget {
@@ -64,6 +66,33 @@ pub enum NotAssigned {
     },
     /// The API server rejected the assignment, with this message.
     WriteRejected(String),
+}
+
+/// After how many failures a halted rollout is reverted. Those of nodes that never had the
+/// configuration do not count: it may be good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FailuresToReturn {
+    /// Nodes on which the configuration has to fail after it was applied.
+    pub needed: usize,
+    /// Those on which it did.
+    pub failed: usize,
+}
+
+impl FailuresToReturn {
+    /// Whether it is reverted.
+    pub(super) const fn are_enough(self) -> bool {
+        self.failed >= self.needed
+    }
+}
+
+impl fmt::Display for FailuresToReturn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { needed, failed } = self;
+        write!(
+            f,
+            "nodes return once {needed} failed after it was applied, and {failed} did"
+        )
+    }
 }
 
 impl NotAssigned {
@@ -94,8 +123,9 @@ impl fmt::Display for NotAssigned {
                 f.write_str("its daemon has not reported a configuration (no currentConfig)")
             }
             Self::Unready(reasons) => write!(f, "the node is {}", list(reasons, " and ")),
-            Self::Halted { failed } => {
-                write!(f, "the rollout is halted after failures on {failed}")
+            Self::Halted { failed, to_return } => {
+                write!(f, "the rollout is halted after failures on {failed}")?;
+                to_return.map_or(Ok(()), |it| write!(f, "; {it}"))
             }
             Self::Budget { limit, out, failed } => {
                 write!(f, "{limit} may be out at once")?;
