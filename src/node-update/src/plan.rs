@@ -58,6 +58,22 @@ impl Digest {
     }
 }
 
+/// Computes a digest part by part: a file need not be held whole.
+#[derive(Debug, Default)]
+pub struct Digester(Sha256);
+
+impl Digester {
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all of them.
+    pub fn finish(self) -> Digest {
+        Digest(hex::encode(self.0.finalize()))
+    }
+}
+
 /// Permission bits of a file, at most 0o7777. Printed and stored as a number, as Ignition does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -297,7 +313,48 @@ pub enum Prior {
 }
 
 /// Extended attributes of a file by name, such as `security.capability`.
-pub type Attributes = BTreeMap<String, Attribute>;
+pub type Attributes = BTreeMap<AttributeName, Attribute>;
+
+/// The name of an extended attribute: any bytes but zero, as for the kernel.
+///
+/// Shape: stored as text, or as hex digits after `hex:` if they are not UTF-8. No namespace of the
+/// kernel has that prefix.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct AttributeName(Vec<u8>);
+
+/// Prefix of a name that is stored as hex digits.
+const HEX: &str = "hex:";
+
+impl AttributeName {
+    /// A name that `listxattr` returns.
+    pub const fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes of the name.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<AttributeName> for String {
+    fn from(name: AttributeName) -> Self {
+        Self::from_utf8(name.0)
+            .unwrap_or_else(|error| format!("{HEX}{}", hex::encode(error.into_bytes())))
+    }
+}
+
+impl TryFrom<String> for AttributeName {
+    type Error = hex::FromHexError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(Self(match text.strip_prefix(HEX) {
+            Some(digits) => hex::decode(digits)?,
+            None => text.into_bytes(),
+        }))
+    }
+}
 
 /// The value of an extended attribute. Stored as hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use node_update::plan::{Attribute, Attributes};
+use node_update::plan::{Attribute, AttributeName, Attributes};
 use rustix::fs::{self, OFlags, XattrFlags};
 use rustix::io::Errno;
 
@@ -24,9 +24,16 @@ impl Root {
             let file = self.open_at(at.as_str(), flags, fs::Mode::empty())?;
             let mut attributes = Attributes::new();
             for name in names(&file)? {
-                if name != LABEL {
-                    let value = value(&file, &name)?;
-                    attributes.insert(name, Attribute(value));
+                if name == LABEL.as_bytes() {
+                    continue;
+                }
+                match value(&file, &name) {
+                    Ok(value) => {
+                        attributes.insert(AttributeName::new(name), Attribute(value));
+                    }
+                    // Removed since it was listed.
+                    Err(Errno::NODATA) => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
             Ok(attributes)
@@ -38,12 +45,12 @@ impl Root {
 /// Sets attributes of a new file, after its owner and mode: a change of either clears some.
 pub(super) fn set(file: &OwnedFd, attributes: &Attributes) -> io::Result<()> {
     for (name, Attribute(value)) in attributes {
-        fs::fsetxattr(file, name.as_str(), value, XattrFlags::empty())?;
+        fs::fsetxattr(file, name.as_bytes(), value, XattrFlags::empty())?;
     }
     Ok(())
 }
 
-fn names(file: &OwnedFd) -> io::Result<Vec<String>> {
+fn names(file: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     let length = match fs::flistxattr_query(file) {
         Ok(length) => length,
         Err(Errno::NOTSUP) => return Ok(Vec::new()),
@@ -55,11 +62,11 @@ fn names(file: &OwnedFd) -> io::Result<Vec<String>> {
     Ok(names
         .split(|byte| *byte == 0)
         .filter(|name| !name.is_empty())
-        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .map(<[u8]>::to_vec)
         .collect())
 }
 
-fn value(file: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
+fn value(file: &OwnedFd, name: &[u8]) -> std::result::Result<Vec<u8>, Errno> {
     let length = fs::fgetxattr_query(file, name)?;
     let mut value = vec![0; length];
     let length = fs::fgetxattr(file, name, &mut value)?;
