@@ -36,7 +36,7 @@ pub use self::parsing::InvalidPolicy;
 use self::parsing::duration;
 pub(crate) use self::quarantine::Quarantine;
 pub use self::quarantine::SeenDrains;
-pub(crate) use self::step::Step;
+use self::step::Step;
 pub use self::step::StepSeen;
 
 /// Name of the step of the canaries in sentences.

@@ -149,22 +149,9 @@ pub fn decide_beside(
         let may_fail = policy.and_then(|policy| policy.may_fail(size));
         may_fail.unwrap_or_else(|| limit.saturating_sub(1))
     };
-    let blamed = |target| {
-        let failed = members
-            .iter()
-            .filter(|node| has_failed_on(node, Some(target)));
-        failed
-            .filter(|node| node.status.has_failed_past_apply(target))
-            .count()
-    };
-    let blame = |limit: &usize| FailuresToReturn {
-        needed: may_fail(*limit)
-            .saturating_add(1)
-            .max(quorum(members.len())),
-        failed: target.map_or(0, blamed),
-    };
-    let blame = blanket.as_ref().ok().map(blame);
-    let course = Course::of(pool, blame.is_some_and(FailuresToReturn::are_enough));
+    let limit = blanket.as_ref().ok();
+    let to_return = limit.map(|limit| FailuresToReturn::of(members, target, may_fail(*limit)));
+    let course = Course::of(pool, to_return.is_some_and(FailuresToReturn::are_enough));
     let returns_to = course.returns_to();
     if let Some(returns_to) = returns_to {
         decision.failed =
@@ -211,7 +198,7 @@ pub fn decide_beside(
         let rules = AssignmentRules {
             limit,
             is_halted: returns_to.is_none() && decision.failed.len() > may_fail(limit),
-            to_return: blame.filter(|_| pool.returns_to().is_some()),
+            to_return: to_return.filter(|_| pool.returns_to().is_some()),
             policy,
             facts: &pool.facts,
             target: course.goal,
@@ -222,12 +209,6 @@ pub fn decide_beside(
         }
     }
     decision
-}
-
-/// How many nodes of a pool have to fail after the apply before its rollout is reverted, at least:
-/// what one node reports is never enough where there are others.
-const fn quorum(size: usize) -> usize {
-    if size < 3 { 1 } else { 2 }
 }
 
 /// How many nodes may be out of service at once, or why no node of the pool is assigned anything.

@@ -73,3 +73,37 @@ fn value(file: &OwnedFd, name: &[u8]) -> std::result::Result<Vec<u8>, Errno> {
     value.truncate(length);
     Ok(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use node_update::plan::{Digest, Prior};
+
+    use super::super::Error;
+    use super::*;
+
+    #[test]
+    fn an_attribute_with_any_name_is_observed_and_restored() {
+        let host = tempfile::tempdir().unwrap();
+        let file = host.path().join("etc/a");
+        std::fs::create_dir(host.path().join("etc")).unwrap();
+        std::fs::File::create(&file).unwrap();
+        let name: &[u8] = b"user.\xff";
+        fs::setxattr(&file, name, b"1", XattrFlags::empty()).unwrap();
+        let root = Root::open(host.path(), None).unwrap();
+        let at = root.locate("/etc/a").unwrap();
+        let mut priors = BTreeMap::new();
+        let mut keep = |_: &Digest, _: &[u8]| Ok::<_, Error>(());
+        root.observe(&at, &mut priors, &mut keep).unwrap();
+        // As the journal stores them.
+        let stored = serde_json::to_string(&priors).unwrap();
+        let priors: BTreeMap<String, Prior> = serde_json::from_str(&stored).unwrap();
+        root.remove(&at).unwrap();
+        root.restore(&priors, &mut |_| Ok::<_, Error>(Vec::new()))
+            .unwrap();
+        let mut value = [0; 8];
+        let length = fs::getxattr(&file, name, &mut value[..]).unwrap();
+        assert_eq!(value.get(..length), Some(&b"1"[..]));
+    }
+}

@@ -473,28 +473,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn an_attribute_with_any_name_is_observed_and_restored() {
-    let (dir, root) = deployment();
-    put(&dir.path().join("tree"), "etc/a", b"a");
-    let file = dir.path().join("tree/etc/a");
-    let name: &[u8] = b"user.\xff";
-    rustix::fs::setxattr(&file, name, b"1", rustix::fs::XattrFlags::empty()).unwrap();
-    let at = root.locate("/etc/a").unwrap();
-    let (mut priors, mut kept) = (BTreeMap::new(), Vec::new());
-    let mut keep = |_: &Digest, bytes: &[u8]| {
-        kept = bytes.to_vec();
-        Ok::<_, Error>(())
-    };
-    root.observe(&at, &mut priors, &mut keep).unwrap();
-    // As the journal stores them.
-    let stored = serde_json::to_string(&priors).unwrap();
-    let priors: BTreeMap<String, Prior> = serde_json::from_str(&stored).unwrap();
-    root.remove(&at).unwrap();
-    root.restore(&priors, &mut |_| Ok::<_, Error>(kept.clone()))
-        .unwrap();
-    let mut value = [0; 8];
-    let length = rustix::fs::getxattr(&file, name, &mut value[..]).unwrap();
-    assert_eq!(&value[..length], b"1");
-}

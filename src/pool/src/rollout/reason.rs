@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::list::{NameList, list};
-use crate::node::Unready;
+use crate::node::{NodeView, Unready};
 use crate::policy::PolicyWait;
 use crate::unhandled::Hold;
 
@@ -79,6 +79,26 @@ pub struct FailuresToReturn {
 }
 
 impl FailuresToReturn {
+    /// Of a rollout of `target` that is halted above so many failures. What one node reports is
+    /// never enough where there are two others.
+    pub(super) fn of(members: &[&NodeView], target: Option<&str>, may_fail: usize) -> Self {
+        let is_blamed = |node: &NodeView, target: &str| {
+            node.status.is_assigned_to(target) && node.status.has_failed_past_apply(target)
+        };
+        let mut failed = 0;
+        if let Some(target) = target {
+            failed = members
+                .iter()
+                .filter(|node| is_blamed(node, target))
+                .count();
+        }
+        let quorum = if members.len() < 3 { 1 } else { 2 };
+        Self {
+            needed: may_fail.saturating_add(1).max(quorum),
+            failed,
+        }
+    }
+
     /// Whether it is reverted.
     pub(super) const fn are_enough(self) -> bool {
         self.failed >= self.needed
