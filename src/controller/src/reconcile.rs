@@ -411,6 +411,9 @@ impl Controller {
         if let Some(hold) = Hold::of(&pool.view, objects) {
             return Ok(Some(hold));
         }
+        if inputs::is_without_base(pool, snapshot) {
+            return Ok(Some(Hold::MissingBase));
+        }
         let target = pool.view.target.as_deref();
         let known = target.and_then(|target| self.store.configs.get(target));
         let name = &pool.view.name;
