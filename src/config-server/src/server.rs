@@ -214,6 +214,8 @@ impl ConfigServer {
         let identity = self.gate.identify(headers, peer).await?;
         let no_node = || Refusal::Forbidden(format!("{:?} is no node", identity.user));
         let name = identity.node().ok_or_else(no_node)?;
+        let not_yet = || Refusal::NotReady("pools were not read yet".to_owned());
+        let pools = self.store.views().ok_or_else(not_yet)?;
         let node = self.access.get::<Node>(&path::object::<Node>(name)).await;
         let node = node.map_err(|error| match error.code() {
             Some(404) => Refusal::Forbidden(format!("there is no Node {name:?}")),
@@ -228,7 +230,6 @@ impl ConfigServer {
                 Some(404) => Refusal::Config(config.to_owned()),
                 _ => unavailable("read the MachineConfig", &error),
             })?;
-        let pools = self.store.views();
         own::check(node, &found, &pools)
             .map_err(|why| Refusal::Forbidden(format!("node {name:?}: {why}")))?;
         let held = self.in_flight.hold(address, found.to_string());

@@ -237,10 +237,11 @@ impl ServedStore {
         }
     }
 
-    /// All pools.
-    pub(crate) fn views(&self) -> Vec<PoolView> {
+    /// All pools; none before they were read: until then no node is known to be of none of them.
+    pub(crate) fn views(&self) -> Option<Vec<PoolView>> {
         let table = self.pools.table();
-        table.values().map(|pool| pool.view.clone()).collect()
+        let views = table.values().map(|pool| pool.view.clone());
+        table.has_synced().then(|| views.collect())
     }
 
     /// Certificates that machines get.
@@ -411,8 +412,10 @@ mod tests {
     fn pool_is_served_once_its_configuration_was_read() {
         let store = ServedStore::default();
         assert!(matches!(store.serving("worker"), Serving::NotYet(_)));
+        assert_eq!(store.views().map(|pools| pools.len()), None);
         let event = WatchEvent::Synced(vec![pool(1, "new", "old")]);
         store.pools.apply(event);
+        assert_eq!(store.views().map(|pools| pools.len()), Some(1));
         assert!(matches!(store.serving("edge"), Serving::Unknown));
         assert!(matches!(store.serving("worker"), Serving::NotYet(_)));
         assert_eq!(store.pools(), [("worker".to_owned(), false)]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
-use pool::policy::{PolicyFacts, QueryAnswers};
+use pool::policy::{QueryAnswers, SeenDrains};
 
 use crate::reconcile::{Controller, Observed};
 
@@ -24,6 +24,17 @@ pub(crate) struct Asked {
 }
 
 impl Controller {
+    /// Notes which nodes of the pool are being drained: since when is this program's observation.
+    pub(crate) fn note_drains(&self, observed: &mut Observed) {
+        let view = &observed.pool.view;
+        let (name, now) = (view.name.clone(), (self.clock)());
+        let members = observed.members.values().map(AsRef::as_ref);
+        let mut states = self.state();
+        let drains: &mut SeenDrains = &mut states.entry(name).or_default().drains;
+        drains.note(view.target.as_deref().unwrap_or_default(), members, now);
+        observed.pool.view.facts.drains = drains.clone();
+    }
+
     /// Asks what the pool's policy decides by, where a node waits and the last answer is too old.
     /// A server of metrics that does not answer is an answer; the API server must.
     pub(crate) async fn ask_for_policy(&self, observed: &mut Observed) -> Result<(), wire::Error> {
@@ -71,14 +82,12 @@ impl Controller {
                 asked.blocked_pods = Some((now, self.requests.count_blocked_pods().await?));
             }
         }
-        observed.pool.view.facts = PolicyFacts {
-            answers: asked.answers.clone(),
-            blocked_pods: asked
-                .blocked_pods
-                .as_ref()
-                .map(|(_, counts)| counts.clone())
-                .unwrap_or_default(),
-        };
+        let facts = &mut observed.pool.view.facts;
+        facts.answers.clone_from(&asked.answers);
+        let counted = asked.blocked_pods.as_ref();
+        facts.blocked_pods = counted
+            .map(|(_, counts)| counts.clone())
+            .unwrap_or_default();
         self.state().entry(name).or_default().asked = asked;
         Ok(())
     }

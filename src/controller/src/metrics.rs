@@ -119,6 +119,7 @@ const fn reason(not_assigned: &NotAssigned) -> &'static str {
         NotAssigned::Held(Hold::ImageMode { .. }) => "ImageMode",
         NotAssigned::Held(Hold::ConfigChanged { .. }) => "RenderedConfigChanged",
         NotAssigned::Held(Hold::InvalidPolicy { .. }) => "InvalidRolloutPolicy",
+        NotAssigned::Held(Hold::MissingBase) => "MissingBase",
         NotAssigned::NoBudget => "InvalidMaxUnavailable",
         NotAssigned::NotReported => "NotReported",
         NotAssigned::Unready(_) => "NotReady",

@@ -205,11 +205,34 @@ impl Controller {
                 }
             }
         }
-        if self.name_renewed(snapshot).await {
+        let is_cleared = self.clear_left(snapshot, &sorted).await;
+        if self.name_renewed(snapshot).await && is_cleared {
             next
         } else {
             Next::Retry
         }
+    }
+
+    /// Takes the marks of waiting nodes from those that left all pools. False where one could not
+    /// be written yet.
+    async fn clear_left(&self, snapshot: &Snapshot, sorted: &Membership<'_>) -> bool {
+        let members = sorted.members.values().flatten();
+        let members: BTreeSet<&str> = members.map(|node| node.name.as_str()).collect();
+        let left = snapshot.nodes.values();
+        let left = left.filter(|node| !members.contains(node.name.as_str()));
+        let writes: Vec<NodeWrite> = left.filter_map(|node| NodeWrite::of_left(node)).collect();
+        let mut is_finished = true;
+        for write in writes {
+            match self.requests.write_node(&write).await {
+                Ok(written) => self.store.nodes.refresh(written),
+                Err(error) if error.code() == Some(404) => {}
+                Err(error) => {
+                    tracing::debug!(node = write.node, error = %Chain(&error), "cannot clear a node that left its pool yet");
+                    is_finished = false;
+                }
+            }
+        }
+        is_finished
     }
 
     /// Names objects that were made anew on their Nodes, whose daemons then write their status.

@@ -20,7 +20,7 @@ use operator::{Next, Reconcile};
 use pool::claim::ClaimState;
 use pool::membership::{Conflict, claim_holder, partner};
 use pool::node::NodeView;
-use pool::policy::RolloutPolicy;
+use pool::policy::{RolloutPolicy, SeenDrains};
 use pool::rehearsal::rehearser;
 use pool::rollout::{RolloutDecision, decide_beside};
 use pool::status::{StatusInput, status};
@@ -87,6 +87,8 @@ pub(crate) struct PoolState {
     pub(crate) rendering: Option<Last>,
     checked: Option<CheckedTarget>,
     pub(crate) asked: Asked,
+    /// Drains of its nodes, and when they were first seen.
+    pub(crate) drains: SeenDrains,
     /// Generation for which an event said that a selector takes everything.
     warned: Option<i64>,
     /// When its status was written last.
@@ -328,6 +330,7 @@ impl Controller {
         if let Some(holder) = &observed.holder {
             observed.pool.view.claim = holder.view.claim.clone();
         }
+        self.note_drains(&mut observed);
         self.ask_for_policy(&mut observed).await?;
         let mut decision = observed.decide((self.clock)());
         let mut round = Round::default();
@@ -407,6 +410,9 @@ impl Controller {
         let objects = snapshot.foreign.objects();
         if let Some(hold) = Hold::of(&pool.view, objects) {
             return Ok(Some(hold));
+        }
+        if inputs::is_without_base(pool, snapshot) {
+            return Ok(Some(Hold::MissingBase));
         }
         let target = pool.view.target.as_deref();
         let known = target.and_then(|target| self.store.configs.get(target));

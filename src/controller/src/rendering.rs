@@ -1,5 +1,6 @@
 //! The configuration of a pool: rendered from its sources, stored, and named in the pool.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::machineconfiguration::{MachineConfig, annotation, label};
@@ -9,7 +10,7 @@ use machineconfig::render::{Base, Rendered, Source, render};
 use pool::selector::Selector;
 use tokio::time::Instant;
 
-use self::inputs::{Inputs, Preparation, missing, prepare};
+use self::inputs::{Inputs, Preparation, SourceVersion, missing, prepare};
 use crate::configs::ConfigMeta;
 use crate::events::Announcement;
 use crate::release::required::RenderedFrom;
@@ -44,6 +45,8 @@ pub struct Last {
     again: Option<Instant>,
     /// The object of the rendered name, in the state that was found or made.
     object: Option<(String, Option<ObjectState>)>,
+    /// Sources, as they were when what is not understood in them was said last.
+    warned: Vec<SourceVersion>,
 }
 
 impl Last {
@@ -54,6 +57,17 @@ impl Last {
             config,
             os_image: self.inputs.base.os_image_url.clone(),
         })
+    }
+
+    fn failed(inputs: Inputs, outcome: Result<(), String>, warned: Vec<SourceVersion>) -> Self {
+        Self {
+            inputs,
+            outcome,
+            is_image_overridden: false,
+            again: None,
+            object: None,
+            warned,
+        }
     }
 
     fn stands(&self, inputs: &Inputs, snapshot: &Snapshot) -> bool {
@@ -146,6 +160,8 @@ pub async fn reconcile(
     {
         return Ok(outcome);
     }
+    let warned = last.as_ref().map(|last| last.warned.clone());
+    let warned = warned.unwrap_or_default();
     let rendered = match make(requests, &outcome.pool, &inputs).await? {
         Ok(rendered) => rendered,
         Err(failure) => {
@@ -156,11 +172,8 @@ pub async fn reconcile(
             let result = Err(failed(&outcome.pool, &why));
             outcome.result = Some(result.clone());
             *last = Some(Last {
-                inputs,
-                outcome: result,
-                is_image_overridden: false,
                 again,
-                object: None,
+                ..Last::failed(inputs, result, warned)
             });
             return Ok(outcome);
         }
@@ -169,12 +182,15 @@ pub async fn reconcile(
         Ok(Ok(state)) => {
             inputs.target = Some((rendered.name.clone(), true));
             outcome.result = Some(Ok(()));
+            outcome.said.extend(warnings(&rendered, &inputs, &warned));
+            let warned = inputs.sources.clone();
             *last = Some(Last {
                 inputs,
                 outcome: Ok(()),
                 is_image_overridden: rendered.image_overridden_by.is_some(),
                 again: None,
                 object: Some((rendered.name, Some(state))),
+                warned,
             });
             Ok(outcome)
         }
@@ -185,11 +201,8 @@ pub async fn reconcile(
                 message: refused.why,
             });
             *last = Some(Last {
-                inputs,
-                outcome: result,
-                is_image_overridden: false,
-                again: None,
                 object: Some((rendered.name, refused.state)),
+                ..Last::failed(inputs, result, warned)
             });
             Ok(outcome)
         }
@@ -202,6 +215,27 @@ pub async fn reconcile(
             Ok(outcome)
         }
     }
+}
+
+/// What is not understood in sources that are new, or were changed since that was said last. It may
+/// change nothing that is rendered.
+fn warnings(
+    rendered: &Rendered,
+    inputs: &Inputs,
+    warned: &[SourceVersion],
+) -> impl Iterator<Item = Announcement> {
+    let new = inputs
+        .sources
+        .iter()
+        .filter(|source| !warned.contains(source));
+    let new: BTreeSet<&str> = new.map(SourceVersion::name).collect();
+    let warnings = rendered.warnings.iter();
+    warnings
+        .filter(move |(source, _)| new.contains(source.as_str()))
+        .map(|(source, warning)| Announcement::Warned {
+            source: source.clone(),
+            warning: warning.to_string(),
+        })
 }
 
 fn failed(pool: &Pool, why: &str) -> String {

@@ -126,6 +126,12 @@ pub enum StepError {
         /// The path, resolved.
         path: String,
     },
+    /// The file would be gone after the next boot.
+    #[error("{path} lies where each boot removes all")]
+    Volatile {
+        /// The path, resolved.
+        path: String,
+    },
     /// A path of the home directory is a link or no directory.
     #[error("{path} is not a directory of the user's own")]
     Home {

@@ -5,8 +5,8 @@
 
 use jiff::Timestamp;
 use machineconfig::spec::NodeConfig;
-use node_update::late::{EtcEntry, EtcTree, LateChange, LeftBehind, Managed, Side, plan};
-use node_update::plan::{Digest, Mode, OwnerIds};
+use node_update::late::{EtcEntry, LateChange, LateConflict, LeftBehind, Managed, Side, plan};
+use node_update::plan::{Mode, OwnerIds};
 
 use crate::accounts::{self, carry_late};
 use crate::files::{self, Content, Found, Inode, Location, Root};
@@ -100,7 +100,14 @@ pub fn carry(left: &Root, booted: &Root, switch: &Switch) -> Result<CarriedOver,
         }
     }
     let conflicts = decided.conflicts.into_iter();
-    let conflicts = conflicts.map(|(path, conflict)| (path, conflict.as_str().to_owned()));
+    let conflicts = conflicts.map(|(path, conflict)| {
+        let unreadable = was.unreadable.get(&path).or(is.unreadable.get(&path));
+        let why = match unreadable.filter(|_| conflict == LateConflict::Unreadable) {
+            Some(why) => format!("{}: {why}", conflict.as_str()),
+            None => conflict.as_str().to_owned(),
+        };
+        (path, why)
+    });
     carried.conflicts.extend(conflicts);
     carried.conflicts.sort();
     for (path, why) in &mut carried.conflicts {
@@ -121,61 +128,97 @@ fn config(root: &Root) -> Result<Option<NodeConfig>, record::Error> {
         .transpose()
 }
 
-/// Reads `/etc` of a root, and what its OS ships there.
+/// Reads `/etc` of a root, and what its OS ships there. What cannot be read is noted: one file
+/// keeps no other from being carried over.
 fn side(root: &Root, since: Timestamp) -> Result<Side, files::Error> {
     let mut side = Side::default();
     let etc = root.locate(ETC)?;
-    read_below(root, &etc, 0, &mut |at, entry, inode| {
-        if inode.is_shared {
-            side.inodes.insert(at.as_str().to_owned(), inode.number);
+    let names = root.list(&etc)?;
+    read_below(root, &etc, names, 0, &mut |at, seen| {
+        let path = at.as_str().to_owned();
+        match seen {
+            Ok((entry, inode)) => {
+                if inode.is_shared {
+                    side.inodes.insert(path.clone(), inode.number);
+                }
+                if inode.changed_secs >= since.as_second() {
+                    side.recent.insert(path.clone());
+                }
+                side.etc.insert(path, entry);
+            }
+            Err(why) => {
+                side.unreadable.insert(path, why);
+            }
         }
-        if inode.changed_secs >= since.as_second() {
-            side.recent.insert(at.as_str().to_owned());
-        }
-        side.etc.insert(at.as_str().to_owned(), entry);
-    })?;
-    let mut shipped = EtcTree::new();
+    });
     let usr_etc = root.locate(&format!("{SHIPPED}{ETC}"))?;
-    read_below(root, &usr_etc, 0, &mut |at, entry, _| {
+    let names = root.list(&usr_etc)?;
+    read_below(root, &usr_etc, names, 0, &mut |at, seen| {
         let path = at.as_str().strip_prefix(SHIPPED).unwrap_or(at.as_str());
-        shipped.insert(path.to_owned(), entry);
-    })?;
-    side.shipped = shipped;
+        match seen {
+            Ok((entry, _)) => {
+                side.shipped.insert(path.to_owned(), entry);
+            }
+            Err(why) => {
+                side.unreadable.entry(path.to_owned()).or_insert(why);
+            }
+        }
+    });
     Ok(side)
 }
 
-/// Calls `show` for each entry below a directory, with its inode. An entry that is removed
+/// An entry with its inode, or why it cannot be read.
+type Seen = Result<(EtcEntry, Inode), String>;
+
+/// Calls `show` for each entry below a directory that has these names. An entry that is removed
 /// meanwhile is left out.
 fn read_below(
     root: &Root,
     directory: &Location,
+    names: Vec<String>,
     depth: usize,
-    show: &mut dyn FnMut(&Location, EtcEntry, Inode),
-) -> Result<(), files::Error> {
-    for name in root.list(directory)? {
+    show: &mut dyn FnMut(&Location, Seen),
+) {
+    for name in names {
         let at = directory.below(&name);
-        let entry = match root.look(&at)? {
-            Found::Nothing => continue,
-            Found::File { bytes, mode, owner } => EtcEntry::File {
-                digest: Digest::of(&bytes),
-                mode,
-                owner,
-                attributes: root.attributes(&at)?,
-            },
-            Found::Link(target) => EtcEntry::Link(target),
-            Found::Directory { mode, owner } => EtcEntry::Directory { mode, owner },
-            Found::Other => EtcEntry::Other,
+        let seen = read_entry(root, &at);
+        let below = match &seen {
+            Ok(Some((EtcEntry::Directory { .. }, _))) if depth < DEPTH_MAX => root.list(&at),
+            Ok(_) | Err(_) => Ok(Vec::new()),
         };
-        let is_directory = matches!(entry, EtcEntry::Directory { .. });
-        let Some(inode) = root.inode(&at)? else {
-            continue;
-        };
-        show(&at, entry, inode);
-        if is_directory && depth < DEPTH_MAX {
-            read_below(root, &at, depth + 1, show)?;
+        match (seen, below) {
+            // Its name has other bytes than this text.
+            (Ok(None), _) if name.contains(char::REPLACEMENT_CHARACTER) => {
+                show(&at, Ok((EtcEntry::Other, Inode::UNKNOWN)));
+            }
+            (Ok(None), _) => {}
+            (Err(error), _) | (_, Err(error)) => show(&at, Err(explained(&error))),
+            (Ok(Some(entry)), Ok(below)) => {
+                show(&at, Ok(entry));
+                read_below(root, &at, below, depth + 1, show);
+            }
         }
     }
-    Ok(())
+}
+
+fn read_entry(root: &Root, at: &Location) -> Result<Option<(EtcEntry, Inode)>, files::Error> {
+    let entry = match root.look_at_digest(at)? {
+        Found::Nothing => return Ok(None),
+        Found::File {
+            bytes: digest,
+            mode,
+            owner,
+        } => EtcEntry::File {
+            digest,
+            mode,
+            owner,
+            attributes: root.attributes(at)?,
+        },
+        Found::Link(target) => EtcEntry::Link(target),
+        Found::Directory { mode, owner } => EtcEntry::Directory { mode, owner },
+        Found::Other => EtcEntry::Other,
+    };
+    Ok(root.inode(at)?.map(|inode| (entry, inode)))
 }
 
 /// Does one change.

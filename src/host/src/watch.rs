@@ -49,7 +49,24 @@ pub enum Error {
     Files(#[from] crate::files::Error),
 }
 
-/// Paths that are watched as they were resolved at its making.
+/// The names that count, by their directory.
+type Names = BTreeMap<Option<Location>, BTreeSet<Vec<u8>>>;
+
+/// Adds an entry and all directories above it.
+fn note(entry: Location, directories: &mut Names) {
+    let mut at = Some(entry);
+    while let Some(entry) = at {
+        let (parent, name) = (entry.parent(), entry.name().as_bytes().to_owned());
+        let names = directories.entry(parent.clone()).or_default();
+        if !names.insert(name) {
+            // Its parents are there, too.
+            return;
+        }
+        at = parent;
+    }
+}
+
+/// Paths that are watched as they were resolved at its making, with the links on their ways.
 #[derive(Debug)]
 pub struct PathWatch {
     queue: AsyncFd<OwnedFd>,
@@ -58,23 +75,17 @@ pub struct PathWatch {
 }
 
 impl PathWatch {
-    /// Begins to watch `paths` below `root`, and their parents. A directory that does not exist is
+    /// Begins to watch `paths` below `root`, their parents, and each link on the way to one: it may
+    /// be replaced by one that leads elsewhere. A directory that does not exist is
     /// watched for by its parent. Must be called in a runtime.
     ///
     /// # Errors
     /// All of [`Error`].
     pub fn begin<'a>(root: &Root, paths: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
-        let mut directories: BTreeMap<Option<Location>, BTreeSet<Vec<u8>>> = BTreeMap::new();
+        let mut directories = Names::new();
         for path in paths {
-            let mut at = Some(root.locate(path)?);
-            while let Some(entry) = at {
-                let (parent, name) = (entry.parent(), entry.name().as_bytes().to_owned());
-                let names = directories.entry(parent.clone()).or_default();
-                if !names.insert(name) {
-                    // Its parents are there, too.
-                    break;
-                }
-                at = parent;
+            for entry in root.ways(path)? {
+                note(entry, &mut directories);
             }
         }
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
@@ -207,6 +218,12 @@ mod tests {
         assert!(is_seen(|tree| fs::create_dir(tree.join("etc/none")).unwrap()).await);
         // Where a link of its parents leads.
         assert!(is_seen(|tree| write(&tree.join("var/b/file"), "new")).await);
+        let relinked = |tree: &Path| {
+            symlink("etc/a", tree.join("new")).unwrap();
+            fs::rename(tree.join("new"), tree.join("link")).unwrap();
+        };
+        assert!(is_seen(relinked).await);
+        assert!(is_seen(|tree| fs::remove_file(tree.join("link")).unwrap()).await);
     }
 
     #[tokio::test]

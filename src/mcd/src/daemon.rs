@@ -14,6 +14,7 @@
 //! - [`adopt`]: a node that is met for the first time
 //! - [`observe`], [`planning`], [`prepare`], [`drain`], [`apply`], [`verify`],
 //!   [`return_to_service`]: one command each
+//! - [`drain_clock`]: how long a drain goes on
 //! - [`ahead`]: what is fetched before the node's turn
 //! - [`drift`]: what is changed by hand on a node at rest
 //! - [`certificates`]: what the cluster rotates, outside of configurations
@@ -29,6 +30,7 @@ pub mod certificates;
 pub mod cli;
 pub mod desired;
 pub mod drain;
+pub mod drain_clock;
 pub mod drift;
 pub mod driver;
 pub mod events;

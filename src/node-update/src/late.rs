@@ -7,6 +7,7 @@
 //! | in the deployment that was left | in the booted one | what follows |
 //! |---|---|---|
 //! | equal | equal | nothing |
+//! | cannot be read, or a directory above it | anything | a conflict, as in the reverse case |
 //! | as its OS ships it | anything | nothing: the booted OS decides |
 //! | written by others, managed | anything | a conflict: the configuration decides |
 //! | written by others | nothing, or another file or link | carried over |
@@ -77,6 +78,23 @@ pub struct Side {
     /// Paths that changed since the switch, by the host's clock. Only these can be conflicts: a
     /// file that a new configuration takes over is none.
     pub recent: BTreeSet<String>,
+    /// Paths that cannot be read, here or as the OS ships them, and why. Of a directory, nothing
+    /// below it is known.
+    pub unreadable: BTreeMap<String, String>,
+}
+
+impl Side {
+    /// Whether nothing is known of what is below the path's parents.
+    fn hides(&self, path: &str) -> bool {
+        let mut above = parent_of(path);
+        while let Some(directory) = above {
+            if self.unreadable.contains_key(directory) {
+                return true;
+            }
+            above = parent_of(directory);
+        }
+        false
+    }
 }
 
 /// One change of the booted `/etc`.
@@ -121,6 +139,8 @@ pub enum LateConflict {
     NotAFile,
     /// It is part of the OS's SELinux policy.
     Policy,
+    /// It cannot be read in one of the two deployments, so that they cannot be compared.
+    Unreadable,
 }
 
 impl LateConflict {
@@ -131,8 +151,9 @@ impl LateConflict {
             Self::Replaced => {
                 "the booted deployment has a directory in its place, or a file above it"
             }
-            Self::NotAFile => "it is a device, socket or pipe",
+            Self::NotAFile => "it is a device, socket or pipe, or its name is not UTF-8",
             Self::Policy => "it is part of the OS's SELinux policy",
+            Self::Unreadable => "it cannot be read",
         }
     }
 }
@@ -243,10 +264,20 @@ pub fn plan(left: &Side, booted: &Side, managed: &Managed, never_came: &LeftBehi
     let mut carry = Carry::default();
     let mut writes = BTreeSet::new();
     let mut removals = BTreeSet::new();
-    let paths: BTreeSet<&String> = left.etc.keys().chain(booted.etc.keys()).collect();
+    let readable = left.etc.keys().chain(booted.etc.keys());
+    let unreadable = left.unreadable.keys().chain(booted.unreadable.keys());
+    let paths: BTreeSet<&String> = readable.chain(unreadable).collect();
     for path in paths {
         let (was, is) = (left.etc.get(path), booted.etc.get(path));
-        if was == is || is_own(path) {
+        let is_equal = was.is_some() && was == is;
+        if is_equal || is_own(path) || left.hides(path) || booted.hides(path) {
+            continue;
+        }
+        if left.unreadable.contains_key(path) || booted.unreadable.contains_key(path) {
+            carry.left_behind.add(path);
+            carry
+                .conflicts
+                .insert(path.clone(), LateConflict::Unreadable);
             continue;
         }
         let Some(was) = was else {
@@ -305,7 +336,8 @@ fn removals_in_order(
     writes: &BTreeSet<String>,
     removals: &BTreeSet<String>,
 ) -> Vec<LateChange> {
-    let mut stays: BTreeSet<&str> = writes.iter().filter_map(|path| parent_of(path)).collect();
+    let stays = writes.iter().chain(booted.unreadable.keys());
+    let mut stays: BTreeSet<&str> = stays.filter_map(|path| parent_of(path)).collect();
     let mut changes = Vec::new();
     // In the reverse of their order the entries of a directory come before it.
     for path in booted.etc.keys().rev() {

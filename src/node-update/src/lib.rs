@@ -21,6 +21,7 @@ mod desired;
 pub mod diff;
 pub mod disruption;
 pub mod early;
+mod kubelet;
 pub mod late;
 mod paths;
 pub mod phase;

@@ -1,6 +1,6 @@
 //! Where a configuration may write, and files that it shares with someone else.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::desired::{Desired, DesiredFile, DesiredUnit};
 use crate::early::is_dropin;
@@ -43,6 +43,20 @@ const CLOSED: [(&str, &str); 16] = [
     ("/sys", "is made by the kernel"),
 ];
 
+/// Directories that are links to others on every OS whose deployments these are: one file must not
+/// have two names. On a host its own links count, which the rehearsal follows.
+const LINKS: [(&str, &str); 9] = [
+    ("/var/run", "/run"),
+    ("/var/lock", "/run/lock"),
+    ("/home", "/var/home"),
+    ("/opt", "/var/opt"),
+    ("/srv", "/var/srv"),
+    ("/root", "/var/roothome"),
+    ("/mnt", "/var/mnt"),
+    ("/media", "/run/media"),
+    ("/usr/local", "/var/usrlocal"),
+];
+
 /// Units that watch over updates; a configuration that changed them could not be reverted.
 const OWN_UNITS: [&str; 3] = [GUARD_UNIT, VERIFY_UNIT, REBOOT_UNIT];
 
@@ -75,8 +89,30 @@ pub(crate) fn is_never_verified(path: &str) -> bool {
     [KUBELET_CA, CLOUD_CA, REGISTRY_SECRET].contains(&path)
 }
 
-/// Why nothing may be written at a path.
+/// What the OS's links make of a path, and the link that does.
+fn real(path: &str) -> (String, Option<(&'static str, &'static str)>) {
+    for (link, target) in LINKS {
+        if let Some(rest) = path.strip_prefix(link)
+            && rest.starts_with('/')
+        {
+            return (format!("{target}{rest}"), Some((link, target)));
+        }
+    }
+    (path.to_owned(), None)
+}
+
+/// Why nothing may be written at a path, or at what the OS's links make of it.
 pub(crate) fn why_not_writable(path: &str) -> Option<String> {
+    let by_name = why_not_writable_as_named(path);
+    let (real, link) = real(path);
+    by_name.or_else(|| {
+        let (link, target) = link?;
+        let why = why_not_writable_as_named(&real)?;
+        Some(format!("{link} leads to {target}: {why}"))
+    })
+}
+
+fn why_not_writable_as_named(path: &str) -> Option<String> {
     let own = OWN_UNITS.map(|unit| format!("{UNITS}/{unit}"));
     let own = own.into_iter().flat_map(|file| [format!("{file}.d"), file]);
     if let Some(own) = own.into_iter().find(|own| is_within(path, own)) {
@@ -111,7 +147,14 @@ fn is_within(path: &str, directory: &str) -> bool {
 pub(crate) fn rejections(desired: &Desired) -> Vec<Rejection> {
     let files = &desired.files;
     let mut rejections = Vec::new();
-    let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    let mut paths: BTreeMap<String, &str> = BTreeMap::new();
+    for DesiredFile { path, subject, .. } in files {
+        let first = *paths.entry(real(path).0).or_insert(path);
+        if first != path {
+            let why = format!("cannot write {path}: it is {first}, a file of this configuration");
+            rejections.push(Rejection::new(*subject, why));
+        }
+    }
     let asked = files.iter().filter(|file| !file.is_own);
     for DesiredFile { path, subject, .. } in asked {
         // The force file is rejected by a rule of its own.
@@ -123,13 +166,14 @@ pub(crate) fn rejections(desired: &Desired) -> Vec<Rejection> {
                 format!("cannot write {path}: {why}"),
             ));
         }
-        let mut above = path.as_str();
-        while let Some((parent, _)) = above.rsplit_once('/') {
-            if paths.contains(parent) {
+        let (real, _) = real(path);
+        let mut above = real.as_str();
+        while let Some((directory, _)) = above.rsplit_once('/') {
+            if let Some(parent) = paths.get(directory) {
                 let why = format!("cannot write {path}: {parent} is a file of this configuration");
                 rejections.push(Rejection::new(*subject, why));
             }
-            above = parent;
+            above = directory;
         }
     }
     for DesiredUnit { name, subject, .. } in &desired.units {
@@ -139,7 +183,7 @@ pub(crate) fn rejections(desired: &Desired) -> Vec<Rejection> {
         }
     }
     for unit in desired.units.iter().filter(|unit| unit.is_masked()) {
-        if paths.contains(unit.path.as_str()) {
+        if paths.contains_key(unit.path.as_str()) {
             let why = format!(
                 "cannot mask {}: {} is a file of this configuration",
                 unit.name, unit.path
@@ -164,6 +208,8 @@ mod tests {
             "/opt/x",
             "/root/.bashrc",
             "/home/core/x",
+            "/var/home/core/x",
+            "/var/running/x",
         ] {
             assert_eq!(why_not_writable(path), None, "{path}");
         }
@@ -184,6 +230,14 @@ mod tests {
             ),
             ("/sysroot/x", "/sysroot belongs to OSTree"),
             ("/run/x", "/run is emptied at each boot"),
+            (
+                "/var/run/x.conf",
+                "/var/run leads to /run: /run is emptied at each boot",
+            ),
+            (
+                "/var/lock/x.conf",
+                "/var/lock leads to /run/lock: /run is emptied at each boot",
+            ),
             ("/proc/sys/x", "/proc is made by the kernel"),
             (
                 "/var/lib/slipway/journal.json",

@@ -2,12 +2,18 @@
 //!
 //! A plan is made once, stored whole, and executed as stored: a restart never recomputes it. It
 //! carries no file contents; they lie beside it as blobs named by their digest ([`Bundle`]).
+//!
+//! - `entry`: what links and attributes hold, of any bytes
+
+mod entry;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+pub use self::entry::{Attribute, AttributeName, Attributes, LinkTarget};
 
 /// Version of the stored form. A reader refuses any other.
 pub const SCHEMA: u32 = 1;
@@ -55,6 +61,22 @@ impl Digest {
     /// The digest as 64 hex digits: the name of the blob's file.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// Computes a digest part by part: a file need not be held whole.
+#[derive(Debug, Default)]
+pub struct Digester(Sha256);
+
+impl Digester {
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all of them.
+    pub fn finish(self) -> Digest {
+        Digest(hex::encode(self.0.finalize()))
     }
 }
 
@@ -294,93 +316,6 @@ pub enum Prior {
         #[serde(flatten)]
         owner: OwnerIds,
     },
-}
-
-/// Extended attributes of a file by name, such as `security.capability`.
-pub type Attributes = BTreeMap<String, Attribute>;
-
-/// The value of an extended attribute. Stored as hex digits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct Attribute(pub Vec<u8>);
-
-impl From<Attribute> for String {
-    fn from(value: Attribute) -> Self {
-        hex::encode(value.0)
-    }
-}
-
-impl TryFrom<String> for Attribute {
-    type Error = hex::FromHexError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        hex::decode(text).map(Self)
-    }
-}
-
-/// What a symbolic link points to: any bytes, as for the kernel.
-///
-/// Shape: stored as text, or as hex digits in the member `hex` if they are not UTF-8.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "StoredTarget", try_from = "StoredTarget")]
-pub struct LinkTarget(Vec<u8>);
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum StoredTarget {
-    Text(String),
-    Bytes { hex: String },
-}
-
-impl LinkTarget {
-    /// The target that `readlink` returns.
-    pub const fn new(bytes: Vec<u8>) -> Self {
-        Self(bytes)
-    }
-
-    /// The bytes of the link.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// The target as text; `None` if it is not UTF-8.
-    pub fn as_str(&self) -> Option<&str> {
-        std::str::from_utf8(&self.0).ok()
-    }
-}
-
-impl From<&str> for LinkTarget {
-    fn from(text: &str) -> Self {
-        Self(text.as_bytes().to_vec())
-    }
-}
-
-impl fmt::Display for LinkTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
-    }
-}
-
-impl From<LinkTarget> for StoredTarget {
-    fn from(target: LinkTarget) -> Self {
-        String::from_utf8(target.0).map_or_else(
-            |error| Self::Bytes {
-                hex: hex::encode(error.into_bytes()),
-            },
-            Self::Text,
-        )
-    }
-}
-
-impl TryFrom<StoredTarget> for LinkTarget {
-    type Error = hex::FromHexError;
-
-    fn try_from(stored: StoredTarget) -> Result<Self, Self::Error> {
-        Ok(Self(match stored {
-            StoredTarget::Text(text) => text.into_bytes(),
-            StoredTarget::Bytes { hex } => hex::decode(hex)?,
-        }))
-    }
 }
 
 /// How a step is undone.

@@ -5,6 +5,7 @@
 
 use crate::desired::Desired;
 use crate::early;
+use crate::kubelet;
 use crate::paths;
 use crate::pull;
 use crate::rejection::{Member, Rejection, Section, Subject};
@@ -55,6 +56,7 @@ pub(crate) fn rejections_of(
     rejections.extend(paths::rejections(desired));
     rejections.extend(pull::rejections(held, desired));
     rejections.extend(early::rejections(held, desired));
+    rejections.extend(kubelet::rejections(held, desired));
     if old.fips != new.fips {
         rejections.push(fips());
     }

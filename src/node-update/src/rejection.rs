@@ -64,6 +64,8 @@ pub enum Section {
     Directories,
     /// `spec.config.storage.links`
     Links,
+    /// `spec.config.systemd.units`
+    Units,
     /// `spec.fips`
     Fips,
     /// `spec.kernelArguments`
@@ -156,6 +158,7 @@ impl Section {
             Self::Luks => !config.storage.luks.is_empty(),
             Self::Directories => !config.storage.directories.is_empty(),
             Self::Links => !config.storage.links.is_empty(),
+            Self::Units => !config.systemd.units.is_empty(),
             Self::Fips => source.fips,
             Self::KernelArguments => !source.kernel_arguments.is_empty(),
             Self::KernelType => source.kernel_type != KernelType::Default,
@@ -199,6 +202,7 @@ impl fmt::Display for Section {
             Self::Luks => "spec.config.storage.luks",
             Self::Directories => "spec.config.storage.directories",
             Self::Links => "spec.config.storage.links",
+            Self::Units => "spec.config.systemd.units",
             Self::Fips => "spec.fips",
             Self::KernelArguments => "spec.kernelArguments",
             Self::KernelType => "spec.kernelType",

@@ -30,6 +30,11 @@ use progress::ProgressReporter;
 /// internal error.
 const TROUBLE_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
+/// Pods of one controller that are evicted although they came after the first list. The scheduler
+/// may have put some on the node before it knew of the cordon. More than these come because the
+/// others were evicted: a controller that names the node itself makes pods there without end.
+const LATE_PODS: u32 = 3;
+
 /// How long one watch of the node's pods is asked to last; then they are listed again.
 const WATCH_LENGTH: Duration = Duration::from_mins(5);
 
@@ -90,6 +95,8 @@ struct Leavers {
     pods: BTreeMap<String, Leaver>,
     /// Whether the pods were listed once: who comes after that comes to a cordoned node.
     are_listed: bool,
+    /// How many of each controller came later.
+    late: BTreeMap<String, u32>,
     still: Stillness,
 }
 
@@ -105,6 +112,7 @@ impl Drain<'_> {
         let mut leavers = Leavers {
             pods: BTreeMap::new(),
             are_listed: false,
+            late: BTreeMap::new(),
             still: Stillness::new(self.passed),
         };
         let mut reporter = ProgressReporter::new();
@@ -210,7 +218,7 @@ impl Drain<'_> {
             }
         };
         let is_late = leavers.are_listed && !leavers.pods.contains_key(&pod.uid);
-        if is_late && pod.tolerates_cordon {
+        if is_late && matches!(stage, Stage::Due(..)) && !leavers.may_come_late(pod) {
             tracing::info!(pod = %pod.name, reason = ?Skip::CameBack, "pod stays");
             return;
         }
@@ -253,11 +261,13 @@ impl Drain<'_> {
             }
             let stage = match answer {
                 EvictionAnswer::Gone => {
+                    retry.reset();
                     leavers.pods.remove(&uid);
                     leavers.moved();
                     continue;
                 }
                 EvictionAnswer::Accepted => {
+                    retry.reset();
                     leavers.moved();
                     Stage::Terminating
                 }
@@ -294,6 +304,23 @@ impl Drain<'_> {
 }
 
 impl Leavers {
+    /// Whether a pod that came after the first list is evicted, too.
+    fn may_come_late(&mut self, pod: &Pod) -> bool {
+        if pod.tolerates_cordon {
+            return false;
+        }
+        let namespace = &pod.name.namespace;
+        // Pods without a controller have names of their own: a namespace has those.
+        let maker = match &pod.controller {
+            Some(PodController { kind, name, .. }) => format!("{namespace}/{kind}/{name}"),
+            None => namespace.clone(),
+        };
+        let count = self.late.entry(maker).or_default();
+        let may_come = *count < LATE_PODS;
+        *count = count.saturating_add(1);
+        may_come
+    }
+
     /// The drain moved: what a budget refused is tried again soon.
     fn moved(&mut self) {
         self.still.end();

@@ -10,11 +10,13 @@ use api::machineconfiguration::annotation;
 use serde::{Deserialize, Serialize};
 
 use crate::node::NodeView;
+use crate::policy::StepSeen;
 
 /// The claim in a pool's annotation [`annotation::ROUND`].
 ///
 /// Shape: JSON, `{"target": "rendered-…", "nodes": {"<name>": "<resourceVersion>"}}`, and where a
-/// rollout was reverted `"rejected": {"<pool>": "rendered-…"}`.
+/// rollout was reverted `"rejected": {"<pool>": "rendered-…"}`; where a step of a policy works,
+/// `"seen": {"<pool>": {"config": "rendered-…", "step": 0, "since": "<RFC 3339>"}}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundClaim {
     /// Configuration that the nodes are assigned.
@@ -25,6 +27,10 @@ pub struct RoundClaim {
     /// failures, which end when their nodes return.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rejected: BTreeMap<String, String>,
+    /// The step of the rollout policy that was seen to work last, by pool: a restart of the
+    /// controller does not begin its time anew.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub seen: BTreeMap<String, StepSeen>,
 }
 
 /// What the claim says about a node that was read.
@@ -91,6 +97,14 @@ mod annotation_tests {
             target: "rendered-worker-2".to_owned(),
             nodes: BTreeMap::from([("a".to_owned(), "17".to_owned())]),
             rejected: BTreeMap::from([("worker".to_owned(), "rendered-worker-1".to_owned())]),
+            seen: BTreeMap::from([(
+                "worker".to_owned(),
+                StepSeen {
+                    config: "rendered-worker-2".to_owned(),
+                    step: 1,
+                    since: crate::fixture::NOW,
+                },
+            )]),
         };
         let annotations = BTreeMap::from([(annotation::ROUND.to_owned(), claim.to_annotation())]);
         assert_eq!(RoundClaim::read(Some(&annotations)), claim);

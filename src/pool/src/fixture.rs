@@ -1,10 +1,12 @@
 //! Nodes and pools for this crate's tests, made by parsing objects.
 
-use api::machineconfiguration::node_status::Reading;
-use api::machineconfiguration::{MachineConfigPool, NodeState, NodeStatus};
+use api::machineconfiguration::node_status::{FailedIn, Reading};
+use api::machineconfiguration::{MachineConfigPool, NodeState, NodeStatus, PhaseName};
 use serde_json::{Value, json};
 
 use crate::node::{NodeView, Unready};
+use crate::policy::RolloutPolicy;
+use crate::rollout::{RolloutDecision, decide};
 use crate::view::PoolView;
 
 /// The time of decisions.
@@ -60,6 +62,16 @@ impl NodeView {
         self.status.state = Some(Reading::Known(NodeState::Degraded));
         "it broke".clone_into(&mut self.status.reason);
         self
+    }
+
+    /// The same, after the configuration was applied.
+    pub(crate) fn broken_by(self, desired: &str) -> Self {
+        self.failing(desired).reporting(|status| {
+            status.failed_in = Some(Reading::Known(FailedIn {
+                phase: PhaseName::Held,
+                config: desired.to_owned(),
+            }));
+        })
     }
 
     /// Done on a configuration.
@@ -120,4 +132,36 @@ pub(crate) fn pool_object(name: &str, spec: Value) -> Value {
 
 pub(crate) fn pool(name: &str, spec: Value) -> PoolView {
     parse_pool(pool_object(name, spec)).1
+}
+
+pub(crate) fn policy(spec: Value) -> RolloutPolicy {
+    RolloutPolicy::parse(&serde_json::from_value(spec).unwrap()).unwrap()
+}
+
+/// A pool of workers with a policy, so many of which may be out at once.
+pub(crate) fn worker(max: i64, spec: Value) -> PoolView {
+    PoolView {
+        policy: Some(policy(spec)),
+        ..pool("worker", json!({ "maxUnavailable": max }))
+    }
+}
+
+/// At rest in [`NEW`].
+pub(crate) fn updated(name: &str) -> NodeView {
+    node(name).done(NEW)
+}
+
+pub(crate) fn decided(pool: &PoolView, nodes: &[NodeView]) -> RolloutDecision {
+    decide(pool, &nodes.iter().collect::<Vec<_>>(), NOW)
+}
+
+pub(crate) fn assigned(decision: &RolloutDecision) -> Vec<&str> {
+    let assignments = decision.assignments.iter();
+    assignments
+        .map(|assignment| assignment.node.as_str())
+        .collect()
+}
+
+pub(crate) fn why(decision: &RolloutDecision, node: &str) -> String {
+    decision.not_assigned[node].to_string()
 }

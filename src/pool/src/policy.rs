@@ -1,13 +1,21 @@
 //! The steps of a rollout: when it starts, which nodes go before others, and how long these work
 //! until the others follow.
 //!
-//! All of it is computed anew from the policy, the nodes and the time. Nothing is remembered: how
-//! long a node has worked in its configuration stands on the node.
+//! All of it is computed anew from the policy, the nodes, the time and one observation: when a
+//! controller first saw the nodes of a step work in their configuration. What nodes write about
+//! that themselves does not count.
+//!
+//! - `parsing`: a policy is read from its object
+//! - `step`: nodes that go together, and when they are done
+//! - `analysis`: queries between the steps
+//! - `quarantine`: nodes that cannot be drained
+//! - `prefetch`: how fast nodes fetch before their turn
 
 mod analysis;
 mod parsing;
 mod prefetch;
 mod quarantine;
+mod step;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,8 +23,6 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use api::machineconfiguration::PhaseName;
-use api::machineconfiguration::node_status::Reading;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::budget::percentage;
@@ -29,6 +35,9 @@ pub use self::analysis::{Analysis, QueryAnswers};
 pub use self::parsing::InvalidPolicy;
 use self::parsing::duration;
 pub(crate) use self::quarantine::Quarantine;
+pub use self::quarantine::SeenDrains;
+use self::step::Step;
+pub use self::step::StepSeen;
 
 /// Name of the step of the canaries in sentences.
 const CANARIES: &str = "the canaries";
@@ -60,6 +69,8 @@ pub struct PolicyFacts {
     pub blocked_pods: BTreeMap<String, usize>,
     /// What the queries of the analysis answered.
     pub answers: QueryAnswers,
+    /// When drains were first seen.
+    pub drains: SeenDrains,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -131,13 +142,8 @@ pub enum PolicyWait {
         /// When that time is over.
         until: Timestamp,
     },
-    /// It is not known how long nodes of an earlier step have worked.
-    UnknownSoak {
-        /// The step.
-        step: String,
-        /// The nodes whose daemon does not say since when they rest.
-        nodes: Arc<NameList>,
-    },
+    /// The selector of the canaries selects no node of the pool.
+    NoCanary,
 }
 
 impl fmt::Display for PolicyWait {
@@ -160,9 +166,8 @@ impl fmt::Display for PolicyWait {
             Self::Soak { step, until } => {
                 write!(f, "{step} of the rollout policy work until {until} first")
             }
-            Self::UnknownSoak { step, nodes } => write!(
-                f,
-                "{step} of the rollout policy do not say since when they are updated: {nodes}"
+            Self::NoCanary => f.write_str(
+                "spec.canaries.nodeSelector of the rollout policy selects no node of the pool",
             ),
         }
     }
@@ -200,45 +205,71 @@ impl RolloutPolicy {
         self.halt_above.map(|amount| amount.of(size))
     }
 
-    /// What each node waits for by this policy, and when that may change by time alone. Nodes that
-    /// are not named may go.
+    /// What each node waits for by this policy. `seen` is the step that a controller saw work last.
     pub(crate) fn gate(
         &self,
         target: &str,
         members: &[&NodeView],
         facts: &PolicyFacts,
+        seen: Option<&StepSeen>,
         now: Timestamp,
-    ) -> (BTreeMap<String, PolicyWait>, Option<Timestamp>) {
-        let all = |wait: PolicyWait, names: &mut dyn Iterator<Item = &NodeView>| {
-            let waits = names.map(|node| (node.name.clone(), wait.clone()));
+    ) -> PolicyGate {
+        let all = |wait: &PolicyWait, nodes: &[&NodeView]| {
+            let waits = nodes.iter().map(|node| (node.name.clone(), wait.clone()));
             waits.collect::<BTreeMap<_, _>>()
         };
-        if let Some(start) = self.start_after.filter(|start| *start > now) {
-            let wait = PolicyWait::StartAfter(start);
-            return (all(wait, &mut members.iter().copied()), Some(start));
+        let known = seen.filter(|seen| seen.is_of(target, now)).cloned();
+        let mut gate = PolicyGate {
+            seen: known,
+            ..PolicyGate::default()
+        };
+        let closed = match self.start_after.filter(|start| *start > now) {
+            Some(start) => Some((PolicyWait::StartAfter(start), start)),
+            None => self
+                .closed_until(now)
+                .map(|(name, opens)| (PolicyWait::Window { name, opens }, opens)),
+        };
+        if let Some((wait, opens)) = closed {
+            gate.waits = all(&wait, members);
+            gate.wakes = Some(opens);
+            return gate;
         }
-        if let Some((name, opens)) = self.closed_until(now) {
-            let wait = PolicyWait::Window { name, opens };
-            return (all(wait, &mut members.iter().copied()), Some(opens));
-        }
-        let mut steps = self.steps(target, members, facts).into_iter();
-        while let Some(step) = steps.next() {
-            let wait = step.wait(target, now);
-            let wait = wait.or_else(|| self.analyse(&step, facts, now));
-            let Some(wait) = wait else {
+        let steps = self.steps(target, members, facts);
+        for (number, step) in steps.iter().enumerate() {
+            let later = steps.iter().skip(number.saturating_add(1));
+            let later: Vec<&NodeView> = later.flat_map(|later| later.nodes.clone()).collect();
+            let goes = |node: &NodeView| !node.status.is_assigned_to(target);
+            if !later
+                .iter()
+                .any(|node| goes(node) && !node.is_quarantined())
+            {
+                // Nothing waits for this step, so that nothing is to be remembered of it.
+                return gate;
+            }
+            let wait = step
+                .wait(target)
+                .or_else(|| gate.soak(step, number, target, now));
+            let Some(wait) = wait.or_else(|| self.analyse(step, facts, now)) else {
                 continue;
             };
-            let wakes = match &wait {
+            if step.nodes.iter().any(|node| goes(node))
+                && gate.seen.as_ref().is_some_and(|seen| seen.step >= number)
+            {
+                // Another node takes part in the step: it begins anew.
+                gate.seen = None;
+            }
+            gate.wakes = match &wait {
                 PolicyWait::Soak { until, .. } => Some(*until),
                 PolicyWait::Analysis { .. } => now.checked_add(analysis::REPEAT).ok(),
                 PolicyWait::StartAfter(_)
                 | PolicyWait::Window { .. }
                 | PolicyWait::Step { .. }
-                | PolicyWait::UnknownSoak { .. } => None,
+                | PolicyWait::NoCanary => None,
             };
-            return (all(wait, &mut steps.flat_map(|later| later.nodes)), wakes);
+            gate.waits = all(&wait, &later);
+            return gate;
         }
-        (BTreeMap::new(), None)
+        gate
     }
 
     /// The window that opens next, and when, if none is open.
@@ -268,7 +299,9 @@ impl RolloutPolicy {
         members: &[&'a NodeView],
         facts: &PolicyFacts,
     ) -> Vec<Step<'a>> {
-        let mut left = members.to_vec();
+        // A node that is given up proves nothing: the next one of the order takes its place.
+        let (given_up, mut left): (Vec<&NodeView>, Vec<&NodeView>) =
+            members.iter().partition(|node| node.is_quarantined());
         // Pods come and go; the nodes that were assigned stay in their step.
         let is_later =
             |node: &NodeView| self.needs_blocked_pods() && !node.status.is_assigned_to(target);
@@ -280,19 +313,17 @@ impl RolloutPolicy {
                 CanaryChoice::First(count) => take(&mut left, *count),
                 CanaryChoice::Selected(selector) => {
                     let is_canary = |node: &&NodeView| selector.matches(&node.labels);
-                    let nodes = left
-                        .iter()
-                        .copied()
-                        .filter(|node| is_canary(node))
-                        .collect();
-                    left.retain(|node| !is_canary(node));
-                    nodes
+                    let lost = given_up.iter().filter(|node| is_canary(node)).count();
+                    let (nodes, others) = left.into_iter().partition(is_canary);
+                    left = others;
+                    [nodes, take(&mut left, lost)].concat()
                 }
             };
             steps.push(Step {
                 name: CANARIES.to_owned(),
                 nodes,
                 soak: canaries.soak,
+                needs_nodes: true,
             });
         }
         for (wave, number) in self.waves.iter().zip(1_usize..) {
@@ -307,12 +338,14 @@ impl RolloutPolicy {
                 name: format!("the nodes of wave {number}"),
                 nodes: take(&mut left, count),
                 soak: wave.soak,
+                needs_nodes: false,
             });
         }
         steps.push(Step {
             name: "the others".to_owned(),
-            nodes: left,
+            nodes: [left, given_up].concat(),
             soak: SignedDuration::ZERO,
+            needs_nodes: false,
         });
         steps
     }
@@ -331,66 +364,21 @@ impl RolloutPolicy {
     }
 }
 
+/// What nodes wait for by a policy.
+#[derive(Debug, Default)]
+pub(crate) struct PolicyGate {
+    /// What each node waits for. Nodes that are not named may go.
+    pub(crate) waits: BTreeMap<String, PolicyWait>,
+    /// When that may change by time alone.
+    pub(crate) wakes: Option<Timestamp>,
+    /// The step that was seen to work last, to be remembered.
+    pub(crate) seen: Option<StepSeen>,
+}
+
 /// The first nodes, taken away.
 fn take<'a>(left: &mut Vec<&'a NodeView>, count: usize) -> Vec<&'a NodeView> {
     let rest = left.split_off(count.min(left.len()));
     std::mem::replace(left, rest)
-}
-
-/// Nodes that go together, and before those of later steps.
-struct Step<'a> {
-    name: String,
-    nodes: Vec<&'a NodeView>,
-    soak: SignedDuration,
-}
-
-impl Step<'_> {
-    /// What later steps wait for; none if it is over.
-    fn wait(&self, target: &str, now: Timestamp) -> Option<PolicyWait> {
-        let names = |is_listed: &dyn Fn(&NodeView) -> bool| {
-            let listed = self.nodes.iter().filter(|node| is_listed(node));
-            Arc::new(NameList::new(listed.map(|node| node.name.as_str())))
-        };
-        let step = || self.name.clone();
-        // One that is quarantined is passed over.
-        let is_over = |node: &NodeView| {
-            node.is_quarantined() || (node.status.is_updated(target) && node.is_ready())
-        };
-        let late = names(&|node| !is_over(node));
-        if !late.is_empty() {
-            return Some(PolicyWait::Step {
-                step: step(),
-                nodes: late,
-            });
-        }
-        if self.soak.is_zero() {
-            return None;
-        }
-        let unknown = names(&|node| !node.is_quarantined() && rests_since(node).is_none());
-        if !unknown.is_empty() {
-            return Some(PolicyWait::UnknownSoak {
-                step: step(),
-                nodes: unknown,
-            });
-        }
-        let last = self
-            .nodes
-            .iter()
-            .filter(|node| !node.is_quarantined())
-            .filter_map(|node| rests_since(node))
-            .max()?;
-        let until = last.checked_add(self.soak).unwrap_or(Timestamp::MAX);
-        (until > now).then(|| PolicyWait::Soak {
-            step: step(),
-            until,
-        })
-    }
-}
-
-/// Since when a node rests in its configuration.
-fn rests_since(node: &NodeView) -> Option<Timestamp> {
-    let since = node.status.since.as_ref().and_then(Reading::known)?;
-    (node.status.phase() == Some(PhaseName::Idle)).then_some(*since)
 }
 
 /// A value by which nodes are ordered; what has none comes last.

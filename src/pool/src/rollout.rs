@@ -13,10 +13,11 @@ use self::assigning::{AssignmentRules, assign};
 use self::course::Course;
 pub use self::quarantine::GivenUp;
 use self::quarantine::give_up;
-pub use self::reason::NotAssigned;
+pub use self::reason::{FailuresToReturn, NotAssigned};
 use crate::budget::{self, budget};
 use crate::claim::{ClaimState, RoundClaim};
 use crate::node::NodeView;
+use crate::policy::{PolicyGate, StepSeen};
 use crate::view::PoolView;
 
 /// The decision for one pool in one reconciliation.
@@ -40,6 +41,10 @@ pub struct RolloutDecision {
     pub not_assigned: BTreeMap<String, NotAssigned>,
     /// When the decision may change by time alone.
     pub wakes: Option<Timestamp>,
+    /// The step of the policy that was seen to work last, to be kept in the claim.
+    pub seen: Option<StepSeen>,
+    /// Whether it was seen just now, so that it has to be written.
+    pub is_seen_anew: bool,
 }
 
 /// A node that gets the pool's configuration now.
@@ -82,9 +87,11 @@ pub enum BudgetImpact {
 ///
 /// A rollout policy holds back nodes that would be taken out of service: before its start, and
 /// those of later steps. It may name another order, and how many failures halt the rollout. If it
-/// asks for that, a halted rollout is reverted: nodes that were assigned the target are assigned
-/// the configuration that all had before, as if that were a new target, and no other node is
-/// assigned anything until the target changes. Nodes whose drain takes too long are given up: they
+/// asks for that, a halted rollout is reverted once as many nodes failed after the target was
+/// applied, and more than one where the pool has three or more: a registry that is away, or one
+/// node, undoes nothing. Nodes that were assigned the target are then assigned the configuration
+/// that all had before, as if that were a new target, and no other node is assigned anything until
+/// the target changes. Nodes whose drain takes too long are given up: they
 /// return to what they run and stay cordoned, and no longer count as out of service.
 ///
 /// Cost: time and memory grow with the number of nodes.
@@ -133,6 +140,8 @@ pub fn decide_beside(
         goal: pool.target.clone(),
         not_assigned: BTreeMap::new(),
         wakes: None,
+        seen: pool.claim.seen.get(&pool.name).cloned(),
+        is_seen_anew: false,
     };
     let blanket = limit(pool, &decision.budget);
     let policy = pool.policy.as_ref();
@@ -140,8 +149,9 @@ pub fn decide_beside(
         let may_fail = policy.and_then(|policy| policy.may_fail(size));
         may_fail.unwrap_or_else(|| limit.saturating_sub(1))
     };
-    let halts = |limit: &usize| decision.failed.len() > may_fail(*limit);
-    let course = Course::of(pool, blanket.as_ref().is_ok_and(halts));
+    let limit = blanket.as_ref().ok();
+    let to_return = limit.map(|limit| FailuresToReturn::of(members, target, may_fail(*limit)));
+    let course = Course::of(pool, to_return.is_some_and(FailuresToReturn::are_enough));
     let returns_to = course.returns_to();
     if let Some(returns_to) = returns_to {
         decision.failed =
@@ -153,10 +163,12 @@ pub fn decide_beside(
         let is_peer = peer_names.contains(node.name.as_str());
         course.may_retry(node) || (is_peer && node.status.is_failing())
     };
-    let mut policy_waits = BTreeMap::new();
-    let mut wakes = None;
+    let mut gate = PolicyGate::default();
     if let (Some(policy), Some(target), Ok(_), None) = (policy, target, &blanket, returns_to) {
-        (policy_waits, wakes) = policy.gate(target, members, &pool.facts, now);
+        let known = decision.seen.take();
+        gate = policy.gate(target, members, &pool.facts, known.as_ref(), now);
+        decision.is_seen_anew = gate.seen.is_some() && gate.seen != known;
+        decision.seen = gate.seen.take();
     }
     let mut waiting = Vec::new();
     for node in members {
@@ -164,9 +176,9 @@ pub fn decide_beside(
             Verdict::NotAssigned(reason) => reason,
             Verdict::Assigned(impact) => match &blanket {
                 // What is out of service already goes on, whatever the policy says.
-                Ok(_) => match policy_waits.remove(&node.name) {
+                Ok(_) => match gate.waits.remove(&node.name) {
                     Some(wait) if impact != BudgetImpact::None => {
-                        decision.wakes = wakes;
+                        decision.wakes = gate.wakes;
                         NotAssigned::Policy(wait)
                     }
                     _ => {
@@ -186,6 +198,7 @@ pub fn decide_beside(
         let rules = AssignmentRules {
             limit,
             is_halted: returns_to.is_none() && decision.failed.len() > may_fail(limit),
+            to_return: to_return.filter(|_| pool.returns_to().is_some()),
             policy,
             facts: &pool.facts,
             target: course.goal,
@@ -314,16 +327,20 @@ impl RolloutDecision {
                 rejected.remove(&pool.name);
             }
         }
+        let mut seen = pool.claim.seen.clone();
+        seen.remove(&pool.name);
+        seen.extend(self.seen.clone().map(|seen| (pool.name.clone(), seen)));
         RoundClaim {
             target: self.goal.clone().unwrap_or_default(),
             nodes: kept.chain(assigned).chain(given_up).collect(),
             rejected,
+            seen,
         }
     }
 
-    /// Whether anything is to be written to a node.
+    /// Whether anything is to be claimed: writes to nodes, or what was seen of them.
     pub const fn has_writes(&self) -> bool {
-        !self.assignments.is_empty() || !self.quarantines.is_empty()
+        !self.assignments.is_empty() || !self.quarantines.is_empty() || self.is_seen_anew
     }
 
     /// Records that a node was given up for `config`.

@@ -76,6 +76,8 @@ pub enum Hold {
         /// Name of the configuration.
         config: String,
     },
+    /// The pool's selector leaves out the base of its nodes' role. They would lose their kubelet.
+    MissingBase,
     /// The pool's rollout policy cannot be followed.
     InvalidPolicy {
         /// Name of the policy, field, and what is wrong.
@@ -102,6 +104,7 @@ impl Hold {
         match self {
             Self::ImageMode { .. } => PoolConditionReason::ImageMode,
             Self::ConfigChanged { .. } => PoolConditionReason::RenderedConfigChanged,
+            Self::MissingBase => PoolConditionReason::MissingBase,
             Self::InvalidPolicy { .. } => PoolConditionReason::InvalidRolloutPolicy,
         }
     }
@@ -117,6 +120,9 @@ impl fmt::Display for Hold {
             Self::ConfigChanged { config } => write!(
                 f,
                 "MachineConfig {config} is not what was rendered: its content does not match its name, and no node is assigned it. Delete it to have it rendered again"
+            ),
+            Self::MissingBase => f.write_str(
+                "spec.machineConfigSelector leaves out the base configurations of the workers: a custom pool has to select the role worker, too",
             ),
             Self::InvalidPolicy { why } => write!(f, "RolloutPolicy {why}"),
         }

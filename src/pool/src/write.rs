@@ -121,6 +121,31 @@ impl NodeWrite {
         }
     }
 
+    /// Takes the marks of a waiting node from one that is in no pool any more: nothing else would.
+    /// `None` where it has none.
+    pub fn of_left(node: &NodeView) -> Option<Self> {
+        let mut annotations = BTreeMap::new();
+        if node.status.next_config.is_some() {
+            annotations.insert(annotation::NEXT_CONFIG, None);
+        }
+        if node.status.next_bytes_per_second.is_some() {
+            annotations.insert(annotation::NEXT_BYTES_PER_SECOND, None);
+        }
+        let has_taint = node.taints.iter().any(is_ours);
+        let taints = has_taint.then(|| {
+            let others = node.taints.iter().filter(|taint| !is_ours(taint));
+            others.cloned().collect()
+        });
+        let changes = !annotations.is_empty() || taints.is_some();
+        changes.then(|| Self {
+            node: node.name.clone(),
+            resource_version: node.resource_version.clone(),
+            labels: BTreeMap::new(),
+            annotations,
+            taints,
+        })
+    }
+
     /// Sets the labels of the node's initial pool, once.
     pub fn initial_labels(node: &NodeView, pool: &PoolView) -> Self {
         let annotations =

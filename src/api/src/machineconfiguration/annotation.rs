@@ -99,6 +99,9 @@ pub const WAITS_FOR: &str = "slipway.dev/waits-for";
 pub const PHASE: &str = "slipway.dev/phase";
 /// On a Node; written by the daemon: since when it is in that phase, RFC 3339.
 pub const SINCE: &str = "slipway.dev/since";
+/// On a Node; written by the daemon with a failed [`STATE`]: a [`super::node_status::FailedIn`],
+/// the configuration that failed on the node and the phase in which it did.
+pub const FAILED_IN: &str = "slipway.dev/failed-in";
 /// On a Node; written by the controller while the node waits for its turn: configuration that the
 /// node may fetch and rehearse while it works.
 pub const NEXT_CONFIG: &str = "slipway.dev/next-config";

@@ -349,6 +349,9 @@ words! {
         RenderedConfigChanged = "RenderedConfigChanged",
         /// The pool's rollout policy cannot be followed; no node is given a new configuration.
         InvalidRolloutPolicy = "InvalidRolloutPolicy",
+        /// A custom pool leaves out the base of its nodes' role; no node is given a new
+        /// configuration.
+        MissingBase = "MissingBase",
         /// Nothing handles what the pool asks for.
         NotImplemented = "NotImplemented",
         /// No image is built for the pool any more.

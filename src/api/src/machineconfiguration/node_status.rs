@@ -69,6 +69,34 @@ impl fmt::Display for DrainRequest {
     }
 }
 
+/// Value of [`annotation::FAILED_IN`].
+///
+/// Shape: `<phase> <config>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedIn {
+    /// Phase in which the newest attempt failed.
+    pub phase: PhaseName,
+    /// The configuration that it led to.
+    pub config: String,
+}
+
+impl FailedIn {
+    /// The failure that an annotation's value names.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (phase, config) = text.split_once(' ')?;
+        Some(Self {
+            phase: PhaseName::parse(phase)?,
+            config: config.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for FailedIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.phase, self.config)
+    }
+}
+
 /// How far a Node is with its configuration, as its annotations say.
 ///
 /// Shape: an empty annotation reads as an absent one, except where a field says that presence
@@ -88,6 +116,8 @@ pub struct NodeStatus {
     pub state: Option<Reading<NodeState>>,
     /// Why the state is what it is; empty when all is well.
     pub reason: String,
+    /// What failed, and in which phase.
+    pub failed_in: Option<Reading<FailedIn>>,
     /// Phase of the daemon's state machine.
     pub phase: Option<Reading<PhaseName>>,
     /// Since when it is in that phase. Presence counts.
@@ -134,6 +164,7 @@ impl NodeStatus {
             desired_image: text(annotation::DESIRED_IMAGE),
             state: filled(annotation::STATE).map(|text| Reading::of(text, NodeState::parse)),
             reason: text(annotation::REASON).unwrap_or_default(),
+            failed_in: filled(annotation::FAILED_IN).map(|text| Reading::of(text, FailedIn::parse)),
             phase: filled(annotation::PHASE).map(|text| Reading::of(text, PhaseName::parse)),
             since: time(annotation::SINCE),
             waits_for: text(annotation::WAITS_FOR),
@@ -184,6 +215,14 @@ impl NodeStatus {
     /// another assignment.
     pub fn is_failing(&self) -> bool {
         self.current_config != self.desired_config && self.state().is_failed()
+    }
+
+    /// Whether the node says that `config` failed on it after it was applied. A failure of unknown
+    /// phase is none: the configuration may never have reached the host.
+    pub fn has_failed_past_apply(&self, config: &str) -> bool {
+        let failed_in = self.failed_in.as_ref().and_then(Reading::known);
+        self.is_failing()
+            && failed_in.is_some_and(|it| it.config == config && it.phase.is_past_apply())
     }
 
     /// Whether it was assigned exactly `config`, and no layered image.

@@ -83,6 +83,14 @@ impl PhaseName {
                 | Self::RollingBack
         )
     }
+
+    /// Whether the configuration was applied to its end: what fails from here on may be its fault.
+    pub const fn is_past_apply(self) -> bool {
+        matches!(
+            self,
+            Self::Verifying | Self::Finishing | Self::RollingBack | Self::Held
+        )
+    }
 }
 
 impl fmt::Display for PhaseName {

@@ -115,6 +115,14 @@ pub(super) const WORDS: &[Explanation] = &[
         "Read the failed nodes' reasons, and change or delete the MachineConfig that failed.",
     ),
     of(
+        "MissingBase",
+        REASON,
+        "The custom pool's selector leaves out the workers' base configurations; no node is assigned \
+         a configuration, because it would lose its kubelet.",
+        "Let spec.machineConfigSelector take the role worker, too: `In` with `worker` and the pool's \
+         own role.",
+    ),
+    of(
         "InvalidRolloutPolicy",
         REASON,
         "The pool's RolloutPolicy cannot be followed; no node is assigned a configuration.",

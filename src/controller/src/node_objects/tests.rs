@@ -185,3 +185,40 @@ async fn object_that_was_deleted_is_made_anew_and_named_on_its_node() {
         [Next::Retry, Next::Settled]
     );
 }
+
+#[tokio::test]
+async fn node_that_left_all_pools_loses_the_marks_of_a_waiting_one() {
+    let mut left = labelled(node("a", OLD), json!({}));
+    let annotations = &mut left["metadata"]["annotations"];
+    annotations["slipway.dev/next-config"] = json!("rendered-worker-new");
+    annotations["slipway.dev/next-bytes-per-second"] = json!("100000");
+    left["spec"]["taints"] = json!([
+        { "key": "theirs", "effect": "NoSchedule" },
+        { "key": "UpdateInProgress", "effect": "PreferNoSchedule" }
+    ]);
+    let cleared = |reply| {
+        let body = json!({
+            "metadata": {
+                "resourceVersion": "5",
+                "annotations": {
+                    "slipway.dev/next-bytes-per-second": null,
+                    "slipway.dev/next-config": null
+                }
+            },
+            "spec": { "taints": [{ "key": "theirs", "effect": "NoSchedule" }] }
+        });
+        let path = "/api/v1/nodes/a?fieldManager=machine-config-controller";
+        Call::patch(path, body, reply)
+    };
+    let known = [object("a", "uid-a", "not-yet-set", OLD)];
+    let mut clean = labelled(node("a", OLD), json!({}));
+    clean["metadata"]["resourceVersion"] = json!("6");
+    let calls = vec![
+        cleared(Reply::failure(409, "Conflict", "it has changed")),
+        cleared(Reply::ok(clean)),
+    ];
+    assert_eq!(
+        reconcile(vec![left], &known, calls).await,
+        [Next::Retry, Next::Settled]
+    );
+}

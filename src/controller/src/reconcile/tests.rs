@@ -11,6 +11,7 @@ mod settings;
 mod stored;
 mod unhandled;
 
+use std::cell::Cell;
 use std::sync::Mutex;
 
 use apimock::{Call, Reply, Script};
@@ -33,8 +34,14 @@ use crate::fixture::{
 };
 use crate::version::{BUILD, VERSION};
 
+thread_local! {
+    /// How many minutes have passed since [`NOW`]: a test has a thread of its own.
+    static MINUTES: Cell<i64> = const { Cell::new(0) };
+}
+
 fn clock() -> Timestamp {
-    NOW.parse().unwrap()
+    let now: Timestamp = NOW.parse().unwrap();
+    now + SignedDuration::from_mins(MINUTES.get())
 }
 
 /// What was sent to say something: verb and path, and the body.
@@ -82,12 +89,17 @@ async fn reconciled(
     let store = Store::default();
     cluster.fill(&store);
     let (said, results) = reconciled_in(&store, calls, times).await;
+    (said_of(said), results)
+}
+
+/// Reason and message of each event.
+fn said_of(said: Vec<(String, Value)>) -> Vec<(String, String)> {
     let said = said.into_iter().map(|(what, event)| {
         assert_eq!(what, "POST /api/v1/namespaces/mco/events");
         let text = |key: &str| event[key].as_str().unwrap().to_owned();
         (text("reason"), text("message"))
     });
-    (said.collect(), results)
+    said.collect()
 }
 
 /// The same over a store that the calls can reach. Returns the requests that sent events.
@@ -95,6 +107,15 @@ async fn reconciled_in(
     store: &Store,
     calls: Vec<Call>,
     times: usize,
+) -> (Vec<(String, Value)>, Results) {
+    reconciled_at(store, calls, &vec![0; times]).await
+}
+
+/// The same once at each of these minutes.
+async fn reconciled_at(
+    store: &Store,
+    calls: Vec<Call>,
+    minutes: &[i64],
 ) -> (Vec<(String, Value)>, Results) {
     let (script, client) = Script::start(calls);
     let said = Said::default();
@@ -110,8 +131,9 @@ async fn reconciled_in(
     );
     let work = Box::pin(async {
         let mut results = Results::new();
-        for _ in 0..times {
+        for minutes in minutes {
             results.clear();
+            MINUTES.set(*minutes);
             // These have tests of their own.
             let is_other = |work: &Work| !matches!(work, Work::NodeObjects | Work::Unused);
             for work in controller.keys().into_iter().filter(is_other) {

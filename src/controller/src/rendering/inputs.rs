@@ -1,8 +1,11 @@
 //! What a rendering depends on, and whether it can be done now.
 
+use std::collections::BTreeMap;
+
 use api::machineconfiguration::{ControllerConfig, annotation, controller_config, label};
 use machineconfig::render::Base;
 use pool::selector::Selector;
+use pool::unhandled::Hold;
 
 use crate::generating;
 use crate::store::{Pool, Snapshot};
@@ -35,6 +38,12 @@ pub(super) struct SourceVersion {
     role: Option<String>,
 }
 
+impl SourceVersion {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// What is to be done for a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preparation {
@@ -60,6 +69,9 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         Ok(Selector::Everything) => return Preparation::SelectingAll,
         Ok(selector @ (Selector::Nothing | Selector::Labels(_))) => selector,
     };
+    if is_without_base(pool, snapshot) {
+        return Preparation::Impossible(Hold::MissingBase.to_string());
+    }
     let controller_config = snapshot.controller_config();
     let own = snapshot.version.as_str();
     if let Some(why) = controller_config.and_then(|config| foreign(config, own)) {
@@ -116,6 +128,38 @@ pub fn prepare(pool: &Pool, snapshot: &Snapshot) -> Preparation {
         is_without_controller_config: controller_config.is_none(),
         target,
     })
+}
+
+/// Roles whose base configurations have a kubelet. Each is a pool that every cluster has, too.
+const BASES: [&str; 3] = [
+    label::role::WORKER,
+    label::role::MASTER,
+    label::role::ARBITER,
+];
+
+/// Whether a custom pool's selector leaves out the base of its nodes: it selects neither the label
+/// of such a role, nor a configuration that has it with others.
+pub(crate) fn is_without_base(pool: &Pool, snapshot: &Snapshot) -> bool {
+    // A selector of nothing, or of all, has a message of its own.
+    let Ok(selector @ Selector::Labels(_)) = &pool.view.config_selector else {
+        return false;
+    };
+    let selects = |role: &&str| {
+        selector.matches(&BTreeMap::from([(
+            label::ROLE.to_owned(),
+            (*role).to_owned(),
+        )]))
+    };
+    let has_base = |labels: &BTreeMap<String, String>| {
+        let role = labels.get(label::ROLE);
+        role.is_some_and(|role| BASES.contains(&role.as_str())) && selector.matches(labels)
+    };
+    !BASES.contains(&pool.view.name.as_str())
+        && !BASES.iter().any(selects)
+        && !snapshot
+            .configs
+            .values()
+            .any(|config| has_base(&config.labels))
 }
 
 /// Why the ControllerConfig is not this release's, if it is not: what was rendered from it would
@@ -245,6 +289,49 @@ mod tests {
         let snapshot = cluster.snapshot();
         let pool = snapshot.pools.get("worker").unwrap();
         prepare(pool, &snapshot)
+    }
+
+    #[test]
+    fn a_custom_pool_has_the_base_of_the_workers() {
+        let role = "machineconfiguration.openshift.io/role";
+        let of = |values: &[&str], operator: &str| json!({ "matchExpressions": [{ "key": role, "operator": operator, "values": values }] });
+        let table = [
+            ("edge", json!({ "matchLabels": { role: "edge" } }), true),
+            ("edge", of(&["edge"], "In"), true),
+            ("edge", of(&["worker"], "NotIn"), false),
+            ("edge", of(&["worker", "master", "arbiter"], "NotIn"), true),
+            ("edge", of(&["worker", "edge"], "In"), false),
+            (
+                "edge",
+                json!({ "matchLabels": { role: "worker", "size": "large" } }),
+                true,
+            ),
+            (
+                "edge",
+                json!({ "matchLabels": { role: "worker", "size": "small" } }),
+                false,
+            ),
+            ("infra", json!({ "matchLabels": { role: "master" } }), false),
+            ("worker", json!({ "matchLabels": { role: "edge" } }), false),
+        ];
+        for (name, selector, expected) in table {
+            let (mut cluster, _, _) = settled();
+            cluster.pools[0]["metadata"]["name"] = json!(name);
+            cluster.pools[0]["spec"]["machineConfigSelector"] = selector.clone();
+            cluster.configs[0]["metadata"]["labels"]["size"] = json!("small");
+            let snapshot = cluster.snapshot();
+            let pool = snapshot.pools.get(name).unwrap();
+            assert_eq!(
+                is_without_base(pool, &snapshot),
+                expected,
+                "{name} {selector}"
+            );
+            let refused = matches!(
+                prepare(pool, &snapshot),
+                Preparation::Impossible(why) if why.contains("spec.machineConfigSelector")
+            );
+            assert_eq!(refused, expected, "{name} {selector}");
+        }
     }
 
     fn sources(cluster: &Cluster) -> Vec<String> {

@@ -128,15 +128,6 @@ fn on_creation(rendered: &Rendered, release: &str) -> Vec<Announcement> {
                 image: rendered.spec.os_image_url.clone(),
             }),
     );
-    said.extend(
-        rendered
-            .warnings
-            .iter()
-            .map(|(source, warning)| Announcement::Warned {
-                source: source.clone(),
-                warning: warning.to_string(),
-            }),
-    );
     said
 }
 

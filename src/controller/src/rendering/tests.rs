@@ -516,3 +516,50 @@ async fn an_object_of_another_with_the_rendered_name_is_refused_until_it_is_gone
     let refused = |said: &Announcement| matches!(said, Announcement::Refused { .. });
     assert!(outcome.said.iter().any(refused));
 }
+
+/// Nothing of it is rendered, so that the configuration keeps its name.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_understood_is_said_for_each_generation_of_a_source() {
+    let config = |members: Value| {
+        let mut config = json!({ "ignition": { "version": "3.4.0" } });
+        config["systemd"] = members;
+        json!({ "config": config, "kernelArguments": ["a=1"] })
+    };
+    let (mut cluster, _, _) = settled();
+    let plain = source("50-a", &config(json!({})));
+    let (target, _) = rendered(std::slice::from_ref(&plain));
+    cluster.pools[0]["spec"]["configuration"]["name"] = json!(target);
+    cluster.configs[1]["metadata"]["name"] = json!(target);
+    let unknown = json!({ "unit": [{ "name": "a.service", "enabled": true }] });
+    let odd = |generation: u32| {
+        let mut source = source("50-a", &config(unknown.clone()));
+        source["metadata"]["generation"] = json!(generation);
+        source
+    };
+    let looks = [plain, odd(2), odd(2), odd(3)];
+    let read = [&looks[0], &looks[1], &looks[3]];
+    let calls = read.map(|source| list(std::slice::from_ref(source)));
+    let (script, client) = Script::start(calls.into());
+    let requests = Requests::new(Arc::new(Access::of_client(client)));
+    let mut last = None;
+    let work = Box::pin(async {
+        let mut said = Vec::new();
+        for source in &looks {
+            cluster.configs[0] = metadata(source);
+            let snapshot = cluster.snapshot();
+            let pool = snapshot.pools.get("worker").unwrap().as_ref().clone();
+            let outcome = reconcile(&requests, &snapshot, pool, &mut last).await;
+            said.push(outcome.unwrap().said);
+        }
+        said
+    });
+    let said = script.drive(work).await;
+    for (look, expected) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
+        assert_eq!(said[look].len(), expected, "{look}: {said:?}");
+    }
+    let [Announcement::Warned { source, warning }] = &said[1][..] else {
+        panic!("{said:?}");
+    };
+    assert_eq!(source, "50-a");
+    assert!(warning.contains("systemd.unit"), "{warning}");
+}

@@ -130,7 +130,7 @@ pub(super) enum LastComponent {
 pub(super) fn resolve(
     path: &str,
     last: LastComponent,
-    link: impl Fn(&Location) -> Result<Option<String>>,
+    mut link: impl FnMut(&Location) -> Result<Option<String>>,
 ) -> Result<Location> {
     let mut pending: VecDeque<String> = components(path)?.into_iter().map(str::to_owned).collect();
     let mut resolved: Vec<String> = Vec::new();

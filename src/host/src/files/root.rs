@@ -1,11 +1,12 @@
 //! A handle on a root directory, and the entries below it.
 
+use std::fs::File;
 use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use node_update::plan::{LinkTarget, Mode, OwnerIds};
+use node_update::plan::{Digest, Digester, LinkTarget, Mode, OwnerIds};
 use rustix::fs::{self, AtFlags, FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -13,6 +14,9 @@ use rustix::process::geteuid;
 use super::labels::{Labels, Like};
 use super::path::{LastComponent, Location, PathScope, resolve};
 use super::{Error, Result};
+
+/// Bytes of a file that are held at once for its digest.
+const PART: usize = 64 << 10;
 
 /// A root directory, the live system's or a deployment's.
 ///
@@ -25,15 +29,15 @@ pub struct Root {
     pub(super) labels: Option<Box<dyn Labels>>,
 }
 
-/// What is at a path.
+/// What is at a path; of a file its content, or what was made of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum Found<B = Vec<u8>> {
     /// Nothing.
     Nothing,
     /// A regular file.
     File {
         /// Its content.
-        bytes: Vec<u8>,
+        bytes: B,
         /// Permission bits, with set-id and sticky.
         mode: Mode,
         /// Owner.
@@ -61,6 +65,15 @@ pub(crate) struct Inode {
     pub(crate) is_shared: bool,
     /// When content, mode, owner or links last changed, in seconds since 1970.
     pub(crate) changed_secs: i64,
+}
+
+impl Inode {
+    /// Of an entry that is named by other bytes than text: it may have changed at any time.
+    pub(crate) const UNKNOWN: Self = Self {
+        number: 0,
+        is_shared: false,
+        changed_secs: i64::MAX,
+    };
 }
 
 impl Root {
@@ -114,6 +127,24 @@ impl Root {
         resolve(path, LastComponent::Kept, |parent| self.read_link(parent))
     }
 
+    /// What decides which entry `path` is: its location, and that of each link that was followed on
+    /// the way.
+    ///
+    /// # Errors
+    /// Those of [`Self::locate`].
+    pub(crate) fn ways(&self, path: &str) -> Result<Vec<Location>> {
+        let mut ways = Vec::new();
+        let at = resolve(path, LastComponent::Kept, |parent| {
+            let target = self.read_link(parent)?;
+            if target.is_some() {
+                ways.push(parent.clone());
+            }
+            Ok(target)
+        })?;
+        ways.push(at);
+        Ok(ways)
+    }
+
     /// Whether `path` is outside this root's tree: a deployment's `/var` is the state root's.
     ///
     /// # Errors
@@ -137,7 +168,38 @@ impl Root {
     /// # Errors
     /// [`Error::Read`].
     pub fn look(&self, at: &Location) -> Result<Found> {
-        match self.look_inner(at) {
+        self.look_by(at, |file| {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        })
+    }
+
+    /// The same with the digest of a file's content, of which it holds a part at a time.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub(crate) fn look_at_digest(&self, at: &Location) -> Result<Found<Digest>> {
+        self.look_by(at, |file| {
+            let mut digester = Digester::default();
+            let mut part = vec![0; PART];
+            loop {
+                let count = match file.read(&mut part) {
+                    Ok(0) => return Ok(digester.finish()),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    count => count?,
+                };
+                digester.update(part.get(..count).unwrap_or_default());
+            }
+        })
+    }
+
+    fn look_by<B>(
+        &self,
+        at: &Location,
+        read: impl FnOnce(&mut File) -> io::Result<B>,
+    ) -> Result<Found<B>> {
+        match self.look_inner(at, read) {
             // Also where another program removes it in between.
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(Found::Nothing),
             found => found.map_err(|source| read_error(at, source)),
@@ -292,7 +354,11 @@ impl Root {
         })?))
     }
 
-    fn look_inner(&self, at: &Location) -> io::Result<Found> {
+    fn look_inner<B>(
+        &self,
+        at: &Location,
+        read: impl FnOnce(&mut File) -> io::Result<B>,
+    ) -> io::Result<Found<B>> {
         let (directory, name) = at.split();
         let directory = self.open_directory_at(directory)?;
         let stat = fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -301,10 +367,8 @@ impl Root {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 let file = fs::openat(&directory, name, flags, fs::Mode::empty())?;
                 let stat = fs::fstat(&file)?;
-                let mut bytes = Vec::new();
-                std::fs::File::from(file).read_to_end(&mut bytes)?;
                 Ok(Found::File {
-                    bytes,
+                    bytes: read(&mut File::from(file))?,
                     mode: permissions(stat.st_mode),
                     owner: owner(&stat),
                 })

@@ -1,8 +1,11 @@
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
+use node_update::plan::AttributeName;
 use serde_json::json;
 
 use super::*;
@@ -162,7 +165,7 @@ fn changes_are_carried_over_whole() {
         attributes
             .attributes(&at)
             .unwrap()
-            .contains_key("user.late")
+            .contains_key(&AttributeName::new(b"user.late".to_vec()))
     );
     let directory = fs::metadata(hosts.path("booted", "etc/pki")).unwrap();
     assert_eq!(directory.mode() & 0o7777, 0o711);
@@ -285,4 +288,25 @@ fn nothing_is_changed_where_a_record_is_broken() {
     .unwrap_err();
     assert!(matches!(error, Error::Record(_)), "{error}");
     assert!(!hosts.has("etc/pki"));
+}
+
+#[test]
+fn names_that_are_not_utf_8_keep_no_change_from_being_carried_over() {
+    let hosts = Hosts::new();
+    hosts.change();
+    let late = hosts.path("left", "etc/pki/late.crt");
+    let name: &[u8] = b"user.\xff";
+    rustix::fs::setxattr(&late, name, b"1", rustix::fs::XattrFlags::empty()).unwrap();
+    let odd = OsStr::from_bytes(b"etc/odd-\xff");
+    fs::File::create(hosts.path("left", "").join(odd)).unwrap();
+    let carried = hosts.carry();
+    assert!(carried.written.contains(&"/etc/pki/late.crt".to_owned()));
+    let booted = hosts.root("booted");
+    let at = booted.locate("/etc/pki/late.crt").unwrap();
+    let attributes = booted.attributes(&at).unwrap();
+    assert!(attributes.contains_key(&AttributeName::new(name.to_vec())));
+    // The other one is named.
+    let why = "it is a device, socket or pipe, or its name is not UTF-8";
+    let conflict = ("/etc/odd-\u{fffd}".to_owned(), why.to_owned());
+    assert_eq!(carried.conflicts, [conflict]);
 }

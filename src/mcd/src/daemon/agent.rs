@@ -21,6 +21,7 @@ use node_update::verify::unexpected_state;
 use tokio::sync::watch;
 
 use super::drain::{DrainNotice, NodeDrain};
+use super::drain_clock::DrainClock;
 use super::drift::DriftTarget;
 use super::driver::{EventSink, Executor};
 use super::events::{EventReporter, NodeEvent, log_phase, of_phase};
@@ -347,6 +348,7 @@ impl Agent {
             attempt: &plan.attempt,
             config: &plan.to.config,
             now: self.now,
+            clock: DrainClock::of(&self.root),
         };
         let mut blocked = "pods have not left yet".to_owned();
         let mut is_overdue = false;

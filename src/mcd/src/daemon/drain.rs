@@ -16,6 +16,8 @@ use node_update::plan::Attempt;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::drain_clock::DrainClock;
+
 /// After this time a drain that makes no headway is worth an event: `docs/reference/controller.md`,
 /// "Drain limits".
 pub const SLOW: Duration = Duration::from_mins(10);
@@ -54,8 +56,10 @@ pub struct NodeDrain<'a> {
     pub attempt: &'a Attempt,
     /// Configuration that is drained for.
     pub config: &'a str,
-    /// The clock.
+    /// The clock, for people.
     pub now: fn() -> Timestamp,
+    /// The clock of the limits.
+    pub clock: DrainClock,
 }
 
 impl NodeDrain<'_> {
@@ -205,14 +209,10 @@ impl NodeDrain<'_> {
         }
     }
 
-    /// How long this drain goes on already: its beginning is kept on the Node, so that a restarted
-    /// daemon goes on counting.
+    /// How long this drain goes on already: a restarted daemon goes on counting.
     fn passed(&self, cordoned: &Node) -> Duration {
-        let since = NodeStatus::read(&cordoned.annotations).drain_since;
-        since
-            .and_then(|since| since.known().copied())
-            .and_then(|began| (self.now)().duration_since(began).try_into().ok())
-            .unwrap_or_default()
+        let since = cordoned.annotation(annotation::DRAIN_SINCE);
+        since.map_or(Duration::ZERO, |since| self.clock.passed(since))
     }
 }
 

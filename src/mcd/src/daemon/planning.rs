@@ -162,7 +162,7 @@ impl Planner<'_> {
             steps = plan.steps.len(),
             "planned"
         );
-        self.store(&outcome.bundle).map_err(|error| failed(&error))
+        store(self.root, &outcome.bundle).map_err(|error| failed(&error))
     }
 
     /// The origin as the host's record has it; `None` if the record names another configuration.
@@ -237,20 +237,27 @@ impl Planner<'_> {
             tokio::time::sleep(POLICY_PACE).await;
         }
     }
+}
 
-    /// Stores the plan, and drops those that no journal is open for.
-    fn store(&self, bundle: &Bundle) -> Result<Stored, host::journal::Error> {
-        let root = Root::open(self.root, None)?;
-        let store = JournalStore::new(&root);
-        let under_way = store.journal()?.map(|journal| journal.plan.attempt);
-        for attempt in store.plans()? {
-            if Some(&attempt) != under_way.as_ref() {
-                store.discard_plan(&attempt)?;
+/// Stores the plan, and drops those that no journal is open for. While another program acts on the
+/// host one of them may be its own: they are dropped with the next plan then.
+fn store(root: &Path, bundle: &Bundle) -> Result<Stored, host::journal::Error> {
+    let root = Root::open(root, None)?;
+    let store = JournalStore::new(&root);
+    match store.lock(Duration::ZERO) {
+        Ok(_lock) => {
+            let under_way = store.journal()?.map(|journal| journal.plan.attempt);
+            for attempt in store.plans()? {
+                if Some(&attempt) != under_way.as_ref() {
+                    store.discard_plan(&attempt)?;
+                }
             }
+            store.put_plan(bundle)?;
         }
-        store.put_plan(bundle)?;
-        Stored::of(&bundle.plan)
+        Err(host::journal::Error::Locked { .. }) => store.put_plan(bundle)?,
+        Err(error) => return Err(error),
     }
+    Stored::of(&bundle.plan)
 }
 
 /// Reads an object, for as long as the server is out of reach.

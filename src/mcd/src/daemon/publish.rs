@@ -1,6 +1,6 @@
 //! What the Node shows: annotations as a function of the state machine, written by one task.
 
-use api::machineconfiguration::node_status::DrainRequest;
+use api::machineconfiguration::node_status::{DrainRequest, FailedIn};
 use api::machineconfiguration::{NodeState, NodeStatus, PhaseName, annotation};
 use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
@@ -30,6 +30,7 @@ pub struct Shown {
     since: Timestamp,
     state: Option<NodeState>,
     reason: String,
+    failed_in: Option<FailedIn>,
     waits_for: String,
     in_force: Option<Target>,
     /// The configuration that a phase after the drain leads to.
@@ -46,6 +47,7 @@ impl Shown {
             since,
             state: machine.state(),
             reason: machine.phase().reason(),
+            failed_in: machine.failed_in(),
             waits_for: machine.phase().waits_for(),
             in_force: machine.current().cloned(),
             drained_for: match machine.phase() {
@@ -100,6 +102,10 @@ impl Shown {
                 change = change
                     .set(annotation::STATE, state.as_str())
                     .set(annotation::REASON, self.reason.as_str());
+                change = match &self.failed_in {
+                    Some(failed_in) => change.set(annotation::FAILED_IN, failed_in.to_string()),
+                    None => change.remove(annotation::FAILED_IN),
+                };
             }
             // A daemon that has just started only checks its host. A node at rest is left as it
             // stands; one that a reboot has brought back is shown being checked.

@@ -38,7 +38,20 @@ fn side(etc: &[(&str, EtcEntry)], shipped: &[(&str, EtcEntry)]) -> Side {
         shipped: tree(shipped),
         inodes: BTreeMap::new(),
         recent: tree(etc).into_keys().collect(),
+        unreadable: BTreeMap::new(),
     }
+}
+
+/// The same, where these cannot be read.
+fn unreadable(side: &Side, paths: &[&str]) -> Side {
+    let mut side = side.clone();
+    for path in paths {
+        let path = format!("/etc/{path}");
+        side.etc.remove(&path);
+        side.unreadable
+            .insert(path, "Input/output error".to_owned());
+    }
+    side
 }
 
 /// What is decided of the first way, before which nothing was left behind.
@@ -391,6 +404,7 @@ fn any_side() -> impl Strategy<Value = Side> {
         etc,
         shipped,
         inodes: BTreeMap::new(),
+        unreadable: BTreeMap::new(),
     })
 }
 
@@ -433,5 +447,37 @@ proptest! {
             let holds_only_others = entry.is_directory() && has_entries(&left, path);
             prop_assert!(!is_of_others || is_there || is_named || holds_only_others, "{}", path);
         }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_a_conflict_and_keeps_nothing_else_from_being_carried_over() {
+    let etc = |text: &str| {
+        [
+            ("a", file(text)),
+            ("d", directory(0o755)),
+            ("d/b", file("b")),
+            ("late", file(text)),
+        ]
+    };
+    let (left, booted) = (side(&etc("new"), &[]), side(&etc("old"), &[]));
+    let write = LateChange::Write {
+        path: "/etc/late".to_owned(),
+    };
+    let paths = ["a", "d"];
+    for (was, is) in [
+        (unreadable(&left, &paths), booted.clone()),
+        (left.clone(), unreadable(&booted, &paths)),
+        (unreadable(&left, &paths), unreadable(&booted, &paths)),
+    ] {
+        // What is below a directory is not known: it neither came nor went.
+        let mut was = was;
+        was.etc.remove("/etc/d/b");
+        let carry = planned(&was, &is, &Managed::default());
+        assert_eq!(carry.changes, [write.clone()]);
+        let conflicts: Vec<_> = carry.conflicts.into_iter().collect();
+        let expected = paths.map(|path| (format!("/etc/{path}"), LateConflict::Unreadable));
+        assert_eq!(conflicts, expected);
+        assert!(carry.left_behind.has("/etc/d/b"));
     }
 }

@@ -117,7 +117,7 @@ impl Idle {
 
     /// Changed by hand: what would be planned starts from something else.
     pub(super) fn drifted(&self, what: String) -> Step {
-        stop_if(self.ahead.is_fetching(), Degraded::after(None, what))
+        stop_if(self.ahead.is_fetching(), Degraded::after(None, what, None))
     }
 }
 

@@ -1,5 +1,8 @@
 //! The host is changed: the stored plan is executed or reverted, and the target booted.
 
+use api::machineconfiguration::PhaseName;
+
+use super::failures::failed_in;
 use super::table::Step;
 use super::{Command, Degraded, Facts, Failures, Origin, Phase, RollBack, RollingBack, Verifying};
 use crate::plan::Target;
@@ -64,7 +67,8 @@ impl Applying {
     /// target only.
     pub(super) fn failed(self, cause: String, facts: &Facts) -> Step {
         let is_drain_lost = self.is_drained && facts.wants(&self.to);
-        Degraded::after_change(self.failures, cause, is_drain_lost)
+        let failed_in = failed_in(PhaseName::Applying, &self.to);
+        Degraded::after_change(self.failures, cause, failed_in, is_drain_lost)
     }
 }
 

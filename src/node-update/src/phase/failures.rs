@@ -1,6 +1,10 @@
 //! What failed on the way to the desired target.
 
+use api::machineconfiguration::PhaseName;
+use api::machineconfiguration::node_status::FailedIn;
+
 use super::Phase;
+use crate::plan::Target;
 
 /// Failures since the node was in order, or since it got another target. The last one stays visible
 /// while the next attempt runs, so that a retry does not flap.
@@ -10,6 +14,8 @@ pub struct Failures {
     pub cause: String,
     /// What the newest was.
     pub kind: Kind,
+    /// The phase and the target in which it failed; none where no target was under way.
+    pub failed_in: Option<FailedIn>,
     /// How many there were; at least one.
     pub tries: u32,
     /// Drains that led to nothing.
@@ -46,13 +52,19 @@ pub enum LostDrains {
 
 impl Failures {
     /// One more failure.
-    pub(super) fn add(before: Option<Self>, cause: String, kind: Kind) -> Self {
+    pub(super) fn add(
+        before: Option<Self>,
+        cause: String,
+        kind: Kind,
+        failed_in: Option<FailedIn>,
+    ) -> Self {
         let (tries, drains) = before.map_or((0, LostDrains::None), |before| {
             (before.tries, before.drains)
         });
         Self {
             cause,
             kind,
+            failed_in,
             tries: tries.saturating_add(1),
             drains,
         }
@@ -82,6 +94,14 @@ impl Failures {
     }
 }
 
+/// A failure on the way to `to`.
+pub(super) fn failed_in(phase: PhaseName, to: &Target) -> Option<FailedIn> {
+    Some(FailedIn {
+        phase,
+        config: to.config.clone(),
+    })
+}
+
 impl LostDrains {
     /// How many there were.
     pub const fn count(self) -> u32 {
@@ -93,6 +113,24 @@ impl LostDrains {
 }
 
 impl Phase {
+    /// The failure that is shown: the newest, or that of a target that was rolled back.
+    pub(super) fn failed_in(&self) -> Option<FailedIn> {
+        match self {
+            Self::Held(it) => failed_in(PhaseName::Held, &it.target),
+            Self::Starting(_)
+            | Self::Idle(_)
+            | Self::Fetching(_)
+            | Self::Draining(_)
+            | Self::Applying(_)
+            | Self::Rebooting(_)
+            | Self::Verifying(_)
+            | Self::Finishing(_)
+            | Self::RollingBack(_)
+            | Self::Degraded(_)
+            | Self::Unreconcilable(_) => self.failures()?.failed_in.clone(),
+        }
+    }
+
     /// Whether the work under way ends before another target is taken up.
     pub(super) const fn ends_first(&self) -> bool {
         matches!(

@@ -1,8 +1,11 @@
 //! What came of an update: verified, or rolled back.
 
+use api::machineconfiguration::PhaseName;
+
+use super::failures::failed_in;
 use super::preparing::{leave, set_out, set_out_in_service};
 use super::table::{Step, stay, wait};
-use super::{Command, Facts, Failures, Held, Idle, Observation, Origin, Phase, Starting};
+use super::{Command, Degraded, Facts, Failures, Held, Idle, Observation, Origin, Phase, Starting};
 use crate::plan::Target;
 
 /// The host is checked against the target's expectations.
@@ -83,6 +86,12 @@ impl Verifying {
         }
     }
 
+    /// The checks could not be made.
+    pub(super) fn not_verified(self, cause: String) -> Step {
+        let failed_in = failed_in(PhaseName::Verifying, &self.to);
+        Degraded::after(self.failures, cause, failed_in)
+    }
+
     pub(super) fn failed(self, cause: String) -> Step {
         let rolling_back = RollingBack {
             origin: Origin::Read(self.to.clone()),
@@ -96,6 +105,11 @@ impl Verifying {
 }
 
 impl Finishing {
+    pub(super) fn failed(self, cause: String) -> Step {
+        let failed_in = failed_in(PhaseName::Finishing, &self.to);
+        Degraded::after(self.failures, cause, failed_in)
+    }
+
     /// In service; the newest target is taken up right after.
     pub(super) fn in_service(self, facts: &Facts) -> Step {
         if facts.wants(&self.to) {
@@ -145,6 +159,11 @@ impl RollingBack {
             ..self
         }
         .begin()
+    }
+
+    pub(super) fn failed(self, cause: String) -> Step {
+        let failed_in = failed_in(PhaseName::RollingBack, &self.target);
+        Degraded::after(self.failures, cause, failed_in)
     }
 
     pub(super) fn reverted(self, facts: &Facts) -> Step {

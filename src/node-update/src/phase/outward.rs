@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use api::machineconfiguration::node_status::FailedIn;
 use api::machineconfiguration::{NodeState, PhaseName};
 
 use super::{Ahead, Facts, Failures, Fetch, Kind, Machine, Phase, RollBack, Verifying, Wait};
@@ -195,6 +196,12 @@ impl Machine {
     /// checked.
     pub fn state(&self) -> Option<NodeState> {
         self.phase.state(&self.facts)
+    }
+
+    /// What failed, and in which phase: beside a `state` that says so.
+    pub fn failed_in(&self) -> Option<FailedIn> {
+        let has_failed = self.state().is_some_and(NodeState::is_failed);
+        self.phase.failed_in().filter(|_| has_failed)
     }
 }
 

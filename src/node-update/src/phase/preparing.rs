@@ -1,5 +1,9 @@
 //! Before the host is changed: fetch, rehearse, drain.
 
+use api::machineconfiguration::PhaseName;
+use api::machineconfiguration::node_status::FailedIn;
+
+use super::failures::failed_in;
 use super::table::{Step, prepend, stay};
 use super::{
     Applying, Command, Degraded, Facts, Failures, Finishing, Kind, Origin, Outline, Phase,
@@ -97,8 +101,11 @@ pub(super) fn cancel(origin: Origin, facts: &Facts) -> Step {
 }
 
 /// The host is untouched: the node is in service while it waits for the next attempt.
-pub(super) fn give_up(failures: Option<Failures>, cause: String) -> Step {
-    prepend(Command::Uncordon, Degraded::after(failures, cause))
+fn give_up(failures: Option<Failures>, cause: String, failed_in: Option<FailedIn>) -> Step {
+    prepend(
+        Command::Uncordon,
+        Degraded::after(failures, cause, failed_in),
+    )
 }
 
 /// Leaves a state for another target: after a lost drain, once the node was in service for a while.
@@ -177,12 +184,19 @@ impl Fetching {
 
     /// It cannot serve.
     pub(super) fn still_out(self, cause: String) -> Step {
+        let failed_in = failed_in(PhaseName::Fetching, &self.to);
+        let failures = Failures::add(self.failures, cause, Kind::Failure, failed_in);
         Self {
             step: Fetch::Planning,
-            failures: Some(Failures::add(self.failures, cause, Kind::Failure)),
+            failures: Some(failures),
             ..self
         }
         .begin()
+    }
+
+    pub(super) fn failed(self, cause: String) -> Step {
+        let failed_in = failed_in(PhaseName::Fetching, &self.to);
+        give_up(self.failures, cause, failed_in)
     }
 
     pub(super) fn planned(self, outline: Outline) -> Step {
@@ -246,12 +260,18 @@ impl Draining {
 
     /// Blocked for too long: the node counts as failed, and the drain goes on.
     pub(super) fn overdue(self, what: String) -> Step {
-        let failures = Failures::add(self.failures, what.clone(), Kind::Failure);
+        let failed_in = failed_in(PhaseName::Draining, &self.to);
+        let failures = Failures::add(self.failures, what.clone(), Kind::Failure, failed_in);
         stay(Phase::Draining(Self {
             blocked: Some(what),
             failures: Some(failures),
             ..self
         }))
+    }
+
+    pub(super) fn failed(self, cause: String) -> Step {
+        let failed_in = failed_in(PhaseName::Draining, &self.to);
+        give_up(self.failures, cause, failed_in)
     }
 
     pub(super) fn drained(self) -> Step {

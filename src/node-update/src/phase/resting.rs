@@ -1,5 +1,9 @@
 //! Nothing is under way: in order, held, or waiting for the next attempt.
 
+use api::machineconfiguration::PhaseName;
+use api::machineconfiguration::node_status::FailedIn;
+
+use super::failures::failed_in;
 use super::preparing::set_out;
 use super::table::{Step, prepend, stay, wait};
 use super::{Ahead, Command, Facts, Failures, Kind, LostDrains, Origin, Phase, Starting};
@@ -92,22 +96,27 @@ impl Degraded {
     }
 
     /// The host may be half way: it is read before the next attempt.
-    pub(super) fn after(failures: Option<Failures>, cause: String) -> Step {
-        Self::after_change(failures, cause, false)
+    pub(super) fn after(
+        failures: Option<Failures>,
+        cause: String,
+        failed_in: Option<FailedIn>,
+    ) -> Step {
+        Self::after_change(failures, cause, failed_in, false)
     }
 
     /// The same before the host was read.
     pub(super) fn after_start(starting: Starting, cause: String) -> Step {
-        let failures = Failures::add(starting.failures, cause, Kind::Failure);
+        let failures = Failures::add(starting.failures, cause, Kind::Failure, None);
         Self::begin(failures, Wait::Retry, starting.is_released)
     }
 
     pub(super) fn after_change(
         failures: Option<Failures>,
         cause: String,
+        failed_in: Option<FailedIn>,
         is_drain_lost: bool,
     ) -> Step {
-        let mut failures = Failures::add(failures, cause, Kind::Failure);
+        let mut failures = Failures::add(failures, cause, Kind::Failure, failed_in);
         if is_drain_lost {
             failures.lose_drain();
         }
@@ -141,6 +150,7 @@ impl Degraded {
     pub(super) fn drifted(mut self, what: String) -> Step {
         if self.wait == Wait::Retry {
             self.failures.cause = what;
+            self.failures.failed_in = None;
         }
         stay(Phase::Degraded(self))
     }
@@ -169,7 +179,8 @@ impl Unreconcilable {
         reasons: Vec<String>,
         failures: Option<Failures>,
     ) -> Step {
-        let failures = Failures::add(failures, reasons.join("; "), Kind::Rejection);
+        let failed_in = failed_in(PhaseName::Fetching, &target);
+        let failures = Failures::add(failures, reasons.join("; "), Kind::Rejection, failed_in);
         let rejected = wait(Phase::Unreconcilable(Self {
             origin,
             target,

@@ -1,5 +1,8 @@
 //! The host is read: where it is decides, not what was meant.
 
+use api::machineconfiguration::PhaseName;
+
+use super::failures::failed_in;
 use super::preparing::{force, leave};
 use super::resting::release;
 use super::table::{Step, prepend, stay};
@@ -62,9 +65,11 @@ impl Starting {
         match journal.stage {
             // Neither rebooted for, which would cost pods that were not evicted, nor reverted under
             // the administrator's hands.
-            Stage::Applying if journal.by_hand => Degraded::after(failures, BY_HAND.to_owned()),
+            Stage::Applying if journal.by_hand => {
+                Degraded::after(failures, BY_HAND.to_owned(), None)
+            }
             Stage::Switched { boot_id: switched } if journal.by_hand && switched == boot_id => {
-                Degraded::after(failures, BY_HAND.to_owned())
+                Degraded::after(failures, BY_HAND.to_owned(), None)
             }
             Stage::Applying if is_wanted => Applying::resume(origin, to, failures, Command::Apply),
             Stage::Applying => Applying::resume(origin, to, failures, Command::Revert),
@@ -78,13 +83,14 @@ impl Starting {
             Stage::Switched { .. } => Applying::resume(origin, to, failures, Command::Revert),
             Stage::Booted => Verifying::begin(to, failures),
             Stage::RollingBack { .. } if journal.by_hand => {
-                Degraded::after(failures, BY_HAND.to_owned())
+                Degraded::after(failures, BY_HAND.to_owned(), None)
             }
             Stage::RollingBack { cause } if !journal.stays => {
                 back(failures, cause, RollBack::Waiting)
             }
             Stage::Undoing { cause } => {
-                let failures = Failures::add(failures, cause, Kind::Failure);
+                let failed_in = failed_in(PhaseName::Applying, &to);
+                let failures = Failures::add(failures, cause, Kind::Failure, failed_in);
                 Applying::resume(origin, to, Some(failures), Command::Revert)
             }
             // Checked again: an administrator may have mended what kept it from being verified.

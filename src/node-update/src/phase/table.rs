@@ -1,6 +1,6 @@
 //! The table: one `match (phase, event)`.
 
-use super::preparing::{cancel, give_up, set_out};
+use super::preparing::{cancel, set_out};
 use super::{Command, Degraded, Event, Facts, Phase, RollBack, Starting, Unexpected};
 
 /// The next phase, and what to do.
@@ -41,12 +41,12 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
         (P::Fetching(it), E::Prepared) if it.is_preparing() => it.prepared(),
         (P::Fetching(it), E::Rejected(reasons)) => it.rejected(reasons),
         (P::Fetching(it), E::Desired(_)) => it.retargeted(facts),
-        (P::Fetching(it), E::Failed(cause)) => give_up(it.failures, cause),
+        (P::Fetching(it), E::Failed(cause)) => it.failed(cause),
         (P::Draining(it), E::Blocked(what)) => it.blocked(what),
         (P::Draining(it), E::Overdue(what)) => it.overdue(what),
         (P::Draining(it), E::Drained) => it.drained(),
         (P::Draining(it), E::Desired(_)) => cancel(it.origin, facts),
-        (P::Draining(it), E::Failed(cause)) => give_up(it.failures, cause),
+        (P::Draining(it), E::Failed(cause)) => it.failed(cause),
 
         (P::Applying(it), E::Switched { boot_id }) => it.switched(boot_id, facts),
         (P::Applying(it), E::Applied) => it.applied(),
@@ -58,9 +58,9 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
         (P::Verifying(it), E::Unmet(what)) => it.unmet(what),
         (P::Verifying(it), E::Verified) => it.verified(facts),
         (P::Verifying(it), E::VerificationFailed(cause)) => it.failed(cause),
-        (P::Verifying(it), E::Failed(cause)) => Degraded::after(it.failures, cause),
+        (P::Verifying(it), E::Failed(cause)) => it.not_verified(cause),
         (P::Finishing(it), E::InService) => it.in_service(facts),
-        (P::Finishing(it), E::Failed(cause)) => Degraded::after(it.failures, cause),
+        (P::Finishing(it), E::Failed(cause)) => it.failed(cause),
 
         (P::RollingBack(it), E::Observed(seen)) if it.step == RollBack::Reading => {
             it.read(seen, facts)
@@ -71,7 +71,7 @@ pub(super) fn next(phase: Phase, event: Event, facts: &Facts) -> Result<Step, Un
         }
         (P::RollingBack(it), E::Drained) if it.is_draining() => it.go_on(),
         (P::RollingBack(it), E::Reverted) if it.step == RollBack::Reverting => it.reverted(facts),
-        (P::RollingBack(it), E::Failed(cause)) => Degraded::after(it.failures, cause),
+        (P::RollingBack(it), E::Failed(cause)) => it.failed(cause),
 
         // A target that is left is tried again when it is desired again.
         (P::Held(it), E::Desired(to)) if to != it.target => it.leave(facts),

@@ -208,3 +208,27 @@ fn what_is_let_through_without_effect_is_named() {
         [difference("the order changed")]
     );
 }
+
+#[test]
+fn one_file_has_one_name() {
+    let files = |paths: &[&str]| {
+        let files = paths.iter().map(|path| json!({"path": path}));
+        json!({"storage": {"files": files.collect::<Vec<_>>()}})
+    };
+    let twice = files(&["/home/core/x", "/var/home/core/x", "/var/home/core/y"]);
+    assert_eq!(
+        said(&json!({}), &twice),
+        [
+            "spec.config.storage.files[1]: cannot write /var/home/core/x: it is /home/core/x, a file of \
+             this configuration"
+        ]
+    );
+    let below = files(&["/opt/x", "/var/opt/x/y"]);
+    assert_eq!(
+        said(&json!({}), &below),
+        [
+            "spec.config.storage.files[1]: cannot write /var/opt/x/y: /opt/x is a file of this \
+             configuration"
+        ]
+    );
+}

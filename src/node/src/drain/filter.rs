@@ -69,7 +69,8 @@ pub enum Skip {
     Own,
     /// It runs no more.
     Finished,
-    /// It came after the drain had begun and tolerates the cordon: evicted, it would come again.
+    /// It came after the drain had begun, and tolerates the cordon or took the place of others that
+    /// had come so: evicted, it would come again.
     CameBack,
 }
 

@@ -264,3 +264,67 @@ async fn a_watch_that_ends_is_followed_by_a_list() {
     ])
     .await;
 }
+
+/// A controller that sets `spec.nodeName` makes the next one as soon as the last one begins to end.
+#[tokio::test(start_paused = true)]
+async fn pods_that_come_without_end_are_evicted_so_many_times() {
+    let made = |uid: u32| pod(&format!("agent-{uid}"), &uid.to_string(), "Custom");
+    let mut terminating = made(1);
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-11-21T19:00:00Z");
+    let second = Duration::from_secs(1);
+    let mut events = vec![(second, json!({"type": "MODIFIED", "object": terminating}))];
+    // Number 5 stays, and does not hold the drain.
+    for uid in 2..=5 {
+        events.push((second, json!({"type": "ADDED", "object": made(uid)})));
+    }
+    for uid in 1..=4 {
+        events.push((second, json!({"type": "DELETED", "object": made(uid)})));
+    }
+    let mut calls = vec![
+        Call::get(PODS, list(&[made(1)])),
+        Call::get(WATCH, Reply::Events(events, Duration::from_hours(1))),
+    ];
+    calls.extend((1..=4_u32).map(|uid| {
+        let name = format!("agent-{uid}");
+        eviction(&name, &uid.to_string(), Reply::created())
+    }));
+    let (_, took) = drain(calls).await;
+    assert_eq!(took.as_secs(), 9);
+}
+
+/// What the API server answered to one pod says nothing about the next one.
+#[tokio::test(start_paused = true)]
+async fn an_accepted_eviction_ends_the_growth_of_the_waits() {
+    let names = ["a", "b"];
+    let pods = names.map(|name| pod(name, name, "ReplicaSet"));
+    let trouble = || Reply::failure(500, "InternalError", "no leader");
+    let mut calls = vec![
+        Call::get(PODS, list(&pods[..1])),
+        Call::get(
+            WATCH,
+            Reply::Events(
+                vec![
+                    (
+                        Duration::from_secs(250),
+                        json!({"type": "ADDED", "object": pods[1]}),
+                    ),
+                    (
+                        Duration::from_secs(1),
+                        json!({"type": "DELETED", "object": pods[0]}),
+                    ),
+                    (
+                        Duration::from_secs(10),
+                        json!({"type": "DELETED", "object": pods[1]}),
+                    ),
+                ],
+                Duration::from_hours(1),
+            ),
+        ),
+    ];
+    calls.extend((0..6).map(|_| eviction("a", "a", trouble())));
+    calls.push(eviction("a", "a", Reply::created()));
+    // A second later, not a minute.
+    calls.push(eviction("b", "b", trouble()));
+    calls.push(eviction("b", "b", Reply::created()));
+    drain(calls).await;
+}

@@ -1,10 +1,12 @@
 //! Two controllers, requests in any order, writes delayed for any time: the budget holds at every
 //! moment.
 
+mod late;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::machineconfiguration::node_status::{DrainRequest, Reading};
-use api::machineconfiguration::{NodeState, label};
+use api::machineconfiguration::node_status::{DrainRequest, FailedIn, Reading};
+use api::machineconfiguration::{NodeState, PhaseName, label};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -13,7 +15,7 @@ use super::RoundClaim;
 use crate::fixture::{NOW, OLD, node, pool};
 use crate::node::{NodeView, Unready};
 use crate::policy::RolloutPolicy;
-use crate::rollout::{BudgetImpact, decide};
+use crate::rollout::decide;
 use crate::view::PoolView;
 
 const NODES: usize = 5;
@@ -142,8 +144,12 @@ impl Controller {
     fn step(&mut self, server: &mut Server) {
         self.round = match std::mem::take(&mut self.round) {
             Round::Idle => Round::HasPool(server.pool.clone()),
-            Round::HasPool(pool) => {
+            Round::HasPool(mut pool) => {
                 let members: Vec<&NodeView> = self.nodes.iter().collect();
+                let target = pool.target.clone().unwrap_or_default();
+                let hour_ago = NOW - SignedDuration::from_hours(1);
+                let drains = &mut pool.facts.drains;
+                drains.note(&target, members.iter().copied(), hour_ago);
                 let decision = decide(&pool, &members, NOW);
                 let claim = decision.claim(&pool, &members);
                 let assignments = decision.assignments.iter().map(|assignment| {
@@ -221,8 +227,8 @@ enum Event {
     Begins(usize),
     /// A node reaches its assignment.
     Finishes(usize),
-    /// An update fails on a node and is rolled back.
-    Fails(usize),
+    /// An update fails on a node and is rolled back, or before it was applied.
+    Fails(usize, bool),
     /// A node is cordoned, and its drain has taken an hour.
     Stalls(usize),
     /// An administrator uncordons a node.
@@ -245,7 +251,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => (0..2_usize).prop_map(Event::Kill),
         2 => (0..NODES).prop_map(Event::Begins),
         4 => (0..NODES).prop_map(Event::Finishes),
-        1 => (0..NODES).prop_map(Event::Fails),
+        1 => (0..NODES, any::<bool>()).prop_map(|(index, is_applied)| Event::Fails(index, is_applied)),
         3 => (0..NODES).prop_map(Event::Stalls),
         1 => (0..NODES).prop_map(Event::Uncordons),
         1 => (0..NODES).prop_map(Event::Reports),
@@ -275,8 +281,15 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
                 return_to_service(node);
             });
         }
-        Event::Fails(index) if server.nodes[index].status.has_pending_target() => {
+        Event::Fails(index, is_applied) if server.nodes[index].status.has_pending_target() => {
             server.change_node(index, |node| {
+                let config = node.status.desired_config.clone().unwrap_or_default();
+                let phase = if is_applied {
+                    PhaseName::Held
+                } else {
+                    PhaseName::Fetching
+                };
+                node.status.failed_in = Some(Reading::Known(FailedIn { phase, config }));
                 node.status.state = Some(Reading::Known(NodeState::Degraded));
                 return_to_service(node);
             });
@@ -304,7 +317,7 @@ fn happen(event: &Event, server: &mut Server, controllers: &mut [Controller; 2])
         Event::Pauses(paused) => server.change_pool(|pool| pool.is_paused = paused),
         Event::Begins(_)
         | Event::Finishes(_)
-        | Event::Fails(_)
+        | Event::Fails(..)
         | Event::Stalls(_)
         | Event::Uncordons(_) => {}
     }
@@ -428,70 +441,4 @@ proptest! {
         let done: BTreeMap<_, _> = server.nodes.iter().map(|node| (&node.name, node.status.is_updated("rendered-worker-9"))).collect();
         prop_assert!(done.values().all(|done| *done), "{done:?}");
     }
-}
-
-#[test]
-fn a_delayed_write_fails_once_its_node_has_changed() {
-    let mut server = Server::new(1);
-    server.change_pool(|pool| pool.target = Some("rendered-worker-9".to_owned()));
-    let [mut late, mut other] = new_controllers(&server);
-    for _ in 0..2 {
-        late.step(&mut server);
-    }
-    assert!(matches!(&late.round, Round::Assigns(left, ..) if left.len() == 1));
-    // The claimed node changes before its assignment: another node may be assigned, and the delayed
-    // write must fail.
-    server.change_node(0, |_| {});
-    other.see_nodes(&server, usize::MAX);
-    for _ in 0..3 {
-        other.step(&mut server);
-    }
-    late.step(&mut server);
-    assert_eq!(server.out(), 1);
-    assert_eq!(
-        server.nodes[0].status.desired_config.as_deref(),
-        Some("rendered-worker-9")
-    );
-    assert_eq!(
-        decide(&server.pool, &server.nodes.iter().collect::<Vec<_>>(), NOW)
-            .assignments
-            .iter()
-            .filter(|assignment| assignment.impact == BudgetImpact::UsesFree)
-            .count(),
-        0
-    );
-}
-
-#[test]
-fn a_controller_that_knows_old_nodes_counts_them_by_the_claim() {
-    let zone = |server: &mut Server, index: usize, zone: &str| {
-        server.change_node(index, |node| {
-            node.labels.insert(label::ZONE.to_owned(), zone.to_owned());
-        });
-    };
-    let mut server = Server::new(2);
-    for (index, name) in ["c", "a", "b", "b", "b"].into_iter().enumerate() {
-        zone(&mut server, index, name);
-    }
-    server.change_pool(|pool| pool.target = Some("rendered-worker-9".to_owned()));
-    let [mut prompt, mut late] = new_controllers(&server);
-    late.see_nodes(&server, usize::MAX);
-    // While the watch of the late one stands still, node-0 becomes the first and is assigned; then
-    // another is.
-    zone(&mut server, 0, "0");
-    server.change_node(4, |node| node.unready = vec![Unready::Unschedulable]);
-    for _ in 0..2 {
-        prompt.see_nodes(&server, usize::MAX);
-        for _ in 0..4 {
-            prompt.step(&mut server);
-        }
-        server.change_node(4, |node| node.unready.clear());
-    }
-    assert_eq!(server.out(), 2);
-    for _ in 0..6 {
-        late.step(&mut server);
-    }
-    assert_eq!(server.out(), 2);
-    let claimed: Vec<_> = server.pool.claim.nodes.keys().collect();
-    assert_eq!(claimed, ["node-0", "node-1"]);
 }

@@ -1,12 +1,66 @@
 //! Nodes that cannot be drained within a limit: they stay cordoned, and the rollout passes them
 //! over.
 
+use std::collections::BTreeMap;
+
 use api::machineconfiguration::node_status::Reading;
 use api::rollout::QuarantineSpec;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Amount, InvalidPolicy, duration};
 use crate::node::NodeView;
+
+/// When drains were first seen, by the clock of the program that saw them. All of it can be lost:
+/// the drains that are under way then begin anew.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SeenDrains(BTreeMap<String, SeenDrain>);
+
+/// A drain of a node: for a configuration, and since when by the node's own word. A node that says
+/// another time is drained anew.
+#[derive(Debug, Clone, PartialEq)]
+struct SeenDrain {
+    config: String,
+    says: Option<Reading<Timestamp>>,
+    since: Timestamp,
+}
+
+impl SeenDrains {
+    /// Remembers the drains of `members` for `target` that are under way, and forgets all others.
+    pub fn note<'a>(
+        &mut self,
+        target: &str,
+        members: impl IntoIterator<Item = &'a NodeView>,
+        now: Timestamp,
+    ) {
+        let mut before = std::mem::take(&mut self.0);
+        for node in members {
+            if !is_draining(node, target) {
+                continue;
+            }
+            let says = node.status.drain_since.clone();
+            let known = before.remove(&node.name);
+            // The clock may have been set back.
+            let known =
+                known.filter(|it| it.config == target && it.says == says && it.since <= now);
+            let drain = known.unwrap_or_else(|| SeenDrain {
+                config: target.to_owned(),
+                says,
+                since: now,
+            });
+            self.0.insert(node.name.clone(), drain);
+        }
+    }
+}
+
+/// Whether a node's drain for `target` is under way.
+fn is_draining(node: &NodeView, target: &str) -> bool {
+    let status = &node.status;
+    status.is_assigned_to(target)
+        && status.has_pending_target()
+        && status.current_config.is_some()
+        && !status.is_past_drain()
+        && status.is_draining_for(target)
+}
 
 /// When a node is passed over.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,18 +93,19 @@ impl Quarantine {
         self.max.of(size)
     }
 
-    /// When the drain of a node for `target` is over the limit; none if it is not being drained.
-    pub(crate) fn overdue_at(&self, node: &NodeView, target: &str) -> Option<Timestamp> {
-        let status = &node.status;
-        if !status.is_assigned_to(target)
-            || !status.has_pending_target()
-            || status.current_config.is_none()
-            || status.is_past_drain()
-            || !status.is_draining_for(target)
-        {
-            return None;
-        }
-        let since = status.drain_since.as_ref().and_then(Reading::known)?;
-        Some(since.checked_add(self.limit).unwrap_or(Timestamp::MAX))
+    /// When the drain of a node for `target` is over the limit; none if it is not being drained, or
+    /// was not seen yet.
+    pub(crate) fn overdue_at(
+        &self,
+        node: &NodeView,
+        target: &str,
+        seen: &SeenDrains,
+    ) -> Option<Timestamp> {
+        let seen = seen.0.get(&node.name).filter(|it| it.config == target)?;
+        let until = seen.since.checked_add(self.limit);
+        is_draining(node, target).then(|| until.unwrap_or(Timestamp::MAX))
     }
 }
+
+#[cfg(test)]
+mod tests;

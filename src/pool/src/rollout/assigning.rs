@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
-use super::{Assignment, BudgetImpact, NotAssigned, RolloutDecision};
+use super::{Assignment, BudgetImpact, FailuresToReturn, NotAssigned, RolloutDecision};
 use crate::list::NameList;
 use crate::node::NodeView;
 use crate::policy::{PolicyFacts, RolloutPolicy};
@@ -14,6 +14,8 @@ pub(super) struct AssignmentRules<'a> {
     pub(super) limit: usize,
     /// Whether no further node is assigned, because too many failed.
     pub(super) is_halted: bool,
+    /// How many failures a halted rollout is reverted after, where the policy asks for that.
+    pub(super) to_return: Option<FailuresToReturn>,
     pub(super) policy: Option<&'a RolloutPolicy>,
     pub(super) facts: &'a PolicyFacts,
     pub(super) target: Option<&'a str>,
@@ -32,7 +34,8 @@ pub(super) fn assign(
         let failed = names(&decision.failed);
         for (node, _) in waiting {
             let failed = Arc::clone(&failed);
-            let halted = NotAssigned::Halted { failed };
+            let to_return = rules.to_return;
+            let halted = NotAssigned::Halted { failed, to_return };
             decision.not_assigned.insert(node.name.clone(), halted);
         }
         return;

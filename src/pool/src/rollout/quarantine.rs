@@ -40,7 +40,7 @@ pub(super) fn give_up(
         let is_assigned = |assignment: &Assignment| assignment.node == node.name;
         let is_known = pool.claim.state_of(node) != ClaimState::Ahead;
         let is_left = !decision.assignments.iter().any(is_assigned);
-        let overdue_at = quarantine.overdue_at(node, target)?;
+        let overdue_at = quarantine.overdue_at(node, target, &pool.facts.drains)?;
         (is_known && is_left).then_some((overdue_at, *node))
     });
     let mut drains: Vec<(Timestamp, &NodeView)> = drains.collect();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::list::{NameList, list};
-use crate::node::Unready;
+use crate::node::{NodeView, Unready};
 use crate::policy::PolicyWait;
 use crate::unhandled::Hold;
 
@@ -40,6 +40,8 @@ pub enum NotAssigned {
     Halted {
         /// The nodes that failed.
         failed: Arc<NameList>,
+        /// How many failures it is reverted after, where the policy asks for that.
+        to_return: Option<FailuresToReturn>,
     },
     /// The budget is used up by nodes that are out of service, or failed and may try again.
     Budget {
@@ -64,6 +66,53 @@ pub enum NotAssigned {
     },
     /// The API server rejected the assignment, with this message.
     WriteRejected(String),
+}
+
+/// After how many failures a halted rollout is reverted. Those of nodes that never had the
+/// configuration do not count: it may be good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FailuresToReturn {
+    /// Nodes on which the configuration has to fail after it was applied.
+    pub needed: usize,
+    /// Those on which it did.
+    pub failed: usize,
+}
+
+impl FailuresToReturn {
+    /// Of a rollout of `target` that is halted above so many failures. What one node reports is
+    /// never enough where there are two others.
+    pub(super) fn of(members: &[&NodeView], target: Option<&str>, may_fail: usize) -> Self {
+        let is_blamed = |node: &NodeView, target: &str| {
+            node.status.is_assigned_to(target) && node.status.has_failed_past_apply(target)
+        };
+        let mut failed = 0;
+        if let Some(target) = target {
+            failed = members
+                .iter()
+                .filter(|node| is_blamed(node, target))
+                .count();
+        }
+        let quorum = if members.len() < 3 { 1 } else { 2 };
+        Self {
+            needed: may_fail.saturating_add(1).max(quorum),
+            failed,
+        }
+    }
+
+    /// Whether it is reverted.
+    pub(super) const fn are_enough(self) -> bool {
+        self.failed >= self.needed
+    }
+}
+
+impl fmt::Display for FailuresToReturn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { needed, failed } = self;
+        write!(
+            f,
+            "nodes return once {needed} failed after it was applied, and {failed} did"
+        )
+    }
 }
 
 impl NotAssigned {
@@ -94,8 +143,9 @@ impl fmt::Display for NotAssigned {
                 f.write_str("its daemon has not reported a configuration (no currentConfig)")
             }
             Self::Unready(reasons) => write!(f, "the node is {}", list(reasons, " and ")),
-            Self::Halted { failed } => {
-                write!(f, "the rollout is halted after failures on {failed}")
+            Self::Halted { failed, to_return } => {
+                write!(f, "the rollout is halted after failures on {failed}")?;
+                to_return.map_or(Ok(()), |it| write!(f, "; {it}"))
             }
             Self::Budget { limit, out, failed } => {
                 write!(f, "{limit} may be out at once")?;

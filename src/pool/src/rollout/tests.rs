@@ -238,7 +238,7 @@ fn one_failure_of_two_is_no_halt() {
 fn lists(decision: &RolloutDecision) -> usize {
     let mut lists = std::collections::BTreeSet::new();
     for reason in decision.not_assigned.values() {
-        if let NotAssigned::Halted { failed } | NotAssigned::Budget { failed, .. } = reason {
+        if let NotAssigned::Halted { failed, .. } | NotAssigned::Budget { failed, .. } = reason {
             lists.insert(Arc::as_ptr(failed));
         }
         if let NotAssigned::Budget { out, .. } = reason {

@@ -28,6 +28,7 @@ fn every_annotation_is_read_into_its_field() {
         (annotation::DESIRED_IMAGE, "image-b"),
         (annotation::STATE, "Degraded"),
         (annotation::REASON, "it broke"),
+        (annotation::FAILED_IN, "Held b"),
         (annotation::PHASE, "RollingBack"),
         (annotation::SINCE, "1970-01-01T00:00:01.000Z"),
         (annotation::WAITS_FOR, "a pod"),
@@ -50,6 +51,10 @@ fn every_annotation_is_read_into_its_field() {
         desired_image: text("image-b"),
         state: Some(Reading::Known(NodeState::Degraded)),
         reason: "it broke".to_owned(),
+        failed_in: Some(Reading::Known(FailedIn {
+            phase: PhaseName::Held,
+            config: "b".to_owned(),
+        })),
         phase: Some(Reading::Known(PhaseName::RollingBack)),
         since: second(1),
         waits_for: text("a pod"),
@@ -239,4 +244,33 @@ fn release_names_the_assigned_configuration() {
         ];
         assert_eq!(read(&keys).is_released(), is_released, "{retry} {desired}");
     }
+}
+
+#[test]
+fn a_failure_counts_as_the_configurations_only_after_it_was_applied() {
+    for (failed_in, desired, expected) in [
+        ("Held b", "b", true),
+        ("Verifying b", "b", true),
+        ("Applying b", "b", false),
+        ("Fetching b", "b", false),
+        // Of another configuration, unknown, malformed, and of one that runs.
+        ("Held c", "b", false),
+        ("Landing b", "b", false),
+        ("b", "b", false),
+        ("", "b", false),
+        ("Held b", "a", false),
+    ] {
+        let status = read(&[
+            (annotation::CURRENT_CONFIG, "a"),
+            (annotation::DESIRED_CONFIG, desired),
+            (annotation::STATE, "Degraded"),
+            (annotation::FAILED_IN, failed_in),
+        ]);
+        assert_eq!(status.has_failed_past_apply("b"), expected, "{failed_in:?}");
+    }
+    let failed_in = FailedIn {
+        phase: PhaseName::Fetching,
+        config: "rendered-worker-1".to_owned(),
+    };
+    assert_eq!(FailedIn::parse(&failed_in.to_string()), Some(failed_in));
 }

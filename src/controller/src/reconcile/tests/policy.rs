@@ -82,7 +82,8 @@ async fn a_node_that_cannot_be_drained_is_claimed_and_assigned_what_it_runs() {
     annotations["machineconfiguration.openshift.io/desiredDrain"] =
         json!(format!("drain-{target}"));
     annotations["slipway.dev/cordoned-by"] = json!("1");
-    annotations["slipway.dev/drain-since"] = json!("2026-11-21T18:47:00Z");
+    // The node's clock is wrong: the drain began when it was first seen.
+    annotations["slipway.dev/drain-since"] = json!("2026-11-20T18:47:00Z");
     n1["spec"]["unschedulable"] = json!(true);
     cluster.nodes = vec![n1];
     cluster.policies = vec![policy(&json!({ "quarantine": { "drainLimit": "30m" } }))];
@@ -92,17 +93,24 @@ async fn a_node_that_cannot_be_drained_is_claimed_and_assigned_what_it_runs() {
         "could not be drained for MachineConfig {target} in time; it stays cordoned and is passed \
          over until it is uncordoned"
     );
-    let waiting = condition("Waiting", true, "NodesQuarantined", &format!("n1: {why}"));
+    let mut waiting = condition("Waiting", true, "NodesQuarantined", &format!("n1: {why}"));
+    waiting["lastTransitionTime"] = json!("2026-11-21T19:47:00Z");
     let pool_path = format!("{GROUP}/machineconfigpools/worker");
     let give_up = json!({ "metadata": { "resourceVersion": "5", "annotations": {
         "machineconfiguration.openshift.io/desiredConfig": OLD,
         "slipway.dev/cordoned-by": null,
         "slipway.dev/quarantined": target
     } } });
-    let claim = claim_body("10", &target, &json!({ "n1": "5" }));
+    let claim = claim_body("11", &target, &json!({ "n1": "5" }));
     let calls = vec![
         list_sources(&sources),
-        patch(&pool_path, &mut known, claim, "11"),
+        set_status(
+            &mut known,
+            &status(&rolling(&target, &none_waits()), [1, 0, 0, 1, 0]),
+            "11",
+        ),
+        // Half an hour later.
+        patch(&pool_path, &mut known, claim, "12"),
         patch("/api/v1/nodes/n1", &mut nodes[0], give_up, "6"),
         patch(
             "/api/v1/nodes/n1",
@@ -112,11 +120,14 @@ async fn a_node_that_cannot_be_drained_is_claimed_and_assigned_what_it_runs() {
         ),
         set_status(
             &mut known,
-            &status(&rolling(&target, &waiting), [1, 0, 0, 1, 0]),
-            "12",
+            &json!({ "conditions": rolling(&target, &waiting) }),
+            "13",
         ),
     ];
-    let (said, results) = reconciled(&cluster, calls, 2).await;
+    let store = Store::default();
+    cluster.fill(&store);
+    let (said, results) = reconciled_at(&store, calls, &[0, 30, 30]).await;
+    let said = said_of(said);
     let message = "node n1 could not be drained in time; it stays cordoned and is passed over \
                    until it is uncordoned";
     let quarantined = ("NodeQuarantined".to_owned(), message.to_owned());
@@ -196,4 +207,54 @@ async fn pods_that_no_budget_lets_go_put_their_node_behind_others() {
     ];
     let (_, results) = reconciled(&cluster, calls, 2).await;
     assert_eq!(results, settled_work());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_that_is_seen_to_work_is_claimed_once_and_known_after_a_restart() {
+    let (mut cluster, sources, target) = settled();
+    let mut n1 = node("n1", &target);
+    n1["metadata"]["annotations"]["slipway.dev/since"] = json!("2026-11-20T18:47:00Z");
+    cluster.nodes = vec![n1, node("n2", OLD)];
+    cluster.policies = vec![policy(&json!({ "canaries": { "soak": "1h" } }))];
+    let mut known = cluster.pools[0].clone();
+    let mut nodes = cluster.nodes.clone();
+    let pool_path = format!("{GROUP}/machineconfigpools/worker");
+    let seen = format!(
+        r#"{{"target":"{target}","nodes":{{}},"seen":{{"worker":{{"config":"{target}","step":0,"since":"2026-11-21T19:17:00Z"}}}}}}"#
+    );
+    let claim = json!({ "metadata": {
+        "resourceVersion": "10", "annotations": { "slipway.dev/round": seen }
+    } });
+    let waiting = condition(
+        "Waiting",
+        true,
+        "RolloutPolicy",
+        "n2: the canaries of the rollout policy work until 2026-11-21T20:17:00Z first",
+    );
+    let taint = taint_body("5", &target);
+    let calls = vec![
+        list_sources(&sources),
+        patch(&pool_path, &mut known, claim, "11"),
+        patch("/api/v1/nodes/n2", &mut nodes[1], taint, "6"),
+        set_status(
+            &mut known,
+            &status(&rolling(&target, &waiting), [2, 1, 1, 0, 0]),
+            "12",
+        ),
+    ];
+    let store = Store::default();
+    cluster.fill(&store);
+    let (_, results) = reconciled_at(&store, calls, &[0, 15]).await;
+    let left = Next::After(Duration::from_mins(45));
+    assert_eq!(
+        results.last(),
+        Some(&("pool worker".to_owned(), Some(left)))
+    );
+    // Another process, as it reads the pool: nothing begins anew.
+    let (_, results) = reconciled_at(&store, vec![list_sources(&sources)], &[30]).await;
+    let left = Next::After(Duration::from_mins(30));
+    assert_eq!(
+        results.last(),
+        Some(&("pool worker".to_owned(), Some(left)))
+    );
 }

@@ -6,7 +6,7 @@ use node_update::plan::Action;
 
 use super::{Error, StepError, StepExecutor, describe};
 use crate::accounts::Accounts;
-use crate::files::{Found, Location};
+use crate::files::{Found, Location, PathScope};
 use crate::systemd::links;
 
 /// The state that the checked steps would leave; the checks of later steps start from it.
@@ -36,6 +36,12 @@ impl StepExecutor<'_> {
         match action {
             Action::WriteFile { path, file } => {
                 let at = self.writable(path)?;
+                // By another name than the rules of a configuration know.
+                if at.scope() == PathScope::Volatile {
+                    return Err(StepError::Volatile {
+                        path: at.to_string(),
+                    });
+                }
                 self.owner_ids(&file.owner)?;
                 if let Found::Directory { .. } = self.root.look(&at)? {
                     return Err(StepError::Directory {
@@ -122,6 +128,8 @@ mod tests {
         let host = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(host.path().join("var/there")).unwrap();
         std::fs::File::create(host.path().join("var/plain")).unwrap();
+        std::fs::create_dir(host.path().join("run")).unwrap();
+        std::os::unix::fs::symlink("../run", host.path().join("var/run")).unwrap();
         let no_directory = |path: &str, parent: &str| {
             Some(format!(
                 "cannot apply file {path}: {parent} is not a directory"
@@ -138,6 +146,14 @@ mod tests {
                 vec![write("/var/plain/far/below")],
                 no_directory("/var/plain/far/below", "/var/plain"),
             ),
+            (
+                vec![write("/var/run/x")],
+                Some(
+                    "cannot apply file /var/run/x: /run/x lies where each boot removes all"
+                        .to_owned(),
+                ),
+            ),
+            (vec![release("/var/run/x")], None),
             (vec![release("/var/plain"), write("/var/plain/below")], None),
             (
                 vec![write("/var/new"), write("/var/new/below")],

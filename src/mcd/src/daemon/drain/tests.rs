@@ -8,6 +8,7 @@ use chassis::shutdown::{self, Trigger};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::daemon::drain_clock;
 use crate::daemon::return_to_service::return_to_service;
 
 const NODE: &str = "/api/v1/nodes/n";
@@ -86,6 +87,7 @@ struct Set {
     writer: NodeWriter,
     seen: watch::Sender<ObservedNode>,
     attempt: Attempt,
+    host: tempfile::TempDir,
     _running: Trigger,
 }
 
@@ -103,6 +105,7 @@ impl Set {
             writer,
             seen,
             attempt: Attempt("1-0".to_owned()),
+            host: drain_clock::fixture::host(),
             _running: trigger,
         }
     }
@@ -117,6 +120,7 @@ impl Set {
             attempt: &self.attempt,
             config: "b",
             now: clock,
+            clock: drain_clock::fixture::at(&self.host, || Duration::from_hours(9)),
         }
     }
 
@@ -392,4 +396,32 @@ async fn a_kubelet_that_stays_away_is_said() {
             .starts_with("failed to uncordon node: n after 10 minutes"),
         "{error}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_neither_ends_nor_restarts_the_patience_of_a_drain() {
+    // Since a day before and a day after this by the time of day; an hour ago by the other clock.
+    for since in ["2026-11-20T19:00:00Z", "2026-11-22T19:00:00Z"] {
+        let mut annotations = drained();
+        annotations[annotation::DRAIN_SINCE] = json!(since);
+        let calls = || {
+            vec![
+                list(&[pod()]),
+                Call::get(WATCH, deleted_after(30)),
+                eviction(Reply::created()),
+            ]
+        };
+        let set = Set::new(node(5, true, &annotations), calls());
+        let is_late = |told: &[DrainNotice]| told.contains(&DrainNotice::Overdue);
+        assert!(!is_late(&set.drain().await), "{since}");
+        // The daemon is restarted, 61 minutes later.
+        let mut again = Set::new(node(5, true, &annotations), calls());
+        again.host = set.host;
+        let mut draining = again.draining();
+        draining.clock = drain_clock::fixture::at(&again.host, || Duration::from_mins(601));
+        let mut told = Vec::new();
+        let work = draining.run(|word| told.push(word));
+        again.script.drive(work).await.unwrap();
+        assert!(is_late(&told), "{since}");
+    }
 }

@@ -230,3 +230,39 @@ fn names_from_the_cluster_do_not_leave_their_path() {
         assert_eq!(config_path(name).is_some(), is_name, "{name:?}");
     }
 }
+
+#[test]
+fn plans_of_others_stay_while_another_program_acts_on_the_host() {
+    let host = Host::in_a();
+    let bundle = |attempt: &str| {
+        let parsed = |name: &str| NodeConfig::parse(&config(name, "/etc/x")).unwrap().0;
+        let (from, to) = (target("a"), target("b"));
+        let (origin, new) = (parsed("a"), parsed("b"));
+        let side = |target, config| Side { target, config };
+        let outcome = planner::plan(&Request {
+            attempt: &Attempt(attempt.to_owned()),
+            from: side(&from, &origin),
+            to: side(&to, &new),
+            facts: &Facts::default(),
+            policies: &UpdateSettings::default().policies,
+            exempt: UpdateSettings::default().exempt,
+            force: false,
+        });
+        outcome.unwrap().bundle
+    };
+    let stored = |attempt: &str| store(host.directory.path(), &bundle(attempt)).unwrap();
+    let names = |names: &[&str]| -> Vec<Attempt> {
+        names
+            .iter()
+            .map(|name| Attempt((*name).to_owned()))
+            .collect()
+    };
+    stored("1-0");
+    let root = Root::open(host.directory.path(), None).unwrap();
+    let lock = JournalStore::new(&root).lock(Duration::ZERO).unwrap();
+    stored("2-0");
+    assert_eq!(host.stored(), names(&["1-0", "2-0"]));
+    drop(lock);
+    stored("3-0");
+    assert_eq!(host.stored(), names(&["3-0"]));
+}

@@ -338,3 +338,55 @@ fn a_failure_that_is_looked_at_again_does_not_flap() {
         assert!(is_quiet, "{:?}", machine.phase());
     }
 }
+
+#[test]
+fn a_failure_names_its_phase_and_its_target() {
+    let to_drain = || {
+        let mut events = to_reboot();
+        events.truncate(idle("a").len() + 3);
+        events
+    };
+    let failed = || Event::Failed("it broke".to_owned());
+    let fetching = {
+        let mut events = to_drain();
+        events.truncate(idle("a").len() + 1);
+        events
+    };
+    let journal = OpenJournal {
+        to: target("b"),
+        stage: Stage::Booted,
+        by_hand: false,
+        stays: false,
+    };
+    let booted = vec![Event::Desired(target("b")), observed("b", Some(journal))];
+    let held = vec![
+        Event::Desired(target("b")),
+        Event::Observed(Observation {
+            at: target("a"),
+            boot_id: "1".to_owned(),
+            journal: None,
+            held: Some((target("b"), "it broke".to_owned())),
+            is_forced: false,
+        }),
+    ];
+    let mut applied = to_reboot();
+    applied.pop();
+    for (events, expected) in [
+        ([fetching, vec![failed()]].concat(), "Fetching b"),
+        ([to_drain(), vec![failed()]].concat(), "Draining b"),
+        (
+            [to_drain(), vec![Event::Overdue("a pod".to_owned())]].concat(),
+            "Draining b",
+        ),
+        ([applied, vec![failed()]].concat(), "Applying b"),
+        ([booted, vec![failed()]].concat(), "Verifying b"),
+        (held, "Held b"),
+    ] {
+        let after = shown(events, &json!({}));
+        assert_eq!(after[annotation::FAILED_IN], expected);
+        assert_eq!(after[annotation::STATE], "Degraded", "{expected}");
+        // It ends with the failure.
+        let after = shown(idle("b"), &after);
+        assert_eq!(after.get(annotation::FAILED_IN), None, "{expected}");
+    }
+}

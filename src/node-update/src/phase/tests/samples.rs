@@ -10,6 +10,7 @@ fn failures(kind: Kind, drains: LostDrains) -> Failures {
     Failures {
         cause: cause.to_owned(),
         kind,
+        failed_in: None,
         tries: 3,
         drains,
     }
