@@ -16,7 +16,7 @@ use release::update_graph::UpdateGraph;
 use serde_json::json;
 use update_graph::annotated::SilencedEdge;
 use update_graph::graph_data::SourceFiles;
-use update_graph::{AnnotatedGraph, GraphData, SourceProblem, scraped};
+use update_graph::{AnnotatedGraph, GraphData, SourceProblem, block_effect, scraped};
 
 use crate::releases::KnownRelease;
 
@@ -84,6 +84,7 @@ impl Answers {
         let mut answers: BTreeMap<String, BTreeMap<String, Answer>> = BTreeMap::new();
         let mut channels: BTreeSet<String> = data.channels.keys().cloned().collect();
         let mut in_channels = BTreeSet::new();
+        let mut blocks = BTreeMap::new();
         // One after the other: the neighbours of all releases are never in memory at once.
         for architecture in architectures {
             let own = releases
@@ -94,6 +95,10 @@ impl Answers {
             problems.extend(found);
             for graph in graphs.into_values() {
                 let annotated = AnnotatedGraph::new(graph, data, &mut problems);
+                for (file, effect) in annotated.blocks() {
+                    let known = blocks.entry(file.clone()).or_insert_with(|| effect.clone());
+                    *known = effect.max(&*known).clone();
+                }
                 let own = answers.entry(architecture.to_owned()).or_default();
                 for channel in annotated.channel_names() {
                     channels.insert(channel.to_owned());
@@ -104,6 +109,7 @@ impl Answers {
                 }
             }
         }
+        problems.extend(block_effect::without_effect(&blocks, &problems));
         problems.sort();
         problems.dedup();
         for problem in &problems {
@@ -207,6 +213,7 @@ pub(crate) mod tests {
         };
         let files: SourceFiles = [
             ("version", "1.1.0"),
+            ("raw/metadata.json", "{}"),
             (
                 "channels/fast-1.yaml",
                 "name: fast-1\nversions: [1.0.0, 1.0.1, 1.0.2]\n",

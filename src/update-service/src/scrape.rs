@@ -163,10 +163,11 @@ impl Scraper {
         let is_strict = self.is_strict;
         let made = tokio::task::spawn_blocking(move || {
             let (data, mut problems) = GraphData::parse(&files).context("graph data")?;
-            if is_strict && let Some(first) = problems.first() {
+            let mut errors = problems.iter().filter(|problem| !problem.is_remark);
+            if is_strict && let Some(first) = errors.next() {
                 bail!(
                     "graph data has {} problems, and graphData.strict is set: {first}",
-                    problems.len()
+                    errors.count() + 1
                 );
             }
             if scraped.releases.is_empty() {
