@@ -18,6 +18,7 @@ use update_graph::annotated::SilencedEdge;
 use update_graph::graph_data::SourceFiles;
 use update_graph::{AnnotatedGraph, GraphData, SourceProblem, block_effect, scraped};
 
+use crate::drawings::KeptDrawings;
 use crate::releases::KnownRelease;
 
 /// Bytes of answers that are kept unpacked, beside the packed ones: those that were asked for
@@ -40,7 +41,8 @@ pub struct Answer {
     pub silenced: Vec<SilencedEdge>,
 }
 
-/// All answers of one scrape. They do not change; the next scrape makes new ones.
+/// All answers of one scrape. They do not change; a scrape that finds something else makes new
+/// ones.
 #[derive(Debug)]
 pub struct Answers {
     graphs: BTreeMap<String, BTreeMap<String, Answer>>,
@@ -55,8 +57,10 @@ pub struct Answers {
     pub channels: Vec<String>,
     /// Releases that were read, and those that are in a channel.
     pub releases: (usize, usize),
-    /// When the scrape ended.
+    /// When they were made.
     pub made: Timestamp,
+    /// Drawings of them.
+    pub drawings: KeptDrawings,
     unpacked: Mutex<(usize, BTreeMap<String, Bytes>)>,
 }
 
@@ -126,6 +130,7 @@ impl Answers {
             channels: channels.into_iter().collect(),
             releases: (releases.len(), in_channels.len()),
             made,
+            drawings: KeptDrawings::default(),
             unpacked: Mutex::default(),
         })
     }
@@ -158,7 +163,7 @@ impl Answers {
 }
 
 impl Answer {
-    fn new(bytes: &[u8], silenced: Vec<SilencedEdge>) -> std::io::Result<Self> {
+    pub(crate) fn new(bytes: &[u8], silenced: Vec<SilencedEdge>) -> std::io::Result<Self> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(bytes)?;
         let mut packed = encoder.finish()?;

@@ -67,7 +67,7 @@ impl InService {
         ((self.clock)().as_second() - answers.made.as_second()).max(0)
     }
 
-    fn replace(&self, answers: Arc<Answers>) {
+    pub(crate) fn replace(&self, answers: Arc<Answers>) {
         *self.answers.write().unwrap_or_else(PoisonError::into_inner) = Some(answers);
         *self.error.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
