@@ -59,6 +59,7 @@ pub async fn start(settings: ServiceSettings, log: Log, status: Handle) -> anyho
         is_strict: settings.graph_data.is_strict,
         interval: settings.interval,
         timeout: settings.timeout,
+        built: None,
     };
     let responder = Arc::new(Responder {
         service: Arc::clone(&service),

@@ -200,7 +200,7 @@ impl Responder {
         if let Ok(made) = HeaderValue::try_from(made) {
             headers.insert(LAST_MODIFIED, made);
         }
-        headers.insert(AGE, HeaderValue::from(self.service.age(answers)));
+        headers.insert(AGE, HeaderValue::from(self.service.age()));
     }
 
     /// `<algorithm>=<digits>/signature-<n>`.
@@ -288,7 +288,7 @@ mod tests {
 
     fn responder() -> Responder {
         let service = InService::new(None, Duration::from_mins(5), Timestamp::now);
-        service.replace(Arc::new(answers()));
+        service.replace(Arc::new(answers()), Timestamp::now());
         Responder {
             service: Arc::new(service),
             metrics: Arc::new(ServiceMetrics::new(Timestamp::now)),
