@@ -81,8 +81,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         std::fs::create_dir(path.join("channels")).unwrap();
+        std::fs::create_dir(path.join("raw")).unwrap();
         let write = |name: &str, text: &str| write(&path.join(name), text.as_bytes()).unwrap();
         write("version", "1.1.0\n");
+        write("raw/metadata.json", "{}\n");
         write(
             "channels/c.yaml",
             "name: candidate-1\nversions:\n- 1.0.0\n- 1.0.1\n",

@@ -4,10 +4,15 @@
 
 pub(crate) mod filter;
 
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 use release::payload::{Files, Payload};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use self::filter::ManifestFilter;
 use crate::cli::ExtractArgs;
@@ -76,7 +81,8 @@ fn filter(
     Ok(Some((filter, payload)))
 }
 
-/// Writes files into a directory, byte for byte.
+/// Writes files into a directory, byte for byte. Their names come from an image: a link in the
+/// place of one of them is not written through.
 ///
 /// # Errors
 /// The directory cannot be made, or a file not written.
@@ -85,9 +91,22 @@ pub(crate) fn write(directory: &Path, files: &Files) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot make {}", directory.display()))?;
     for (name, bytes) in files {
         let path = directory.join(name);
-        write_file(&path, bytes)?;
+        write_here(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
+}
+
+fn write_here(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let mut file = match options.open(path) {
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            return Err(std::io::Error::other("it is a symbolic link"));
+        }
+        opened => opened?,
+    };
+    file.write_all(bytes)
 }
 
 /// Writes a file that the command line names.
@@ -97,4 +116,30 @@ pub(crate) fn write(directory: &Path, files: &Files) -> anyhow::Result<()> {
 )]
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_a_file_is_not_written_through() {
+        let (directory, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files: Files = [("a.yaml".to_owned(), b"new".to_vec())].into();
+        write(directory.path(), &files).unwrap();
+        // Again over what is there.
+        write(directory.path(), &files).unwrap();
+        let (path, victim) = (
+            directory.path().join("a.yaml"),
+            outside.path().join("victim"),
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        std::fs::remove_file(&path).unwrap();
+        write_file(&victim, b"old").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        let error = format!("{:#}", write(directory.path(), &files).unwrap_err());
+        let expected = format!("cannot write {}: it is a symbolic link", path.display());
+        assert_eq!(error, expected);
+        assert_eq!(std::fs::read(&victim).unwrap(), b"old");
+    }
 }

@@ -20,6 +20,10 @@ use crate::failure::{Several, Usage};
 use crate::output::{print, write};
 use crate::payload;
 
+/// The registry of names without one, and where such names are in it.
+const HUB: &str = "docker.io";
+const HUB_IMAGES: &str = "library/";
+
 /// Images that are copied at once.
 const AT_ONCE: usize = 4;
 
@@ -97,10 +101,7 @@ pub(crate) async fn run(arguments: MirrorArgs) -> anyhow::Result<()> {
     }];
     for (name, component) in &release.payload.references.tags {
         steps.push(MirrorStep {
-            from: component
-                .from
-                .parse()
-                .with_context(|| format!("image-references, tag {name}"))?,
+            from: component_image(name, &component.from)?,
             to: format!("{repository}:{}", tag(&format!("{prefix}-{name}"))).parse()?,
             is_optional: false,
         });
@@ -177,6 +178,18 @@ async fn carry_out(stores: &Stores, steps: &[MirrorStep]) -> anyhow::Result<()> 
     Err(Several::new(errors).into())
 }
 
+/// The image of a component, as the release names it. A release may come from a stranger, so that
+/// a directory of this computer is none: its files would be copied to the mirror.
+fn component_image(name: &str, from: &str) -> anyhow::Result<ImageLocation> {
+    let field = || format!("image-references, tag {name}");
+    match from.parse().with_context(field)? {
+        location @ ImageLocation::Registry(_) => Ok(location),
+        ImageLocation::Layout { .. } => {
+            bail!("{}: {from:?} is no image in a registry", field())
+        }
+    }
+}
+
 /// The repository, without tag and digest.
 fn repository(to: &ImageLocation) -> anyhow::Result<String> {
     let ImageLocation::Registry(reference) = to else {
@@ -184,6 +197,12 @@ fn repository(to: &ImageLocation) -> anyhow::Result<String> {
             "--to {to}: it is no repository of a registry"
         )));
     };
+    // A name without a registry is read as one of Docker Hub's own images.
+    if reference.registry() == HUB && reference.repository().starts_with(HUB_IMAGES) {
+        bail!(Usage(format!(
+            "--to {to}: it names no registry; a repository is written as registry/repository"
+        )));
+    }
     // A reference without tag is read as one with `latest`.
     if reference.digest().is_some() || reference.tag().is_some_and(|tag| tag != "latest") {
         bail!(Usage(format!(
@@ -328,11 +347,34 @@ mod tests {
                 .unwrap_err()
                 .contains("no tag and no digest")
         );
+        for text in ["ocp", "mirror.example", "mirror.example:5000"] {
+            let error = to(text).unwrap_err();
+            assert!(error.contains("it names no registry"), "{text}: {error}");
+        }
+        assert_eq!(to("docker.io/team/ocp").unwrap(), "docker.io/team/ocp");
         assert!(
             to("oci:/tmp/x")
                 .unwrap_err()
                 .contains("no repository of a registry")
         );
+    }
+
+    #[test]
+    fn a_component_is_an_image_in_a_registry() {
+        let image = |from: &str| {
+            let image = component_image("etcd", from);
+            image.map_err(|error| error.to_string())
+        };
+        for from in ["quay.example/etcd:1", "docker://quay.example/etcd:1"] {
+            assert_eq!(image(from).unwrap(), location("quay.example/etcd:1"));
+        }
+        for from in ["oci:/home/user/images", "oci:images:name"] {
+            let expected =
+                format!("image-references, tag etcd: {from:?} is no image in a registry");
+            assert_eq!(image(from).unwrap_err(), expected);
+        }
+        let error = image("quay.example/ETCD").unwrap_err();
+        assert_eq!(error, "image-references, tag etcd");
     }
 
     #[test]

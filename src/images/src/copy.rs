@@ -5,7 +5,7 @@ use release::ImageDigest;
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::image::{digest_of, parse};
+use crate::image::{digest_of, is_list, parse};
 use crate::location::ImageLocation;
 use crate::store::Stores;
 
@@ -32,7 +32,9 @@ pub async fn copy(
     let digest = ImageDigest::of(&bytes);
     let there = match stores.digest(to).await {
         Ok(there) => Some(there),
-        Err(Error::Missing { .. }) => None,
+        // Registries refuse to say of a repository that is not made yet whether it is there. One
+        // that refuses the copy too says so when it is put there.
+        Err(error) if error.is_missing_or_refused() => None,
         Err(error) => return Err(error),
     };
     if there.as_ref() == Some(&digest) {
@@ -41,7 +43,7 @@ pub async fn copy(
     }
     let from = from.with_digest(&digest);
     let document: Value = parse(&from, "manifest", &bytes)?;
-    if document.get("manifests").is_some() {
+    if is_list(&from, &bytes)? {
         let index: ImageIndex = parse(&from, "manifest", &bytes)?;
         for descriptor in index.manifests() {
             let child = digest_of(&from, descriptor)?;

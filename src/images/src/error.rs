@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 use release::payload::DigestMismatch;
 
+use crate::budget::Excess;
+
 /// What may go wrong with an image. Each message names the image.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -82,7 +84,7 @@ pub enum Error {
         /// What it has.
         known: String,
     },
-    /// A layer cannot be read.
+    /// A layer cannot be read from its registry or from the disk.
     #[error("image {image}: layer {layer} cannot be read")]
     Layer {
         /// The image.
@@ -92,6 +94,25 @@ pub enum Error {
         /// What is wrong with it.
         #[source]
         source: io::Error,
+    },
+    /// The content of a layer is no archive that can be unpacked.
+    #[error("image {image}: layer {layer} cannot be unpacked")]
+    Archive {
+        /// The image.
+        image: String,
+        /// Digest of the layer.
+        layer: String,
+        /// What is wrong with it.
+        #[source]
+        source: io::Error,
+    },
+    /// The image takes more than it may.
+    #[error("image {image}: {excess}")]
+    Excess {
+        /// The image.
+        image: String,
+        /// The limit.
+        excess: Excess,
     },
     /// A file of a layer is larger than what is taken.
     #[error("image {image}: file {file} is larger than {max_bytes} bytes")]
@@ -148,6 +169,50 @@ impl Error {
         is_of_registry || matches!(self, Self::Mismatch { .. })
     }
 
+    /// Whether a registry has no such image, or does not say whether it has.
+    pub(crate) fn is_missing_or_refused(&self) -> bool {
+        let Self::Registry { source, .. } = self else {
+            return matches!(self, Self::Missing { .. });
+        };
+        let is_refusal =
+            |code: &OciErrorCode| matches!(code, OciErrorCode::Denied | OciErrorCode::Unauthorized);
+        matches!(
+            **source,
+            OciDistributionError::AuthenticationFailure(_)
+                | OciDistributionError::UnauthorizedError { .. }
+                | OciDistributionError::ServerError {
+                    code: 401 | 403,
+                    ..
+                }
+        ) || matches!(
+            &**source,
+            OciDistributionError::RegistryError { envelope, .. }
+                if envelope.errors.iter().any(|error| is_refusal(&error.code))
+        )
+    }
+
+    /// Whether the image itself is wrong, so that reading it again leads to the same error.
+    pub fn is_of_image(&self) -> bool {
+        match self {
+            Self::Excess { excess, .. } => *excess != Excess::Cancelled,
+            Self::Document { .. }
+            | Self::Form { .. }
+            | Self::Platform { .. }
+            | Self::Archive { .. }
+            | Self::TooLarge { .. }
+            | Self::NotRegular { .. }
+            | Self::NoPath { .. }
+            | Self::Outside { .. } => true,
+            Self::Registry { .. }
+            | Self::Missing { .. }
+            | Self::Layout { .. }
+            | Self::File { .. }
+            | Self::Mismatch { .. }
+            | Self::Layer { .. }
+            | Self::Make { .. } => false,
+        }
+    }
+
     /// What a registry's error is: an image that is not there, or anything else.
     pub(crate) fn of_registry(image: String, source: OciDistributionError) -> Self {
         let is_unknown = |code: &OciErrorCode| {
@@ -172,6 +237,46 @@ impl Error {
                 image,
                 source: Box::new(source),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_may_refuse_to_say_what_it_lacks() {
+        let envelope = |code: &str| {
+            let text = format!(r#"{{"errors":[{{"code":"{code}"}}]}}"#);
+            OciDistributionError::RegistryError {
+                envelope: serde_json::from_str(&text).unwrap(),
+                url: String::new(),
+            }
+        };
+        let server = |code| OciDistributionError::ServerError {
+            code,
+            url: String::new(),
+            message: String::new(),
+        };
+        for (source, expected) in [
+            (server(401), true),
+            (server(403), true),
+            (server(404), true),
+            (server(500), false),
+            (envelope("DENIED"), true),
+            (envelope("UNAUTHORIZED"), true),
+            (envelope("NAME_UNKNOWN"), true),
+            (envelope("TOOMANYREQUESTS"), false),
+            (
+                OciDistributionError::UnauthorizedError { url: String::new() },
+                true,
+            ),
+            (OciDistributionError::RegistryNoDigestError, false),
+        ] {
+            let text = source.to_string();
+            let error = Error::of_registry("a".to_owned(), source);
+            assert_eq!(error.is_missing_or_refused(), expected, "{text}");
         }
     }
 }

@@ -5,9 +5,10 @@ use std::path::{Component, Path};
 
 use flate2::read::MultiGzDecoder;
 use oci_spec::image::{Descriptor, MediaType};
-use tar::Archive;
 
+use crate::archive::{self, Fault, Member};
 use crate::blob::Blob;
+use crate::budget::{Budget, Excess, Limits};
 use crate::error::Error;
 use crate::image::Image;
 use crate::store::Stores;
@@ -45,12 +46,19 @@ impl Layer {
     /// Reads a layer of an image.
     ///
     /// # Errors
-    /// It is not there, it is damaged, or its form is not known.
+    /// It is not there, it is damaged, too large, or its form is not known.
     pub async fn open(
         stores: &Stores,
         image: &Image,
         descriptor: &Descriptor,
+        limits: &Limits,
     ) -> Result<Self, Error> {
+        if descriptor.size() > limits.layer_bytes {
+            return Err(Error::Excess {
+                image: image.name().to_string(),
+                excess: Excess::Layer(limits.layer_bytes),
+            });
+        }
         let form = descriptor.media_type().to_string();
         let is = |known: MediaType| known.as_ref() == form;
         let is_gzip = form == DOCKER_GZIP
@@ -72,45 +80,67 @@ impl Layer {
         })
     }
 
-    /// Goes through its entries.
+    /// Goes through its entries, within a budget.
     ///
     /// # Errors
-    /// It is no archive, or `take` fails.
+    /// It is no archive, exceeds the budget, or `take` fails.
     pub(crate) fn each(
         &self,
-        mut take: impl FnMut(Act, &mut tar::Entry<'_, Box<dyn Read>>) -> Result<(), Error>,
+        budget: &Budget,
+        mut take: impl FnMut(Act, &mut Member<'_, '_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let unreadable = |source| self.unreadable(source);
-        let file = self.blob.reader().map_err(unreadable)?;
-        let reader: Box<dyn Read> = if self.is_gzip {
-            Box::new(MultiGzDecoder::new(io::BufReader::new(file)))
+        let file = self.blob.reader();
+        let file = io::BufReader::new(file.map_err(|source| self.unreadable(source))?);
+        let mut reader: Box<dyn Read> = if self.is_gzip {
+            Box::new(MultiGzDecoder::new(file))
         } else {
-            Box::new(io::BufReader::new(file))
+            Box::new(file)
         };
-        let mut archive = Archive::new(reader);
-        for entry in archive.entries().map_err(unreadable)? {
-            let mut entry = entry.map_err(unreadable)?;
-            let path = entry.path().map_err(unreadable)?;
-            let Some(path) = normal(&path) else {
-                return Err(unreadable(io::Error::other(format!(
+        let done = archive::each(reader.as_mut(), budget, |path, member| {
+            let Some(path) = normal(path) else {
+                return Err(self.unreadable(io::Error::other(format!(
                     "entry {:?} is no path in an image",
                     path.display()
                 ))));
             };
             if path.is_empty() {
-                continue;
+                return Ok(());
             }
-            take(act(path), &mut entry)?;
-        }
-        Ok(())
+            take(act(path), member)
+        });
+        done.map_err(|fault| match fault {
+            Fault::Read(source) => self.unreadable(source),
+            Fault::Take(error) => error,
+        })
     }
 
-    /// That this layer cannot be read.
+    /// That this layer cannot be read: its content exceeds a limit or is no archive, or the disk
+    /// failed.
     pub(crate) fn unreadable(&self, source: io::Error) -> Error {
-        Error::Layer {
-            image: self.image.clone(),
-            layer: self.blob.digest().to_string(),
+        let (image, layer) = (self.image.clone(), self.blob.digest().to_string());
+        if let Some(excess) = Excess::of(&source) {
+            return Error::Excess { image, excess };
+        }
+        if source.raw_os_error().is_some() {
+            return Error::Layer {
+                image,
+                layer,
+                source,
+            };
+        }
+        Error::Archive {
+            image,
+            layer,
             source,
+        }
+    }
+}
+
+impl Act {
+    /// The path that it is about.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Self::Put(path) | Self::Hide(path) | Self::HideContent(path) => path,
         }
     }
 }

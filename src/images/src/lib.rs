@@ -7,14 +7,16 @@
 //! - [`store`]: registries and layout directories, by one set of verbs; `registry`, `layout`: each
 //!   of them
 //! - [`image`]: an existing image: manifest, configuration, layers
-//! - [`layer`]: what a layer holds
+//! - [`layer`]: what a layer holds; [`archive`]: its entries, read within a [`budget`]
 //! - [`content`]: files of an image, over its layers
 //! - [`copy`]: an image from place to place
 //! - [`tree`]: files from which a layer is made, byte for byte the same each time
 //! - [`draft`]: a new image
 //! - [`blob`]: bytes by digest
 
+pub mod archive;
 pub mod blob;
+pub mod budget;
 pub mod content;
 pub mod copy;
 pub mod credentials;

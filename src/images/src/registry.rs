@@ -18,14 +18,10 @@ use tokio::sync::Mutex;
 use crate::blob::{Blob, Fault, Writer};
 use crate::credentials::Credentials;
 use crate::error::Error;
+use crate::image::{IMAGES, LISTS};
 
 /// Forms of manifests that are asked for.
-const MANIFESTS: [&str; 4] = [
-    "application/vnd.oci.image.manifest.v1+json",
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.v2+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-];
+const MANIFESTS: [&str; 4] = [IMAGES[0], LISTS[0], IMAGES[1], LISTS[1]];
 
 /// How long a connection may take, and how long a registry may be silent: what `skopeo` waits for
 /// headers is 60 s.

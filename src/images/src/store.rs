@@ -119,7 +119,9 @@ impl Stores {
                 self.registries.blob(reference, descriptor, &digest).await
             }
             ImageLocation::Layout { directory, .. } => {
-                Layout::new(directory, location.to_string()).blob(&digest)
+                let (directory, name) = (directory.clone(), location.to_string());
+                // It is held against its digest, which reads all of it.
+                blocking(move || Layout::new(&directory, name).blob(&digest)).await
             }
         }
     }
@@ -211,5 +213,21 @@ impl Stores {
                 MediaType::from(media_type),
             ),
         }
+    }
+}
+
+/// Does work that waits for the disk or the processor, off the threads that serve.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Err(Error::Make {
+                what: "a thread for the work on an image".to_owned(),
+                source: io::Error::other(error),
+            }),
+        },
     }
 }

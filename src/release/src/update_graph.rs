@@ -132,8 +132,16 @@ pub enum Error {
     NoNode {
         /// Path of the field.
         field: String,
-        /// The number or version that it names.
+        /// The number that it names.
         end: String,
+    },
+    /// A conditional update begins or ends at a release that the document does not have.
+    #[error("no node for conditional update {version}: the answer lacks this release ({field})")]
+    NoRelease {
+        /// The version.
+        version: Version,
+        /// Path of the field.
+        field: String,
     },
     /// An edge leads from a release to itself.
     #[error("field {field}: {version} leads to itself")]
@@ -330,8 +338,7 @@ impl ConditionalEdges {
                 if nodes.contains_key(&version) {
                     return Ok(version);
                 }
-                let end = text.to_owned();
-                Err(Error::NoNode { field, end })
+                Err(Error::NoRelease { version, field })
             };
             let (from, to) = (end("from", &wire.from)?, end("to", &wire.to)?);
             edges.insert(edge(path, from, to)?);

@@ -86,12 +86,23 @@ fn one(
     message: &[u8],
     now: Timestamp,
 ) -> Result<(String, Claim), String> {
-    let signed = keyring
-        .open(message, now)
-        .map_err(|error| error.to_string())?;
-    let claim = Claim::parse(&signed.content).map_err(|error| error.to_string())?;
-    claim
-        .check(digest, reference)
-        .map_err(|error| error.to_string())?;
+    let signed = keyring.open(message, now).map_err(|error| whole(&error))?;
+    let claim = Claim::parse(&signed.content).map_err(|error| whole(&error))?;
+    let checked = claim.check(digest, reference);
+    checked.map_err(|error| whole(&error))?;
     Ok((signed.fingerprint, claim))
+}
+
+/// An error with its causes; one that is said already is passed over.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.extend([": ", &said]);
+        }
+        next = cause.source();
+    }
+    text
 }

@@ -9,6 +9,8 @@ use release::Version;
 use release::update_graph::{ConditionalEdges, UpdateEdge, UpdateGraph, UpdateNode, UpdateRisk};
 
 use crate::KEY_PREFIX;
+use crate::block_effect::BlockEffect;
+use crate::blocked_edge::BlockedEdge;
 use crate::channel_file::first_line;
 use crate::graph_data::GraphData;
 use crate::problem::SourceProblem;
@@ -31,6 +33,7 @@ pub struct AnnotatedGraph {
     edges: Vec<Edge>,
     groups: Vec<(Vec<UpdateRisk>, Vec<Edge>)>,
     silenced: Vec<(Edge, String)>,
+    blocks: BTreeMap<String, BlockEffect>,
 }
 
 /// An update that is blocked without a risk.
@@ -48,6 +51,8 @@ struct Work<'a> {
     nodes: Vec<UpdateNode>,
     /// To and from, so that the parents of a release stand together.
     edges: BTreeSet<(u32, u32)>,
+    /// By file of a blocked edge, if its target has an image.
+    blocks: BTreeMap<String, BlockEffect>,
     problems: &'a mut Vec<SourceProblem>,
 }
 
@@ -69,6 +74,7 @@ impl AnnotatedGraph {
             versions,
             nodes,
             edges,
+            blocks: BTreeMap::new(),
             problems,
         };
         work.append_raw(data);
@@ -85,6 +91,11 @@ impl AnnotatedGraph {
             .iter()
             .filter(|node| !node.payload.is_empty())
             .count()
+    }
+
+    /// What each blocked edge whose target is here does, by its file.
+    pub fn blocks(&self) -> &BTreeMap<String, BlockEffect> {
+        &self.blocks
     }
 
     /// Names of all channels that a release is in.
@@ -280,20 +291,44 @@ impl Work<'_> {
         parents.map(|parent| (to, parent)).collect()
     }
 
+    /// The edges into a release that a file blocks.
+    fn blocked(&mut self, target: u32, blocked: &BlockedEdge) -> Vec<(u32, u32)> {
+        let edges = self.matching(target, &blocked.from);
+        let has_image = |node: &UpdateNode| !node.payload.is_empty();
+        if self.nodes.get(target as usize).is_some_and(has_image) {
+            let effect = if edges.is_empty() {
+                let parents = self.parents(target).into_iter();
+                let bare = parents.filter_map(|parent| {
+                    let version = self.versions.get(parent as usize)?;
+                    Some(version.without_architecture())
+                });
+                bare.into_iter()
+                    .find(|version| blocked.from.is_match(&version.to_string()))
+                    .map_or(BlockEffect::Nothing, BlockEffect::Bare)
+            } else {
+                BlockEffect::Blocks
+            };
+            let known = self.blocks.entry(blocked.file.clone());
+            let known = known.or_insert(BlockEffect::Nothing);
+            *known = effect.max(known.clone());
+        }
+        edges
+    }
+
     /// Releases that a blocked edge is about.
-    fn targets(&self, edge: &crate::blocked_edge::BlockedEdge) -> Vec<u32> {
+    fn targets(&self, edge: &BlockedEdge) -> Vec<u32> {
         let versions = self.versions.iter().zip(0..);
         let targets = versions.filter(|(version, _)| edge.is_about(version));
         targets.map(|(_, number)| number).collect()
     }
 
     /// The risks on each edge, in the order of files; each name once.
-    fn risks<'d>(&self, data: &'d GraphData) -> BTreeMap<(u32, u32), Vec<&'d UpdateRisk>> {
+    fn risks<'d>(&mut self, data: &'d GraphData) -> BTreeMap<(u32, u32), Vec<&'d UpdateRisk>> {
         let mut risks: BTreeMap<(u32, u32), Vec<&UpdateRisk>> = BTreeMap::new();
         for blocked in &data.blocked {
             let Some(risk) = &blocked.risk else { continue };
             for target in self.targets(blocked) {
-                for edge in self.matching(target, &blocked.from) {
+                for edge in self.blocked(target, blocked) {
                     let known = risks.entry(edge).or_default();
                     if known.iter().all(|other| other.name != risk.name) {
                         known.push(risk);
@@ -312,7 +347,7 @@ impl Work<'_> {
         let mut gone: BTreeMap<(u32, u32), String> = BTreeMap::new();
         for blocked in data.blocked.iter().filter(|blocked| blocked.risk.is_none()) {
             for target in self.targets(blocked) {
-                for edge in self.matching(target, &blocked.from) {
+                for edge in self.blocked(target, blocked) {
                     gone.entry(edge).or_insert_with(|| blocked.file.clone());
                 }
             }
@@ -382,6 +417,7 @@ impl Work<'_> {
             versions,
             mut nodes,
             edges,
+            blocks,
             ..
         } = self;
         for node in &mut nodes {
@@ -416,6 +452,7 @@ impl Work<'_> {
             edges: plain,
             groups: groups.collect(),
             silenced: silenced.collect(),
+            blocks,
         }
     }
 }

@@ -113,43 +113,46 @@ impl BlockedEdge {
     /// the update.
     fn broken_rules(&self) -> Vec<SourceProblem> {
         let mut broken = Vec::new();
-        let mut add = |field: &str, reason: String| {
-            broken.push(SourceProblem::new(self.file.as_str(), field, reason));
-        };
-        let name = self.file.rsplit('/').next().unwrap_or_default();
-        if !name.starts_with(&self.to.to_string()) {
-            add(
-                "to",
-                format!("the file's name does not begin with {}", self.to),
-            );
-        }
         let Some(risk) = &self.risk else {
             return broken;
         };
-        if !risk.url.starts_with("https://") {
-            add(
+        let problem =
+            |field: &str, reason: String| SourceProblem::new(self.file.as_str(), field, reason);
+        let name = self.file.rsplit('/').next().unwrap_or_default();
+        let rules = [
+            (
+                "to",
+                name.starts_with(&self.to.to_string()),
+                format!("the file's name does not begin with {}", self.to),
+            ),
+            (
                 "url",
+                risk.url.starts_with("https://"),
                 format!("{:?} does not begin with https://", risk.url),
-            );
+            ),
+            (
+                "name",
+                is_risk_name(&risk.name),
+                format!("{:?} does not match ^[A-Z][A-Za-z0-9_]*$", risk.name),
+            ),
+        ];
+        for (field, is_kept, reason) in rules {
+            if !is_kept {
+                broken.push(problem(field, reason).into_remark());
+            }
         }
-        if !is_risk_name(&risk.name) {
-            let reason = format!("{:?} does not match ^[A-Z][A-Za-z0-9_]*$", risk.name);
-            add("name", reason);
-        }
+        let mut add = |field: &str, reason: &str| broken.push(problem(field, reason.to_owned()));
         if risk.message.trim().is_empty() {
-            add("message", "it is empty".to_owned());
+            add("message", "it is empty");
         }
         let count = |is: fn(&RiskRule) -> bool| risk.rules.iter().filter(|rule| is(rule)).count();
         let always = count(|rule| matches!(rule, RiskRule::Always));
         let queries = count(|rule| matches!(rule, RiskRule::PromQl(_)));
         if risk.rules.is_empty() {
-            add(
-                "matchingRules",
-                "it is empty: clients drop the update".to_owned(),
-            );
+            add("matchingRules", "it is empty: clients drop the update");
         }
         if always > 1 || queries > 1 {
-            add("matchingRules", "a type is there twice".to_owned());
+            add("matchingRules", "a type is there twice");
         }
         broken
     }
@@ -198,10 +201,11 @@ mod tests {
             &mut Expressions::default(),
             &mut problems,
         );
-        (
-            edge,
-            problems.into_iter().map(|problem| problem.field).collect(),
-        )
+        let named = |problem: SourceProblem| {
+            let mark = if problem.is_remark { " remark" } else { "" };
+            format!("{}{mark}", problem.field)
+        };
+        (edge, problems.into_iter().map(named).collect())
     }
 
     #[test]
@@ -238,6 +242,9 @@ mod tests {
         let text = "to: 4.1.1\nfrom: .*\nurl: http://a\nname: a b\nmessage: m\nmatchingRules: [{type: Always}, {type: Always}]\n";
         let (edge, problems) = parse(text);
         assert!(edge.unwrap().risk.is_some());
-        assert_eq!(problems, ["to", "url", "name", "matchingRules"]);
+        let expected = ["to remark", "url remark", "name remark", "matchingRules"];
+        assert_eq!(problems, expected);
+        // Names of files are a rule for risks.
+        assert_eq!(parse("to: 4.1.1\nfrom: .*\n").1, [""; 0]);
     }
 }

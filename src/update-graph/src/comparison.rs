@@ -57,6 +57,7 @@ mod tests {
         let data = |versions: &str, blocked: &str| {
             let files: SourceFiles = [
                 ("version", "1.1.0".to_owned()),
+                ("raw/metadata.json", "{}".to_owned()),
                 (
                     "channels/a.yaml",
                     format!("name: a\nversions: {versions}\n"),

@@ -12,6 +12,9 @@ pub mod svg;
 
 pub use layout::Drawing;
 
+/// What the address of a page begins with that a drawing links to: metadata may say anything.
+const LINK: &str = "https://";
+
 /// A text as part of XML and HTML.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

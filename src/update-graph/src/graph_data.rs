@@ -6,9 +6,10 @@ use release::Version;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::block_effect::{Match, bare_hint};
 use crate::blocked_edge::{BlockedEdge, Expressions};
 use crate::channel_file::ChannelFile;
-use crate::problem::{SourceProblem, chain};
+use crate::problem::{SourceProblem, some};
 
 /// File with the version of the layout.
 pub const VERSION_FILE: &str = "version";
@@ -51,6 +52,29 @@ pub enum Error {
     /// It has no channel.
     #[error("no file of {CHANNELS} is a channel")]
     NoChannel,
+    /// The raw metadata cannot be read.
+    #[error("file {RAW_METADATA}{}", field.as_ref().map_or_else(String::new, |field| format!(", field {field}")))]
+    Raw {
+        /// Path of the field; none for the whole.
+        field: Option<String>,
+        /// What is wrong there.
+        #[source]
+        source: RawError,
+    },
+}
+
+/// What is wrong with raw metadata.
+#[derive(Debug, thiserror::Error)]
+pub enum RawError {
+    /// It is no JSON of this shape.
+    #[error(transparent)]
+    Syntax(#[from] serde_json::Error),
+    /// A version is none.
+    #[error(transparent)]
+    Version(#[from] release::version::Error),
+    /// A value is none.
+    #[error("it is no text")]
+    NoText,
 }
 
 impl GraphData {
@@ -94,10 +118,12 @@ impl GraphData {
         if data.channels.is_empty() {
             return Err(Error::NoChannel);
         }
-        if let Some(bytes) = files.get(RAW_METADATA) {
-            data.raw = raw(bytes, &mut problems);
-        }
+        // Without it, or a part of it, updates that it takes out of the graph would come back.
+        data.raw = raw(files
+            .get(RAW_METADATA)
+            .ok_or(Error::Missing(RAW_METADATA))?)?;
         problems.extend(data.differing_risks());
+        problems.extend(data.without_match());
         Ok((data, problems))
     }
 
@@ -136,6 +162,33 @@ impl GraphData {
         problems
     }
 
+    /// Blocked edges of known releases whose `from` matches none of the releases in channels.
+    fn without_match(&self) -> Vec<SourceProblem> {
+        let versions = self.channels.values().flat_map(|channel| &channel.versions);
+        let known: BTreeSet<Version> = versions.map(Version::without_architecture).collect();
+        let names: Vec<String> = known.iter().map(Version::to_string).collect();
+        // A thousand files share a hundred expressions.
+        let mut matches: BTreeMap<&str, Match<'_>> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for edge in &self.blocked {
+            if !known.contains(&edge.to.without_architecture()) {
+                continue;
+            }
+            let text = edge.from.as_str();
+            let found = matches
+                .entry(text)
+                .or_insert_with(|| Match::of(&edge.from, &names));
+            let hint = match found {
+                Match::Whole => continue,
+                Match::Bare(name) => bare_hint(name),
+                Match::Nothing => String::new(),
+            };
+            let reason = format!("{text:?} matches no release of a channel{hint}; without effect");
+            problems.push(SourceProblem::new(edge.file.as_str(), "from", reason));
+        }
+        problems
+    }
+
     /// Names that no release has, in channels and blocked edges: one problem for each channel, and
     /// one for all blocked edges.
     pub fn unknown_releases(&self, known: &BTreeSet<Version>) -> Vec<SourceProblem> {
@@ -167,21 +220,6 @@ impl GraphData {
     }
 }
 
-/// The first of a list, and how many more there are.
-fn some(names: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let shown = names
-        .iter()
-        .take(SHOWN)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    match names.len().checked_sub(SHOWN) {
-        None | Some(0) => shown,
-        Some(more) => format!("{shown} and {more} more"),
-    }
-}
-
 /// The folder whose files count that a path is in, if its extension is read.
 fn folder_of(path: &str) -> Option<&'static str> {
     [CHANNELS, BLOCKED_EDGES].into_iter().find(|folder| {
@@ -208,45 +246,23 @@ fn unread(path: &str) -> Option<SourceProblem> {
     (!path.rsplit('/').next()?.starts_with('.')).then(|| SourceProblem::new(path, "", reason))
 }
 
-fn raw(
-    bytes: &[u8],
-    problems: &mut Vec<SourceProblem>,
-) -> BTreeMap<Version, BTreeMap<String, String>> {
-    let mut problem = |field: String, reason: String| {
-        problems.push(SourceProblem::new(RAW_METADATA, field, reason));
-    };
-    let wire: BTreeMap<String, BTreeMap<String, Value>> = match serde_json::from_slice(bytes) {
-        Ok(wire) => wire,
-        Err(error) => {
-            problem(String::new(), format!("{error}; the file is left out"));
-            return BTreeMap::new();
-        }
-    };
+fn raw(bytes: &[u8]) -> Result<BTreeMap<Version, BTreeMap<String, String>>, Error> {
+    let failed = |field: Option<String>, source: RawError| Error::Raw { field, source };
+    let wire: BTreeMap<String, BTreeMap<String, Value>> =
+        serde_json::from_slice(bytes).map_err(|error| failed(None, error.into()))?;
     let mut raw: BTreeMap<Version, BTreeMap<String, String>> = BTreeMap::new();
     for (text, values) in wire {
-        let version: Version = match text.parse() {
-            Ok(version) => version,
-            Err(error) => {
-                problem(text, chain(&error));
-                continue;
-            }
-        };
+        let version: Version = text
+            .parse()
+            .map_err(|error: release::version::Error| failed(Some(text.clone()), error.into()))?;
         for (key, value) in values {
-            match value {
-                Value::String(value) => {
-                    raw.entry(version.clone()).or_default().insert(key, value);
-                }
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::Array(_)
-                | Value::Object(_) => {
-                    problem(format!("{text}.{key}"), "it is no text".to_owned());
-                }
-            }
+            let Value::String(value) = value else {
+                return Err(failed(Some(format!("{text}.{key}")), RawError::NoText));
+            };
+            raw.entry(version.clone()).or_default().insert(key, value);
         }
     }
-    raw
+    Ok(raw)
 }
 
 /// Reads a YAML file.
@@ -271,6 +287,8 @@ mod tests {
             .collect()
     }
 
+    const RAW: (&str, &str) = (RAW_METADATA, "{}");
+
     const CHANNEL: (&str, &str) = ("channels/a.yaml", "name: a\nversions: [1.0.0]\n");
 
     #[test]
@@ -281,7 +299,7 @@ mod tests {
             ("2.0.0", false),
             ("one", false),
         ] {
-            let parsed = GraphData::parse(&files(&[("version", version), CHANNEL]));
+            let parsed = GraphData::parse(&files(&[("version", version), RAW, CHANNEL]));
             assert_eq!(parsed.is_ok(), expected, "{version}");
         }
         let error = GraphData::parse(&files(&[CHANNEL])).unwrap_err();
@@ -299,10 +317,7 @@ mod tests {
             ("channels/c.yaml", ": ["),
             ("channels/c/d.yaml", "name: d\n"),
             ("blocked-edges/1.0.0.yaml", "to: 1.0.0\nfrom: (\n"),
-            (
-                "raw/metadata.json",
-                "{\"x\":{},\"1.0.0\":{\"a\":1,\"b\":\"c\"}}",
-            ),
+            (RAW_METADATA, "{\"1.0.0\":{\"b\":\"c\"}}"),
             ("README.md", "read me"),
         ]))
         .unwrap();
@@ -318,10 +333,64 @@ mod tests {
                 ("channels/b.yml", ""),
                 ("channels/c.yaml", ""),
                 ("channels/c/d.yaml", ""),
-                ("raw/metadata.json", "1.0.0.a"),
-                ("raw/metadata.json", "x"),
             ]
         );
         assert_eq!(data.raw.values().next().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn broken_or_missing_raw_metadata_fails_the_whole() {
+        let parse = |raw: Option<&str>| {
+            let mut files = files(&[("version", "1.1.0"), CHANNEL]);
+            files.extend(raw.map(|raw| (RAW_METADATA.to_owned(), raw.as_bytes().to_vec())));
+            let error = GraphData::parse(&files).err()?;
+            Some(crate::problem::chain(&error))
+        };
+        for (raw, expected) in [
+            (None, "there is no file raw/metadata.json"),
+            (Some(""), "file raw/metadata.json: EOF while parsing"),
+            (Some("[]"), "file raw/metadata.json: invalid type"),
+            (Some("{\"x\":{}}"), "file raw/metadata.json, field x: "),
+            (
+                Some("{\"1.0.0\":{\"a\":1}}"),
+                "file raw/metadata.json, field 1.0.0.a: it is no text",
+            ),
+        ] {
+            let error = parse(raw).unwrap();
+            assert!(error.starts_with(expected), "{raw:?}: {error}");
+        }
+        assert_eq!(parse(Some("{}")), None);
+    }
+
+    #[test]
+    fn a_blocked_edge_that_matches_no_release_is_listed() {
+        let channel = "name: a\nversions: [4.18.0-ec.1, 4.18.2]\n";
+        let problems = |to: &str, from: &str| {
+            let edge = format!("to: {to}\nfrom: '{from}'\n");
+            let files = files(&[
+                ("version", "1.1.0"),
+                RAW,
+                ("channels/a.yaml", channel),
+                ("blocked-edges/4.18.2.yaml", &edge),
+            ]);
+            let (_, problems) = GraphData::parse(&files).unwrap();
+            problems.iter().map(ToString::to_string).collect::<String>()
+        };
+        for (to, from) in [
+            ("4.18.2", ".*"),
+            ("4.18.2", r"^4[.]18[.]0-ec[.][0-2][+]arm64$"),
+            ("4.18.2+arm64", r"^4[.]18[.]0-ec[.][0-2]\+"),
+            // Its target is not known here.
+            ("4.18.3", "^none$"),
+        ] {
+            assert_eq!(problems(to, from), "", "{from}");
+        }
+        let listed = problems("4.18.2", "^4[.]18[.]0-ec[0-2]$");
+        let expected = r#"blocked-edges/4.18.2.yaml: field from: "^4[.]18[.]0-ec[0-2]$" matches no release of a channel; without effect"#;
+        assert_eq!(listed, expected);
+        let listed = problems("4.18.2", "^4[.]18[.]0-ec[.][0-2]$");
+        let expected =
+            "as the architecture is a part of the version: 4.18.0-ec.1+amd64; without effect";
+        assert!(listed.ends_with(expected), "{listed}");
     }
 }

@@ -7,6 +7,7 @@
 //!   [`channel_file`], [`blocked_edge`]: one file each
 //! - [`scraped`]: releases as images say them, and the graph that these alone make
 //! - [`annotated`]: that graph with the graph data applied, of one architecture
+//! - [`block_effect`]: what of the blocked edges matches nothing
 //! - [`problem`]: what of a source was left out, and why
 //! - [`path`]: the shortest update path between two releases
 //! - [`promotion`]: a release moved on from channel to channel
@@ -14,6 +15,7 @@
 //! - [`drawing`]: a channel as a picture, as SVG, as DOT and as a page
 
 pub mod annotated;
+pub mod block_effect;
 pub mod blocked_edge;
 pub mod channel_file;
 pub mod comparison;

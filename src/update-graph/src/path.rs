@@ -1,6 +1,6 @@
 //! The shortest update path between two releases.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use release::Version;
 use release::update_graph::{UpdateGraph, UpdateRisk};
@@ -35,61 +35,109 @@ pub(crate) fn updates(graph: &UpdateGraph) -> Updates<'_> {
     updates
 }
 
-/// The path with the fewest updates, by recommended ones alone if there is such a path, else with
-/// conditional ones; of equal ones that with the newer releases. Nothing where there is none.
-pub fn shortest(graph: &UpdateGraph, from: &Version, to: &Version) -> Option<Vec<Hop>> {
-    let updates = updates(graph);
-    search(&updates, from, to, false).or_else(|| search(&updates, from, to, true))
+/// Updates into each release, by the release that they start from.
+fn sources<'a>(updates: &Updates<'a>) -> Updates<'a> {
+    let mut sources: Updates<'a> = BTreeMap::new();
+    for (from, targets) in updates {
+        for (to, risks) in targets {
+            sources.entry(to).or_default().insert(from, risks);
+        }
+    }
+    sources
 }
 
-fn search(
-    updates: &Updates<'_>,
-    from: &Version,
-    to: &Version,
+/// The path with the fewest updates, by recommended ones alone if there is such a path, else with
+/// conditional ones; of equal ones that with the fewest risks, then that with the newer releases.
+/// Nothing where there is none.
+pub fn shortest(graph: &UpdateGraph, from: &Version, to: &Version) -> Option<Vec<Hop>> {
+    shortest_of(&updates(graph), from, to)
+}
+
+/// The same, of updates that are known already.
+pub(crate) fn shortest_of(updates: &Updates<'_>, from: &Version, to: &Version) -> Option<Vec<Hop>> {
+    let sources = sources(updates);
+    let search = |with_risks| {
+        let costs = costs(&sources, to, with_risks);
+        walk(updates, &costs, from, with_risks)
+    };
+    search(false).or_else(|| search(true))
+}
+
+/// Of each release that leads to `to`: how many updates it takes at least, and how many risks such
+/// a path has at least.
+fn costs<'a>(
+    sources: &Updates<'a>,
+    to: &'a Version,
     with_risks: bool,
-) -> Option<Vec<Hop>> {
-    let mut before: BTreeMap<&Version, (&Version, &[UpdateRisk])> = BTreeMap::new();
-    let mut next = VecDeque::from([from]);
-    while let Some(version) = next.pop_front() {
-        if version == to {
-            break;
-        }
-        for (target, risks) in updates.get(version).into_iter().flatten().rev() {
-            let is_allowed = with_risks || risks.is_empty();
-            if is_allowed && *target != from && !before.contains_key(target) {
-                before.insert(target, (version, risks));
-                next.push_back(target);
+) -> BTreeMap<&'a Version, (usize, usize)> {
+    let mut costs = BTreeMap::from([(to, (0, 0))]);
+    let mut level = vec![(to, 0)];
+    let mut hops = 0;
+    while !level.is_empty() {
+        hops += 1;
+        let mut next: BTreeMap<&Version, usize> = BTreeMap::new();
+        for (version, before) in level {
+            for (source, risks) in sources.get(version).into_iter().flatten() {
+                if costs.contains_key(source) || !(with_risks || risks.is_empty()) {
+                    continue;
+                }
+                let risks = before + risks.len();
+                let least = next.entry(source).or_insert(risks);
+                *least = risks.min(*least);
             }
         }
+        costs.extend(
+            next.iter()
+                .map(|(version, risks)| (*version, (hops, *risks))),
+        );
+        level = next.into_iter().collect();
     }
-    let mut hops = Vec::new();
-    let mut version = to;
-    while version != from {
-        let (previous, risks) = before.get(version)?;
+    costs
+}
+
+/// The path of these costs that takes the newest release at each step.
+fn walk(
+    updates: &Updates<'_>,
+    costs: &BTreeMap<&Version, (usize, usize)>,
+    from: &Version,
+    with_risks: bool,
+) -> Option<Vec<Hop>> {
+    let (mut left, mut risks_left) = *costs.get(from)?;
+    let mut hops = Vec::with_capacity(left);
+    let mut version = from;
+    while left > 0 {
+        left -= 1;
+        let mut targets = updates.get(version)?.iter().rev();
+        let (target, risks, after) = targets.find_map(|(target, risks)| {
+            let after = risks_left.checked_sub(risks.len())?;
+            let is_allowed = with_risks || risks.is_empty();
+            let leads = is_allowed && costs.get(target) == Some(&(left, after));
+            leads.then_some((*target, *risks, after))
+        })?;
         hops.push(Hop {
-            to: version.clone(),
+            to: target.clone(),
             risks: risks.to_vec(),
         });
-        version = previous;
+        (version, risks_left) = (target, after);
     }
-    hops.reverse();
     Some(hops)
 }
 
 /// Releases that updates lead to from this one; itself is among them.
-pub fn reachable<'a>(graph: &'a UpdateGraph, from: &'a Version) -> BTreeSet<&'a Version> {
-    let updates = updates(graph);
+pub(crate) fn reachable<'a>(updates: &Updates<'a>, from: &'a Version) -> BTreeSet<&'a Version> {
     let mut seen = BTreeSet::from([from]);
     let mut next = vec![from];
     while let Some(version) = next.pop() {
-        let targets = updates
-            .get(version)
-            .into_iter()
-            .flatten()
-            .map(|(target, _)| *target);
+        let targets = updates.get(version).into_iter().flatten();
+        let targets = targets.map(|(target, _)| *target);
         next.extend(targets.filter(|target| seen.insert(target)));
     }
     seen
+}
+
+/// Releases from which updates lead to this one; itself is among them.
+pub(crate) fn leading_to<'a>(updates: &Updates<'a>, to: &'a Version) -> BTreeSet<&'a Version> {
+    reachable(&sources(updates), to)
 }
 
 #[cfg(test)]
@@ -168,7 +216,22 @@ pub(crate) mod tests {
             path(&graph, "1.0.0", "1.0.0").unwrap(),
             Vec::<String>::new()
         );
-        let from = "1.0.3".parse().unwrap();
-        assert_eq!(reachable(&graph, &from).len(), 3);
+        let (updates, middle) = (updates(&graph), "1.0.3".parse().unwrap());
+        let named = |versions: BTreeSet<&Version>| -> Vec<String> {
+            versions.iter().map(ToString::to_string).collect()
+        };
+        let (after, before) = (reachable(&updates, &middle), leading_to(&updates, &middle));
+        assert_eq!(named(after), ["1.0.3", "1.0.4", "1.0.5"]);
+        assert_eq!(named(before), ["1.0.0", "1.0.1", "1.0.3"]);
+    }
+
+    #[test]
+    fn of_equally_short_paths_that_with_fewer_risks_counts() {
+        let plain = ["1.0.0 1.0.2", "1.0.0 1.0.3"];
+        let conditional = ["1.0.0 1.0.4", "1.0.4 1.1.0", "1.0.2 1.1.0", "1.0.3 1.1.0"];
+        // The newest first hop has a risk; of the other two, equal in risks, the newer counts.
+        let expected = ["1.0.3", "1.1.0!"].map(str::to_owned);
+        let graph = graph(&plain, &conditional);
+        assert_eq!(path(&graph, "1.0.0", "1.1.0").unwrap(), expected);
     }
 }

@@ -13,6 +13,9 @@ pub struct SourceProblem {
     pub field: String,
     /// What is wrong, and what became of it.
     pub reason: String,
+    /// Whether only a rule of style is broken, and all of it counts: no reason to refuse a source.
+    #[serde(rename = "remark", skip_serializing_if = "is_false")]
+    pub is_remark: bool,
 }
 
 impl SourceProblem {
@@ -26,8 +29,20 @@ impl SourceProblem {
             object: object.into(),
             field: field.into(),
             reason: reason.into(),
+            is_remark: false,
         }
     }
+
+    /// The same as a remark.
+    pub(crate) fn into_remark(mut self) -> Self {
+        self.is_remark = true;
+        self
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl fmt::Display for SourceProblem {
@@ -37,6 +52,21 @@ impl fmt::Display for SourceProblem {
             write!(f, "field {}: ", self.field)?;
         }
         f.write_str(&self.reason)
+    }
+}
+
+/// The first of a list, and how many more there are.
+pub(crate) fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown,
+        Some(more) => format!("{shown} and {more} more"),
     }
 }
 

@@ -151,6 +151,7 @@ mod tests {
     fn data() -> GraphData {
         let files: SourceFiles = [
             ("version", "1.1.0"),
+            ("raw/metadata.json", "{}"),
             (
                 "channels/c.yaml",
                 "name: candidate-1\nversions: [1.0.0, 1.0.1, 1.0.2, 2.0.0]\ntombstones: [1.0.2]\n",

@@ -16,8 +16,9 @@ use release::update_graph::UpdateGraph;
 use serde_json::json;
 use update_graph::annotated::SilencedEdge;
 use update_graph::graph_data::SourceFiles;
-use update_graph::{AnnotatedGraph, GraphData, SourceProblem, scraped};
+use update_graph::{AnnotatedGraph, GraphData, SourceProblem, block_effect, scraped};
 
+use crate::drawings::KeptDrawings;
 use crate::releases::KnownRelease;
 
 /// Bytes of answers that are kept unpacked, beside the packed ones: those that were asked for
@@ -40,7 +41,8 @@ pub struct Answer {
     pub silenced: Vec<SilencedEdge>,
 }
 
-/// All answers of one scrape. They do not change; the next scrape makes new ones.
+/// All answers of one scrape. They do not change; a scrape that finds something else makes new
+/// ones.
 #[derive(Debug)]
 pub struct Answers {
     graphs: BTreeMap<String, BTreeMap<String, Answer>>,
@@ -55,8 +57,10 @@ pub struct Answers {
     pub channels: Vec<String>,
     /// Releases that were read, and those that are in a channel.
     pub releases: (usize, usize),
-    /// When the scrape ended.
+    /// When they were made.
     pub made: Timestamp,
+    /// Drawings of them.
+    pub drawings: KeptDrawings,
     unpacked: Mutex<(usize, BTreeMap<String, Bytes>)>,
 }
 
@@ -84,6 +88,7 @@ impl Answers {
         let mut answers: BTreeMap<String, BTreeMap<String, Answer>> = BTreeMap::new();
         let mut channels: BTreeSet<String> = data.channels.keys().cloned().collect();
         let mut in_channels = BTreeSet::new();
+        let mut blocks = BTreeMap::new();
         // One after the other: the neighbours of all releases are never in memory at once.
         for architecture in architectures {
             let own = releases
@@ -94,6 +99,10 @@ impl Answers {
             problems.extend(found);
             for graph in graphs.into_values() {
                 let annotated = AnnotatedGraph::new(graph, data, &mut problems);
+                for (file, effect) in annotated.blocks() {
+                    let known = blocks.entry(file.clone()).or_insert_with(|| effect.clone());
+                    *known = effect.max(&*known).clone();
+                }
                 let own = answers.entry(architecture.to_owned()).or_default();
                 for channel in annotated.channel_names() {
                     channels.insert(channel.to_owned());
@@ -104,6 +113,7 @@ impl Answers {
                 }
             }
         }
+        problems.extend(block_effect::without_effect(&blocks, &problems));
         problems.sort();
         problems.dedup();
         for problem in &problems {
@@ -120,6 +130,7 @@ impl Answers {
             channels: channels.into_iter().collect(),
             releases: (releases.len(), in_channels.len()),
             made,
+            drawings: KeptDrawings::default(),
             unpacked: Mutex::default(),
         })
     }
@@ -152,7 +163,7 @@ impl Answers {
 }
 
 impl Answer {
-    fn new(bytes: &[u8], silenced: Vec<SilencedEdge>) -> std::io::Result<Self> {
+    pub(crate) fn new(bytes: &[u8], silenced: Vec<SilencedEdge>) -> std::io::Result<Self> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(bytes)?;
         let mut packed = encoder.finish()?;
@@ -207,6 +218,7 @@ pub(crate) mod tests {
         };
         let files: SourceFiles = [
             ("version", "1.1.0"),
+            ("raw/metadata.json", "{}"),
             (
                 "channels/fast-1.yaml",
                 "name: fast-1\nversions: [1.0.0, 1.0.1, 1.0.2]\n",

@@ -3,11 +3,15 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use chassis::report::Chain;
 use flate2::read::GzDecoder;
+use images::archive::{self, Fault};
+use images::budget::{Budget, Limits};
 use images::image::Platform;
-use images::{Image, Stores, content};
+use images::{Image, ImageLocation, Stores, content};
 use release::ImageDigest;
 use update_graph::GraphData;
 use update_graph::graph_data::{BLOCKED_EDGES, CHANNELS, SourceFiles, VERSION_FILE};
@@ -20,6 +24,16 @@ const FILE_MAX_BYTES: u64 = 1 << 20;
 /// Most bytes of all files together.
 const ALL_MAX_BYTES: usize = 64 << 20;
 
+/// What an image or an archive may cost. An image has the files of an OS beside those of graph
+/// data; the directory of temporary files has 2 GiB.
+const LIMITS: Limits = Limits {
+    layer_bytes: 512 << 20,
+    unpacked_bytes: 4 << 30,
+    entries: 500_000,
+    paths_bytes: 32 << 20,
+    kept_bytes: 512 << 20,
+};
+
 /// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -28,8 +42,8 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 pub struct DataSource {
     place: DataPlace,
     stores: Stores,
-    /// Of an image: what was read, and its digest.
-    read: Option<(ImageDigest, SourceFiles)>,
+    /// Of an image: its digest, and what was read, or why it cannot be. It does not change.
+    read: Option<(ImageDigest, Result<Arc<SourceFiles>, String>)>,
 }
 
 impl DataSource {
@@ -46,34 +60,53 @@ impl DataSource {
     ///
     /// # Errors
     /// The place cannot be read, or holds too much.
-    pub async fn files(&mut self) -> anyhow::Result<SourceFiles> {
+    pub async fn files(&mut self) -> anyhow::Result<Arc<SourceFiles>> {
         match &self.place {
             DataPlace::Directory(path) => {
                 let path = path.clone();
-                tokio::task::spawn_blocking(move || directory(&path)).await?
+                let read = tokio::task::spawn_blocking(move || directory(&path));
+                Ok(Arc::new(read.await??))
             }
             DataPlace::Archive(path) => {
                 let path = path.clone();
-                tokio::task::spawn_blocking(move || archive(&path)).await?
+                let read = tokio::task::spawn_blocking(move || archive(&path));
+                Ok(Arc::new(read.await??))
             }
             DataPlace::Image { image, path } => {
                 let digest = self.stores.digest(image).await?;
                 if let Some((known, files)) = &self.read
                     && *known == digest
                 {
-                    return Ok(files.clone());
+                    return files.clone().map_err(|reason| anyhow!(reason));
                 }
-                let platform = Platform::of_this_machine();
                 let by_digest = image.with_digest(&digest);
-                let opened = Image::open(&self.stores, &by_digest, &platform).await?;
-                let target = tempfile::tempdir().context("cannot make a directory")?;
-                content::unpack(&self.stores, &opened, path, target.path()).await?;
-                let files = tokio::task::spawn_blocking(move || directory(target.path())).await??;
+                let files = match of_image(&self.stores, &by_digest, path).await {
+                    Ok(files) => Ok(Arc::new(files)),
+                    Err(error) if is_of_image(&error) => Err(Chain(error.as_ref()).to_string()),
+                    Err(error) => return Err(error),
+                };
                 self.read = Some((digest, files.clone()));
-                Ok(files)
+                files.map_err(|reason| anyhow!(reason))
             }
         }
     }
+}
+
+async fn of_image(
+    stores: &Stores,
+    image: &ImageLocation,
+    path: &str,
+) -> anyhow::Result<SourceFiles> {
+    let opened = Image::open(stores, image, &Platform::of_this_machine()).await?;
+    let target = tempfile::tempdir().context("cannot make a directory")?;
+    content::unpack_within(stores, &opened, path, target.path(), LIMITS).await?;
+    tokio::task::spawn_blocking(move || directory(target.path())).await?
+}
+
+/// Whether the image is wrong, and will be when it is read again.
+fn is_of_image(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<images::Error>();
+    error.is_some_and(images::Error::is_of_image)
 }
 
 /// Reads a directory: its files, and those of the folders that count.
@@ -122,29 +155,33 @@ fn archive(path: &Path) -> anyhow::Result<SourceFiles> {
         .and_then(|mut file| file.read(&mut head))
         .with_context(failed)?;
     let file = File::open(path).with_context(failed)?;
-    let reader: Box<dyn Read> = if count == head.len() && head == GZIP {
+    let mut reader: Box<dyn Read> = if count == head.len() && head == GZIP {
         Box::new(GzDecoder::new(file))
     } else {
         Box::new(file)
     };
     let mut all = 0;
     let mut files = SourceFiles::new();
-    let mut archive = tar::Archive::new(reader);
-    for entry in archive.entries().with_context(failed)? {
-        let mut entry = entry.with_context(failed)?;
-        if !entry.header().entry_type().is_file() {
-            continue;
+    let budget = Budget::new(LIMITS);
+    let read = archive::each(reader.as_mut(), &budget, |path, member| {
+        if !member.kind().is_file() {
+            return Ok(());
         }
-        let name = entry.path().with_context(failed)?;
-        let name = name.to_string_lossy().trim_start_matches("./").to_owned();
+        let name = path.to_string_lossy().trim_start_matches("./").to_owned();
         let is_wanted = name
             .split_once('/')
             .is_some_and(|(_, rest)| is_of_interest(rest))
             || is_of_interest(&name);
-        if is_wanted {
-            add(&mut files, &mut all, name, &mut entry).with_context(failed)?;
+        if !is_wanted {
+            return Ok(());
         }
-    }
+        add(&mut files, &mut all, name, member)
+    });
+    let read = read.map_err(|fault| match fault {
+        Fault::Read(error) => error.into(),
+        Fault::Take(error) => error,
+    });
+    read.with_context(failed)?;
     let mut folders = files
         .keys()
         .filter_map(|name| name.strip_suffix(VERSION_FILE));
@@ -227,5 +264,42 @@ mod tests {
     fn a_directory_that_is_not_there_is_named() {
         let error = directory(Path::new("/nonexistent")).unwrap_err();
         assert_eq!(error.to_string(), "cannot read /nonexistent/");
+    }
+
+    #[test]
+    fn an_archive_has_a_budget() {
+        use std::io::Write as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.tar");
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::GNULongName);
+        header.set_size(2 << 20);
+        header.set_cksum();
+        let mut builder = tar::Builder::new(Vec::new());
+        let name = vec![b'a'; 2 << 20];
+        builder.append(&header, name.as_slice()).unwrap();
+        let bytes = builder.into_inner().unwrap();
+        File::create(&path).unwrap().write_all(&bytes).unwrap();
+        let error = format!("{:#}", archive(&path).unwrap_err());
+        let expected = "an entry has headers of more than 1048576 bytes";
+        assert!(error.ends_with(expected), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_bad_image_is_read_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = crate::releases::tests::place(directory.path(), "a");
+        let stores = Stores::new(images::Credentials::default(), false);
+        crate::releases::tests::push(&stores, &place, &[("data/version", "1.1.0")], &[]).await;
+        let image = DataPlace::Image {
+            image: place,
+            path: "graph".to_owned(),
+        };
+        let mut source = DataSource::new(image, stores);
+        let first = source.files().await.unwrap_err().to_string();
+        assert!(first.ends_with("there is no /graph"), "{first}");
+        // Its layers are gone: what is said of it was kept.
+        crate::releases::tests::forget_layers(directory.path());
+        assert_eq!(source.files().await.unwrap_err().to_string(), first);
     }
 }

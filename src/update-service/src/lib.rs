@@ -3,6 +3,7 @@
 //! - [`cli`], [`settings`]: options, and the one file of settings
 //! - [`scrape`]: the loop that makes answers anew; [`releases`], [`data`]: its two sources
 //! - [`answers`]: every answer, made once and kept compressed
+//! - [`drawings`]: channels drawn for people
 //! - [`request`]: what a request asks for
 //! - [`respond`]: what is answered
 //! - [`openapi`]: the description of the interface
@@ -12,6 +13,7 @@
 pub mod answers;
 pub mod cli;
 pub mod data;
+pub mod drawings;
 pub mod metrics;
 pub mod openapi;
 pub mod process;

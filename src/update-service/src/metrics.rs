@@ -36,7 +36,7 @@ pub struct ServiceMetrics {
 /// Of the graph in service.
 #[derive(Clone, Copy, Debug)]
 struct ShownGraph {
-    made: Timestamp,
+    found: Timestamp,
     releases: usize,
     in_channels: usize,
     problems: usize,
@@ -108,16 +108,17 @@ impl ServiceMetrics {
         self.seconds.observe(seconds);
     }
 
-    /// A scrape ended.
-    pub fn count_scrape(&self, milliseconds: u64, answers: Option<&Answers>) {
+    /// A scrape ended; with its answers and the time at which they were found to be right, if it
+    /// succeeded.
+    pub fn count_scrape(&self, milliseconds: u64, answers: Option<(&Answers, Timestamp)>) {
         self.scrapes.increment();
         self.scrape_ms.store(milliseconds, Relaxed);
         match answers {
             None => self.failures.increment(),
-            Some(answers) => {
+            Some((answers, found)) => {
                 let (releases, in_channels) = answers.releases;
                 let shown = ShownGraph {
-                    made: answers.made,
+                    found,
                     releases,
                     in_channels,
                     problems: answers.problem_count,
@@ -150,7 +151,7 @@ impl Collector for Collected {
         let Some(shown) = shown else {
             return Ok(());
         };
-        let age = (metrics.clock)().as_second() - shown.made.as_second();
+        let age = (metrics.clock)().as_second() - shown.found.as_second();
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         for (name, help, value) in [
             (
@@ -165,12 +166,12 @@ impl Collector for Collected {
             ),
             (
                 "cincinnati_gb_graph_last_successful_refresh_timestamp",
-                "When the graph in service was made, in seconds since 1970.",
-                shown.made.as_second(),
+                "When the sources were last read, in seconds since 1970.",
+                shown.found.as_second(),
             ),
             (
                 "update_service_graph_age_seconds",
-                "Age of the graph in service.",
+                "Seconds since the sources of the graph in service were read.",
                 age,
             ),
             (

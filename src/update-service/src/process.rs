@@ -1,18 +1,24 @@
 //! One process, from its start to its end.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use chassis::health::Probes;
 use chassis::http::Server;
 use chassis::http::tls::ServerTls;
 use chassis::logs::Log;
+use chassis::metrics::Registry;
+use chassis::shutdown::Shutdown;
 use chassis::{admin, shutdown};
 use http::Request;
 use jiff::Timestamp;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::data::DataSource;
+use crate::drawings::DrawingBoard;
 use crate::metrics::ServiceMetrics;
 use crate::releases::{ReleaseSource, stores};
 use crate::respond::Responder;
@@ -23,11 +29,12 @@ use crate::settings::ServiceSettings;
 /// while the first waits for a slow client's socket.
 pub const WORKERS: usize = 2;
 
-/// Runs until it is asked to stop.
+/// Runs until it is asked to stop. Health and metrics are served by the runtime `status`, which
+/// has no other work: requests of clients, whatever they cost, do not keep a probe waiting.
 ///
 /// # Errors
 /// A taken address, or files that cannot be read.
-pub async fn start(settings: ServiceSettings, log: Log) -> anyhow::Result<()> {
+pub async fn start(settings: ServiceSettings, log: Log, status: Handle) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot handle signals")?;
     let following = tokio::spawn(log.follow(shutdown.clone()));
     let tls = match settings.tls {
@@ -35,11 +42,14 @@ pub async fn start(settings: ServiceSettings, log: Log) -> anyhow::Result<()> {
         None => None,
     };
     let server = Server::bind(settings.listen, settings.limits).await?;
-    let status = Server::bind(settings.status, admin::LIMITS).await?;
     let longest = settings.timeout + settings.interval;
     let service = InService::new(settings.unready_after, longest, Timestamp::now);
     let service = Arc::new(service);
     let metrics = Arc::new(ServiceMetrics::new(Timestamp::now));
+    let probes = Arc::clone(&service);
+    let registry = metrics.registry();
+    let (_, admin) =
+        serve_status(&status, settings.status, registry, probes, shutdown.clone()).await?;
     let scraper = Scraper {
         data: DataSource::new(
             settings.graph_data.place,
@@ -49,6 +59,7 @@ pub async fn start(settings: ServiceSettings, log: Log) -> anyhow::Result<()> {
         is_strict: settings.graph_data.is_strict,
         interval: settings.interval,
         timeout: settings.timeout,
+        built: None,
     };
     let responder = Arc::new(Responder {
         service: Arc::clone(&service),
@@ -56,18 +67,16 @@ pub async fn start(settings: ServiceSettings, log: Log) -> anyhow::Result<()> {
         prefix: settings.path_prefix,
         mandatory: settings.mandatory,
         signatures: settings.signatures,
+        board: DrawingBoard::default(),
     });
     let answering = tower::service_fn(move |request: Request<chassis::http::Body>| {
         let responder = Arc::clone(&responder);
         async move { Ok::<_, Infallible>(responder.respond(&request).await) }
     });
-    let registry = metrics.registry();
-    let admin = admin::serve(status, registry, Arc::clone(&service), shutdown.clone());
     // On a thread of its own: unpacking and drawing up answers hold up no request.
     let (handle, ending) = (Handle::current(), shutdown.clone());
     let scraping =
         tokio::task::spawn_blocking(move || handle.block_on(scraper.run(service, metrics, ending)));
-    let admin = tokio::spawn(admin);
     match tls {
         Some(tls) => server.serve_tls(tls, answering, shutdown).await,
         None => server.serve(answering, shutdown).await,
@@ -76,4 +85,72 @@ pub async fn start(settings: ServiceSettings, log: Log) -> anyhow::Result<()> {
     admin.await?;
     following.await?;
     Ok(())
+}
+
+/// Begins to serve health and metrics on another runtime; the address in use.
+async fn serve_status<P: Probes + 'static>(
+    runtime: &Handle,
+    address: SocketAddr,
+    registry: Registry,
+    probes: Arc<P>,
+    shutdown: Shutdown,
+) -> anyhow::Result<(SocketAddr, JoinHandle<()>)> {
+    // A socket belongs to the runtime that it was bound on.
+    let server = runtime
+        .spawn(Server::bind(address, admin::LIMITS))
+        .await??;
+    let address = server.address().context("the status port has no address")?;
+    let serving = runtime.spawn(admin::serve(server, registry, probes, shutdown));
+    Ok((address, serving))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn status_is_answered_while_all_threads_for_clients_are_taken() {
+        let (clients, status) = (runtime(), runtime());
+        let (trigger, shutdown) = chassis::shutdown::pair();
+        let service = InService::new(None, Duration::from_mins(5), Timestamp::now);
+        let begun = clients.block_on(serve_status(
+            status.handle(),
+            SocketAddr::from(([127, 0, 0, 1], 0)),
+            Registry::default(),
+            Arc::new(service),
+            shutdown,
+        ));
+        let (address, serving) = begun.unwrap();
+        let (release, held) = mpsc::channel::<()>();
+        let (taken, begun) = mpsc::channel();
+        clients.spawn(async move {
+            taken.send(()).unwrap();
+            held.recv().unwrap();
+        });
+        begun.recv().unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let patience = Duration::from_secs(30);
+        stream.set_read_timeout(Some(patience)).unwrap();
+        stream
+            .write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        release.send(()).unwrap();
+        trigger.fire();
+        status.block_on(serving).unwrap();
+    }
 }

@@ -8,15 +8,33 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use chassis::report::Chain;
 use futures::{StreamExt as _, stream};
+use images::budget::Limits;
 use images::content::{self, Layers};
 use images::{Credentials, Image, ImageLocation, Stores};
 use release::{ImageDigest, METADATA_FILE, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS, Version};
+use tokio::sync::Semaphore;
 use update_graph::{ScrapedRelease, SourceProblem};
 
 use crate::settings::{RegistryAccess, ReleaseSettings};
 
-/// Largest file of manifests that is passed over on the way to the metadata.
-const FILE_MAX_BYTES: u64 = 16 << 20;
+/// Largest file of metadata. That of a release with a thousand neighbours has 20 kB.
+const METADATA_MAX_BYTES: u64 = 1 << 20;
+
+/// What reading one image may cost. A person who may push an image decides what is in it, and
+/// [`ReleaseSettings::concurrency`] of them are read at once in 256 MiB of memory.
+const LIMITS: Limits = Limits {
+    layer_bytes: (ROOM_MIB as u64) << 20,
+    // A release is made upon an image of an OS, whose layers may have to be passed over.
+    unpacked_bytes: 4 << 30,
+    entries: 500_000,
+    // Of the directory of manifests alone; there are a thousand.
+    paths_bytes: 1 << 20,
+    kept_bytes: METADATA_MAX_BYTES,
+};
+
+/// Mebibytes of layers that lie in the directory of temporary files at once: half of what the
+/// deployment gives it.
+const ROOM_MIB: u32 = 1024;
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -99,17 +117,19 @@ enum Found {
 pub struct ReleaseSource {
     settings: ReleaseSettings,
     stores: Stores,
-    /// By digest: an image does not change.
+    /// By digest: an image does not change. A bad one is in it too, and is not read again.
     found: Mutex<BTreeMap<ImageDigest, Found>>,
     /// Metadata files of releases in `found`, each once.
     files: Mutex<BTreeSet<Arc<[u8]>>>,
     repository: Arc<str>,
     /// What each place of an image was last.
     last: Mutex<BTreeMap<String, ImageDigest>>,
+    /// Room for layers, in mebibytes.
+    room: Semaphore,
 }
 
 /// What a scrape found.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScrapedReleases {
     /// Releases, in the order of their places.
     pub releases: Vec<Arc<KnownRelease>>,
@@ -152,6 +172,7 @@ impl ReleaseSource {
             found: Mutex::default(),
             files: Mutex::default(),
             last: Mutex::default(),
+            room: Semaphore::new(ROOM_MIB as usize),
         })
     }
 
@@ -180,7 +201,7 @@ impl ReleaseSource {
         let mut known = lock(&self.last);
         let names: BTreeSet<&String> = read.iter().map(|(name, _)| name).collect();
         known.retain(|name, _| names.contains(name));
-        let found = lock(&self.found);
+        let mut found = lock(&self.found);
         let mut counted = BTreeSet::new();
         for (name, digest) in read {
             let digest = match digest {
@@ -218,6 +239,10 @@ impl ReleaseSource {
         }
         problems.extend(no_releases(&others));
         scraped.problems = problems;
+        // What no place has any more is forgotten: tags come and go as long as the program runs.
+        let present: BTreeSet<&ImageDigest> = known.values().collect();
+        found.retain(|digest, _| present.contains(digest));
+        lock(&self.files).retain(|file| Arc::strong_count(file) > 1);
         Ok(scraped)
     }
 
@@ -270,28 +295,32 @@ impl ReleaseSource {
         {
             return Ok(Found::Other);
         }
-        let layers = Layers::Uppermost;
-        let files = content::directory(
+        let largest = opened.layer_sizes().max();
+        let room = largest.unwrap_or_default().div_ceil(1 << 20);
+        let room = u32::try_from(room).unwrap_or(ROOM_MIB).min(ROOM_MIB);
+        let _room = self.room.acquire_many(room).await?;
+        let metadata = content::file(
             &self.stores,
             &opened,
-            RELEASE_MANIFESTS,
-            layers,
-            FILE_MAX_BYTES,
+            (RELEASE_MANIFESTS, METADATA_FILE),
+            Layers::Uppermost,
+            METADATA_MAX_BYTES,
+            LIMITS,
         )
         .await;
-        let files = match files {
-            Ok(files) => files,
+        let file = format!("{RELEASE_MANIFESTS}/{METADATA_FILE}");
+        let bytes = match metadata {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => {
+                let reason = "there is no such file".to_owned();
+                return Ok(Found::Bad {
+                    field: file,
+                    reason,
+                });
+            }
             Err(error) => return bad_or_failed(RELEASE_MANIFESTS, error),
         };
-        let file = format!("{RELEASE_MANIFESTS}/{METADATA_FILE}");
-        let Some(bytes) = files.get(METADATA_FILE) else {
-            let reason = "there is no such file".to_owned();
-            return Ok(Found::Bad {
-                field: file,
-                reason,
-            });
-        };
-        let metadata = match Metadata::parse(bytes) {
+        let metadata = match Metadata::parse(&bytes) {
             Ok(metadata) => metadata,
             Err(error) => {
                 let reason = Chain(&error).to_string();
@@ -306,7 +335,7 @@ impl ReleaseSource {
             _ if metadata.is_multi() => return Ok(Found::Part),
             _ => opened.platform().architecture,
         };
-        let file = self.shared(bytes);
+        let file = self.shared(&bytes);
         let known = KnownRelease::new(architecture, &self.repository, digest.clone(), file)?;
         Ok(Found::Release(Arc::new(known)))
     }
@@ -348,16 +377,7 @@ fn is_worth(error: &anyhow::Error) -> bool {
 
 /// A wrong image stays wrong; a registry that failed is asked again.
 fn bad_or_failed(field: &str, error: images::Error) -> anyhow::Result<Found> {
-    use images::Error;
-    let is_of_the_image = matches!(
-        error,
-        Error::Document { .. }
-            | Error::Form { .. }
-            | Error::Platform { .. }
-            | Error::TooLarge { .. }
-            | Error::NotRegular { .. }
-    );
-    if is_of_the_image {
+    if error.is_of_image() {
         return Ok(Found::Bad {
             field: field.to_owned(),
             reason: Chain(&error).to_string(),
@@ -379,3 +399,6 @@ fn no_releases(names: &BTreeSet<String>) -> Option<SourceProblem> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

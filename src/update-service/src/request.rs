@@ -70,6 +70,8 @@ pub enum ServiceError {
     Method,
     /// There is no graph yet.
     NotBuilt(String),
+    /// Another drawing is made at this time.
+    Busy,
     /// An answer could not be made.
     Internal(String),
 }
@@ -82,7 +84,7 @@ impl ServiceError {
             Self::InvalidContentType => StatusCode::NOT_ACCEPTABLE,
             Self::DoesNotExist(_) => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NotBuilt(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotBuilt(_) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -96,6 +98,7 @@ impl ServiceError {
             Self::DoesNotExist(_) => "does_not_exist",
             Self::Method => "method_not_allowed",
             Self::NotBuilt(_) => "failed_upstream_fetch",
+            Self::Busy => "drawing_busy",
             Self::Internal(_) => "failed_json_out",
         }
     }
@@ -111,6 +114,7 @@ impl ServiceError {
             Self::DoesNotExist(what) => format!("does not exist: {what}"),
             Self::Method => "only GET, HEAD and OPTIONS are answered".to_owned(),
             Self::NotBuilt(why) => format!("no graph has been built yet: {why}"),
+            Self::Busy => "another drawing is being made: request it again".to_owned(),
             Self::Internal(why) => why.clone(),
         };
         json!({ "kind": self.kind(), "value": value }).to_string()

@@ -1,4 +1,4 @@
-//! What is answered. Requests cost no graph work; pages for people do.
+//! What is answered. Requests cost no graph work; pages for people do, and are made elsewhere.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,12 +12,9 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use release::ImageDigest;
-use release::update_graph::UpdateGraph;
-use update_graph::drawing::layout::DrawingRequest;
-use update_graph::drawing::page::ChannelPage;
-use update_graph::drawing::{Drawing, dot, svg};
 
 use crate::answers::{Answer, Answers};
+use crate::drawings::{DrawingBoard, DrawingKey};
 use crate::metrics::ServiceMetrics;
 use crate::openapi::openapi;
 use crate::request::{self, GraphForm, JSON, ServiceError};
@@ -25,6 +22,9 @@ use crate::scrape::InService;
 
 /// Seconds after which a client asks again where there is no graph yet.
 const RETRY: &str = "30";
+
+/// Seconds after which a client asks again for a drawing.
+const DRAWING_RETRY: &str = "1";
 
 /// Seconds that an answer may be kept: clients ask every two minutes at most.
 const MAX_AGE: &str = "max-age=60";
@@ -47,6 +47,8 @@ pub struct Responder {
     pub mandatory: Vec<String>,
     /// Directory of signatures.
     pub signatures: Option<PathBuf>,
+    /// Where drawings are made.
+    pub board: DrawingBoard,
 }
 
 type Answered = Result<Response<Full<Bytes>>, ServiceError>;
@@ -75,7 +77,7 @@ impl Responder {
             "/graph" | "/v1/graph" => {
                 self.metrics.count_request("/graph");
                 let began = Instant::now();
-                let answered = self.graph(request);
+                let answered = self.graph(request).await;
                 self.metrics.observe(began.elapsed().as_secs_f64());
                 answered
             }
@@ -92,7 +94,9 @@ impl Responder {
             "/problems" | "/api/upgrades_info/problems" => {
                 self.metrics.count_request("/problems");
                 let answers = self.answers()?;
-                self.kept(request.headers(), &answers, &answers.problems, JSON)
+                let problems = &answers.problems;
+                let plain = || answers.unpacked(problems);
+                self.kept(request.headers(), &answers, problems, plain, JSON)
             }
             _ => match below.strip_prefix("/signatures/") {
                 Some(rest) => {
@@ -112,14 +116,16 @@ impl Responder {
         })
     }
 
-    fn graph<B>(&self, request: &Request<B>) -> Answered {
+    async fn graph<B>(&self, request: &Request<B>) -> Answered {
         let form = request::form(request.headers())?;
         let parameters = request::parameters(request.uri().query());
         let (channel, architecture) = request::channel(&parameters, &self.mandatory)?;
         let answers = self.answers()?;
-        let answer = answers.graph(channel, architecture);
+        let headers = request.headers();
         if matches!(form, GraphForm::Vendor | GraphForm::Json) {
-            return self.kept(request.headers(), &answers, answer, form.content_type());
+            let answer = answers.graph(channel, architecture);
+            let plain = || answers.unpacked(answer);
+            return self.kept(headers, &answers, answer, plain, form.content_type());
         }
         let version = |name: &str| {
             let text = parameters.get(name).filter(|text| !text.is_empty());
@@ -131,33 +137,17 @@ impl Responder {
             })
             .transpose()
         };
-        let wanted = DrawingRequest {
+        let key = DrawingKey {
+            channel: channel.to_owned(),
+            architecture: architecture.to_owned(),
+            form,
             from: version("from")?,
             to: version("to")?,
             all: parameters.get("all").is_some_and(|value| value == "true"),
         };
-        let internal = |error: &dyn std::fmt::Display| ServiceError::Internal(error.to_string());
-        let bytes = answers.unpacked(answer).map_err(|error| internal(&error))?;
-        let graph = UpdateGraph::parse(&bytes).map_err(|error| internal(&error))?;
-        let drawing = || Drawing::new(&graph, &answer.silenced, &wanted);
-        let text = match form {
-            GraphForm::Svg => svg::svg(&drawing()),
-            GraphForm::Dot => dot::dot(&drawing()),
-            GraphForm::Page | GraphForm::Vendor | GraphForm::Json => ChannelPage {
-                channel,
-                architecture,
-                channels: &answers.channels,
-                graph: &graph,
-                silenced: &answer.silenced,
-                request: &wanted,
-            }
-            .html(),
-        };
-        let mut response = response(form.content_type(), text);
-        let headers = response.headers_mut();
-        headers.insert(VARY, HeaderValue::from_static("accept"));
-        self.date(headers, &answers);
-        Ok(response)
+        let drawn = self.board.draw(&answers, key).await?;
+        let plain = || Ok(drawn.bytes.clone());
+        self.kept(headers, &answers, &drawn.answer, plain, form.content_type())
     }
 
     /// An answer that was made before, in the encoding that the client takes; nothing if it has
@@ -167,6 +157,7 @@ impl Responder {
         asked: &HeaderMap,
         answers: &Answers,
         answer: &Answer,
+        plain: impl FnOnce() -> std::io::Result<Bytes>,
         content_type: &'static str,
     ) -> Answered {
         let is_packed = request::takes_gzip(asked);
@@ -185,7 +176,7 @@ impl Responder {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             response
         } else {
-            let bytes = answers.unpacked(answer);
+            let bytes = plain();
             response(
                 content_type,
                 bytes.map_err(|error| ServiceError::Internal(error.to_string()))?,
@@ -209,7 +200,7 @@ impl Responder {
         if let Ok(made) = HeaderValue::try_from(made) {
             headers.insert(LAST_MODIFIED, made);
         }
-        headers.insert(AGE, HeaderValue::from(self.service.age(answers)));
+        headers.insert(AGE, HeaderValue::from(self.service.age()));
     }
 
     /// `<algorithm>=<digits>/signature-<n>`.
@@ -249,6 +240,9 @@ impl Responder {
             ServiceError::NotBuilt(_) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY));
             }
+            ServiceError::Busy => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static(DRAWING_RETRY));
+            }
             ServiceError::Method => {
                 headers.insert(ALLOW, HeaderValue::from_static(METHODS));
             }
@@ -279,4 +273,80 @@ fn response(content_type: &'static str, body: impl Into<Bytes>) -> Response<Full
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::header::ACCEPT;
+    use http_body_util::BodyExt as _;
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::answers::tests::answers;
+
+    fn responder() -> Responder {
+        let service = InService::new(None, Duration::from_mins(5), Timestamp::now);
+        service.replace(Arc::new(answers()), Timestamp::now());
+        Responder {
+            service: Arc::new(service),
+            metrics: Arc::new(ServiceMetrics::new(Timestamp::now)),
+            prefix: String::new(),
+            mandatory: Vec::new(),
+            signatures: None,
+            board: DrawingBoard::default(),
+        }
+    }
+
+    fn request(method: &Method, from: &str, accept: &str) -> Request<()> {
+        Request::builder()
+            .method(method)
+            .uri(format!("/graph?channel=fast-1&from={from}"))
+            .header(ACCEPT, accept)
+            .body(())
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_drawing_is_served_as_other_answers_are() {
+        let responder = responder();
+        for form in [GraphForm::Page, GraphForm::Svg, GraphForm::Dot] {
+            let accept = form.content_type().split(';').next().unwrap();
+            let ask = request(&Method::GET, "1.0.0", accept);
+            let made = responder.respond(&ask).await;
+            assert_eq!(made.status(), StatusCode::OK);
+            assert_eq!(made.headers()[CONTENT_TYPE], form.content_type());
+            let tag = made.headers()[ETAG].clone();
+            let body = made.into_body().collect().await.unwrap().to_bytes();
+            assert!(!body.is_empty());
+            let mut again = request(&Method::GET, "1.0.0", accept);
+            again.headers_mut().insert(http::header::IF_NONE_MATCH, tag);
+            let known = responder.respond(&again).await;
+            assert_eq!(known.status(), StatusCode::NOT_MODIFIED);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_second_drawing_is_asked_for_later_and_json_is_not() {
+        let responder = responder();
+        let (page, json) = ("text/html", JSON);
+        let kept = request(&Method::GET, "1.0.0", page);
+        assert_eq!(responder.respond(&kept).await.status(), StatusCode::OK);
+        let _turn = responder.board.turns.acquire().await.unwrap();
+        for (method, from, accept, status) in [
+            (Method::GET, "1.0.1", page, 503),
+            (Method::HEAD, "1.0.1", page, 503),
+            (Method::GET, "1.0.0", page, 200),
+            (Method::HEAD, "1.0.0", page, 200),
+            (Method::GET, "1.0.1", json, 200),
+            (Method::HEAD, "1.0.1", json, 200),
+        ] {
+            let response = responder.respond(&request(&method, from, accept)).await;
+            let what = format!("{method} {from} {accept}");
+            assert_eq!(response.status().as_u16(), status, "{what}");
+            let later = response.headers().get(RETRY_AFTER);
+            assert_eq!(later.is_some(), status == 503, "{what}");
+        }
+    }
 }

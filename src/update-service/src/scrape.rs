@@ -10,11 +10,12 @@ use chassis::report::Chain;
 use chassis::shutdown::Shutdown;
 use jiff::Timestamp;
 use update_graph::GraphData;
+use update_graph::graph_data::SourceFiles;
 
 use crate::answers::Answers;
 use crate::data::DataSource;
 use crate::metrics::ServiceMetrics;
-use crate::releases::ReleaseSource;
+use crate::releases::{ReleaseSource, ScrapedReleases};
 
 /// A loop that stands still for so many of its own limits is stuck.
 const STUCK: u32 = 3;
@@ -22,7 +23,8 @@ const STUCK: u32 = 3;
 /// What is in service. A scrape that fails changes only the error.
 #[derive(Debug)]
 pub struct InService {
-    answers: RwLock<Option<Arc<Answers>>>,
+    /// With the time at which a scrape last found them to be right.
+    answers: RwLock<Option<(Arc<Answers>, Timestamp)>>,
     /// Why the scrape that ended last failed.
     error: RwLock<Option<String>>,
     unready_after: Option<Duration>,
@@ -48,10 +50,8 @@ impl InService {
 
     /// The answers, if a scrape has succeeded.
     pub fn answers(&self) -> Option<Arc<Answers>> {
-        self.answers
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let answers = self.answers.read().unwrap_or_else(PoisonError::into_inner);
+        answers.as_ref().map(|(answers, _)| Arc::clone(answers))
     }
 
     /// Why there is none, or none newer.
@@ -62,13 +62,15 @@ impl InService {
             .clone()
     }
 
-    /// Seconds since the answers were made.
-    pub fn age(&self, answers: &Answers) -> i64 {
-        ((self.clock)().as_second() - answers.made.as_second()).max(0)
+    /// Seconds since a scrape found the answers to be right; 0 where there are none.
+    pub fn age(&self) -> i64 {
+        let answers = self.answers.read().unwrap_or_else(PoisonError::into_inner);
+        let found = answers.as_ref().map(|(_, found)| found.as_second());
+        found.map_or(0, |found| ((self.clock)().as_second() - found).max(0))
     }
 
-    fn replace(&self, answers: Arc<Answers>) {
-        *self.answers.write().unwrap_or_else(PoisonError::into_inner) = Some(answers);
+    pub(crate) fn replace(&self, answers: Arc<Answers>, found: Timestamp) {
+        *self.answers.write().unwrap_or_else(PoisonError::into_inner) = Some((answers, found));
         *self.error.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -88,10 +90,10 @@ impl Probes for InService {
             self.error()
                 .unwrap_or_else(|| "the first scrape is under way".to_owned())
         };
-        let Some(answers) = self.answers() else {
+        if self.answers().is_none() {
             return Err(format!("no graph has been built yet: {}", why()));
-        };
-        let age = self.age(&answers);
+        }
+        let age = self.age();
         match self.unready_after {
             Some(limit) if i64::try_from(limit.as_secs()).is_ok_and(|limit| age > limit) => {
                 Err(format!("the graph is {age} s old: {}", why()))
@@ -114,6 +116,23 @@ pub struct Scraper {
     pub interval: Duration,
     /// How long one may take.
     pub timeout: Duration,
+    /// What the last build was made of, and what it made.
+    pub built: Option<Built>,
+}
+
+/// A build, by its sources.
+#[derive(Debug)]
+pub struct Built {
+    files: Arc<SourceFiles>,
+    scraped: ScrapedReleases,
+    answers: Arc<Answers>,
+}
+
+/// The answers of a scrape.
+enum Scraped {
+    /// The sources are those of the build before.
+    Unchanged(Arc<Answers>),
+    New(Built),
 }
 
 impl Scraper {
@@ -135,11 +154,23 @@ impl Scraper {
             let made = made.unwrap_or_else(|_| bail_late(timeout));
             let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             match made {
-                Ok(answers) => {
-                    let (releases, problems) = (answers.releases.0, answers.problem_count);
-                    tracing::info!(releases, problems, elapsed_ms, "serving a new graph");
-                    metrics.count_scrape(elapsed_ms, Some(&answers));
-                    service.replace(Arc::new(answers));
+                Ok(scraped) => {
+                    let answers = match scraped {
+                        Scraped::Unchanged(answers) => {
+                            tracing::debug!(elapsed_ms, "the sources are unchanged");
+                            answers
+                        }
+                        Scraped::New(built) => {
+                            let answers = Arc::clone(&built.answers);
+                            let (releases, problems) = (answers.releases.0, answers.problem_count);
+                            tracing::info!(releases, problems, elapsed_ms, "serving a new graph");
+                            self.built = Some(built);
+                            answers
+                        }
+                    };
+                    let found = (service.clock)();
+                    metrics.count_scrape(elapsed_ms, Some((&answers, found)));
+                    service.replace(answers, found);
                 }
                 Err(error) => {
                     let error = Chain(error.as_ref()).to_string();
@@ -157,30 +188,50 @@ impl Scraper {
         }
     }
 
-    async fn scrape(&mut self, clock: fn() -> Timestamp) -> anyhow::Result<Answers> {
+    async fn scrape(&mut self, clock: fn() -> Timestamp) -> anyhow::Result<Scraped> {
         let files = self.data.files().await.context("graph data")?;
         let scraped = self.releases.scrape().await.context("releases")?;
+        if let Some(built) = &self.built
+            && built.files == files
+            && built.scraped == scraped
+        {
+            return Ok(Scraped::Unchanged(Arc::clone(&built.answers)));
+        }
         let is_strict = self.is_strict;
-        let made = tokio::task::spawn_blocking(move || {
-            let (data, mut problems) = GraphData::parse(&files).context("graph data")?;
-            if is_strict && let Some(first) = problems.first() {
-                bail!(
-                    "graph data has {} problems, and graphData.strict is set: {first}",
-                    problems.len()
-                );
-            }
-            if scraped.releases.is_empty() {
-                let first = scraped.problems.first().map(ToString::to_string);
-                bail!("releases: there is none: {}", first.unwrap_or_default());
-            }
-            problems.extend(scraped.problems);
-            Answers::new(&scraped.releases, &data, &files, problems, clock()).context("answers")
-        });
-        made.await?
+        let work = move || build(files, scraped, is_strict, clock());
+        let built = tokio::task::spawn_blocking(work).await??;
+        Ok(Scraped::New(built))
     }
 }
 
-fn bail_late(timeout: Duration) -> anyhow::Result<Answers> {
+fn build(
+    files: Arc<SourceFiles>,
+    scraped: ScrapedReleases,
+    is_strict: bool,
+    made: Timestamp,
+) -> anyhow::Result<Built> {
+    let (data, mut problems) = GraphData::parse(&files).context("graph data")?;
+    let mut errors = problems.iter().filter(|problem| !problem.is_remark);
+    if is_strict && let Some(first) = errors.next() {
+        bail!(
+            "graph data has {} problems, and graphData.strict is set: {first}",
+            errors.count() + 1
+        );
+    }
+    if scraped.releases.is_empty() {
+        let first = scraped.problems.first().map(ToString::to_string);
+        bail!("releases: there is none: {}", first.unwrap_or_default());
+    }
+    problems.extend(scraped.problems.iter().cloned());
+    let answers = Answers::new(&scraped.releases, &data, &files, problems, made);
+    Ok(Built {
+        answers: Arc::new(answers.context("answers")?),
+        files,
+        scraped,
+    })
+}
+
+fn bail_late(timeout: Duration) -> anyhow::Result<Scraped> {
     bail!("a scrape took longer than {} s", timeout.as_secs())
 }
 
@@ -188,6 +239,8 @@ fn bail_late(timeout: Duration) -> anyhow::Result<Answers> {
 mod tests {
     use super::*;
     use crate::answers::tests::answers;
+    use crate::releases::KnownRelease;
+    use crate::releases::tests::{place, push};
 
     #[test]
     fn readiness_names_age_and_error() {
@@ -205,7 +258,7 @@ mod tests {
             service.ready().unwrap_err(),
             "no graph has been built yet: no registry"
         );
-        service.replace(Arc::new(answers()));
+        service.replace(Arc::new(answers()), Timestamp::UNIX_EPOCH);
         assert!(
             service
                 .ready()
@@ -218,5 +271,105 @@ mod tests {
             "the graph is 4000 s old: no registry"
         );
         assert!(service.answers().is_some());
+    }
+
+    fn built_of(strict: bool, edge: &str) -> anyhow::Result<Built> {
+        let files: SourceFiles = [
+            ("version", "1.1.0"),
+            ("raw/metadata.json", "{}"),
+            ("channels/a.yaml", "name: fast-1\nversions: [1.0.0]\n"),
+            ("blocked-edges/1.0.0-A.yaml", edge),
+        ]
+        .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))
+        .into();
+        let metadata = release::Metadata::new("1.0.0".parse().unwrap());
+        let digest = release::ImageDigest::of(b"");
+        let (architecture, repository) = ("amd64".to_owned(), "registry.example/a".into());
+        let file = metadata.print().into();
+        let known = KnownRelease::new(architecture, &repository, digest, file);
+        let scraped = ScrapedReleases {
+            releases: vec![Arc::new(known.unwrap())],
+            problems: Vec::new(),
+        };
+        build(Arc::new(files), scraped, strict, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn a_strict_reading_fails_by_problems_and_not_by_remarks() {
+        let edge = |name: &str, to: &str| {
+            format!(
+                "to: {to}\nfrom: .*\nurl: https://a\nname: {name}\nmessage: m\n\
+                 matchingRules: [{{type: Always}}]\n"
+            )
+        };
+        assert!(built_of(true, &edge("A", "1.0.0")).is_ok());
+        // A name of a risk that is unusual, and a file's name that does not fit.
+        let remarks = built_of(true, &edge("a", "1.0.1")).unwrap();
+        let listed = remarks.answers.problems.unpack().unwrap();
+        let listed = String::from_utf8(listed).unwrap();
+        assert!(listed.contains("\"remark\":true"), "{listed}");
+        let error = built_of(true, "to: 1.0.0\nfrom: (\n").unwrap_err();
+        let expected = "graph data has 1 problems, and graphData.strict is set: blocked-edges/";
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert!(built_of(false, "to: 1.0.0\nfrom: (\n").is_ok());
+    }
+
+    #[tokio::test]
+    async fn unchanged_sources_are_not_built_again_and_count_as_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let write = |name: &str, text: &str| {
+            let path = path.join("data").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let mut file = std::fs::File::create(path).unwrap();
+            std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+        };
+        write("version", "1.1.0");
+        write("raw/metadata.json", "{}");
+        write("channels/a.yaml", "name: fast-1\nversions: [1.0.0]\n");
+        let stores = images::Stores::new(images::Credentials::default(), false);
+        let metadata = release::Metadata::new("1.0.0".parse().unwrap()).print();
+        let metadata = String::from_utf8(metadata).unwrap();
+        let releases = path.join("releases");
+        push(
+            &stores,
+            &place(&releases, "1.0.0"),
+            &[("release-manifests/release-metadata", metadata.as_str())],
+            &[(release::RELEASE_LABEL, "1.0.0")],
+        )
+        .await;
+        let settings = crate::settings::ServiceSettings::parse(&format!(
+            "releases: {{repository: registry.example/a, directory: {}}}\n\
+             graphData: {{directory: {}}}\n",
+            releases.display(),
+            path.join("data").display()
+        ))
+        .unwrap();
+        let mut scraper = Scraper {
+            releases: ReleaseSource::new(settings.releases).unwrap(),
+            data: DataSource::new(settings.graph_data.place, stores),
+            is_strict: false,
+            interval: settings.interval,
+            timeout: settings.timeout,
+            built: None,
+        };
+        let early = || Timestamp::from_second(1000).unwrap();
+        let Ok(Scraped::New(built)) = scraper.scrape(early).await else {
+            unreachable!("the first scrape builds");
+        };
+        let answers = Arc::clone(&built.answers);
+        scraper.built = Some(built);
+        let late = || Timestamp::from_second(4000).unwrap();
+        let Ok(Scraped::Unchanged(same)) = scraper.scrape(late).await else {
+            unreachable!("nothing has changed");
+        };
+        assert!(Arc::ptr_eq(&same, &answers));
+        // The content is of the first scrape, its age of the second.
+        let service = InService::new(None, Duration::from_secs(1), late);
+        service.replace(answers, late());
+        assert_eq!((same.made, service.age()), (early(), 0));
+        write("channels/a.yaml", "name: fast-2\nversions: [1.0.0]\n");
+        let changed = scraper.scrape(late).await;
+        assert!(matches!(changed, Ok(Scraped::New(_))));
     }
 }

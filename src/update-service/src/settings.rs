@@ -265,7 +265,7 @@ impl ServiceSettings {
                 format!("/{prefix}")
             },
             tls: serve.tls.map(|tls| (tls.certificate, tls.key)),
-            mandatory: serve.mandatory_parameters,
+            mandatory: names(&serve.mandatory_parameters),
             limits,
             releases: wire.releases.validate()?,
             graph_data: wire.graph_data.validate()?,
@@ -305,8 +305,10 @@ impl WireReleases {
             }],
             Some(_) => return Err(failed("releases.mirrors", "a directory has none")),
             None => {
-                let mirrors = self.mirrors.iter();
-                let mirrors = mirrors.map(|mirror| location("releases.mirrors", mirror));
+                let mirrors = names(&self.mirrors);
+                let mirrors = mirrors
+                    .iter()
+                    .map(|mirror| location("releases.mirrors", mirror));
                 let mut places = mirrors.collect::<Result<Vec<_>, _>>()?;
                 places.push(own);
                 places
@@ -354,6 +356,14 @@ impl WireData {
     }
 }
 
+/// The names of a list, without blanks around them and without empty ones, as an editor leaves
+/// them.
+fn names(list: &[String]) -> Vec<String> {
+    let names = list.iter().map(|name| name.trim());
+    let names = names.filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
 fn location(field: &'static str, text: &str) -> Result<ImageLocation, Error> {
     text.parse()
         .map_err(|error: images::location::Error| failed(field, &error.to_string()))
@@ -390,6 +400,19 @@ mod tests {
             let text = format!("{LEAST}serve: {{pathPrefix: '{prefix}'}}\n");
             assert_eq!(ServiceSettings::parse(&text).unwrap().path_prefix, expected);
         }
+    }
+
+    #[test]
+    fn blanks_around_names_and_empty_names_of_a_list_do_not_count() {
+        let text = "releases: {repository: registry.example/a, mirrors: [' m.example/a ', '']}\n\
+                    graphData: {directory: /graph-data}\n\
+                    serve: {mandatoryParameters: [' channel', '', 'id ', '  ']}\n";
+        let settings = ServiceSettings::parse(text).unwrap();
+        assert_eq!(settings.mandatory, ["channel", "id"]);
+        let places = settings.releases.places.iter().map(ToString::to_string);
+        let places: Vec<String> = places.collect();
+        assert_eq!(places.len(), 2);
+        assert!(places[0].starts_with("m.example/a"), "{places:?}");
     }
 
     #[test]

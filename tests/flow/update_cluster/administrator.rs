@@ -23,7 +23,9 @@ impl Cluster {
         let data = self.dir.join("graph-data");
         std::fs::create_dir_all(data.join("channels"))?;
         std::fs::create_dir_all(data.join("blocked-edges"))?;
+        std::fs::create_dir_all(data.join("raw"))?;
         std::fs::write(data.join("version"), "1.1.0")?;
+        std::fs::write(data.join("raw/metadata.json"), "{}")?;
         let channel = format!("name: {CHANNEL}\nversions: [{VERSION}, {NEXT}]\n");
         std::fs::write(data.join("channels/stable-4.2.yaml"), channel)?;
         let (address, status) = (free_address()?, free_address()?);

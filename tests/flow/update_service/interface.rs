@@ -28,6 +28,7 @@ pub(crate) fn service(name: &str, serve: &str) -> (Service, TempDir) {
     let risk = "to: 1.0.2\nfrom: .*\nurl: https://example.com/risk\nname: ToyRisk\nmessage: Toys <may> break.\nmatchingRules: [{type: Always}]\n";
     let files = [
         ("version", "1.1.0"),
+        ("raw/metadata.json", "{}"),
         (
             "channels/fast-1.yaml",
             "name: fast-1\nversions: [1.0.0, 1.0.1, 1.0.2]\n",

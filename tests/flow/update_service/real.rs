@@ -122,6 +122,7 @@ fn graph_data_comes_from_an_archive_too() {
     );
     let files = [
         ("version", "1.1.0\n"),
+        ("raw/metadata.json", "{}\n"),
         (
             "channels/a.yaml",
             "name: fast-1\nversions: [1.0.0, 1.0.1]\n",

@@ -14,6 +14,8 @@ use crate::images::{metadata, release};
 use crate::relay::{Fault, Relay};
 use crate::service::{Service, until, write_data};
 
+const RAW: (&str, &str) = ("raw/metadata.json", "{}");
+
 const CHANNEL: (&str, &str) = (
     "channels/fast-1.yaml",
     "name: fast-1\nversions: [1.0.0, 1.0.1, 1.0.2, 1.0.3]\n",
@@ -38,7 +40,8 @@ impl RegistryScene {
             runtime: Runtime::new().unwrap(),
             _lab: lab,
         };
-        write_data(this.directory.path(), &[("version", "1.1.0"), CHANNEL]);
+        let data = [("version", "1.1.0"), RAW, CHANNEL];
+        write_data(this.directory.path(), &data);
         this.push_release("1.0.0", &[]);
         this.push_release("1.0.1", &["1.0.0"]);
         this
@@ -301,6 +304,7 @@ fn graph_data_of_an_image_and_a_mirror_are_read() {
     let mut tree = Tree::new();
     for (path, text) in [
         ("data/version", "1.1.0"),
+        ("data/raw/metadata.json", RAW.1),
         ("data/channels/a.yaml", CHANNEL.1),
     ] {
         tree.put(path, 0o444, EntryContent::Bytes(text.as_bytes().to_vec()))

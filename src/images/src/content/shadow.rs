@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::budget::{Budget, Excess};
 use crate::layer::Act;
 
 /// What the layers above hide, as layers are read from the uppermost down.
@@ -9,6 +10,9 @@ use crate::layer::Act;
 /// A whiteout hides nothing of its own layer, so what a layer hides counts from the next one on.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
+    /// The directory or file that is read. What lies neither in it nor on the way to it is not
+    /// remembered.
+    scope: String,
     above: Hidden,
     own: Hidden,
 }
@@ -35,8 +39,40 @@ impl Hidden {
 }
 
 impl Shadow {
+    /// Of a directory or file; of the whole image where it is empty.
+    pub(super) fn new(scope: &str) -> Self {
+        Self {
+            scope: scope.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes an entry and the cost of its path; whether it shows and lies in the scope, or on the
+    /// way to it.
+    pub(super) fn takes(
+        &mut self,
+        act: &Act,
+        is_directory: bool,
+        budget: &Budget,
+    ) -> Result<bool, Excess> {
+        if !self.concerns(act.path()) {
+            return Ok(false);
+        }
+        budget.use_path(act.path())?;
+        Ok(self.sees(act, is_directory))
+    }
+
+    fn concerns(&self, path: &str) -> bool {
+        let is_in = |path: &str, directory: &str| {
+            let rest = path.strip_prefix(directory);
+            directory.is_empty()
+                || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        is_in(path, &self.scope) || is_in(&self.scope, path)
+    }
+
     /// Takes an entry; whether it shows.
-    pub(super) fn sees(&mut self, act: &Act, is_directory: bool) -> bool {
+    fn sees(&mut self, act: &Act, is_directory: bool) -> bool {
         match act {
             Act::Put(path) => {
                 let is_seen = !self.above.hides(path);
@@ -92,6 +128,7 @@ fn ancestors(path: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Limits;
 
     fn put(path: &str) -> Act {
         Act::Put(path.to_owned())
@@ -143,5 +180,22 @@ mod tests {
         assert!(shadow.hides_all_in("a/b"));
         shadow.next_layer();
         assert!(!shadow.sees(&put("x"), false));
+    }
+
+    #[test]
+    fn only_paths_in_the_scope_and_on_the_way_to_it_cost() {
+        let limits = Limits {
+            paths_bytes: 250,
+            ..Limits::TO_DISK
+        };
+        let (mut shadow, budget) = (Shadow::new("a/b"), Budget::new(limits));
+        for path in ["a/b/x", "a", "a/b"] {
+            assert_eq!(shadow.takes(&put(path), path == "a", &budget), Ok(true));
+        }
+        for path in ["a/bx", "b", "a/c/x"] {
+            assert_eq!(shadow.takes(&put(path), false, &budget), Ok(false));
+        }
+        let error = shadow.takes(&put("a/b/y"), false, &budget);
+        assert_eq!(error, Err(Excess::Paths(250)));
     }
 }

@@ -156,7 +156,7 @@ async fn layer_that_is_no_archive_is_named() {
     let made = with_layers(vec![broken]).await;
     let error = read(&made, Layers::All).await.unwrap_err().to_string();
     assert!(
-        error.ends_with(&format!("layer {digest} cannot be read")),
+        error.ends_with(&format!("layer {digest} cannot be unpacked")),
         "{error}"
     );
     let upwards = raw(|archive| entry(archive, "../x", EntryType::Regular, ""));
@@ -290,4 +290,142 @@ async fn no_file_is_written_outside_of_the_directory() {
     unpacked(&made, "/", target.path()).await.unwrap();
     assert_eq!(text(&victim), "");
     assert_eq!(text(&target.path().join("x")), "new");
+}
+
+#[tokio::test]
+async fn no_hard_link_leads_out_of_the_directory() {
+    // In one file system with the target, where a hard link is possible.
+    let outside = tempfile::tempdir().unwrap();
+    let secret = outside.path().join("secret");
+    std::fs::File::create(&secret).unwrap();
+    let link = outside.path().to_str().unwrap().to_owned();
+    for (link_path, source) in [("x", "d/secret"), ("d/x", "a")] {
+        let layer = raw(|archive| {
+            entry(archive, "a", EntryType::Regular, "");
+            entry(archive, "d", EntryType::Symlink, &link);
+            entry(archive, link_path, EntryType::Link, source);
+        });
+        let made = with_layers(vec![layer]).await;
+        let target = tempfile::tempdir().unwrap();
+        let error = unpacked(&made, "/", target.path()).await.unwrap_err();
+        let expected = format!("{link_path} leads out of the directory");
+        assert!(error.ends_with(&expected), "{error}");
+        assert!(!target.path().join("x").exists());
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+    }
+}
+
+/// A layer whose only entry has a name of 256 MiB; packed it takes some 300 kB.
+fn with_a_long_name() -> crate::tree::NewLayer {
+    raw(|archive| {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::GNULongName);
+        let size = 256_u64 << 20;
+        header.set_size(size);
+        header.set_cksum();
+        let name = std::io::Read::take(std::io::repeat(b'a'), size);
+        archive.append(&header, name).unwrap();
+        entry(archive, "manifests/a", EntryType::Regular, "");
+    })
+}
+
+fn peak_kib() -> u64 {
+    let status = text(Path::new("/proc/self/status"));
+    let mut lines = status.lines();
+    let line = lines.find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_small_layer_does_not_take_memory_without_limit() {
+    let made = with_layers(vec![with_a_long_name()]).await;
+    // What made the layer has been the peak so far: counted again from here.
+    std::fs::File::options()
+        .write(true)
+        .open("/proc/self/clear_refs")
+        .and_then(|mut file| std::io::Write::write_all(&mut file, b"5"))
+        .unwrap();
+    let before = peak_kib();
+    let error = read(&made, Layers::All).await.unwrap_err();
+    assert!(error.is_of_image());
+    let expected = "an entry has headers of more than 1048576 bytes";
+    assert!(error.to_string().ends_with(expected), "{error}");
+    // Other tests run beside it.
+    assert!(peak_kib() < before + (100 << 10));
+}
+
+#[tokio::test]
+async fn each_limit_of_an_image_is_named() {
+    let files: &[(&str, &str)] = &[("manifests/a", "1"), ("manifests/b", "12345"), ("x", "")];
+    let made = made(&[files, &[("manifests/c", "")]]).await;
+    let limits = Limits::TO_DISK;
+    for (limits, expected) in [
+        (limits, ""),
+        (
+            Limits {
+                layer_bytes: 10,
+                ..limits
+            },
+            "a layer is larger than 10 bytes",
+        ),
+        (
+            Limits {
+                unpacked_bytes: 1000,
+                ..limits
+            },
+            "it unpacks to more than 1000 bytes",
+        ),
+        (
+            // Of all layers together.
+            Limits {
+                entries: 5,
+                ..limits
+            },
+            "it has more than 5 entries",
+        ),
+        (
+            Limits {
+                paths_bytes: 300,
+                ..limits
+            },
+            "its paths take more than 300 bytes",
+        ),
+        (
+            Limits {
+                kept_bytes: 5,
+                ..limits
+            },
+            "its files take more than 5 bytes",
+        ),
+    ] {
+        let target = tempfile::tempdir().unwrap();
+        let path = target.path();
+        let done = unpack_within(&made.stores, &made.image, "manifests", path, limits).await;
+        let error = done.map_or_else(|error| error.to_string(), |_| String::new());
+        assert!(error.ends_with(expected), "{expected}: {error}");
+        assert_eq!(error.is_empty(), expected.is_empty(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn one_file_is_read_and_others_are_passed_over() {
+    let layers: [&[(&str, &str)]; 2] = [
+        &[("manifests/a", "old"), ("manifests/b", "")],
+        &[
+            ("manifests/a", "new"),
+            ("manifests/link", "->x"),
+            ("manifests/long", "123456789"),
+        ],
+    ];
+    let made = made(&layers).await;
+    let read = async |name: &str, layers| {
+        let (stores, image, limits) = (&made.stores, &made.image, Limits::TO_MEMORY);
+        file(stores, image, ("manifests", name), layers, 8, limits).await
+    };
+    let new = read("a", Layers::Uppermost).await.unwrap();
+    assert_eq!(new.as_deref(), Some(b"new".as_slice()));
+    // The uppermost layer with files of the directory does not have it.
+    assert_eq!(read("b", Layers::Uppermost).await.unwrap(), None);
+    assert_eq!(read("b", Layers::All).await.unwrap(), Some(Vec::new()));
+    assert!(read("long", Layers::All).await.is_err());
 }

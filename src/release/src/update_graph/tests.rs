@@ -90,7 +90,8 @@ fn error_names_the_field() {
         (
             "/conditionalEdges/0/edges/0/to",
             json!("4.18.4"),
-            "field conditionalEdges[0].edges[0].to: 4.18.4 is no node",
+            "no node for conditional update 4.18.4: the answer lacks this release \
+             (conditionalEdges[0].edges[0].to)",
         ),
         (
             "/conditionalEdges/0/risks",

@@ -448,9 +448,17 @@ fn claim_must_be_about_the_image() {
     assert!(error.contains(": it is about sha256:e3b0"), "{error}");
     let error = check(&digest, Some("quay.io/example/release:1.2.4")).unwrap_err();
     assert!(error.contains("it was signed as"), "{error}");
-    let mut message = MessageBuilder::from_bytes("", &b"no claim"[..]);
-    message.sign(&key.primary_key, Password::empty(), HashAlgorithm::Sha256);
-    let no_claim = message.to_vec(OsRng).unwrap();
-    let error = verify(&digest, None, &[ring(&key)], &[no_claim], now()).unwrap_err();
-    assert!(error.reasons[0].contains("field ."), "{:?}", error.reasons);
+    let refused = |content: Vec<u8>| {
+        let mut message = MessageBuilder::from_bytes("", content);
+        message.sign(&key.primary_key, Password::empty(), HashAlgorithm::Sha256);
+        let message = message.to_vec(OsRng).unwrap();
+        let error = verify(&digest, None, &[ring(&key)], &[message], now()).unwrap_err();
+        error.reasons.join("\n")
+    };
+    let error = refused(b"no claim".to_vec());
+    assert!(error.contains("field ."), "{error}");
+    // The reason is whole: what is wrong with the field is in it.
+    let text = String::from_utf8(claim().print()).unwrap();
+    let error = refused(text.replacen('{', "{\"odd\":1,", 1).into_bytes());
+    assert!(error.contains("field odd: unknown field `odd`"), "{error}");
 }

@@ -11,6 +11,8 @@ fn data(files: &[(&str, &str)]) -> GraphData {
         .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()))
         .collect();
     all.insert("version".to_owned(), b"1.1.0".to_vec());
+    let raw = all.entry("raw/metadata.json".to_owned());
+    raw.or_insert_with(|| b"{}".to_vec());
     let channel = b"name: fast-1\nversions: [1.0.0, 1.0.1, 1.0.2]\n";
     all.insert("channels/fast-1.yaml".to_owned(), channel.to_vec());
     let (data, problems) = GraphData::parse(&all).unwrap();
@@ -244,4 +246,47 @@ fn the_real_graph_data_parses_without_a_problem() {
     let (data, problems) = GraphData::parse(&files(&path)).unwrap();
     assert_eq!(problems, []);
     assert_eq!((data.channels.len(), data.blocked.len()), (21, 1005));
+}
+
+#[test]
+fn a_blocked_edge_knows_whether_it_matches_an_update() {
+    let file = |to: &str, from: &str| format!("to: {to}\nfrom: '{from}'\n");
+    let files = [
+        ("blocks", file("1.0.2", "^1[.]0[.]0[+]")),
+        ("bare", file("1.0.2", "^1[.]0[.][01]$")),
+        // 1.0.2 is a release, and no update leads from it to 1.0.1.
+        ("nothing", file("1.0.1", "^1[.]0[.]2[+]")),
+        ("unknown", file("1.0.9", ".*")),
+    ];
+    let mut all: SourceFiles = [
+        ("version", "1.1.0"),
+        ("raw/metadata.json", "{}"),
+        (
+            "channels/a.yaml",
+            "name: a\nversions: [1.0.0, 1.0.1, 1.0.2]\n",
+        ),
+    ]
+    .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))
+    .into();
+    for (name, text) in files {
+        all.insert(format!("blocked-edges/{name}.yaml"), text.into_bytes());
+    }
+    let (data, _) = GraphData::parse(&all).unwrap();
+    let graph = AnnotatedGraph::new(base(), &data, &mut Vec::new());
+    let effects: Vec<(&str, &BlockEffect)> = graph
+        .blocks()
+        .iter()
+        .map(|(file, effect)| (file.as_str(), effect))
+        .collect();
+    assert_eq!(
+        effects,
+        [
+            (
+                "blocked-edges/bare.yaml",
+                &BlockEffect::Bare("1.0.0".parse().unwrap())
+            ),
+            ("blocked-edges/blocks.yaml", &BlockEffect::Blocks),
+            ("blocked-edges/nothing.yaml", &BlockEffect::Nothing),
+        ]
+    );
 }

@@ -1,5 +1,6 @@
 //! The drawing, for graphviz.
 
+use super::LINK;
 use super::layout::{Drawing, UpdateKind};
 
 /// Prints a drawing in the DOT language.
@@ -11,6 +12,7 @@ pub fn dot(drawing: &Drawing<'_>) -> String {
         let name = quoted(&release.version.to_string());
         let url = release
             .url
+            .filter(|url| url.starts_with(LINK))
             .map_or_else(String::new, |url| format!("URL={}", quoted(url)));
         let pen = if release.is_on_path {
             " penwidth=3"
@@ -57,5 +59,16 @@ mod tests {
             text.contains("  \"4.2.0\" [URL=\"https://example.com/4.2.0\"];\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn only_pages_become_links() {
+        let mut graph = graph(&["4.1.0 4.1.1"], &[]);
+        for node in graph.nodes.values_mut() {
+            node.metadata = [("url".to_owned(), "javascript:alert(1)".to_owned())].into();
+        }
+        let text = dot(&Drawing::new(&graph, &[], &DrawingRequest::default()));
+        assert!(text.contains("  \"4.1.0\" [];\n"), "{text}");
+        assert!(!text.contains("URL"), "{text}");
     }
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use release::Version;
 use release::update_graph::{UpdateGraph, UpdateRisk};
 
-use super::escaped;
 use super::layout::{Drawing, DrawingRequest, UpdateKind};
 use super::svg::svg;
+use super::{LINK, escaped};
 use crate::annotated::SilencedEdge;
 
 /// What a page is about.
@@ -216,7 +216,7 @@ fn risks(drawing: &Drawing<'_>) -> String {
     let mut text = "<h2>Risks</h2>\n<table>\n<tr><th>Name</th><th>Risk</th></tr>\n".to_owned();
     for (name, risk) in known {
         let name = escaped(name);
-        let link = if risk.url.starts_with("https://") {
+        let link = if risk.url.starts_with(LINK) {
             let url = escaped(&risk.url);
             format!(" <a href=\"{url}\">{url}</a>")
         } else {

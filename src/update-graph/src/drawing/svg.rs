@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-use super::escaped;
 use super::layout::{Drawing, DrawnRelease, UpdateKind};
+use super::{LINK, escaped};
 
 /// Pixels from column to column.
 const COLUMN: usize = 220;
@@ -137,7 +137,7 @@ fn shape(release: &DrawnRelease<'_>) -> String {
         x + 6,
         y + 14
     );
-    if let Some(url) = release.url.filter(|url| url.starts_with("https://")) {
+    if let Some(url) = release.url.filter(|url| url.starts_with(LINK)) {
         text = format!("<a href=\"{}\">{text}</a>", escaped(url));
     }
     text

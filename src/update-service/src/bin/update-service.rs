@@ -40,6 +40,12 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
+fn runtime(workers: usize) -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(workers).enable_all().build();
+    runtime.context("cannot start the runtime")
+}
+
 fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Version => {
@@ -55,12 +61,9 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             let text = std::fs::read_to_string(&arguments.config)
                 .with_context(|| format!("cannot read {path}"))?;
             let settings = ServiceSettings::parse(&text).with_context(|| format!("file {path}"))?;
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(process::WORKERS)
-                .enable_all()
-                .build()
-                .context("cannot start the runtime")?
-                .block_on(process::start(settings, log))
+            // Both live longer than what runs on them.
+            let (clients, status) = (runtime(process::WORKERS)?, runtime(1)?);
+            clients.block_on(process::start(settings, log, status.handle().clone()))
         }
     }
 }

@@ -188,7 +188,9 @@ pub(crate) async fn registry(programs: &Programs, out: &Path) -> Result<Vec<Figu
     let versions: Vec<String> = (0..RELEASES + PUSHES).map(version).collect();
     let data = dir.join("data");
     fs::create_dir_all(data.join("channels"))?;
+    fs::create_dir_all(data.join("raw"))?;
     write(&data.join("version"), b"1.1.0\n")?;
+    write(&data.join("raw/metadata.json"), b"{}\n")?;
     let channel = format!("name: fast-1\nversions: [{}]\n", versions.join(", "));
     write(&data.join("channels/fast-1.yaml"), channel.as_bytes())?;
     let settings = format!(

@@ -100,6 +100,7 @@ async fn update_service(
     let (address, status) = (address()?, address()?);
     let data = folder(&dir.join("graph-data"))?;
     write(&data, "version", "1.1.0")?;
+    write(&folder(&data.join("raw"))?, "metadata.json", "{}")?;
     let channel = json!({ "name": CHANNEL, "versions": graph_data.versions });
     let channels = folder(&data.join("channels"))?;
     write(&channels, &format!("{CHANNEL}.yaml"), &channel.to_string())?;
