@@ -92,6 +92,34 @@ impl HealthFinding {
         }
     }
 
+    /// What upstream calls the check that failed.
+    fn failed_check(&self) -> String {
+        match self {
+            Self::CriticalAlerts(_) | Self::AlertsUnknown(_) => {
+                "CriticalAlertsHealthcheckFailed".to_owned()
+            }
+            Self::DegradedOperators(_) | Self::OperatorsUnknown(_) => {
+                "ClusterOperatorsHealthcheckFailed".to_owned()
+            }
+            Self::NoMachinePool(_) => "CapacityReservationHealthcheckFailed".to_owned(),
+            Self::Cordoned(names) => {
+                format!("NodeUnschedulableHealthcheckFailed:({})", names.join(","))
+            }
+            Self::NodesUnknown(_) => "NodeUnschedulableHealthcheckFailed".to_owned(),
+            Self::Pressure(nodes) => {
+                let names: Vec<&str> = nodes.iter().map(|(node, _)| node.as_str()).collect();
+                format!(
+                    "NodeUnschedulableTaintHealthcheckFailed:({})",
+                    names.join(",")
+                )
+            }
+            Self::BlockingBudgets(_)
+            | Self::BudgetsUnknown(_)
+            | Self::ReportedBudgets
+            | Self::ValidationUnknown(_) => "PDBHealthcheckFailed".to_owned(),
+        }
+    }
+
     /// What it is, for people.
     pub fn text(&self) -> String {
         match self {
@@ -128,6 +156,19 @@ impl HealthFinding {
             Self::ValidationUnknown(why) => format!("cannot ask the validation operator: {why}"),
         }
     }
+}
+
+/// What findings say, in one line.
+pub fn texts(findings: &[HealthFinding]) -> String {
+    let texts: Vec<String> = findings.iter().map(HealthFinding::text).collect();
+    texts.join("; ")
+}
+
+/// The same for an announcement, after the names of the checks that failed.
+pub fn announcement(findings: &[HealthFinding]) -> String {
+    let mut checks: Vec<String> = findings.iter().map(HealthFinding::failed_check).collect();
+    checks.dedup();
+    format!("{}: {}", checks.join(","), texts(findings))
 }
 
 /// What is wrong with operators: degraded, or not available. Where there is none, that is not known.
@@ -357,6 +398,19 @@ mod tests {
         ];
         let reasons: Vec<&str> = all.iter().map(HealthFinding::reason).collect();
         assert_eq!(reasons, HealthFinding::REASONS);
+        let names = || vec!["a".to_owned(), "b".to_owned()];
+        let found = [
+            HealthFinding::CriticalAlerts(vec!["EtcdDown".to_owned()]),
+            HealthFinding::Cordoned(names()),
+            HealthFinding::ReportedBudgets,
+            HealthFinding::BudgetsUnknown("403".to_owned()),
+        ];
+        let expected = "CriticalAlertsHealthcheckFailed,\
+                        NodeUnschedulableHealthcheckFailed:(a,b),PDBHealthcheckFailed: critical \
+                        alert(s) firing: EtcdDown; nodes cordoned by hand: a, b; the validation \
+                        operator reports PodDisruptionBudgets that block drains; cannot tell which \
+                        budgets there are: 403";
+        assert_eq!(announcement(&found), expected);
         assert_eq!(all.iter().filter(|finding| finding.holds()).count(), 4);
     }
 }

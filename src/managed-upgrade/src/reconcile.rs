@@ -303,8 +303,8 @@ impl UpgradeOperator {
                     self.run_with_hooks(pass, step.name).await
                 }
             };
-            history::finish(&mut pass.entry, &step, &outcome, pass.now);
-            let is_news = self.save(pass).await?;
+            let is_news = history::finish(&mut pass.entry, &step, &outcome, pass.now);
+            self.save(pass).await?;
             let step = step.name.as_str();
             match outcome {
                 StepOutcome::Done => {

@@ -8,12 +8,6 @@ use crate::health::{self, HealthFinding, alerts};
 use crate::metrics;
 use crate::monitoring::validation_metrics;
 
-/// What findings say, in one line.
-pub(super) fn texts(findings: &[HealthFinding]) -> String {
-    let texts: Vec<String> = findings.iter().map(HealthFinding::text).collect();
-    texts.join("; ")
-}
-
 impl UpgradeOperator {
     /// All findings. Without the gate `PreHealthCheck` only alerts and operators are asked.
     pub(super) async fn find(&self, pass: &Pass) -> Vec<HealthFinding> {

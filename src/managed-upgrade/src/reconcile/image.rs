@@ -61,8 +61,7 @@ impl UpgradeOperator {
             return Ok(None);
         }
         let (accepted, verifies_graph) = (&pass.config.accepted_risks, pass.config.verifies_graph);
-        let judged =
-            validation::judge(&pass.upgrade.spec, &pass.version, accepted, verifies_graph);
+        let judged = validation::judge(&pass.upgrade.spec, &pass.version, accepted, verifies_graph);
         let hold = |invalid: InvalidUpgrade| Ok(Some(StepOutcome::Hold(invalid.to_string())));
         let (current, place) = match judged {
             Ok(ConfigVerdict::AskImage { current, place }) => (current, place),

@@ -11,10 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 use operator::Next;
 
 use super::steps::{check_external, is_upgradeable};
-use super::{Pass, UpgradeOperator, VALID, checks};
+use super::{Pass, UpgradeOperator, VALID};
 use crate::capacity;
 use crate::commence::{self, CommenceStep};
-use crate::health::HealthFinding;
+use crate::health::{self, HealthFinding};
 use crate::history::{self, StepOutcome};
 use crate::plan::{self, GateAnswer, UpgradePace};
 use crate::release_state::{is_completed, started};
@@ -138,9 +138,9 @@ impl UpgradeOperator {
                     .into_iter()
                     .partition(HealthFinding::holds);
                 Some(if holding.is_empty() {
-                    GateAnswer::Passes(checks::texts(&others))
+                    GateAnswer::Passes(health::texts(&others))
                 } else {
-                    GateAnswer::Holds(checks::texts(&holding))
+                    GateAnswer::Holds(health::texts(&holding))
                 })
             }
             StepName::ExternalDependencyAvailabilityCheck => {

@@ -11,8 +11,9 @@ use release::Version;
 use release::update_graph::UpdateGraph;
 
 use super::sync::Refreshed;
-use super::{ARCHITECTURE, Error, POLL, Pass, UpgradeOperator, VALID, checks, image};
+use super::{ARCHITECTURE, Error, POLL, Pass, UpgradeOperator, VALID, image};
 use crate::fleet::client::Patience;
+use crate::health;
 use crate::metrics;
 use crate::monitoring;
 use crate::notice::NoticeState;
@@ -34,7 +35,7 @@ impl UpgradeOperator {
         if is_far && pass.config.has_all_health_checks {
             let findings = self.findings(pass).await;
             if !findings.is_empty() {
-                let why = checks::texts(&findings);
+                let why = health::announcement(&findings);
                 // Another try would come too late to be in advance: it is logged, and goes on.
                 if let Err(error) = self.announce(pass, NoticeState::PreHealthCheck, &why).await {
                     tracing::warn!(error, "cannot announce what the check in advance found");

@@ -6,11 +6,11 @@ use std::time::Duration;
 use chassis::report::Chain;
 use release::Version;
 
-use super::{Pass, UpgradeOperator, checks, running};
+use super::{Pass, UpgradeOperator, running};
 use crate::capacity::{self, CapacityState};
 use crate::commence::{self, CommenceStep};
 use crate::config;
-use crate::health::HealthFinding;
+use crate::health::{self, HealthFinding};
 use crate::history::StepOutcome;
 use crate::hook::{HookState, HookTime};
 use crate::metrics;
@@ -139,14 +139,14 @@ impl UpgradeOperator {
     async fn check_health_before(&self, pass: &mut Pass) -> Outcome {
         let findings = self.findings(pass).await;
         if !findings.is_empty() && pass.config.has_all_health_checks {
-            let why = checks::texts(&findings);
+            let why = health::announcement(&findings);
             self.announce(pass, NoticeState::HealthCheck, &why).await?;
         }
         let holding: Vec<_> = findings.into_iter().filter(HealthFinding::holds).collect();
         if holding.is_empty() {
             return Ok(StepOutcome::Done);
         }
-        Ok(StepOutcome::Hold(checks::texts(&holding)))
+        Ok(StepOutcome::Hold(health::texts(&holding)))
     }
 
     async fn check_health_after(&self, pass: &mut Pass) -> Outcome {
@@ -157,7 +157,7 @@ impl UpgradeOperator {
         if holding.is_empty() {
             return Ok(StepOutcome::Done);
         }
-        Ok(StepOutcome::Hold(checks::texts(&holding)))
+        Ok(StepOutcome::Hold(health::texts(&holding)))
     }
 
     async fn add_machines(&self, pass: &mut Pass) -> Outcome {
