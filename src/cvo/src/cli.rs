@@ -56,7 +56,7 @@ pub struct VersionOperatorArgs {
     #[arg(long, value_delimiter = ',')]
     always_enable_capabilities: Vec<String>,
     /// Seconds after which the release is applied again; drawn from 120 to 240 unless set
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=604_800))]
     interval_secs: Option<u64>,
     /// Remove objects that the release before had and this one has not
     #[arg(long)]
@@ -84,7 +84,8 @@ pub struct VersionOperatorArgs {
     )]
     payloads: PathBuf,
     /// Seconds that verification and retrieval of a release may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 240)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 240,
+          value_parser = clap::value_parser!(u64).range(1..=604_800))]
     retrieval_secs: u64,
     /// With --retrieval=pull: credentials for registries, as podman and docker keep them
     #[arg(long, value_name = "FILE")]
@@ -147,11 +148,6 @@ impl VersionOperatorArgs {
             !self.release_image.is_empty(),
             "--release-image must not be empty"
         );
-        ensure!(
-            self.interval_secs != Some(0),
-            "--interval-secs must be above 0"
-        );
-        ensure!(self.retrieval_secs > 0, "--retrieval-secs must be above 0");
         let retrieval = RetrievalSettings {
             directory: self.payloads,
             limit: Duration::from_secs(self.retrieval_secs),
@@ -260,6 +256,11 @@ mod tests {
         }
         let set = options(&["--interval-secs=3"], 0).unwrap();
         assert_eq!(set.settings.interval, Duration::from_secs(3));
-        assert!(options(&["--interval-secs=0"], 0).is_err());
+        for wrong in ["0", "604801"] {
+            let interval = format!("--interval-secs={wrong}");
+            let retrieval = format!("--retrieval-secs={wrong}");
+            assert!(options(&[interval.as_str()], 0).is_err());
+            assert!(options(&[retrieval.as_str()], 0).is_err());
+        }
     }
 }

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::config::OperatorConfig;
+use crate::node_view::DrainStart;
 
 /// Label of what was added.
 pub const ADDED: &str = "upgrade.managed.openshift.io";
@@ -35,7 +36,7 @@ pub enum CapacityState {
 /// machines' role counts in its place.
 ///
 /// # Errors
-/// There is none of the pool `worker`.
+/// There is none.
 pub fn originals<'a>(sets: &'a [Value], config: &OperatorConfig) -> Result<Vec<&'a Value>, String> {
     let has_pools = sets.iter().any(|set| label(set, POOL).is_some());
     let pool = |set: &Value| {
@@ -46,11 +47,6 @@ pub fn originals<'a>(sets: &'a [Value], config: &OperatorConfig) -> Result<Vec<&
         };
         pool.unwrap_or_default()
     };
-    if !sets.iter().any(|set| pool(set) == WORKER && !is_added(set)) {
-        return Err(format!(
-            "no MachineSet has the label {POOL}={WORKER}, nor machines with the label {ROLE}={WORKER}"
-        ));
-    }
     let is_wanted = |set: &&Value| {
         let pool = pool(set);
         let is_extra = || {
@@ -61,7 +57,14 @@ pub fn originals<'a>(sets: &'a [Value], config: &OperatorConfig) -> Result<Vec<&
         };
         !is_added(set) && (pool == WORKER || (!pool.is_empty() && is_extra()))
     };
-    Ok(sets.iter().filter(is_wanted).collect())
+    let found: Vec<&Value> = sets.iter().filter(is_wanted).collect();
+    if found.is_empty() {
+        return Err(format!(
+            "no MachineSet has the label {POOL}={WORKER} or that of a pool of \
+             scale.extraMachinePools, nor machines with the label {ROLE}={WORKER}"
+        ));
+    }
+    Ok(found)
 }
 
 /// Copies that are missing, of so many machines each.
@@ -187,6 +190,14 @@ pub fn node_of(machine: &Value) -> Option<&str> {
         .and_then(Value::as_str)
 }
 
+/// When the machine API began to drain a machine, if it is being taken away.
+pub fn drain_start(machine: &Value) -> Option<DrainStart> {
+    let deleted = machine.pointer("/metadata/deletionTimestamp");
+    let deleted = deleted.filter(|deleted| !deleted.is_null())?;
+    let at = deleted.as_str().and_then(|text| text.parse().ok());
+    Some(at.map_or(DrainStart::Unknown, DrainStart::At))
+}
+
 /// Name of an object.
 pub fn name(object: &Value) -> &str {
     let name = object.pointer("/metadata/name").and_then(Value::as_str);
@@ -257,7 +268,9 @@ mod tests {
             found.iter().map(|set| name(set).to_owned()).collect()
         };
         assert_eq!(names(originals(&sets, &config).unwrap()), ["a", "g"]);
-        let none = originals(&sets[1..], &config).unwrap_err();
+        // The usual pool is absent, and another one is named.
+        assert_eq!(names(originals(&sets[1..], &config).unwrap()), ["g"]);
+        let none = originals(&sets[2..], &config).unwrap_err();
         assert!(
             none.contains("hive.openshift.io/machine-pool=worker"),
             "{none}"
@@ -380,5 +393,10 @@ mod tests {
             json!({ "metadata": { "name": "other" } }),
         ];
         assert_eq!(added_machines(&machines).count(), 1);
+        assert_eq!(drain_start(&machines[0]), None);
+        let leaving = |at: &str| json!({ "metadata": { "deletionTimestamp": at } });
+        let began = drain_start(&leaving(&START.to_string()));
+        assert_eq!(began, Some(DrainStart::At(START)));
+        assert_eq!(drain_start(&leaving("soon")), Some(DrainStart::Unknown));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::ConditionStatus;
-use api::config::{ClusterVersion, ConditionalUpdate, RecommendationType};
+use api::config::{ClusterVersion, ClusterVersionStatus, ConditionalUpdate, RecommendationType};
 use api::upgrade::DesiredRelease;
 use serde_json::{Value, json};
 
@@ -51,18 +51,11 @@ pub fn decide(
         return CommenceStep::SetChannel(json!({ "spec": { "channel": desired.channel } }));
     }
     let status = version.status.as_ref();
-    let mut conditional = status.iter().flat_map(|status| &status.conditional_updates);
-    if let Some(update) = conditional.find(|update| update.release.version == desired.version) {
-        let open = open_risks(update, accepted);
-        if !open.is_empty() {
-            return CommenceStep::Hold(format!(
-                "version {} is a conditional update, and conditionalUpdates.acceptedRisks does \
-                 not have {}",
-                desired.version,
-                open.join(", ")
-            ));
-        }
-        return set(json!(update.release.image), json!(desired.version));
+    if let Some(update) = status.and_then(|status| conditional(status, &desired.version)) {
+        return match refusal(update, accepted) {
+            Some(why) => CommenceStep::Hold(why),
+            None => set(json!(update.release.image), json!(desired.version)),
+        };
     }
     let mut available = status
         .iter()
@@ -76,14 +69,37 @@ pub fn decide(
     ))
 }
 
-/// Risks that hold a conditional update: none where it is recommended.
-fn open_risks(update: &ConditionalUpdate, accepted: &BTreeSet<String>) -> Vec<String> {
+/// The conditional update to a version.
+pub fn conditional<'a>(
+    status: &'a ClusterVersionStatus,
+    version: &str,
+) -> Option<&'a ConditionalUpdate> {
+    let mut updates = status.conditional_updates.iter();
+    updates.find(|update| update.release.version == version)
+}
+
+/// What holds a conditional update; nothing where it is recommended, or all its risks are accepted.
+pub fn refusal(update: &ConditionalUpdate, accepted: &BTreeSet<String>) -> Option<String> {
     let condition = api::condition::find(&update.conditions, &RecommendationType::Recommended);
     if condition.is_some_and(|condition| condition.status == ConditionStatus::True) {
-        return Vec::new();
+        return None;
     }
-    let names = update.risks.iter().map(|risk| risk.name.clone());
-    names.filter(|name| !accepted.contains(name)).collect()
+    let version = &update.release.version;
+    if update.risks.is_empty() {
+        return Some(format!(
+            "version {version} is a conditional update that is not recommended and names no risk \
+             which could be accepted"
+        ));
+    }
+    let names = update.risks.iter().map(|risk| risk.name.as_str());
+    let open: Vec<&str> = names.filter(|name| !accepted.contains(*name)).collect();
+    (!open.is_empty()).then(|| {
+        format!(
+            "version {version} is a conditional update, and conditionalUpdates.acceptedRisks does \
+             not have {}",
+            open.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -181,5 +197,12 @@ mod tests {
         let patch = json!({ "image": "q/r@sha256:4.16.4", "version": "4.16.4" });
         let both = accepted(&["SlowDisk", "OldBoot"]);
         assert_eq!(decide(&desired, &version, &both), set(&patch));
+        // Without a risk there is nothing that could be accepted.
+        let status = version.status.as_mut().unwrap();
+        status.conditional_updates[0].risks.clear();
+        let held = decide(&desired, &version, &both);
+        let expected = "version 4.16.4 is a conditional update that is not recommended and names \
+                        no risk which could be accepted";
+        assert_eq!(held, CommenceStep::Hold(expected.to_owned()));
     }
 }

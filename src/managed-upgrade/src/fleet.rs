@@ -5,6 +5,7 @@
 
 pub mod client;
 
+use api::upgrade::upgrade_config::LONGEST_FORCE_DRAIN_MINUTES;
 use api::upgrade::{DesiredRelease, UpgradeConfigSpec, UpgradeType};
 use jiff::Timestamp;
 use release::Version;
@@ -234,9 +235,10 @@ pub fn to_spec(
         .parse()
         .map_err(|error| format!("policy {id}: version: {error}"))?;
     let grace = cluster.node_drain_grace_period.value;
-    if !(0.0..=f64::from(i32::MAX)).contains(&grace) {
+    if !(0.0..=f64::from(LONGEST_FORCE_DRAIN_MINUTES)).contains(&grace) {
         return Err(format!(
-            "cluster {}: node_drain_grace_period.value {grace} is no number of minutes",
+            "cluster {}: node_drain_grace_period.value {grace} is not between 0 and \
+             {LONGEST_FORCE_DRAIN_MINUTES} minutes",
             cluster.id
         ));
     }
@@ -334,8 +336,13 @@ mod tests {
             to_spec(&policy, &cluster("", grace), &UpgradeType::Osd).unwrap_err()
         };
         assert!(spec("latest", 1.0).starts_with("policy p: version: "));
-        let expected = "cluster c: node_drain_grace_period.value -1 is no number of minutes";
-        assert_eq!(spec("4.16.4", -1.0), expected);
+        for (grace, shown) in [(-1.0, "-1"), (1e9, "1000000000"), (f64::NAN, "NaN")] {
+            let expected = format!(
+                "cluster c: node_drain_grace_period.value {shown} is not between 0 and 527040 \
+                 minutes"
+            );
+            assert_eq!(spec("4.16.4", grace), expected);
+        }
         let error = by_time(vec![policy("p", "4.16.4", "tomorrow")]).unwrap_err();
         assert_eq!(
             error,

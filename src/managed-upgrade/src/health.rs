@@ -1,20 +1,14 @@
-//! Whether a cluster is well enough: the questions, and what their answers find.
+//! Whether a cluster is well enough: what is found wrong with it.
+//!
+//! - [`alerts`]: which alerts fire
+
+pub mod alerts;
 
 use api::ConditionStatus;
 use api::config::{ClusterConditionType, ClusterOperatorStatus};
 use serde_json::Value;
 
-use crate::config::OperatorConfig;
 use crate::node_view::UpgradeNode;
-
-/// Alerts of this operator: they must not hold what they report on.
-pub(crate) const OWN_ALERTS: [&str; 5] = [
-    "UpgradeConfigValidationFailedSRE",
-    "UpgradeClusterCheckFailedSRE",
-    "UpgradeControlPlaneUpgradeTimeoutSRE",
-    "UpgradeNodeUpgradeTimeoutSRE",
-    "UpgradeNodeDrainFailedSRE",
-];
 
 /// Something that is wrong with a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +25,10 @@ pub enum HealthFinding {
     NoMachinePool(String),
     /// These nodes are cordoned, and not by an update.
     Cordoned(Vec<String>),
+    /// It is not known how nodes are.
+    NodesUnknown(String),
     /// These nodes have too little of something.
-    Pressure(Vec<(String, &'static str)>),
+    Pressure(Vec<(String, Vec<&'static str>)>),
     /// These budgets block every drain: namespace and name.
     BlockingBudgets(Vec<(String, String)>),
     /// It is not known which budgets there are.
@@ -45,13 +41,14 @@ pub enum HealthFinding {
 
 impl HealthFinding {
     /// All label values of `reason`.
-    pub const REASONS: [&str; 11] = [
+    pub const REASONS: [&str; 12] = [
         "critical_alerts_firing",
         "healthcheck_query_failed",
         "cluster_operators_degraded",
         "cluster_operator_status_failed",
         "default_worker_machinepool_not_found",
         "cluster_node_manually_cordoned",
+        "cluster_node_query_failed",
         "cluster_node_taint_unschedulable",
         "cluster_invalid_pdb_configuration",
         "pdb_query_failed",
@@ -68,6 +65,7 @@ impl HealthFinding {
             Self::OperatorsUnknown(_) => "cluster_operator_status_failed",
             Self::NoMachinePool(_) => "default_worker_machinepool_not_found",
             Self::Cordoned(_) => "cluster_node_manually_cordoned",
+            Self::NodesUnknown(_) => "cluster_node_query_failed",
             Self::Pressure(_) => "cluster_node_taint_unschedulable",
             Self::BlockingBudgets(_) => "cluster_invalid_pdb_configuration",
             Self::BudgetsUnknown(_) => "pdb_query_failed",
@@ -85,11 +83,40 @@ impl HealthFinding {
             | Self::OperatorsUnknown(_) => true,
             Self::NoMachinePool(_)
             | Self::Cordoned(_)
+            | Self::NodesUnknown(_)
             | Self::Pressure(_)
             | Self::BlockingBudgets(_)
             | Self::BudgetsUnknown(_)
             | Self::ReportedBudgets
             | Self::ValidationUnknown(_) => false,
+        }
+    }
+
+    /// What upstream calls the check that failed.
+    fn failed_check(&self) -> String {
+        match self {
+            Self::CriticalAlerts(_) | Self::AlertsUnknown(_) => {
+                "CriticalAlertsHealthcheckFailed".to_owned()
+            }
+            Self::DegradedOperators(_) | Self::OperatorsUnknown(_) => {
+                "ClusterOperatorsHealthcheckFailed".to_owned()
+            }
+            Self::NoMachinePool(_) => "CapacityReservationHealthcheckFailed".to_owned(),
+            Self::Cordoned(names) => {
+                format!("NodeUnschedulableHealthcheckFailed:({})", names.join(","))
+            }
+            Self::NodesUnknown(_) => "NodeUnschedulableHealthcheckFailed".to_owned(),
+            Self::Pressure(nodes) => {
+                let names: Vec<&str> = nodes.iter().map(|(node, _)| node.as_str()).collect();
+                format!(
+                    "NodeUnschedulableTaintHealthcheckFailed:({})",
+                    names.join(",")
+                )
+            }
+            Self::BlockingBudgets(_)
+            | Self::BudgetsUnknown(_)
+            | Self::ReportedBudgets
+            | Self::ValidationUnknown(_) => "PDBHealthcheckFailed".to_owned(),
         }
     }
 
@@ -104,10 +131,11 @@ impl HealthFinding {
             Self::OperatorsUnknown(why) => format!("cannot tell how operators are: {why}"),
             Self::NoMachinePool(why) => why.clone(),
             Self::Cordoned(names) => format!("nodes cordoned by hand: {}", names.join(", ")),
+            Self::NodesUnknown(why) => format!("cannot tell how nodes are: {why}"),
             Self::Pressure(nodes) => {
                 let nodes: Vec<String> = nodes
                     .iter()
-                    .map(|(node, what)| format!("{node} ({what})"))
+                    .map(|(node, what)| format!("{node} ({})", what.join(", ")))
                     .collect();
                 format!("nodes under pressure: {}", nodes.join(", "))
             }
@@ -130,89 +158,28 @@ impl HealthFinding {
     }
 }
 
-/// The query for alerts that hold an upgrade.
-pub fn alert_query(config: &OperatorConfig) -> String {
-    use std::fmt::Write as _;
-    let mut query = String::from(
-        "ALERTS{alertstate=\"firing\",severity=\"critical\",\
-         namespace=~\"^openshift.*|^kube-.*|^default$\"",
-    );
-    let excluded = [
-        ("namespace", &config.ignored_namespaces),
-        ("alertname", &config.ignored_criticals),
-    ];
-    for (label, values) in excluded {
-        for value in values {
-            let value = value.replace('\\', r"\\").replace('"', "\\\"");
-            if write!(query, ",{label}!=\"{value}\"").is_err() {
-                // Writing to a String cannot fail.
-                break;
-            }
-        }
-    }
-    query.push('}');
-    query
+/// What findings say, in one line.
+pub fn texts(findings: &[HealthFinding]) -> String {
+    let texts: Vec<String> = findings.iter().map(HealthFinding::text).collect();
+    texts.join("; ")
 }
 
-/// The query for servers that are scraped. Where none is, no alert can fire.
-pub const SCRAPED_QUERY: &str = "count(up == 1)";
-
-/// Whether Prometheus scrapes anything, so that silence means health.
-///
-/// # Errors
-/// It does not, or is not known to.
-pub fn check_scraped(status: http::StatusCode, body: &[u8]) -> Result<(), String> {
-    if read_result(status, body)?.is_empty() {
-        return Err("Prometheus has no data: no target is up".to_owned());
-    }
-    Ok(())
+/// The same for an announcement, after the names of the checks that failed.
+pub fn announcement(findings: &[HealthFinding]) -> String {
+    let mut checks: Vec<String> = findings.iter().map(HealthFinding::failed_check).collect();
+    checks.dedup();
+    format!("{}: {}", checks.join(","), texts(findings))
 }
 
-/// Reads which alerts fire, but for this operator's own. What is no answer of Prometheus is no
-/// "none".
-///
-/// # Errors
-/// Why it is not known.
-pub fn read_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, String> {
-    let mut names = read_all_alerts(status, body)?;
-    names.retain(|name| !OWN_ALERTS.contains(&name.as_str()));
-    Ok(names)
-}
-
-/// Reads the names of all alerts of an answer, each once, by name.
-///
-/// # Errors
-/// As of [`read_alerts`].
-pub fn read_all_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, String> {
-    let result = read_result(status, body)?;
-    let mut names = Vec::new();
-    for sample in &result {
-        let name = sample.pointer("/metric/alertname").and_then(Value::as_str);
-        names.push(name.ok_or("a sample has no alertname")?.to_owned());
-    }
-    names.sort();
-    names.dedup();
-    Ok(names)
-}
-
-/// The samples of an answer.
-fn read_result(status: http::StatusCode, body: &[u8]) -> Result<Vec<Value>, String> {
-    let answer: Value = serde_json::from_slice(body)
-        .map_err(|error| format!("{status}, and the answer is no JSON: {error}"))?;
-    let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
-    if !status.is_success() || text("/status") != Some("success") {
-        let why = text("/error").unwrap_or("no reason given");
-        return Err(format!("{status}: {why}"));
-    }
-    let result = answer.pointer("/data/result").and_then(Value::as_array);
-    let result = result.ok_or("the answer has no data.result")?;
-    Ok(result.clone())
-}
-
-/// Operators that are degraded or not available.
-pub fn degraded_operators<'a>(
+/// What is wrong with operators: degraded, or not available. Where there is none, that is not known.
+pub fn check_operators<'a>(
     operators: impl Iterator<Item = (&'a str, &'a ClusterOperatorStatus)>,
-) -> Vec<String> {
+) -> Option<HealthFinding> {
+    let mut operators = operators.peekable();
+    if operators.peek().is_none() {
+        let why = "there is no ClusterOperator".to_owned();
+        return Some(HealthFinding::OperatorsUnknown(why));
+    }
     let is = |status: &ClusterOperatorStatus, r#type, expected| {
         let condition = status.condition(&r#type);
         condition.is_some_and(|condition| condition.status == expected)
@@ -232,18 +199,25 @@ pub fn degraded_operators<'a>(
         .map(|(name, _)| name.to_owned())
         .collect();
     names.sort();
-    names
+    (!names.is_empty()).then_some(HealthFinding::DegradedOperators(names))
 }
 
-/// What is wrong with nodes: cordoned by hand, or under pressure.
+/// What is wrong with nodes: cordoned by hand, or under pressure. Where there is none, that is not
+/// known.
 pub fn check_nodes<'a>(nodes: impl Iterator<Item = &'a UpgradeNode>) -> Vec<HealthFinding> {
     let (mut cordoned, mut pressure) = (Vec::new(), Vec::new());
+    let mut nodes = nodes.peekable();
+    if nodes.peek().is_none() {
+        let why = "there is no Node".to_owned();
+        return vec![HealthFinding::NodesUnknown(why)];
+    }
     for node in nodes {
-        if node.is_worker && node.drain_started.is_some() && !node.is_updating {
+        if node.is_worker && node.is_cordoned_by_hand {
             cordoned.push(node.name.clone());
         }
-        let kinds = node.pressures.iter();
-        pressure.extend(kinds.map(|kind| (node.name.clone(), *kind)));
+        if !node.pressures.is_empty() {
+            pressure.push((node.name.clone(), node.pressures.clone()));
+        }
     }
     cordoned.sort();
     pressure.sort();
@@ -300,65 +274,11 @@ pub fn reports_budgets(metrics: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use api::config::ClusterCondition;
-    use http::StatusCode;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{START, config};
-
-    #[test]
-    fn query_leaves_out_what_is_ignored() {
-        let query = alert_query(&config(""));
-        let expected = "ALERTS{alertstate=\"firing\",severity=\"critical\",\
-                        namespace=~\"^openshift.*|^kube-.*|^default$\"}";
-        assert_eq!(query, expected);
-        let config = config("healthCheck: {ignoredNamespaces: [a, b], ignoredCriticals: ['C\"']}");
-        let query = alert_query(&config);
-        assert!(
-            query.ends_with(",namespace!=\"a\",namespace!=\"b\",alertname!=\"C\\\"\"}"),
-            "{query}"
-        );
-    }
-
-    #[test]
-    fn what_is_no_answer_of_prometheus_is_no_healthy_cluster() {
-        let result = |names: &[&str]| {
-            let samples: Vec<Value> = names
-                .iter()
-                .map(|name| json!({ "metric": { "alertname": name }, "value": [0, "1"] }))
-                .collect();
-            json!({ "status": "success", "data": { "resultType": "vector", "result": samples } })
-        };
-        let ok = |body: Value| read_alerts(StatusCode::OK, body.to_string().as_bytes());
-        assert_eq!(ok(result(&[])), Ok(vec![]));
-        assert_eq!(
-            ok(result(&["B", "A", "B"])),
-            Ok(vec!["A".to_owned(), "B".to_owned()])
-        );
-        assert_eq!(ok(result(&["UpgradeNodeDrainFailedSRE"])), Ok(vec![]));
-        for (status, body) in [
-            (
-                StatusCode::OK,
-                json!({ "status": "error", "error": "parse error" }),
-            ),
-            (StatusCode::OK, json!({})),
-            (StatusCode::OK, json!({ "status": "success", "data": {} })),
-            (StatusCode::OK, json!("x")),
-            (StatusCode::FORBIDDEN, result(&[])),
-            (StatusCode::BAD_GATEWAY, json!(null)),
-        ] {
-            let found = read_alerts(status, body.to_string().as_bytes());
-            assert!(found.is_err(), "{status} {body}");
-        }
-        assert!(read_alerts(StatusCode::OK, b"<html>").is_err());
-        let scraped = |body: Value| check_scraped(StatusCode::OK, body.to_string().as_bytes());
-        assert_eq!(scraped(result(&["any"])), Ok(()));
-        let error = scraped(result(&[])).unwrap_err();
-        assert_eq!(error, "Prometheus has no data: no target is up");
-        let error = ok(json!({ "status": "error", "error": "parse error" })).unwrap_err();
-        assert_eq!(error, "200 OK: parse error");
-    }
+    use crate::fixture::START;
 
     #[test]
     fn degraded_or_unavailable_operators_are_found() {
@@ -387,36 +307,46 @@ mod tests {
                 status(ClusterConditionType::Available, ConditionStatus::False),
             ),
         ];
-        let operators = operators.iter().map(|(name, status)| (*name, status));
-        assert_eq!(degraded_operators(operators), ["dns", "network"]);
+        let found = |number: usize| {
+            let operators = operators.iter().take(number);
+            check_operators(operators.map(|(name, status)| (*name, status)))
+        };
+        let names = ["dns", "network"].map(ToOwned::to_owned).to_vec();
+        assert_eq!(found(4), Some(HealthFinding::DegradedOperators(names)));
+        assert_eq!(found(2), None);
+        let unknown = HealthFinding::OperatorsUnknown("there is no ClusterOperator".to_owned());
+        assert_eq!(found(0), Some(unknown));
     }
 
     #[test]
     fn nodes_cordoned_by_hand_and_under_pressure_are_found() {
-        let node = |name: &str, is_cordoned, is_updating, pressures| UpgradeNode {
+        let node = |name: &str, is_cordoned, is_cordoned_by_hand, pressures| UpgradeNode {
             name: name.to_owned(),
             is_worker: true,
-            drain_started: Some(START).filter(|_| is_cordoned),
-            is_updating,
+            is_cordoned,
+            is_cordoned_by_hand,
             pressures,
             ..UpgradeNode::default()
         };
         let nodes = [
             node("well", false, false, vec![]),
-            node("updating", true, true, vec![]),
-            node("cordoned", true, false, vec![]),
+            node("updating", true, false, vec![]),
+            node("cordoned", true, true, vec![]),
             node("full", false, false, vec!["memory", "disk"]),
         ];
         let findings = check_nodes(nodes.iter());
         let expected = [
             HealthFinding::Cordoned(vec!["cordoned".to_owned()]),
-            HealthFinding::Pressure(vec![
-                ("full".to_owned(), "disk"),
-                ("full".to_owned(), "memory"),
-            ]),
+            HealthFinding::Pressure(vec![("full".to_owned(), vec!["memory", "disk"])]),
         ];
         assert_eq!(findings, expected);
-        let mut master = node("master", true, false, vec![]);
+        assert_eq!(
+            findings[1].text(),
+            "nodes under pressure: full (memory, disk)"
+        );
+        let unknown = HealthFinding::NodesUnknown("there is no Node".to_owned());
+        assert_eq!(check_nodes([].iter()), [unknown]);
+        let mut master = node("master", true, true, vec![]);
         master.is_worker = false;
         assert_eq!(check_nodes([master].iter()), []);
     }
@@ -459,6 +389,7 @@ mod tests {
             HealthFinding::OperatorsUnknown(String::new()),
             HealthFinding::NoMachinePool(String::new()),
             HealthFinding::Cordoned(vec![]),
+            HealthFinding::NodesUnknown(String::new()),
             HealthFinding::Pressure(vec![]),
             HealthFinding::BlockingBudgets(vec![]),
             HealthFinding::BudgetsUnknown(String::new()),
@@ -467,6 +398,19 @@ mod tests {
         ];
         let reasons: Vec<&str> = all.iter().map(HealthFinding::reason).collect();
         assert_eq!(reasons, HealthFinding::REASONS);
+        let names = || vec!["a".to_owned(), "b".to_owned()];
+        let found = [
+            HealthFinding::CriticalAlerts(vec!["EtcdDown".to_owned()]),
+            HealthFinding::Cordoned(names()),
+            HealthFinding::ReportedBudgets,
+            HealthFinding::BudgetsUnknown("403".to_owned()),
+        ];
+        let expected = "CriticalAlertsHealthcheckFailed,\
+                        NodeUnschedulableHealthcheckFailed:(a,b),PDBHealthcheckFailed: critical \
+                        alert(s) firing: EtcdDown; nodes cordoned by hand: a, b; the validation \
+                        operator reports PodDisruptionBudgets that block drains; cannot tell which \
+                        budgets there are: 403";
+        assert_eq!(announcement(&found), expected);
         assert_eq!(all.iter().filter(|finding| finding.holds()).count(), 4);
     }
 }

@@ -2,10 +2,13 @@
 
 use api::ConditionStatus;
 use api::upgrade::{UpgradeCondition, UpgradeConfigStatus, UpgradeHistoryEntry};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::step::{Again, StepName, UpgradeStep};
+use crate::step::{Again, StepKind, StepName, UpgradeStep};
+
+/// The time at which a condition was last looked at is written so often, if nothing else changes.
+const PROBED: SignedDuration = SignedDuration::from_mins(5);
 
 /// What came of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,13 +86,13 @@ pub fn begin(entry: &mut UpgradeHistoryEntry, step: &UpgradeStep, now: Timestamp
     }
 }
 
-/// Notes what came of a step.
+/// Notes what came of a step; whether that is news.
 pub fn finish(
     entry: &mut UpgradeHistoryEntry,
     step: &UpgradeStep,
     outcome: &StepOutcome,
     now: Timestamp,
-) {
+) -> bool {
     let r#type = step.condition;
     let known = entry.condition(r#type);
     let start_time = known.and_then(|known| known.start_time.clone());
@@ -104,6 +107,10 @@ pub fn finish(
             ..UpgradeCondition::default()
         },
         StepOutcome::Waiting => pending(step, format!("{type} still in progress")),
+        // Clients know a step that waits by these words.
+        StepOutcome::Hold(why) if step.kind != StepKind::Gate => {
+            pending(step, format!("{type} still in progress: {why}"))
+        }
         StepOutcome::Hold(why) | StepOutcome::Failed(why) => pending(step, why.clone()),
     };
     let start_time = start_time.or(Some(Time(now)));
@@ -111,7 +118,7 @@ pub fn finish(
         start_time,
         ..condition
     };
-    set(entry, condition, now);
+    set(entry, condition, now)
 }
 
 /// Notes what else holds about an upgrade.
@@ -142,9 +149,9 @@ fn pending(step: &UpgradeStep, message: String) -> UpgradeCondition {
     }
 }
 
-/// Puts a condition in the place of that of its type, or first. One that says what the present one
-/// says changes nothing, so that it is no write.
-fn set(entry: &mut UpgradeHistoryEntry, mut condition: UpgradeCondition, now: Timestamp) {
+/// Puts a condition in the place of that of its type, or first; whether it says something else. One
+/// that does not changes nothing for [`PROBED`], so that it is no write.
+fn set(entry: &mut UpgradeHistoryEntry, mut condition: UpgradeCondition, now: Timestamp) -> bool {
     let mut conditions = entry.conditions.iter_mut();
     let known = conditions.find(|known| known.r#type == condition.r#type);
     condition.last_transition_time = Some(Time(now));
@@ -155,13 +162,17 @@ fn set(entry: &mut UpgradeHistoryEntry, mut condition: UpgradeCondition, now: Ti
                 .clone_from(&known.last_transition_time);
         }
         condition.last_probe_time.clone_from(&known.last_probe_time);
-        if *known != condition {
+        let is_news = *known != condition;
+        let probed = known.last_probe_time.as_ref();
+        if is_news || probed.is_none_or(|at| now.duration_since(at.0).abs() >= PROBED) {
             condition.last_probe_time = Some(Time(now));
             *known = condition;
         }
+        is_news
     } else {
         condition.last_probe_time = Some(Time(now));
         entry.conditions.insert(0, condition);
+        true
     }
 }
 
@@ -217,17 +228,44 @@ mod tests {
         assert_eq!(first.start_time, Some(Time(at(1))));
         assert_eq!(first.last_transition_time, Some(Time(at(3))));
         // The same again is no change.
-        finish(&mut entry, &step, &StepOutcome::Done, at(4));
-        assert_eq!(entry.conditions, [first]);
+        assert!(!finish(&mut entry, &step, &StepOutcome::Done, at(4)));
+        assert_eq!(entry.conditions, [first.clone()]);
+        // After a while it says when it was last looked at.
+        assert!(!finish(&mut entry, &step, &StepOutcome::Done, at(8)));
+        let probed = UpgradeCondition {
+            last_probe_time: Some(Time(at(8))),
+            ..first
+        };
+        assert_eq!(entry.conditions, [probed]);
         // A regression clears the end, and the reason with it.
         finish(
             &mut entry,
             &step,
             &StepOutcome::Failed("no quota".to_owned()),
-            at(5),
+            at(9),
         );
         assert_eq!(shown(&entry), said("False", "not done", "no quota", false));
         assert_eq!(entry.conditions[0].start_time, Some(Time(at(1))));
+    }
+
+    #[test]
+    fn step_that_waits_says_so_in_known_words_and_a_gate_says_what_it_found() {
+        let table = [
+            (
+                StepName::AllWorkersUpgraded,
+                "WorkerNodesUpgraded still in progress: pool worker: 0 of 2 updated",
+            ),
+            (
+                StepName::PreUpgradeHealthCheck,
+                "pool worker: 0 of 2 updated",
+            ),
+        ];
+        for (step, expected) in table {
+            let mut entry = entry(UpgradePhase::Upgrading);
+            let held = StepOutcome::Hold("pool worker: 0 of 2 updated".to_owned());
+            assert!(finish(&mut entry, &step.step(), &held, at(1)));
+            assert_eq!(entry.conditions[0].message, expected);
+        }
     }
 
     #[test]

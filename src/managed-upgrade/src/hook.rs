@@ -41,6 +41,9 @@ pub enum HookState {
 /// Longest name of a hook: with prefix and version the Job's name stays a DNS label.
 const NAME: usize = 24;
 
+/// A Job that removes itself stays for at least so many seconds: its end has to be seen.
+const LEAST_TTL_SECS: i64 = 600;
+
 impl Hook {
     /// Checks name and spec.
     ///
@@ -59,6 +62,15 @@ impl Hook {
         if !job.get("template").is_some_and(Value::is_object) {
             return Err(("job", "the Job's spec has no template".to_owned()));
         }
+        if let Some(secs) = job.get("ttlSecondsAfterFinished").and_then(Value::as_i64)
+            && secs < LEAST_TTL_SECS
+        {
+            let why = format!(
+                "ttlSecondsAfterFinished {secs} is below {LEAST_TTL_SECS}: the end of the Job could \
+                 be missed"
+            );
+            return Err(("job", why));
+        }
         Ok(())
     }
 
@@ -71,6 +83,11 @@ impl Hook {
         });
         let version: String = letters.take(30).collect();
         format!("upgrade-{version}-{}", self.name)
+    }
+
+    /// Type of the condition that says that its Job has succeeded, which may be gone since.
+    pub fn condition(&self) -> String {
+        format!("Hook-{}", self.name)
     }
 
     /// The Job for an upgrade. It goes with the UpgradeConfig.
@@ -159,6 +176,18 @@ mod tests {
         );
         assert_eq!(job["metadata"]["ownerReferences"][0]["uid"], json!("u"));
         assert_eq!(job["spec"], json!(hook().job));
+    }
+
+    #[test]
+    fn job_that_removes_itself_stays_until_its_end_was_seen() {
+        let check = |ttl: Value| {
+            let job = json!({ "template": {}, "ttlSecondsAfterFinished": ttl });
+            Hook::check("backup", job.as_object().unwrap())
+        };
+        assert_eq!(check(json!(600)), Ok(()));
+        assert_eq!(check(Value::Null), Ok(()));
+        let why = "ttlSecondsAfterFinished 0 is below 600: the end of the Job could be missed";
+        assert_eq!(check(json!(0)), Err(("job", why.to_owned())));
     }
 
     #[test]

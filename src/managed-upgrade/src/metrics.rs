@@ -2,6 +2,8 @@
 //!
 //! Times of steps are those of the status, so that a restart changes none.
 
+mod descriptions;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +14,7 @@ use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry, upgrade_config};
 use chassis::metrics::{Collector, DescriptorEncoder, Registry, encode_gauges};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use self::descriptions::{ALL, STEPS};
 use crate::release_state::{current_version, preceding_version};
 
 /// Labels of a series.
@@ -45,212 +48,6 @@ pub(crate) const FAILURES: [&str; 7] = [
     NOTIFICATION_FAILED,
 ];
 
-/// All metrics with what they are.
-const ALL: &[(&str, &str)] = &[
-    (
-        VALIDATION_FAILED,
-        "Whether the UpgradeConfig cannot be followed.",
-    ),
-    (
-        SCALING_FAILED,
-        "Whether extra machines were not ready in time.",
-    ),
-    (
-        WINDOW_BREACHED,
-        "Whether the window closed before the cluster was changed.",
-    ),
-    (
-        CONTROL_PLANE_TIMEOUT,
-        "Whether the control plane takes too long.",
-    ),
-    (WORKER_TIMEOUT, "Whether workers take too long."),
-    (
-        HEALTH_FAILED,
-        "Whether a health check found something, by its reason.",
-    ),
-    (DRAIN_TIMEOUT, "Whether the drain of a node takes too long."),
-    (NOTIFICATION, "States that were announced; always 1."),
-    (
-        NOTIFICATION_FAILED,
-        "Whether a state could not be announced.",
-    ),
-    (SYNC, "When the source of the UpgradeConfig was read last."),
-    (
-        RESULT,
-        "1 if no paging alert fired during an upgrade that is done, else 0.",
-    ),
-    (STARTED, "When the start was announced."),
-    (
-        "upgradeoperator_controlplane_upgrade_started_timestamp",
-        "When ClusterVersion was set.",
-    ),
-    (
-        "upgradeoperator_controlplane_upgrade_completed_timestamp",
-        "When the control plane was done.",
-    ),
-    (
-        "upgradeoperator_workernode_upgrade_started_timestamp",
-        "When workers began.",
-    ),
-    (
-        "upgradeoperator_workernode_upgrade_completed_timestamp",
-        "When workers were done.",
-    ),
-    (
-        "upgradeoperator_upgrade_completed_timestamp",
-        "When the end was announced.",
-    ),
-    (
-        "managed_upgrade_upgrade_start_timestamp",
-        "When the steps began.",
-    ),
-    (
-        "managed_upgrade_upgrade_complete_timestamp",
-        "When the last step was done.",
-    ),
-    (
-        "managed_upgrade_upgrade_scheduled",
-        "When the upgrade is to start.",
-    ),
-    (
-        "managed_upgrade_upgrade_pdb_timeout_minutes",
-        "Minutes of PDBForceDrainTimeout.",
-    ),
-    (
-        "managed_upgrade_condition_notification_start_timestamp",
-        "Step StartedNotificationSent.",
-    ),
-    (
-        "managed_upgrade_condition_health_check_timestamp",
-        "Step ClusterHealthyBeforeUpgrade.",
-    ),
-    (
-        "managed_upgrade_condition_external_dep_check_timestamp",
-        "Step ExternalDependenciesAvailable.",
-    ),
-    (
-        "managed_upgrade_condition_capacity_added_timestamp",
-        "Step ComputeCapacityReserved.",
-    ),
-    (
-        "managed_upgrade_condition_control_plane_maint_start_timestamp",
-        "Step ControlPlaneMaintenanceWindowCreated.",
-    ),
-    (
-        "managed_upgrade_condition_control_plane_upgrade_start_timestamp",
-        "Step UpgradeCommenced.",
-    ),
-    (
-        "managed_upgrade_condition_control_plane_completion_timestamp",
-        "Step ControlPlaneUpgraded.",
-    ),
-    (
-        "managed_upgrade_condition_control_plane_maint_removed_timestamp",
-        "Step ControlPlaneMaintenanceWindowRemoved.",
-    ),
-    (
-        "managed_upgrade_condition_workers_maint_start_timestamp",
-        "Step WorkersMaintenanceWindowCreated.",
-    ),
-    (
-        "managed_upgrade_condition_workers_upgraded_timestamp",
-        "Step WorkerNodesUpgraded.",
-    ),
-    (
-        "managed_upgrade_condition_capacity_removed_timestamp",
-        "Step ComputeCapacityRemoved.",
-    ),
-    (
-        "managed_upgrade_condition_workers_maint_removed_timestamp",
-        "Step WorkersMaintenanceWindowRemoved.",
-    ),
-    (
-        "managed_upgrade_condition_post_upgrade_healthcheck_timestamp",
-        "Step ClusterHealthyAfterUpgrade.",
-    ),
-    (
-        "managed_upgrade_condition_notification_complete_timestamp",
-        "Step CompletedNotificationSent.",
-    ),
-];
-
-/// Steps whose time is a metric: metric of the upgrade, if any; of the condition; condition.
-const STEPS: &[(&[&str], &str, &str)] = &[
-    (
-        &[STARTED],
-        "managed_upgrade_condition_notification_start_timestamp",
-        "StartedNotificationSent",
-    ),
-    (
-        &[],
-        "managed_upgrade_condition_health_check_timestamp",
-        "ClusterHealthyBeforeUpgrade",
-    ),
-    (
-        &[],
-        "managed_upgrade_condition_external_dep_check_timestamp",
-        "ExternalDependenciesAvailable",
-    ),
-    (
-        &[],
-        "managed_upgrade_condition_capacity_added_timestamp",
-        "ComputeCapacityReserved",
-    ),
-    (
-        &[],
-        "managed_upgrade_condition_control_plane_maint_start_timestamp",
-        "ControlPlaneMaintenanceWindowCreated",
-    ),
-    (
-        &["upgradeoperator_controlplane_upgrade_started_timestamp"],
-        "managed_upgrade_condition_control_plane_upgrade_start_timestamp",
-        "UpgradeCommenced",
-    ),
-    (
-        &[
-            "upgradeoperator_controlplane_upgrade_completed_timestamp",
-            "upgradeoperator_workernode_upgrade_started_timestamp",
-        ],
-        "managed_upgrade_condition_control_plane_completion_timestamp",
-        "ControlPlaneUpgraded",
-    ),
-    (
-        &[],
-        "managed_upgrade_condition_control_plane_maint_removed_timestamp",
-        "ControlPlaneMaintenanceWindowRemoved",
-    ),
-    (
-        &[],
-        "managed_upgrade_condition_workers_maint_start_timestamp",
-        "WorkersMaintenanceWindowCreated",
-    ),
-    (
-        &["upgradeoperator_workernode_upgrade_completed_timestamp"],
-        "managed_upgrade_condition_workers_upgraded_timestamp",
-        "WorkerNodesUpgraded",
-    ),
-    (
-        &[],
-        "managed_upgrade_condition_capacity_removed_timestamp",
-        "ComputeCapacityRemoved",
-    ),
-    (
-        &[],
-        "managed_upgrade_condition_workers_maint_removed_timestamp",
-        "WorkersMaintenanceWindowRemoved",
-    ),
-    (
-        &[],
-        "managed_upgrade_condition_post_upgrade_healthcheck_timestamp",
-        "ClusterHealthyAfterUpgrade",
-    ),
-    (
-        &["upgradeoperator_upgrade_completed_timestamp"],
-        "managed_upgrade_condition_notification_complete_timestamp",
-        "CompletedNotificationSent",
-    ),
-];
-
 /// All metrics of the operator.
 #[derive(Debug, Default)]
 pub struct UpgradeMetrics(Mutex<State>);
@@ -278,9 +75,15 @@ impl UpgradeMetrics {
         state.flags.entry(name).or_default().insert(labels, value);
     }
 
-    /// Whether there is a series of this metric.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.state().flags.contains_key(name)
+    /// Whether there is a series of this metric with this label.
+    pub(crate) fn has(&self, name: &str, label: (&str, &str)) -> bool {
+        let state = self.state();
+        let mut series = state.flags.get(name).into_iter().flat_map(BTreeMap::keys);
+        series.any(|labels| {
+            labels
+                .iter()
+                .any(|(key, value)| (*key, value.as_str()) == label)
+        })
     }
 
     /// Replaces the nodes whose drain takes too long.
@@ -460,6 +263,15 @@ mod tests {
     }
 
     #[test]
+    fn result_of_another_upgrade_is_not_that_of_this_one() {
+        let metrics = UpgradeMetrics::default();
+        let has = |version| metrics.has(RESULT, ("version", version));
+        assert!(!has("4.16.4"));
+        metrics.set(RESULT, &[("version", "4.16.4")], 1.0);
+        assert!(has("4.16.4") && !has("4.16.5"));
+    }
+
+    #[test]
     fn nothing_is_said_of_a_cluster_without_a_version() {
         let upgrade = UpgradeConfig::new(upgrade_config::NAME, spec());
         let mut version = cluster_version("4.16.3");
@@ -482,7 +294,7 @@ mod tests {
                 .map(ToOwned::to_owned)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(of("- alert:"), crate::health::OWN_ALERTS);
+        assert_eq!(of("- alert:"), crate::health::alerts::OWN_ALERTS);
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         let named: Vec<&str> = words
             .filter(|word| word.starts_with("upgradeoperator_"))

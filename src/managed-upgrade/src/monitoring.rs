@@ -114,7 +114,8 @@ impl Monitoring {
         now: Timestamp,
     ) -> Result<(), String> {
         let url = format!("{}silences", self.silences_url(requests).await?);
-        let body = silence.to_body(now, now + length);
+        let until = now.checked_add(length).unwrap_or(Timestamp::MAX);
+        let body = silence.to_body(now, until);
         let answer = self
             .send(requests, Method::POST, &url, Some(&body), now)
             .await?;

@@ -1,25 +1,26 @@
 //! Help for drains that are stuck: which pods of a node are removed by force, and when.
 //!
 //! Values in, actions out. The daemon evicts; what its evictions do not remove in time is removed
-//! here, one kind of pods after the other.
+//! here, one kind of pods after the other. A pod is asked to end first. It is removed without being
+//! asked only where its kubelet has had its time, or where a person says that the node is off: as
+//! long as a kubelet that is cut off may still run a pod, its successor must not start.
+//!
+//! - [`pods`]: which pods may be removed
+//! - [`lease`]: who removes them
 
-use std::collections::BTreeMap;
+pub mod lease;
+pub mod pods;
 
-use api::machineconfiguration::{DrainLease, annotation};
+use std::fmt;
+
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use pool::selector::Selector;
-use regex::Regex;
-use serde_json::Value;
 
-/// Holder of the lease of a node's drain.
-pub const HOLDER: &str = "managed-upgrade-operator";
+use self::pods::KeptPod;
+use crate::node_view::{DrainStart, UpgradeNode};
 
-/// The daemon has so long to see the lease before pods are removed.
-const SETTLED: SignedDuration = SignedDuration::from_secs(20);
-
-/// A lease is renewed after a third of its length.
-const RENEWED: SignedDuration = SignedDuration::from_secs(60);
+/// A pod outlives its grace period so long before it is removed without being asked: longer than
+/// Kubernetes takes to notice that a kubelet is gone (50 s).
+const OUTLIVED: SignedDuration = SignedDuration::from_secs(60);
 
 /// How long drains may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,23 +31,6 @@ pub struct DrainLimits {
     pub protected: SignedDuration,
     /// `nodeDrain.expectedNodeDrainTime`.
     pub expected: SignedDuration,
-}
-
-/// A pod on a node that is drained.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptPod {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// Whether it is being deleted.
-    pub is_terminating: bool,
-    /// Whether it has finalizers.
-    pub has_finalizers: bool,
-    /// Whether a PodDisruptionBudget selects it.
-    pub has_budget: bool,
 }
 
 /// What is done about pods of one kind after their time.
@@ -69,10 +53,64 @@ pub enum DrainStrategy {
 /// How a pod is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForcedRemoval {
+    /// It is deleted with its own grace period.
+    End,
     /// It is deleted without a grace period.
     Delete,
     /// Its finalizers are cleared.
     ClearFinalizers,
+}
+
+/// What may be done to the pods of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemovalRight {
+    /// Its kubelet works: pods are asked to end, and what outlives that is removed.
+    Ask,
+    /// A person says that it is off: nothing of them runs any more.
+    Force,
+}
+
+/// Why no pod is removed from a node whose drain is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainHold {
+    /// Its kubelet does not report: its pods may still run.
+    NotReady,
+    /// Nothing says when its drain began.
+    UnknownStart,
+}
+
+impl fmt::Display for DrainHold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotReady => {
+                "it is not Ready, so its pods may still run; if it is off, give it the taint \
+                 node.kubernetes.io/out-of-service"
+            }
+            Self::UnknownStart => "nothing says when its drain began",
+        })
+    }
+}
+
+/// What may be done to the pods of a node, and for how long its drain has lasted.
+///
+/// # Errors
+/// Nothing may be done.
+pub fn right(
+    node: &UpgradeNode,
+    start: DrainStart,
+    now: Timestamp,
+) -> Result<(RemovalRight, SignedDuration), DrainHold> {
+    let right = match (node.is_ready, node.is_out_of_service) {
+        (true, _) => RemovalRight::Ask,
+        (false, true) => RemovalRight::Force,
+        (false, false) => return Err(DrainHold::NotReady),
+    };
+    match (start, right) {
+        (DrainStart::At(started), _) => Ok((right, now.duration_since(started))),
+        // There is nothing left to wait for.
+        (DrainStart::Unknown, RemovalRight::Force) => Ok((right, SignedDuration::MAX)),
+        (DrainStart::Unknown, RemovalRight::Ask) => Err(DrainHold::UnknownStart),
+    }
 }
 
 impl DrainStrategy {
@@ -99,13 +137,30 @@ impl DrainStrategy {
     }
 
     /// How it removes a pod.
-    pub const fn removal(self) -> ForcedRemoval {
-        match self {
-            Self::DefaultFinalizer | Self::PdbFinalizer => ForcedRemoval::ClearFinalizers,
-            Self::Delete
-            | Self::PodStuckTerminating
-            | Self::PdbDelete
-            | Self::PdbStuckTerminating => ForcedRemoval::Delete,
+    pub const fn removal(self, right: RemovalRight) -> ForcedRemoval {
+        match (self, right) {
+            (Self::DefaultFinalizer | Self::PdbFinalizer, _) => ForcedRemoval::ClearFinalizers,
+            (Self::Delete | Self::PdbDelete, RemovalRight::Ask) => ForcedRemoval::End,
+            (Self::Delete | Self::PdbDelete, RemovalRight::Force)
+            | (Self::PodStuckTerminating | Self::PdbStuckTerminating, _) => ForcedRemoval::Delete,
+        }
+    }
+
+    /// Whether a pod of its kind had its time: to be asked is due at once.
+    fn is_ripe(self, pod: &KeptPod, right: RemovalRight, now: Timestamp) -> bool {
+        let is_outlived = || {
+            let ends = pod.ends.filter(|_| pod.is_terminating);
+            ends.is_some_and(|ends| now.duration_since(ends) > OUTLIVED)
+        };
+        match (self, right) {
+            (_, RemovalRight::Force) | (Self::Delete | Self::PdbDelete, _) => true,
+            (
+                Self::DefaultFinalizer
+                | Self::PodStuckTerminating
+                | Self::PdbFinalizer
+                | Self::PdbStuckTerminating,
+                RemovalRight::Ask,
+            ) => is_outlived(),
         }
     }
 
@@ -134,27 +189,28 @@ impl DrainStrategy {
     }
 }
 
-/// Pods that are removed now, in order. `since` is the start of the drain.
+/// Pods that are removed now, in order, from a node whose drain has lasted for `elapsed`.
 pub fn due<'a>(
     limits: &DrainLimits,
     pods: &'a [KeptPod],
-    since: Timestamp,
+    (right, elapsed): (RemovalRight, SignedDuration),
     now: Timestamp,
 ) -> Vec<(DrainStrategy, &'a KeptPod)> {
-    let elapsed = now.duration_since(since);
     let due = DrainStrategy::ALL
         .into_iter()
         .filter(|strategy| elapsed > strategy.wait(limits));
     due.flat_map(|strategy| {
-        let of_it = pods.iter().filter(move |pod| strategy.is_for(pod));
+        let of_it = pods
+            .iter()
+            .filter(move |pod| strategy.is_for(pod) && strategy.is_ripe(pod, right, now));
         of_it.map(move |pod| (strategy, pod))
     })
     .collect()
 }
 
 /// Whether anything may be due, whatever pods there are.
-pub fn is_any_due(limits: &DrainLimits, since: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(since) > limits.free.min(limits.protected)
+pub fn is_any_due(limits: &DrainLimits, elapsed: SignedDuration) -> bool {
+    elapsed > limits.free.min(limits.protected)
 }
 
 /// Whether the drain has failed: nothing that is still to come would help, and what was done had
@@ -164,10 +220,8 @@ pub fn has_failed(
     limits: &DrainLimits,
     pods: &[KeptPod],
     is_helped: bool,
-    since: Timestamp,
-    now: Timestamp,
+    elapsed: SignedDuration,
 ) -> bool {
-    let elapsed = now.duration_since(since);
     if !is_helped {
         return elapsed > limits.free;
     }
@@ -182,115 +236,12 @@ pub fn has_failed(
     let waits = DrainStrategy::ALL.map(|strategy| strategy.wait(limits));
     let longest = waits.into_iter().filter(|wait| elapsed > *wait).max();
     let longest = longest.unwrap_or_default();
-    elapsed > (longest + limits.expected).max(limits.free)
-}
-
-/// What comes next about the lease of a node's drain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeaseStep {
-    /// Nothing: there is none, and none is needed.
-    Nothing,
-    /// It is taken. Pods are removed later.
-    Take,
-    /// It was taken a moment ago.
-    Settle,
-    /// It is renewed, then pods are removed.
-    Renew,
-    /// Pods are removed.
-    Act,
-    /// It is released.
-    Release,
-}
-
-/// Decides about the lease, so that daemon and operator never drain one node at once.
-pub fn lease_step(lease: Option<&DrainLease>, is_needed: bool, now: Timestamp) -> LeaseStep {
-    let Some(lease) = lease else {
-        return if is_needed {
-            LeaseStep::Take
-        } else {
-            LeaseStep::Nothing
-        };
-    };
-    if !is_needed {
-        return LeaseStep::Release;
-    }
-    let length = i64::try_from(DrainLease::SECS).unwrap_or(i64::MAX);
-    let age = now.duration_since(lease.renewed);
-    // One that has expired may be held no more: the daemon has gone on. A clock that was set back
-    // makes it begin again, too.
-    if age.as_secs() >= length || age.is_negative() {
-        return LeaseStep::Take;
-    }
-    if now.duration_since(lease.since) < SETTLED {
-        return LeaseStep::Settle;
-    }
-    if age >= RENEWED {
-        return LeaseStep::Renew;
-    }
-    LeaseStep::Act
-}
-
-/// The pods of a node that may be removed, from objects. Those of DaemonSets, of files on the host
-/// and finished ones do not hold a drain; an administrator's annotation exempts others.
-pub fn read_pods(pods: &[Value], budgets: &[Value], ignored: &[Regex]) -> Vec<KeptPod> {
-    let text = |object: &Value, pointer: &str| {
-        let text = object.pointer(pointer).and_then(Value::as_str);
-        text.unwrap_or_default().to_owned()
-    };
-    let kept = pods.iter().filter(|pod| {
-        let annotations = pod.pointer("/metadata/annotations");
-        let says = |key: &str| annotations.and_then(|all| all.get(key)?.as_str());
-        let owners = pod.pointer("/metadata/ownerReferences");
-        let mut owners = owners.and_then(Value::as_array).into_iter().flatten();
-        let is_of_set = owners.any(|owner| text(owner, "/kind") == "DaemonSet");
-        let phase = text(pod, "/status/phase");
-        let namespace = text(pod, "/metadata/namespace");
-        says("kubernetes.io/config.mirror").is_none()
-            && says(annotation::NO_FORCED_DRAIN) != Some("true")
-            && !is_of_set
-            && !["Succeeded", "Failed"].contains(&phase.as_str())
-            && !ignored.iter().any(|pattern| pattern.is_match(&namespace))
-    });
-    kept.map(|pod| {
-        let namespace = text(pod, "/metadata/namespace");
-        let labels = pod.pointer("/metadata/labels").cloned();
-        let labels = labels.and_then(|labels| serde_json::from_value(labels).ok());
-        let labels: BTreeMap<String, String> = labels.unwrap_or_default();
-        let finalizers = pod
-            .pointer("/metadata/finalizers")
-            .and_then(Value::as_array);
-        let mut near = budgets
-            .iter()
-            .filter(|budget| text(budget, "/metadata/namespace") == namespace);
-        KeptPod {
-            name: text(pod, "/metadata/name"),
-            uid: text(pod, "/metadata/uid"),
-            is_terminating: pod.pointer("/metadata/deletionTimestamp").is_some(),
-            has_finalizers: finalizers.is_some_and(|all| !all.is_empty()),
-            has_budget: near.any(|budget| selects(budget.pointer("/spec/selector"), &labels)),
-            namespace,
-        }
-    })
-    .collect()
-}
-
-/// Whether a budget's selector selects a pod. What cannot be read protects it.
-fn selects(selector: Option<&Value>, labels: &BTreeMap<String, String>) -> bool {
-    let Some(selector) = selector.filter(|selector| !selector.is_null()) else {
-        return false;
-    };
-    let parsed = serde_json::from_value::<LabelSelector>(selector.clone());
-    let parsed = parsed.map(|selector| Selector::parse("spec.selector", Some(&selector)));
-    match parsed {
-        Ok(Ok(Selector::Everything) | Err(_)) | Err(_) => true,
-        Ok(Ok(selector)) => selector.matches(labels),
-    }
+    elapsed > longest.saturating_add(limits.expected).max(limits.free)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
+    use super::RemovalRight::{Ask, Force};
     use super::*;
     use crate::fixture::at;
 
@@ -306,9 +257,96 @@ mod tests {
             name: "web".to_owned(),
             uid: "1".to_owned(),
             is_terminating,
+            ends: Some(at(0)).filter(|_| is_terminating),
             has_finalizers,
             has_budget,
         }
+    }
+
+    fn mins(minutes: i64) -> SignedDuration {
+        SignedDuration::from_mins(minutes)
+    }
+
+    fn names(due: &[(DrainStrategy, &KeptPod)]) -> Vec<&'static str> {
+        due.iter().map(|(strategy, _)| strategy.as_str()).collect()
+    }
+
+    #[test]
+    fn nothing_is_removed_from_a_node_that_may_still_run_its_pods() {
+        let known = DrainStart::At(at(0));
+        let table = [
+            (true, false, known, Ok((Ask, mins(99)))),
+            // The taint counts where its kubelet is silent.
+            (true, true, known, Ok((Ask, mins(99)))),
+            (false, true, known, Ok((Force, mins(99)))),
+            (false, false, known, Err(DrainHold::NotReady)),
+            (false, false, DrainStart::Unknown, Err(DrainHold::NotReady)),
+            (
+                true,
+                false,
+                DrainStart::Unknown,
+                Err(DrainHold::UnknownStart),
+            ),
+            (
+                true,
+                true,
+                DrainStart::Unknown,
+                Err(DrainHold::UnknownStart),
+            ),
+            (
+                false,
+                true,
+                DrainStart::Unknown,
+                Ok((Force, SignedDuration::MAX)),
+            ),
+        ];
+        for (is_ready, is_out_of_service, start, expected) in table {
+            let node = UpgradeNode {
+                is_ready,
+                is_out_of_service,
+                ..UpgradeNode::default()
+            };
+            let found = right(&node, start, at(99));
+            assert_eq!(found, expected, "{is_ready} {is_out_of_service} {start:?}");
+        }
+    }
+
+    #[test]
+    fn pod_that_was_asked_to_end_is_removed_only_if_it_outlives_its_grace_period() {
+        let ending = |ends: Option<i64>, has_finalizers| KeptPod {
+            ends: ends.map(at),
+            ..pod(false, true, has_finalizers)
+        };
+        let table = [
+            (ending(Some(99), false), Ask, vec![]),
+            (ending(Some(101), false), Ask, vec![]),
+            (ending(Some(98), false), Ask, vec!["POD-STUCK-TERMINATING"]),
+            (ending(Some(98), true), Ask, vec!["DEFAULT-FINALIZER"]),
+            (ending(Some(99), true), Ask, vec![]),
+            (ending(None, false), Ask, vec![]),
+            (
+                ending(Some(101), false),
+                Force,
+                vec!["POD-STUCK-TERMINATING"],
+            ),
+            (ending(Some(101), true), Force, vec!["DEFAULT-FINALIZER"]),
+            (
+                pod(false, false, true),
+                Force,
+                vec!["DELETE", "DEFAULT-FINALIZER"],
+            ),
+        ];
+        for (pod, right, expected) in table {
+            let pods = [pod];
+            let found = due(&LIMITS, &pods, (right, mins(100)), at(100));
+            assert_eq!(names(&found), expected, "{pods:?} {right:?}");
+        }
+        let removal = |strategy: DrainStrategy| (strategy.removal(Ask), strategy.removal(Force));
+        let end = (ForcedRemoval::End, ForcedRemoval::Delete);
+        assert_eq!(removal(DrainStrategy::Delete), end);
+        assert_eq!(removal(DrainStrategy::PdbDelete), end);
+        let delete = (ForcedRemoval::Delete, ForcedRemoval::Delete);
+        assert_eq!(removal(DrainStrategy::PodStuckTerminating), delete);
     }
 
     #[test]
@@ -316,34 +354,24 @@ mod tests {
         let table = [
             (pod(false, false, false), 45, vec![]),
             (pod(false, false, false), 46, vec!["DELETE"]),
-            (
-                pod(false, false, true),
-                46,
-                vec!["DELETE", "DEFAULT-FINALIZER"],
-            ),
+            // Its finalizers stay as long as it may end by itself.
+            (pod(false, false, true), 46, vec!["DELETE"]),
             (pod(false, true, true), 46, vec!["DEFAULT-FINALIZER"]),
             (pod(false, true, false), 46, vec!["POD-STUCK-TERMINATING"]),
             (pod(true, false, false), 68, vec![]),
             (pod(true, false, false), 69, vec!["PDB-DELETE"]),
-            (
-                pod(true, false, true),
-                69,
-                vec!["PDB-DELETE", "PDB-FINALIZER"],
-            ),
+            (pod(true, false, true), 69, vec!["PDB-DELETE"]),
+            (pod(true, true, true), 69, vec!["PDB-FINALIZER"]),
             (pod(true, true, false), 69, vec!["PDB-STUCK-TERMINATING"]),
             // The clock was set back.
             (pod(true, true, false), -69, vec![]),
         ];
         for (pod, minute, expected) in table {
             let pods = [pod];
-            let found = due(&LIMITS, &pods, at(0), at(minute));
-            let found: Vec<&str> = found
-                .iter()
-                .map(|(strategy, _)| strategy.as_str())
-                .collect();
+            let found = names(&due(&LIMITS, &pods, (Ask, mins(minute)), at(minute)));
             assert_eq!(found, expected, "{pods:?} {minute}");
         }
-        assert!(!is_any_due(&LIMITS, at(0), at(45)) && is_any_due(&LIMITS, at(0), at(46)));
+        assert!(!is_any_due(&LIMITS, mins(45)) && is_any_due(&LIMITS, mins(46)));
     }
 
     #[test]
@@ -363,7 +391,7 @@ mod tests {
             (vec![free], false, 46, true),
         ];
         for (pods, is_helped, minute, expected) in table {
-            let found = has_failed(&LIMITS, &pods, is_helped, at(0), at(minute));
+            let found = has_failed(&LIMITS, &pods, is_helped, mins(minute));
             assert_eq!(found, expected, "{pods:?} {is_helped} {minute}");
         }
         // A force at once does not make a drain fail before `nodeDrain.timeOut`.
@@ -371,95 +399,6 @@ mod tests {
             protected: SignedDuration::from_mins(8),
             ..LIMITS
         };
-        assert!(!has_failed(&soon, &[], true, at(0), at(45)));
-    }
-
-    #[test]
-    fn pods_are_removed_only_under_a_lease_that_the_daemon_has_seen() {
-        let secs = |secs| at(0) + SignedDuration::from_secs(secs);
-        let lease = |since, renewed| DrainLease {
-            holder: HOLDER.to_owned(),
-            since: secs(since),
-            renewed: secs(renewed),
-        };
-        let table = [
-            (None, false, LeaseStep::Nothing),
-            (None, true, LeaseStep::Take),
-            (Some(lease(-1, -1)), true, LeaseStep::Settle),
-            (Some(lease(-20, -20)), true, LeaseStep::Act),
-            (Some(lease(-90, -60)), true, LeaseStep::Renew),
-            (Some(lease(-500, -180)), true, LeaseStep::Take),
-            (Some(lease(9, 9)), true, LeaseStep::Take),
-            (Some(lease(-20, -20)), false, LeaseStep::Release),
-        ];
-        for (lease, is_needed, expected) in table {
-            let found = lease_step(lease.as_ref(), is_needed, secs(0));
-            assert_eq!(found, expected, "{lease:?} {is_needed}");
-        }
-    }
-
-    #[test]
-    fn exempt_pods_stay_and_budgets_protect_those_of_their_namespace() {
-        let pod = |name: &str, change: Value| {
-            let mut pod = json!({
-                "metadata": {
-                    "namespace": "shop", "name": name, "uid": name, "labels": { "app": "web" },
-                },
-                "status": { "phase": "Running" },
-            });
-            for (pointer, value) in change.as_object().unwrap() {
-                pod["metadata"][pointer] = value.clone();
-            }
-            pod
-        };
-        let owner = json!([{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d" }]);
-        let mut finished = pod("finished", json!({}));
-        finished["status"]["phase"] = json!("Succeeded");
-        let pods = [
-            pod("plain", json!({})),
-            pod(
-                "other",
-                json!({ "labels": { "app": "db" }, "finalizers": ["a/b"] }),
-            ),
-            pod("elsewhere", json!({ "namespace": "bank" })),
-            pod("set", json!({ "ownerReferences": owner })),
-            pod(
-                "mirror",
-                json!({ "annotations": { "kubernetes.io/config.mirror": "" } }),
-            ),
-            pod(
-                "exempt",
-                json!({ "annotations": { "slipway.dev/no-forced-drain": "true" } }),
-            ),
-            pod("ignored", json!({ "namespace": "openshift-etcd" })),
-            finished,
-        ];
-        let budget = |selector: Value| json!({ "metadata": { "namespace": "shop" }, "spec": { "selector": selector } });
-        let ignored = [Regex::new("^openshift-").unwrap()];
-        let read = |budgets: &[Value]| {
-            let found = read_pods(&pods, budgets, &ignored);
-            let shown = |pod: KeptPod| (pod.name, pod.has_budget);
-            found.into_iter().map(shown).collect::<Vec<_>>()
-        };
-        let names = |plain, other| {
-            [("plain", plain), ("other", other), ("elsewhere", false)]
-                .map(|(name, has_budget)| (name.to_owned(), has_budget))
-                .to_vec()
-        };
-        let by_expression =
-            json!({ "matchExpressions": [{ "key": "app", "operator": "In", "values": ["web"] }] });
-        let table = [
-            (vec![], names(false, false)),
-            (
-                vec![budget(json!({ "matchLabels": { "app": "web" } }))],
-                names(true, false),
-            ),
-            (vec![budget(by_expression)], names(true, false)),
-            (vec![budget(json!({}))], names(true, true)),
-            (vec![budget(Value::Null)], names(false, false)),
-        ];
-        for (budgets, expected) in table {
-            assert_eq!(read(&budgets), expected, "{budgets:?}");
-        }
+        assert!(!has_failed(&soon, &[], true, mins(45)));
     }
 }

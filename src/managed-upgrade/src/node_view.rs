@@ -1,13 +1,20 @@
 //! What is read of Nodes and MachineConfigPools.
 
-use api::machineconfiguration::{DrainLease, MachineConfigPool, annotation, label};
+use std::collections::BTreeMap;
+
+use api::machineconfiguration::node_status::{DrainRequest, Reading};
+use api::machineconfiguration::{
+    DrainLease, MachineConfigPool, NodeState, NodeStatus, PhaseName, annotation, label,
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
 /// Label of nodes of the infrastructure, which are no users' workers.
 const INFRA: &str = "node-role.kubernetes.io/infra";
-/// Taint of cordoned nodes; its time is the begin of the drain.
+/// Taint of cordoned nodes. Its time is written by the control plane.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// Taint by which a person says that a node is off: nothing runs on it any more.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// What is kept of a Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,75 +31,113 @@ pub struct UpgradeNode {
     pub is_worker: bool,
     /// Whether it belongs to the control plane.
     pub is_control_plane: bool,
-    /// When it was cordoned, if it is.
-    pub drain_started: Option<Timestamp>,
+    /// Whether it is cordoned.
+    pub is_cordoned: bool,
+    /// Whether it is cordoned, and not by its daemon.
+    pub is_cordoned_by_hand: bool,
+    /// Its drain, if one is under way for an update.
+    pub drain: Option<DrainStart>,
     /// Who removes pods from it in its daemon's place.
     pub drain_lease: Option<DrainLease>,
-    /// Whether its daemon is changing it.
-    pub is_updating: bool,
     /// Whether its kubelet reports that it is ready.
     pub is_ready: bool,
+    /// Whether a person says that it is off.
+    pub is_out_of_service: bool,
     /// What it has too little of: `memory`, `disk`, `pid`.
     pub pressures: Vec<&'static str>,
 }
 
+/// When the drain of a node began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainStart {
+    /// At this time.
+    At(Timestamp),
+    /// Nothing says when.
+    Unknown,
+}
+
 impl UpgradeNode {
-    /// Reads a Node.
+    /// Reads a Node. One that is being deleted has no drain, cordon or pressure to report.
     pub fn parse(node: Node) -> Self {
         let metadata = node.metadata;
-        let has_label = |key: &str| {
-            metadata
-                .labels
-                .as_ref()
-                .is_some_and(|l| l.contains_key(key))
-        };
-        let annotations = metadata.annotations.as_ref();
-        let state = annotations.and_then(|all| all.get(annotation::STATE));
-        let lease = annotations.and_then(|all| all.get(annotation::DRAIN_LEASE));
-        let drain_lease = lease.and_then(|lease| DrainLease::parse(lease));
+        let labels = metadata.labels.unwrap_or_default();
+        let annotations = metadata.annotations.unwrap_or_default();
+        let status = NodeStatus::read(&annotations);
         let spec = node.spec.unwrap_or_default();
         let taints = spec.taints.unwrap_or_default();
-        let mut taints_here = taints.iter().filter(|taint| taint.effect == "NoSchedule");
-        let has_taint = |kind: &str| {
-            let key = format!("node.kubernetes.io/{kind}-pressure");
+        let has_no_schedule = |key: &str| {
             let mut taints = taints.iter().filter(|taint| taint.effect == "NoSchedule");
             taints.any(|taint| taint.key == key)
         };
-        let pressures = ["memory", "disk", "pid"];
-        let pressures = pressures
-            .into_iter()
-            .filter(|kind| has_taint(kind))
-            .collect();
-        let cordon = taints_here.find(|taint| taint.key == UNSCHEDULABLE);
-        let cordon = cordon.filter(|_| spec.unschedulable == Some(true));
+        let is_leaving = metadata.deletion_timestamp.is_some();
+        let is_cordoned = spec.unschedulable == Some(true) && !is_leaving;
+        let mut cordons = taints.iter().filter(|taint| taint.key == UNSCHEDULABLE);
+        let cordoned_at = cordons.find_map(|taint| Some(taint.time_added.as_ref()?.0));
+        let pressures = ["memory", "disk", "pid"].into_iter().filter(|kind| {
+            !is_leaving && has_no_schedule(&format!("node.kubernetes.io/{kind}-pressure"))
+        });
         let conditions = node.status.and_then(|status| status.conditions);
         let mut conditions = conditions.iter().flatten();
         let ready = conditions.find(|condition| condition.type_ == "Ready");
         Self {
+            is_worker: labels.contains_key(label::WORKER) && !labels.contains_key(INFRA),
+            is_control_plane: labels.contains_key(label::MASTER),
+            is_cordoned,
+            is_cordoned_by_hand: is_cordoned && is_by_hand(&status),
+            drain: drain(&status, cordoned_at).filter(|_| is_cordoned),
+            drain_lease: lease(&annotations),
             is_ready: ready.is_some_and(|ready| ready.status == "True"),
-            is_worker: has_label(label::WORKER) && !has_label(INFRA),
-            is_control_plane: has_label(label::MASTER),
-            // A taint without a time: cordoned, for as long as the node exists.
-            drain_started: cordon.map(|taint| {
-                let added = taint
-                    .time_added
-                    .as_ref()
-                    .or(metadata.creation_timestamp.as_ref());
-                added.map_or(Timestamp::UNIX_EPOCH, |time| time.0)
-            }),
-            drain_lease,
-            is_updating: state.is_some_and(|state| state == "Working"),
-            pressures,
+            is_out_of_service: taints.iter().any(|taint| taint.key == OUT_OF_SERVICE),
+            pressures: pressures.collect(),
             name: metadata.name.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
         }
     }
 
-    /// Whether its drain takes longer than `limit` although an update waits for it.
+    /// Whether its drain takes longer than `limit`, or nothing says how long it takes.
     pub fn has_stuck_drain(&self, limit: SignedDuration, now: Timestamp) -> bool {
-        let started = self.drain_started.filter(|_| self.is_updating);
-        !self.is_control_plane && started.is_some_and(|started| now.duration_since(started) > limit)
+        !self.is_control_plane
+            && match self.drain {
+                Some(DrainStart::At(started)) => now.duration_since(started) > limit,
+                Some(DrainStart::Unknown) => true,
+                None => false,
+            }
     }
+}
+
+/// The drain that the daemon of a node has under way. Its state says nothing about that: it is
+/// Working before and after a drain too, and Degraded in one that takes long.
+fn drain(status: &NodeStatus, cordoned_at: Option<Timestamp>) -> Option<DrainStart> {
+    let began = if status.phase.is_some() {
+        status
+            .phase()
+            .filter(|phase| *phase == PhaseName::Draining)?;
+        let since = status.drain_since.as_ref().and_then(Reading::known);
+        // It is written by the node's clock, which may be behind: not before the cordon.
+        since.map(|since| cordoned_at.map_or(*since, |at| at.max(*since)))
+    } else {
+        // OpenShift's daemon has its drain carried out by a controller.
+        let request = status.desired_drain.as_ref().and_then(Reading::known)?;
+        let is_asked = matches!(request, DrainRequest::Drain(_));
+        let is_open = is_asked && status.desired_drain != status.last_applied_drain;
+        Some(()).filter(|()| is_open)?;
+        cordoned_at
+    };
+    Some(began.map_or(DrainStart::Unknown, DrainStart::At))
+}
+
+/// Whether a node that is cordoned was not cordoned by its daemon.
+fn is_by_hand(status: &NodeStatus) -> bool {
+    if status.phase.is_some() {
+        status.cordoned_by.is_none()
+    } else {
+        status.state() != NodeState::Working
+    }
+}
+
+/// Reads the lease of a drain.
+fn lease(annotations: &BTreeMap<String, String>) -> Option<DrainLease> {
+    DrainLease::parse(annotations.get(annotation::DRAIN_LEASE)?)
 }
 
 /// How far a MachineConfigPool is.
@@ -148,45 +193,197 @@ impl PoolProgress {
     }
 }
 
+/// Why nodes are not upgraded yet, by pool. Without a pool of workers it is not known that they are.
+pub fn open_pools<'a>(pools: impl Iterator<Item = &'a PoolProgress>) -> Vec<String> {
+    let (mut open, mut has_workers) = (Vec::new(), false);
+    for pool in pools {
+        has_workers |= pool.name != "master";
+        open.extend(pool.open());
+    }
+    if !has_workers {
+        open.push("there is no MachineConfigPool of workers".to_owned());
+    }
+    open
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fixture::{START, at};
+    use crate::fixture::at;
 
-    fn node(taints: &Value, unschedulable: bool) -> UpgradeNode {
-        let object = json!({
+    fn node(taints: &Value, annotations: &Value, more: &Value) -> UpgradeNode {
+        let mut object = json!({
             "metadata": {
                 "name": "a",
                 "labels": { "node-role.kubernetes.io/worker": "" },
-                "annotations": { "machineconfiguration.openshift.io/state": "Working" },
+                "annotations": annotations,
             },
-            "spec": { "unschedulable": unschedulable, "taints": taints },
+            "spec": { "unschedulable": true, "taints": taints },
         });
+        for (pointer, value) in more.as_object().unwrap() {
+            let (object, key) = match pointer.split_once('.') {
+                Some((parent, key)) => (&mut object[parent], key),
+                None => (&mut object, pointer.as_str()),
+            };
+            object[key] = value.clone();
+        }
         UpgradeNode::parse(serde_json::from_value(object).unwrap())
     }
 
+    fn cordon(minute: i64) -> Value {
+        json!([
+            { "key": "a", "effect": "NoSchedule", "timeAdded": at(99).to_string() },
+            {
+                "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule",
+                "timeAdded": at(minute).to_string()
+            },
+        ])
+    }
+
+    const STATE: &str = "machineconfiguration.openshift.io/state";
+    const DESIRED: &str = "machineconfiguration.openshift.io/desiredDrain";
+    const APPLIED: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
+
     #[test]
-    fn node_is_cordoned_by_field_and_taint_and_its_drain_counts_from_the_taint() {
-        let cordon = json!({
-            "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule",
-            "timeAdded": START.to_string()
-        });
-        let other = json!({ "key": "a", "effect": "NoSchedule", "timeAdded": at(5).to_string() });
-        let both = json!([other, cordon]);
-        assert_eq!(node(&both, true).drain_started, Some(START));
-        assert_eq!(node(&both, false).drain_started, None);
-        assert_eq!(node(&json!([other]), true).drain_started, None);
-        let limit = SignedDuration::from_mins(45);
-        let cordoned = node(&both, true);
-        assert!(!cordoned.has_stuck_drain(limit, at(45)));
-        assert!(cordoned.has_stuck_drain(limit, at(46)));
-        let idle = UpgradeNode {
-            is_updating: false,
-            ..cordoned
+    fn drain_begins_and_ends_with_the_phase_of_the_daemon_whatever_the_state_says() {
+        let phase = |phase: &str, state: &str, since: Option<&str>| {
+            json!({
+                STATE: state, "slipway.dev/phase": phase, "slipway.dev/drain-since": since,
+                "slipway.dev/cordoned-by": "attempt"
+            })
         };
-        assert!(!idle.has_stuck_drain(limit, at(46)));
+        let (five, late) = (at(5).to_string(), at(7).to_string());
+        let (none, five, late) = (json!([]), Some(five.as_str()), Some(late.as_str()));
+        let known = |minute| Some(DrainStart::At(at(minute)));
+        let table = [
+            (phase("Draining", "Working", five), none.clone(), known(5)),
+            // It takes longer than an hour.
+            (phase("Draining", "Degraded", five), none.clone(), known(5)),
+            // An administrator cordoned the node before.
+            (phase("Draining", "Working", five), cordon(1), known(5)),
+            // The node's clock is behind.
+            (phase("Draining", "Working", five), cordon(6), known(6)),
+            (phase("Draining", "Working", late), cordon(6), known(7)),
+            // Cordoned by an administrator during a long fetch, or verified after the reboot.
+            (phase("Fetching", "Working", None), cordon(1), None),
+            (phase("Verifying", "Working", five), cordon(1), None),
+            (phase("Degraded", "Degraded", five), cordon(1), None),
+            (phase("Dreaming", "Working", five), cordon(1), None),
+            // Nothing says when it began: neither the cordon nor the Node's age do.
+            (
+                phase("Draining", "Working", None),
+                cordon(1),
+                Some(DrainStart::Unknown),
+            ),
+            (
+                phase("Draining", "Working", Some("soon")),
+                none.clone(),
+                Some(DrainStart::Unknown),
+            ),
+        ];
+        let created = json!({ "metadata.creationTimestamp": at(-9999).to_string() });
+        for (annotations, taints, expected) in table {
+            let found = node(&taints, &nulls_out(&annotations), &created).drain;
+            assert_eq!(found, expected, "{annotations} {taints}");
+        }
+        let draining = phase("Draining", "Working", five);
+        for more in [
+            json!({ "spec": {} }),
+            json!({ "metadata.deletionTimestamp": at(9).to_string() }),
+        ] {
+            assert_eq!(node(&none, &draining, &more).drain, None, "{more}");
+        }
+    }
+
+    fn nulls_out(annotations: &Value) -> Value {
+        let all = annotations.as_object().unwrap().clone().into_iter();
+        all.filter(|(_, value)| !value.is_null()).collect()
+    }
+
+    #[test]
+    fn drain_by_openshifts_controller_lasts_from_its_request_to_its_answer() {
+        let asked = |desired: &str, applied: &str| json!({ STATE: "Working", DESIRED: desired, APPLIED: applied });
+        let table = [
+            (
+                asked("drain-b", "uncordon-a"),
+                cordon(3),
+                Some(DrainStart::At(at(3))),
+            ),
+            (
+                asked("drain-b", "uncordon-a"),
+                json!([]),
+                Some(DrainStart::Unknown),
+            ),
+            (asked("drain-b", "drain-b"), cordon(3), None),
+            (asked("uncordon-b", "drain-b"), cordon(3), None),
+            (json!({ STATE: "Working" }), cordon(3), None),
+        ];
+        for (annotations, taints, expected) in table {
+            let found = node(&taints, &annotations, &json!({})).drain;
+            assert_eq!(found, expected, "{annotations} {taints}");
+        }
+    }
+
+    #[test]
+    fn drain_is_stuck_after_its_limit_or_if_nothing_says_when_it_began() {
+        let limit = SignedDuration::from_mins(45);
+        let of = |drain, is_control_plane| UpgradeNode {
+            drain,
+            is_control_plane,
+            ..UpgradeNode::default()
+        };
+        let table = [
+            (of(Some(DrainStart::At(at(0))), false), 45, false),
+            (of(Some(DrainStart::At(at(0))), false), 46, true),
+            (of(Some(DrainStart::At(at(0))), true), 46, false),
+            (of(Some(DrainStart::Unknown), false), 0, true),
+            (of(None, false), 46, false),
+        ];
+        for (node, minute, expected) in table {
+            let found = node.has_stuck_drain(limit, at(minute));
+            assert_eq!(found, expected, "{node:?} {minute}");
+        }
+    }
+
+    #[test]
+    fn cordon_is_by_hand_if_no_daemon_says_that_it_is_its_own() {
+        let table = [
+            (json!({}), true),
+            (json!({ STATE: "Working" }), false),
+            (
+                json!({ STATE: "Working", "slipway.dev/phase": "Fetching" }),
+                true,
+            ),
+            (
+                json!({ STATE: "Degraded", "slipway.dev/phase": "Draining", "slipway.dev/cordoned-by": "a" }),
+                false,
+            ),
+        ];
+        for (annotations, expected) in table {
+            let found = node(&json!([]), &annotations, &json!({})).is_cordoned_by_hand;
+            assert_eq!(found, expected, "{annotations}");
+        }
+        let leaving = json!({ "metadata.deletionTimestamp": at(9).to_string() });
+        assert!(!node(&json!([]), &json!({}), &leaving).is_cordoned_by_hand);
+    }
+
+    #[test]
+    fn ready_and_out_of_service_are_what_the_cluster_says() {
+        let ready = |status: &str| {
+            let condition = json!({ "type": "Ready", "status": status });
+            let more = json!({ "status": { "conditions": [condition] } });
+            node(&json!([]), &json!({}), &more).is_ready
+        };
+        assert!(ready("True") && !ready("False") && !ready("Unknown"));
+        assert!(!node(&json!([]), &json!({}), &json!({})).is_ready);
+        for (key, expected) in [("out-of-service", true), ("unreachable", false)] {
+            let taint =
+                json!([{ "key": format!("node.kubernetes.io/{key}"), "effect": "NoExecute" }]);
+            let found = node(&taint, &json!({}), &json!({})).is_out_of_service;
+            assert_eq!(found, expected, "{key}");
+        }
     }
 
     #[test]
@@ -197,7 +394,10 @@ mod tests {
             taint("memory", "NoSchedule"),
             taint("disk", "NoExecute")
         ]);
-        assert_eq!(node(&taints, false).pressures, ["memory", "pid"]);
+        let found = |more| node(&taints, &json!({}), &more).pressures;
+        assert_eq!(found(json!({})), ["memory", "pid"]);
+        let leaving = json!({ "metadata.deletionTimestamp": at(9).to_string() });
+        assert_eq!(found(leaving), [""; 0]);
     }
 
     #[test]
@@ -233,5 +433,13 @@ mod tests {
         for (pool, expected) in table {
             assert_eq!(pool.open().as_deref(), expected, "{pool:?}");
         }
+        let mut master = pool((3, 3), false, false);
+        let worker = pool((3, 1), false, false);
+        "master".clone_into(&mut master.name);
+        let none = "there is no MachineConfigPool of workers";
+        assert_eq!(open_pools([].into_iter()), [none]);
+        assert_eq!(open_pools([&master].into_iter()), [none]);
+        let open = open_pools([&master, &worker].into_iter());
+        assert_eq!(open, ["pool infra: 1 of 3 updated"]);
     }
 }

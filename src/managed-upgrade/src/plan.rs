@@ -122,7 +122,8 @@ pub fn forecast(from: Timestamp, pace: &UpgradePace) -> PlanForecast {
             ),
         });
     }
-    let each = pace.machine * i32::try_from(pace.machines).unwrap_or(i32::MAX);
+    let machines = i32::try_from(pace.machines).unwrap_or(i32::MAX);
+    let each = pace.machine.saturating_mul(machines);
     basis.push(format!(
         "{} {}, at most {}",
         counted(usize::try_from(pace.machines).unwrap_or(usize::MAX), "node"),

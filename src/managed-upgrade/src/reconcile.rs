@@ -1,23 +1,31 @@
 //! The operator as a controller of one key: the UpgradeConfig is observed, its phase decided, and
 //! what the phase asks for is done.
 //!
+//! - `entries`: which entry of the history is worked on
+//! - `starting`: it is validated, and started on its date
 //! - `steps`: what each step does
 //! - `checks`: what the health checks find
 //! - `cleanup`: what was added is removed
 //! - `image`: the version of an image is found out
 //! - `keeping`: drains that are stuck are helped
 //! - `planning`: the plan that clients read
+//! - `announcing`: states are announced
 //! - `delivery`: announcements are sent as `CloudEvents`
 //! - `sync`: the fleet manager as the source
 
+mod announcing;
 mod checks;
 mod cleanup;
 mod delivery;
+mod entries;
 mod image;
 mod keeping;
 mod planning;
+mod starting;
 mod steps;
 mod sync;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -26,31 +34,24 @@ use std::time::Duration;
 use api::ConditionStatus;
 use api::config::{ClusterVersion, cluster_version};
 use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry, UpgradePhase, UpgradePlan, upgrade_config};
-use cluster::events::{EventSubject, Recorder, Severity};
+use cluster::events::Recorder;
 use cluster::wire;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use operator::{Next, Reconcile};
-use release::Version;
-use release::update_graph::UpdateGraph;
-use serde_json::json;
 
-use self::delivery::unsent;
+use self::entries::{replaced_entry, working_entry};
+use self::keeping::DrainReports;
 use self::planning::sooner;
 use self::sync::SourceState;
-use crate::cloud_event::{EventOutbox, UNSENT};
 use crate::config::{self, ConfigSource, OperatorConfig};
-use crate::fleet::client::Patience;
 use crate::history::{self, StepOutcome, StepTurn};
 use crate::metrics::{self, UpgradeMetrics};
-use crate::monitoring::{self, Monitoring};
-use crate::notice::{ANNOTATION, Announced, NoticeState};
+use crate::monitoring::Monitoring;
 use crate::phase::{self, PhaseEvent, UnexpectedEvent};
-use crate::release_state::{NoSource, current_version, is_commenced, preceding_version};
+use crate::release_state::{NoSource, current_version, is_commenced};
 use crate::requests::Requests;
-use crate::schedule::{self, StartDecision};
 use crate::step::StepName;
-use crate::validation::{self, ConfigVerdict, InvalidUpgrade};
 use crate::watches::{UpgradeCaches, Upgrades};
 use crate::window;
 
@@ -69,12 +70,6 @@ const FAILED: &str = "FailedUpgrade";
 /// How often a gate is asked again that holds an upgrade, and how often something is checked that
 /// no watch reports.
 const POLL: Duration = Duration::from_secs(30);
-
-/// How often the time of an upgrade is compared with the clock, which may be set.
-const CLOCK: SignedDuration = SignedDuration::from_mins(10);
-
-/// An advance health check is made so long before the start, or longer.
-const ADVANCE: SignedDuration = SignedDuration::from_mins(120);
 
 /// The one thing that is reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,6 +111,10 @@ pub(crate) struct UpgradeOperator {
     planned: Mutex<Option<(UpgradePlan, Timestamp)>>,
     /// What is known of the source.
     source: Mutex<SourceState>,
+    /// What people are told about drains.
+    drains: Mutex<DrainReports>,
+    /// When extra MachineSets that were left were looked for.
+    collected: Mutex<Option<Timestamp>>,
 }
 
 /// One pass over an upgrade.
@@ -142,6 +141,11 @@ impl Pass {
             return Ok(true);
         }
         is_commenced(&self.version, &self.upgrade.spec.desired)
+    }
+
+    /// How long a budget may block a drain.
+    fn force_drain(&self) -> SignedDuration {
+        config::force_drain(&self.upgrade.spec)
     }
 
     fn note(&mut self, r#type: &str, status: bool, reason: &str, message: &str) {
@@ -178,6 +182,8 @@ impl UpgradeOperator {
             now,
             planned: Mutex::new(None),
             source: Mutex::default(),
+            drains: Mutex::default(),
+            collected: Mutex::default(),
         }
     }
 
@@ -219,13 +225,22 @@ impl UpgradeOperator {
             entry,
             now,
         };
-        pass.clear(
-            SETTINGS,
-            ConditionStatus::False,
-            "Valid",
-            "the settings can be used",
-        );
+        let unused = [&pass.config.unused[..], &pass.config.scale_faults].concat();
+        if !unused.is_empty() {
+            let said = format!(
+                "the settings can be used, but for {}",
+                config::list(&unused)
+            );
+            pass.note(SETTINGS, true, "PartlyValid", &said);
+        } else if pass.entry.condition(SETTINGS).is_some() {
+            pass.note(SETTINGS, true, "Valid", "the settings can be used");
+        }
         self.note_source(&mut pass);
+        if pass.config.source == ConfigSource::Local {
+            // The object itself is the source, and was just read.
+            let now = metrics::seconds(pass.now.as_second());
+            self.metrics.set(metrics::SYNC, &[], now);
+        }
         if let Some(why) = refused.or_else(|| self.source_refused()) {
             pass.note(REFUSED, true, "UpgradeCommenced", &why);
         } else {
@@ -246,6 +261,8 @@ impl UpgradeOperator {
         loop {
             let next = match pass.entry.phase {
                 UpgradePhase::New => {
+                    // Clients wait for each phase.
+                    self.save(pass).await?;
                     self.check_in_advance(pass).await?;
                     None
                 }
@@ -257,144 +274,6 @@ impl UpgradeOperator {
             self.save(pass).await?;
             if let Some(next) = next {
                 return Ok(next);
-            }
-        }
-    }
-
-    /// New: what may hold the upgrade is announced long before its start.
-    async fn check_in_advance(&self, pass: &mut Pass) -> Result<(), Error> {
-        let start = schedule::parse_start(&pass.upgrade.spec.upgrade_at);
-        let is_far = start.is_ok_and(|start| start.duration_since(pass.now) > ADVANCE);
-        if is_far && pass.config.has_all_health_checks {
-            let findings = self.findings(pass).await;
-            if !findings.is_empty() {
-                let why = checks::texts(&findings);
-                // Another try would come too late to be in advance: it is logged, and goes on.
-                if let Err(error) = self.announce(pass, NoticeState::PreHealthCheck, &why).await {
-                    tracing::warn!(error, "cannot announce what the check in advance found");
-                }
-            }
-        }
-        pass.entry.phase = phase::next(Some(&pass.entry.phase), PhaseEvent::Checked)?;
-        Ok(())
-    }
-
-    /// Pending: validated, and started when the time has come. None: the next phase has begun.
-    async fn pending(&self, pass: &mut Pass) -> Result<Option<Next>, Error> {
-        let start = schedule::parse_start(&pass.upgrade.spec.upgrade_at);
-        let decision = start.map(|start| {
-            let config = &pass.config;
-            schedule::decide(start, config.window, &config.windows, pass.now)
-        });
-        let is_due = !matches!(decision, Ok(StartDecision::Wait(_)));
-        let verdict = if let Ok(StartDecision::Stale(why)) = &decision {
-            Err(why.clone())
-        } else {
-            let verdict = self.validate(pass, is_due).await;
-            verdict.map_err(|invalid| invalid.to_string())
-        };
-        self.metrics.set(
-            metrics::VALIDATION_FAILED,
-            &[],
-            f64::from(u8::from(verdict.is_err())),
-        );
-        if let Ok(Some(version)) = &verdict
-            && self.adopt_version(pass, version).await?
-        {
-            return Ok(Some(Next::After(Duration::from_secs(1))));
-        }
-        if let Err(why) = verdict {
-            let is_new = pass
-                .entry
-                .condition(VALID)
-                .is_none_or(|known| known.message != why);
-            pass.note(VALID, false, "Invalid", &why);
-            if is_new {
-                tracing::warn!(reason = why, "the UpgradeConfig is not followed");
-            }
-            // ClusterVersion and the UpgradeConfig are watched; a server is asked again.
-            let poll = Duration::from_mins(1);
-            let asks_registry = !pass.upgrade.spec.desired.image.is_empty();
-            return Ok(Some(if is_due || asks_registry {
-                Next::After(poll)
-            } else {
-                Next::Settled
-            }));
-        }
-        let said = validation::valid_message(&pass.upgrade.spec.desired);
-        pass.note(VALID, true, "Valid", &said);
-        if let Ok(StartDecision::Wait(left)) = decision {
-            let wait = left.min(CLOCK) + SignedDuration::from_secs(1);
-            let wait = Duration::try_from(wait).unwrap_or(POLL);
-            return Ok(Some(Next::After(wait)));
-        }
-        if let Some(fleet) = pass.config.fleet.clone() {
-            // What the source withdrew since it was last read does not start, nor does anything
-            // while the source cannot be read.
-            match self.refresh(&fleet, Patience::of(fleet.routes)).await {
-                Ok(false) => self.note_source(pass),
-                Ok(true) => {
-                    self.read_source_again();
-                    pass.entry.phase = phase::next(Some(&pass.entry.phase), PhaseEvent::Changed)?;
-                    return Ok(Some(Next::After(Duration::from_secs(1))));
-                }
-                Err(_) => {
-                    self.note_source(pass);
-                    return Ok(Some(Next::Retry));
-                }
-            }
-        }
-        // What the watch has not delivered yet counts too: a withdrawal before the start does.
-        let latest = self.requests.upgrade().await?;
-        let is_same = |latest: &UpgradeConfig| {
-            latest.spec == pass.upgrade.spec
-                && latest.metadata.uid == pass.upgrade.metadata.uid
-                && latest.metadata.deletion_timestamp.is_none()
-        };
-        if !latest.as_ref().is_some_and(is_same) {
-            tracing::info!("the UpgradeConfig was changed or withdrawn at its start");
-            // The watch delivers what it is now.
-            pass.entry.phase = phase::next(Some(&pass.entry.phase), PhaseEvent::Changed)?;
-            return Ok(Some(Next::After(Duration::from_secs(1))));
-        }
-        pass.entry.phase = phase::next(Some(&pass.entry.phase), PhaseEvent::Ready)?;
-        pass.entry.start_time = Some(Time(pass.now));
-        tracing::info!(version = pass.entry.version, "the upgrade starts");
-        Ok(None)
-    }
-
-    /// Whether the upgrade can be followed. Some: the version that its image says it is.
-    async fn validate(&self, pass: &Pass, is_due: bool) -> Result<Option<Version>, InvalidUpgrade> {
-        let spec = &pass.upgrade.spec;
-        match validation::judge(spec, &pass.version, pass.config.verifies_graph)? {
-            ConfigVerdict::Valid => Ok(None),
-            // The registry is asked when the image is seen, and at the start.
-            ConfigVerdict::AskImage { .. } if !is_due && pass.has_read_image() => Ok(None),
-            ConfigVerdict::AskImage { current, place } => {
-                image::read_version(&place, &current).await.map(Some)
-            }
-            ConfigVerdict::AskGraph { current, desired } => {
-                // The service is asked once when the upgrade is seen, and at the start.
-                let known = pass.entry.condition(VALID);
-                if !is_due && known.is_some_and(|known| known.status == ConditionStatus::True) {
-                    return Ok(None);
-                }
-                let unknown = |why: String| InvalidUpgrade {
-                    field: "spec.desired.version",
-                    why: format!("cannot ask the update service: {why}"),
-                };
-                let url = graph_url(pass, &current.to_string()).map_err(unknown)?;
-                let (status, body) = monitoring::read_graph(&url).await.map_err(unknown)?;
-                if !status.is_success() {
-                    return Err(unknown(format!("{url} answers {status}")));
-                }
-                let said =
-                    |error: &dyn std::error::Error| chassis::report::Chain(error).to_string();
-                let graph = UpdateGraph::parse(&body).map_err(|error| unknown(said(&error)))?;
-                let offers = graph.offers(&current);
-                let offers =
-                    offers.ok_or_else(|| unknown(format!("it does not know {current}")))?;
-                validation::in_graph(&desired, &offers).map(|()| None)
             }
         }
     }
@@ -424,8 +303,8 @@ impl UpgradeOperator {
                     self.run_with_hooks(pass, step.name).await
                 }
             };
-            history::finish(&mut pass.entry, &step, &outcome, pass.now);
-            let is_news = self.save(pass).await?;
+            let is_news = history::finish(&mut pass.entry, &step, &outcome, pass.now);
+            self.save(pass).await?;
             let step = step.name.as_str();
             match outcome {
                 StepOutcome::Done => {
@@ -495,14 +374,13 @@ impl UpgradeOperator {
         if pass.config.source != ConfigSource::Local {
             return Ok(retry.unwrap_or(Next::Settled));
         }
-        let now = metrics::seconds(pass.now.as_second());
-        self.metrics.set(metrics::SYNC, &[], now);
         let done = pass
             .entry
             .complete_time
             .as_ref()
             .map_or(pass.now, |time| time.0);
-        let left = pass.config.watch_interval - pass.now.duration_since(done);
+        let since = pass.now.duration_since(done);
+        let left = pass.config.watch_interval.saturating_sub(since);
         if left.is_positive() {
             return Ok(Next::After(Duration::try_from(left).unwrap_or(POLL)));
         }
@@ -546,88 +424,6 @@ impl UpgradeOperator {
         let text = text.ok_or_else(|| config::Error::Missing(self.namespace.clone()))?;
         OperatorConfig::parse(text)
     }
-
-    /// Announces a state, once.
-    async fn announce(&self, pass: &mut Pass, state: NoticeState, why: &str) -> Result<(), String> {
-        let version = pass.entry.version.clone();
-        let annotations = pass.upgrade.metadata.annotations.as_ref();
-        let announced = annotations.and_then(|all| all.get(ANNOTATION));
-        let announced = Announced::parse(announced.map(String::as_str).unwrap_or_default());
-        if announced.has(&version, state) {
-            return Ok(());
-        }
-        let name = state.as_str();
-        let text = state.text(&version, why);
-        if let Err(why) = self.tell_fleet(pass, state, &text).await {
-            self.metrics
-                .set(metrics::NOTIFICATION_FAILED, &[("event", name)], 1.0);
-            return Err(format!("can't send notification '{name}': {why}"));
-        }
-        self.say(&pass.upgrade, &version, state, why, pass.now);
-        let announced = announced.with(&version, state).to_annotation();
-        let annotations = if pass.config.cloud_events.is_some() {
-            // With the same write: it is announced once, and sent until it is delivered.
-            let outbox = EventOutbox::of(&pass.upgrade);
-            let outbox = outbox.with(unsent(&version, state, why, pass.now));
-            json!({ ANNOTATION: announced, UNSENT: outbox.to_annotation() })
-        } else {
-            json!({ ANNOTATION: announced })
-        };
-        match self.requests.annotate(&annotations).await {
-            Ok(written) => {
-                self.keep(&mut pass.upgrade, written);
-                self.metrics
-                    .set(metrics::NOTIFICATION_FAILED, &[("event", name)], 0.0);
-                let labels = [("event", name), ("version", version.as_str())];
-                self.metrics.set(metrics::NOTIFICATION, &labels, 1.0);
-                Ok(())
-            }
-            Err(error) => {
-                self.metrics
-                    .set(metrics::NOTIFICATION_FAILED, &[("event", name)], 1.0);
-                let why = chassis::report::Chain(&error);
-                Err(format!("can't send notification '{name}': {why}"))
-            }
-        }
-    }
-
-    /// Writes a state to the log and as an event.
-    fn say(
-        &self,
-        upgrade: &UpgradeConfig,
-        version: &str,
-        state: NoticeState,
-        why: &str,
-        now: Timestamp,
-    ) {
-        let name = state.as_str();
-        let text = state.text(version, why);
-        tracing::info!(version, "Upgrade-State: {name} Description: {text}");
-        let severity = if state.is_warning() {
-            Severity::Warning
-        } else {
-            Severity::Normal
-        };
-        self.record(upgrade, severity, name, &text, now);
-    }
-
-    /// Writes an event about the UpgradeConfig.
-    fn record(
-        &self,
-        upgrade: &UpgradeConfig,
-        severity: Severity,
-        reason: &'static str,
-        text: &str,
-        now: Timestamp,
-    ) {
-        let subject = EventSubject {
-            api_version: "upgrade.managed.openshift.io/v1alpha1".to_owned(),
-            kind: "UpgradeConfig".to_owned(),
-            name: upgrade_config::NAME.to_owned(),
-            uid: upgrade.metadata.uid.clone().unwrap_or_default(),
-        };
-        self.recorder.say(&subject, severity, reason, text, now);
-    }
 }
 
 impl Reconcile for UpgradeOperator {
@@ -639,8 +435,11 @@ impl Reconcile for UpgradeOperator {
     }
 
     async fn reconcile(&self, _: &UpgradeKey) -> Result<Next, Error> {
-        let due = Box::pin(self.sync((self.now)())).await;
-        let Some(upgrade) = self.caches.upgrades.get(upgrade_config::NAME) else {
+        let now = (self.now)();
+        let due = Box::pin(self.sync(now)).await;
+        let upgrade = self.caches.upgrades.get(upgrade_config::NAME);
+        self.collect_machine_sets(upgrade.as_deref(), now).await;
+        let Some(upgrade) = upgrade else {
             self.metrics.reset();
             self.publish_source();
             return Ok(due.map_or(Next::Gone, |left| sooner(Next::Settled, left)));
@@ -652,103 +451,11 @@ impl Reconcile for UpgradeOperator {
     }
 }
 
-/// The upgrade that is worked on, and why another one that is asked for is not.
-fn working_entry(
-    upgrade: &UpgradeConfig,
-    version: &ClusterVersion,
-    now: Timestamp,
-) -> Result<(UpgradeHistoryEntry, Option<String>), Error> {
-    let status = upgrade.status.clone().unwrap_or_default();
-    let desired = upgrade.spec.desired.version.as_str();
-    let asked = version.spec.desired_update.as_ref();
-    let mut open = status.history.iter().filter(|entry| {
-        let is_begun = history::is_step_done(entry, StepName::CommenceUpgrade)
-            || asked.is_some_and(|update| update.version == entry.version);
-        entry.phase == UpgradePhase::Upgrading && entry.version != desired && is_begun
-    });
-    if let Some(begun) = open.next() {
-        let image = upgrade.spec.desired.image.as_str();
-        let is_asked = asked.is_some_and(|update| update.image == image);
-        if desired.is_empty() && !image.is_empty() && is_asked {
-            return Ok((begun.clone(), None));
-        }
-        let why = format!(
-            "spec.desired.version: {desired:?} is not followed, because the upgrade to {} has \
-             changed the cluster",
-            begun.version
-        );
-        return Ok((begun.clone(), Some(why)));
-    }
-    if let Some(entry) = history::find(&status, desired) {
-        return Ok((entry.clone(), None));
-    }
-    // Until the version of an image is known, its progress is not either.
-    let is_commenced =
-        !desired.is_empty() && is_commenced(version, &upgrade.spec.desired).unwrap_or(false);
-    let version = version.status.clone().unwrap_or_default();
-    let entry = UpgradeHistoryEntry {
-        version: desired.to_owned(),
-        preceding_version: preceding_version(&version, desired).to_owned(),
-        phase: phase::next(None, PhaseEvent::Seen { is_commenced })?,
-        start_time: Some(Time(now)).filter(|_| is_commenced),
-        complete_time: None,
-        worker_start_time: None,
-        worker_complete_time: None,
-        conditions: Vec::new(),
-    };
-    Ok((entry, None))
-}
-
-/// An upgrade that was under way when another one was asked for, and has not changed the cluster.
-fn replaced_entry(pass: &Pass) -> Option<UpgradeHistoryEntry> {
-    let mut entries = pass.upgrade.status.as_ref()?.history.iter();
-    let is_other = |entry: &&UpgradeHistoryEntry| {
-        entry.phase == UpgradePhase::Upgrading && entry.version != pass.entry.version
-    };
-    entries.find(is_other).cloned()
-}
-
 /// The version that runs, for labels.
 fn running(version: &ClusterVersion) -> String {
     let status = version.status.as_ref();
     let running = status.and_then(|status| current_version(status).ok());
     running.unwrap_or("unknown").to_owned()
-}
-
-/// Where the update service is asked about the desired channel.
-fn graph_url(pass: &Pass, current: &str) -> Result<String, String> {
-    const SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
-    let spec = &pass.version.spec;
-    let groups: Vec<usize> = spec.cluster_id.split('-').map(str::len).collect();
-    let is_hex = |c: char| c.is_ascii_hexdigit() || c == '-';
-    if groups != [8, 4, 4, 4, 12] || !spec.cluster_id.chars().all(is_hex) {
-        return Err(format!(
-            "spec.clusterID {:?} of ClusterVersion is no UUID",
-            spec.cluster_id
-        ));
-    }
-    let service = if spec.upstream.is_empty() {
-        SERVICE
-    } else {
-        spec.upstream.as_str()
-    };
-    let architecture = pass
-        .version
-        .status
-        .as_ref()
-        .map(|status| &status.desired.architecture);
-    let architecture = match architecture.map(String::as_str) {
-        Some("Multi") => "multi",
-        _ => ARCHITECTURE,
-    };
-    let separator = if service.contains('?') { '&' } else { '?' };
-    let escape = cluster::wire::escape;
-    Ok(format!(
-        "{service}{separator}arch={architecture}&channel={}&id={}&version={}",
-        escape(&pass.upgrade.spec.desired.channel),
-        escape(&spec.cluster_id),
-        escape(current)
-    ))
 }
 
 /// Architecture of this program, and so of its cluster's release, in the words of releases.

@@ -15,7 +15,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::node_keeper::KeptPod;
+use crate::node_keeper::ForcedRemoval;
+use crate::node_keeper::pods::KeptPod;
 
 /// Field manager.
 const MANAGER: &str = "managed-upgrade-operator";
@@ -204,26 +205,29 @@ impl Requests {
         self.list_from(path).await
     }
 
-    /// Deletes a pod without a grace period.
-    pub(crate) async fn delete_pod(&self, pod: &KeptPod) -> Result<(), Error> {
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
-            "preconditions": { "uid": pod.uid },
+    /// Removes this very pod.
+    pub(crate) async fn remove_pod(
+        &self,
+        pod: &KeptPod,
+        removal: ForcedRemoval,
+    ) -> Result<(), Error> {
+        let mut options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": pod.uid },
         });
-        let content = RequestBody::Object(&options);
-        let path = pod_path(pod);
-        let answer: Result<IgnoredAny, Error> =
-            self.access.send(Method::DELETE, &path, content).await;
-        gone(answer)
-    }
-
-    /// Clears a pod's finalizers.
-    pub(crate) async fn clear_finalizers(&self, pod: &KeptPod) -> Result<(), Error> {
         let change = json!({ "metadata": { "uid": pod.uid, "finalizers": null } });
-        let content = RequestBody::MergePatch(&change);
-        let path = format!("{}?fieldManager={MANAGER}", pod_path(pod));
-        let answer: Result<IgnoredAny, Error> =
-            self.access.send(Method::PATCH, &path, content).await;
+        let mut path = pod_path(pod);
+        let (method, content) = match removal {
+            ForcedRemoval::End => (Method::DELETE, RequestBody::Object(&options)),
+            ForcedRemoval::Delete => {
+                options["gracePeriodSeconds"] = json!(0);
+                (Method::DELETE, RequestBody::Object(&options))
+            }
+            ForcedRemoval::ClearFinalizers => {
+                path = format!("{path}?fieldManager={MANAGER}");
+                (Method::PATCH, RequestBody::MergePatch(&change))
+            }
+        };
+        let answer: Result<IgnoredAny, Error> = self.access.send(method, &path, content).await;
         gone(answer)
     }
 

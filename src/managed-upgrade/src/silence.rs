@@ -34,6 +34,9 @@ pub struct KnownSilence {
     /// What it is for.
     #[serde(default)]
     pub comment: String,
+    /// From when on it is in force.
+    #[serde(default)]
+    pub starts_at: Option<Timestamp>,
     /// Whether it is in force.
     pub status: SilenceStatus,
 }
@@ -57,8 +60,8 @@ pub struct WantedSilence {
 /// What is to be done so that workers' alerts are silenced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SilenceChange {
-    /// Id of a silence that is replaced.
-    pub replaced: Option<String>,
+    /// Ids of silences that are replaced.
+    pub replaced: Vec<String>,
     /// The silence to create, if it is not there.
     pub created: Option<WantedSilence>,
 }
@@ -72,13 +75,21 @@ impl KnownSilence {
         serde_json::from_slice(body).map_err(|error| error.to_string())
     }
 
-    fn is_active(&self) -> bool {
-        self.status.state == "active"
+    /// Whether it is in force, or will be: where clocks differ, one that was just created is
+    /// `pending`.
+    fn is_open(&self) -> bool {
+        self.status.state != "expired"
     }
 
-    /// Whether it is in force and of this operator.
-    pub fn is_ours(&self) -> bool {
-        self.is_active() && self.created_by == CREATOR
+    fn is_ours(&self) -> bool {
+        self.created_by == CREATOR
+    }
+
+    /// Whether it is this operator's for the workers of an upgrade.
+    fn is_of_workers(&self, version: &str) -> bool {
+        let upgrade = workers_of(version);
+        let rest = self.comment.strip_prefix(upgrade.as_str());
+        self.is_ours() && rest.is_some_and(|rest| rest.starts_with(" with"))
     }
 }
 
@@ -132,32 +143,45 @@ pub fn missing_of_control_plane(
             matchers: vec![("alertname", format!("({})", criticals.join("|")))],
         });
     }
-    wanted.retain(|wanted| known.iter().all(|known| known.comment != wanted.comment));
+    let ours = || known.iter().filter(|known| known.is_ours());
+    wanted.retain(|wanted| ours().all(|known| known.comment != wanted.comment));
     wanted
 }
 
-/// What is to be done about the silence of workers of which so many are pending.
+fn workers_of(version: &str) -> String {
+    format!("Silence for {WORKERS} upgrade to version {version}")
+}
+
+/// What is to be done about the silence of workers of which so many are pending. One that has run
+/// out while their number stayed is not created again: alerts tell that they are stuck.
 pub fn change_of_workers(version: &str, pending: u32, known: &[KnownSilence]) -> SilenceChange {
-    let upgrade = format!("Silence for {WORKERS} upgrade to version {version}");
-    let wanted = format!("{upgrade} with remaining {pending} nodes");
-    let of_upgrade = |known: &&KnownSilence| {
-        let text = known.comment.split(" with").next();
-        known.is_active() && text == Some(upgrade.as_str())
-    };
-    let mut active = known.iter().filter(of_upgrade);
-    if active.clone().any(|known| known.comment == wanted) {
-        return SilenceChange {
-            replaced: None,
-            created: None,
-        };
-    }
+    let wanted = format!("{} with remaining {pending} nodes", workers_of(version));
+    let last = last_of_workers(version, known);
+    let is_there = last.is_some_and(|last| last.comment == wanted);
+    let of_upgrade = known.iter().filter(|known| known.is_of_workers(version));
+    let others = of_upgrade.filter(|known| known.is_open() && known.comment != wanted);
+    let replaced = others.map(|known| known.id.clone()).collect();
     SilenceChange {
-        replaced: active.next().map(|known| known.id.clone()),
-        created: Some(WantedSilence::usual(wanted)),
+        replaced,
+        created: (!is_there).then(|| WantedSilence::usual(wanted)),
     }
 }
 
-/// Ids of this operator's silences of a kind that are in force.
+/// Whether workers take longer than the silence of their alerts lasts. Where none was needed, none
+/// has run out.
+pub fn has_run_out(version: &str, known: &[KnownSilence]) -> bool {
+    let mut of_upgrade = known.iter().filter(|known| known.is_of_workers(version));
+    let is_open = of_upgrade.any(KnownSilence::is_open);
+    !is_open && last_of_workers(version, known).is_some()
+}
+
+/// The silence of workers that was created last. Of those that start at once one in force counts.
+fn last_of_workers<'a>(version: &str, known: &'a [KnownSilence]) -> Option<&'a KnownSilence> {
+    let of_upgrade = known.iter().filter(|known| known.is_of_workers(version));
+    of_upgrade.max_by_key(|known| (known.starts_at, known.is_open()))
+}
+
+/// Ids of this operator's silences of a kind that are in force, or will be.
 pub fn to_remove(kind: SilenceKind, known: &[KnownSilence]) -> Vec<String> {
     let part = match kind {
         SilenceKind::ControlPlane => CONTROL_PLANE,
@@ -165,7 +189,7 @@ pub fn to_remove(kind: SilenceKind, known: &[KnownSilence]) -> Vec<String> {
     };
     let ours = known
         .iter()
-        .filter(|known| known.is_ours() && known.comment.contains(part));
+        .filter(|known| known.is_ours() && known.is_open() && known.comment.contains(part));
     ours.map(|known| known.id.clone()).collect()
 }
 
@@ -179,15 +203,33 @@ mod tests {
             id: id.to_owned(),
             created_by: CREATOR.to_owned(),
             comment: comment.to_owned(),
+            starts_at: None,
             status: SilenceStatus {
                 state: state.to_owned(),
             },
         }
     }
 
+    fn begun(minute: i64, silence: KnownSilence) -> KnownSilence {
+        KnownSilence {
+            starts_at: Some(at(minute)),
+            ..silence
+        }
+    }
+
     const PLANE: &str = "Silence for OSD control plane upgrade to version 4.16.4";
     const THREE: &str =
         "Silence for OSD worker node upgrade to version 4.16.4 with remaining 3 nodes";
+    const TWO: &str =
+        "Silence for OSD worker node upgrade to version 4.16.4 with remaining 2 nodes";
+
+    /// One in force that an administrator made.
+    fn foreign(id: &str, comment: &str) -> KnownSilence {
+        KnownSilence {
+            created_by: "admin".to_owned(),
+            ..known(id, comment, "active")
+        }
+    }
 
     #[test]
     fn silence_of_the_control_plane_is_created_once() {
@@ -205,6 +247,11 @@ mod tests {
             let missing = missing_of_control_plane("4.16.4", &[], &[known("1", PLANE, state)]);
             assert_eq!(missing, []);
         }
+        let of_another = [foreign("1", PLANE)];
+        assert_eq!(
+            missing_of_control_plane("4.16.4", &[], &of_another).len(),
+            1
+        );
         let other = [known("1", PLANE, "active")];
         assert_eq!(missing_of_control_plane("4.16.5", &[], &other).len(), 1);
     }
@@ -214,31 +261,74 @@ mod tests {
         let change = |pending, known: &[KnownSilence]| {
             let change = change_of_workers("4.16.4", pending, known);
             let created = change.created.map(|silence| silence.comment);
-            (change.replaced, created.is_some())
+            (change.replaced.join(","), created.is_some())
         };
-        assert_eq!(change(3, &[]), (None, true));
-        assert_eq!(change(3, &[known("1", THREE, "active")]), (None, false));
-        assert_eq!(
-            change(2, &[known("1", THREE, "active")]),
-            (Some("1".to_owned()), true)
-        );
+        let nothing = (String::new(), false);
+        let created = |replaced: &str| (replaced.to_owned(), true);
+        assert_eq!(change(3, &[]), created(""));
+        for state in ["active", "pending"] {
+            assert_eq!(change(3, &[known("1", THREE, state)]), nothing);
+            assert_eq!(change(2, &[known("1", THREE, state)]), created("1"));
+        }
+        // One that has run out without progress stays out.
+        assert_eq!(change(3, &[known("1", THREE, "expired")]), nothing);
         // A count that comes a second time is silenced a second time.
-        assert_eq!(change(3, &[known("1", THREE, "expired")]), (None, true));
-        assert_eq!(change(3, &[known("1", PLANE, "active")]), (None, true));
+        let back = [
+            begun(0, known("1", THREE, "expired")),
+            begun(5, known("2", TWO, "active")),
+        ];
+        assert_eq!(change(3, &back), created("2"));
+        assert_eq!(change(3, &[known("1", PLANE, "active")]), created(""));
+        assert_eq!(change(3, &[foreign("1", THREE)]), created(""));
+        let twice = [
+            known("1", THREE, "active"),
+            known("2", THREE, "pending"),
+            foreign("3", THREE),
+        ];
+        assert_eq!(change(2, &twice), created("1,2"));
+        // The end of the former one failed.
+        let both = [
+            begun(0, known("1", THREE, "active")),
+            begun(5, known("2", TWO, "active")),
+        ];
+        assert_eq!(change(2, &both), ("1".to_owned(), false));
     }
 
     #[test]
-    fn only_our_own_silences_in_force_are_removed() {
-        let mut foreign = known("4", THREE, "active");
-        "admin".clone_into(&mut foreign.created_by);
+    fn workers_take_too_long_once_their_silence_has_run_out() {
+        let table = [
+            (vec![], false),
+            (vec![known("1", PLANE, "expired")], false),
+            (vec![known("1", THREE, "active")], false),
+            (vec![known("1", THREE, "pending")], false),
+            (vec![known("1", THREE, "expired")], true),
+            (vec![foreign("1", THREE)], false),
+            (
+                vec![known("1", THREE, "expired"), foreign("2", THREE)],
+                true,
+            ),
+            (
+                vec![known("1", THREE, "expired"), known("2", TWO, "active")],
+                false,
+            ),
+        ];
+        for (known, expected) in table {
+            assert_eq!(has_run_out("4.16.4", &known), expected, "{known:?}");
+            assert!(!has_run_out("4.16.40", &known));
+        }
+    }
+
+    #[test]
+    fn only_our_own_silences_that_have_not_ended_are_removed() {
         let all = [
             known("1", PLANE, "active"),
             known("2", THREE, "active"),
             known("3", THREE, "expired"),
-            foreign,
+            foreign("4", THREE),
+            known("5", TWO, "pending"),
         ];
         assert_eq!(to_remove(SilenceKind::ControlPlane, &all), ["1"]);
-        assert_eq!(to_remove(SilenceKind::Workers, &all), ["2"]);
+        assert_eq!(to_remove(SilenceKind::Workers, &all), ["2", "5"]);
     }
 
     #[test]
@@ -259,5 +349,11 @@ mod tests {
         });
         assert_eq!(silence.to_body(START, at(90)), expected);
         assert!(KnownSilence::parse_all(b"{}").is_err());
+        // As Alertmanager 0.27 answers it, with fewer fields.
+        let answer =
+            br#"[{ "id": "1", "createdBy": "a", "comment": "b", "status": { "state": "active" },
+            "startsAt": "2027-01-15T08:00:00.000Z", "endsAt": "2027-01-15T09:30:00.000Z" }]"#;
+        let found = KnownSilence::parse_all(answer).unwrap();
+        assert_eq!(found[0].starts_at, Some(START));
     }
 }

@@ -4,11 +4,15 @@
 //! [`ConfigVerdict::AskImage`] to a registry. Their answers are judged by [`in_graph`] and
 //! [`of_image`].
 
+use std::collections::BTreeSet;
+
 use api::config::ClusterVersion;
+use api::upgrade::upgrade_config::LONGEST_FORCE_DRAIN_MINUTES;
 use api::upgrade::{DesiredRelease, UpgradeConfigSpec};
 use release::Version;
 use release::update_graph::Offers;
 
+use crate::commence;
 use crate::release_image::ImagePlace;
 use crate::release_state::current_version;
 use crate::schedule::parse_start;
@@ -45,6 +49,7 @@ pub enum ConfigVerdict {
 }
 
 const UPGRADE_AT: &str = "spec.upgradeAt";
+const FORCE_DRAIN: &str = "spec.PDBForceDrainTimeout";
 const VERSION: &str = "spec.desired.version";
 const CHANNEL: &str = "spec.desired.channel";
 const IMAGE: &str = "spec.desired.image";
@@ -53,18 +58,25 @@ const fn invalid(field: &'static str, why: String) -> InvalidUpgrade {
     InvalidUpgrade { field, why }
 }
 
-/// Judges an upgrade. `verifies_graph` has a version of another channel looked up.
+/// Judges an upgrade. `accepted` are names of risks that do not hold a conditional update;
+/// `verifies_graph` has a version of another channel looked up.
 ///
 /// # Errors
 /// The first thing that is wrong.
 pub fn judge(
     spec: &UpgradeConfigSpec,
     version: &ClusterVersion,
+    accepted: &BTreeSet<String>,
     verifies_graph: bool,
 ) -> Result<ConfigVerdict, InvalidUpgrade> {
     if let Err(why) = parse_start(&spec.upgrade_at) {
         let why = why.trim_start_matches("spec.upgradeAt: ").to_owned();
         return Err(invalid(UPGRADE_AT, why));
+    }
+    let minutes = spec.pdb_force_drain_timeout;
+    if !(0..=LONGEST_FORCE_DRAIN_MINUTES).contains(&minutes) {
+        let why = format!("{minutes} is not between 0 and {LONGEST_FORCE_DRAIN_MINUTES} minutes");
+        return Err(invalid(FORCE_DRAIN, why));
     }
     let status = version.status.clone().unwrap_or_default();
     let desired = &spec.desired;
@@ -97,10 +109,14 @@ pub fn judge(
             ConfigVerdict::Valid
         });
     }
-    let available = status.available_updates.iter().flatten();
-    let conditional = status.conditional_updates.iter();
-    let mut offered = available.chain(conditional.map(|update| &update.release));
-    if offered.any(|release| release.version == desired.version) {
+    if let Some(update) = commence::conditional(&status, &desired.version) {
+        return match commence::refusal(update, accepted) {
+            Some(why) => Err(invalid(VERSION, why)),
+            None => Ok(ConfigVerdict::Valid),
+        };
+    }
+    let mut available = status.available_updates.iter().flatten();
+    if available.any(|release| release.version == desired.version) {
         return Ok(ConfigVerdict::Valid);
     }
     let why = format!(
@@ -178,7 +194,7 @@ fn check_direction(
 
 #[cfg(test)]
 mod tests {
-    use api::config::ConditionalUpdate;
+    use api::config::{ConditionalUpdate, ConditionalUpdateRisk};
 
     use super::*;
     use crate::fixture::{cluster_version, release, spec};
@@ -187,6 +203,15 @@ mod tests {
 
     fn version(text: &str) -> Version {
         text.parse().unwrap()
+    }
+
+    fn judged(
+        spec: &UpgradeConfigSpec,
+        version: &ClusterVersion,
+        verifies_graph: bool,
+    ) -> Result<ConfigVerdict, InvalidUpgrade> {
+        let accepted = BTreeSet::from(["SlowDisk".to_owned()]);
+        judge(spec, version, &accepted, verifies_graph)
     }
 
     #[test]
@@ -229,16 +254,24 @@ mod tests {
             spec.desired.version = wanted.to_owned();
             spec.desired.channel = channel.to_owned();
             spec.desired.image = image;
-            let error = judge(&spec, &cluster_version("4.16.3"), false).unwrap_err();
+            let error = judged(&spec, &cluster_version("4.16.3"), false).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
         }
         let mut spec = spec();
         spec.upgrade_at = "soon".to_owned();
-        let error = judge(&spec, &cluster_version("4.16.3"), false).unwrap_err();
+        let error = judged(&spec, &cluster_version("4.16.3"), false).unwrap_err();
         assert_eq!(error.field, "spec.upgradeAt");
+        for minutes in [-1, LONGEST_FORCE_DRAIN_MINUTES + 1] {
+            let mut spec = crate::fixture::spec();
+            spec.pdb_force_drain_timeout = minutes;
+            let error = judged(&spec, &cluster_version("4.16.3"), false).unwrap_err();
+            let expected =
+                format!("spec.PDBForceDrainTimeout: {minutes} is not between 0 and 527040 minutes");
+            assert_eq!(error.to_string(), expected);
+        }
         let mut unknown = cluster_version("4.16.3");
         unknown.status = None;
-        let error = judge(&crate::fixture::spec(), &unknown, false).unwrap_err();
+        let error = judged(&crate::fixture::spec(), &unknown, false).unwrap_err();
         assert!(
             error.to_string().ends_with("failed to get current version"),
             "{error}"
@@ -246,19 +279,37 @@ mod tests {
     }
 
     #[test]
-    fn available_and_conditional_updates_are_valid() {
+    fn available_updates_are_valid_and_conditional_ones_without_open_risks() {
         let mut cluster = cluster_version("4.16.3");
         let mut spec = spec();
-        assert_eq!(judge(&spec, &cluster, true), Ok(ConfigVerdict::Valid));
+        assert_eq!(judged(&spec, &cluster, true), Ok(ConfigVerdict::Valid));
         spec.desired.version = "4.16.8".to_owned();
-        assert!(judge(&spec, &cluster, true).is_err());
-        let status = cluster.status.as_mut().unwrap();
-        status.conditional_updates.push(ConditionalUpdate {
-            release: release("4.16.8"),
-            risks: Vec::new(),
-            conditions: Vec::new(),
-        });
-        assert_eq!(judge(&spec, &cluster, true), Ok(ConfigVerdict::Valid));
+        assert!(judged(&spec, &cluster, true).is_err());
+        let mut with = |risks: &[&str]| {
+            let status = cluster.status.as_mut().unwrap();
+            let risks = risks.iter().map(|name| ConditionalUpdateRisk {
+                url: "https://a".to_owned(),
+                name: (*name).to_owned(),
+                message: "m".to_owned(),
+                matching_rules: Vec::new(),
+            });
+            status.conditional_updates = vec![ConditionalUpdate {
+                release: release("4.16.8"),
+                risks: risks.collect(),
+                conditions: Vec::new(),
+            }];
+            judged(&spec, &cluster, true).map_err(|error| error.to_string())
+        };
+        assert_eq!(with(&["SlowDisk"]), Ok(ConfigVerdict::Valid));
+        let open = with(&["SlowDisk", "OldBoot"]).unwrap_err();
+        let expected = "spec.desired.version: version 4.16.8 is a conditional update, and \
+                        conditionalUpdates.acceptedRisks does not have OldBoot";
+        assert_eq!(open, expected);
+        assert!(
+            with(&[])
+                .unwrap_err()
+                .ends_with("names no risk which could be accepted")
+        );
     }
 
     #[test]
@@ -267,12 +318,12 @@ mod tests {
         spec.desired.channel = "fast-4.17".to_owned();
         spec.desired.version = "4.17.0".to_owned();
         let cluster = cluster_version("4.16.3");
-        assert_eq!(judge(&spec, &cluster, false), Ok(ConfigVerdict::Valid));
+        assert_eq!(judged(&spec, &cluster, false), Ok(ConfigVerdict::Valid));
         let asked = ConfigVerdict::AskGraph {
             current: version("4.16.3"),
             desired: version("4.17.0"),
         };
-        assert_eq!(judge(&spec, &cluster, true), Ok(asked));
+        assert_eq!(judged(&spec, &cluster, true), Ok(asked));
         let graph = br#"{ "nodes": [
             { "version": "4.16.3", "payload": "q/r@sha256:3" },
             { "version": "4.17.0", "payload": "q/r@sha256:4" }
@@ -292,7 +343,7 @@ mod tests {
     fn image_says_which_version_it_is_and_is_no_way_down() {
         let mut spec = spec();
         spec.desired.image = format!("quay.io/openshift/release@{DIGEST}");
-        let asked = judge(&spec, &cluster_version("4.16.3"), false).unwrap();
+        let asked = judged(&spec, &cluster_version("4.16.3"), false).unwrap();
         let current = version("4.16.3");
         assert_eq!(
             asked,

@@ -28,13 +28,16 @@ pub struct LeaderArgs {
     #[arg(long)]
     identity: Option<String>,
     /// Seconds that the lease holds after its last renewal
-    #[arg(long, value_name = "SECONDS", default_value_t = Terms::default().duration.as_secs())]
+    #[arg(long, value_name = "SECONDS", default_value_t = Terms::default().duration.as_secs(),
+          value_parser = clap::value_parser!(u64).range(..=86_400))]
     lease_secs: u64,
     /// Seconds after which a leader that cannot renew gives up
-    #[arg(long, value_name = "SECONDS", default_value_t = Terms::default().renew_deadline.as_secs())]
+    #[arg(long, value_name = "SECONDS", default_value_t = Terms::default().renew_deadline.as_secs(),
+          value_parser = clap::value_parser!(u64).range(..=86_400))]
     renew_deadline_secs: u64,
     /// Seconds between attempts to take or renew the lease
-    #[arg(long, value_name = "SECONDS", default_value_t = Terms::default().retry.as_secs())]
+    #[arg(long, value_name = "SECONDS", default_value_t = Terms::default().retry.as_secs(),
+          value_parser = clap::value_parser!(u64).range(..=86_400))]
     lease_retry_secs: u64,
 }
 
@@ -145,6 +148,18 @@ mod tests {
         for (argument, expected) in table {
             let error = candidacy(&[argument]).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn terms_have_a_maximum() {
+        for option in [
+            "--lease-secs",
+            "--renew-deadline-secs",
+            "--lease-retry-secs",
+        ] {
+            let parse = |secs: u64| Program::try_parse_from(["p", &format!("{option}={secs}")]);
+            assert!(parse(86_400).is_ok() && parse(86_401).is_err() && parse(u64::MAX).is_err());
         }
     }
 }

@@ -224,6 +224,10 @@ const fn attempts() -> u32 {
     3
 }
 
+/// Longest time in seconds, a year: sums of times stay times.
+const LONGEST_SECS: u64 = 366 * 24 * 3600;
+const LONG: &str = "it is longer than a year (31622400)";
+
 const fn concurrency() -> usize {
     16
 }
@@ -240,6 +244,9 @@ impl ServiceSettings {
         let positive = |field, seconds: u64| {
             if seconds == 0 {
                 return Err(failed(field, "it is 0"));
+            }
+            if seconds > LONGEST_SECS {
+                return Err(failed(field, LONG));
             }
             Ok(Duration::from_secs(seconds))
         };
@@ -317,6 +324,9 @@ impl WireReleases {
         if self.concurrency == 0 || self.attempts == 0 || self.patience_seconds == 0 {
             let why = "concurrency, attempts and patienceSeconds are at least 1";
             return Err(failed("releases", why));
+        }
+        if self.patience_seconds > LONGEST_SECS {
+            return Err(failed("releases.patienceSeconds", LONG));
         }
         Ok(ReleaseSettings {
             places,
@@ -446,6 +456,17 @@ mod tests {
             (
                 format!("{LEAST}scrape: {{intervalSeconds: 0}}\n"),
                 "field scrape.intervalSeconds",
+            ),
+            (
+                format!("{LEAST}scrape: {{timeoutSeconds: 18446744073709551615}}\n"),
+                "field scrape.timeoutSeconds",
+            ),
+            (
+                base(
+                    "repository: registry.example/a, patienceSeconds: 31622401",
+                    directory,
+                ),
+                "field releases.patienceSeconds",
             ),
             (format!("{LEAST}serve: {{port: 1}}\n"), "port"),
             ("a".to_owned(), ""),

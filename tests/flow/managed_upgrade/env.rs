@@ -1,23 +1,27 @@
 //! A cluster without a version operator, nodes and machine API, whose parts the test plays; with a
 //! real Prometheus and Alertmanager.
+//!
+//! - `nodes`: nodes, their pods and machines
+//! - `alerts`: alerts and silences
+//! - `requests`: what administrators ask for
+
+mod alerts;
+mod nodes;
+mod requests;
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use api::config::{ClusterOperator, ClusterVersion};
 use api::machineconfiguration::MachineConfigPool;
-use api::upgrade::{UpgradeConfig, UpgradePlan, plan, upgrade_config};
+use api::upgrade::{UpgradeConfig, upgrade_config};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod, Secret, ServiceAccount};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use lab::control_plane::{ControlPlane, Process};
@@ -191,99 +195,6 @@ impl Cluster {
         .await
     }
 
-    /// The spec of the UpgradeConfig, once there is one that leads to this version.
-    pub(crate) async fn until_spec(&self, version: &str) -> Result<Value> {
-        wait::until(&format!("an upgrade to {version}"), PATIENCE, async || {
-            let upgrade = self.upgrades.get_opt(upgrade_config::NAME).await?;
-            let spec = upgrade.map(|upgrade| upgrade.spec);
-            Ok(match spec {
-                Some(spec) if spec.desired.version == version => Ok(serde_json::to_value(spec)?),
-                other => Err(format!("{other:?}")),
-            })
-        })
-        .await
-    }
-
-    /// Asks for an upgrade to a version, after so many seconds.
-    pub(crate) async fn schedule(&self, version: &str, secs: i64) -> Result<()> {
-        let at = Timestamp::now() + SignedDuration::from_secs(secs);
-        let at = Timestamp::from_second(at.as_second())?;
-        self.ask_for(json!({
-            "type": "OSD", "upgradeAt": at.to_string(), "PDBForceDrainTimeout": 30,
-            "capacityReservation": true,
-            "desired": { "version": version, "channel": "stable-4.16" },
-        }))
-        .await
-    }
-
-    /// Applies the spec of the UpgradeConfig.
-    pub(crate) async fn ask_for(&self, spec: Value) -> Result<()> {
-        let object = json!({
-            "apiVersion": "upgrade.managed.openshift.io/v1alpha1", "kind": "UpgradeConfig",
-            "metadata": { "name": upgrade_config::NAME }, "spec": spec,
-        });
-        let params = PatchParams::apply("test").force();
-        let name = upgrade_config::NAME;
-        self.upgrades
-            .patch(name, &params, &Patch::Apply(object))
-            .await?;
-        Ok(())
-    }
-
-    /// Runs `slipway managed` as the administrator: its exit code, and all that it printed.
-    pub(crate) fn managed(&self, arguments: &[&str]) -> Result<(Option<i32>, String)> {
-        let output = Command::new(Programs::built()?.path("slipway")?)
-            .arg("managed")
-            .args(arguments)
-            .arg("--kubeconfig")
-            .arg(self.control_plane.admin_kubeconfig())
-            .output()
-            .context("cannot run slipway")?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let printed = text(&output.stdout) + &text(&output.stderr);
-        Ok((output.status.code(), printed))
-    }
-
-    /// Runs `slipway managed`, which ends with this code and prints these texts.
-    pub(crate) fn expect_managed(
-        &self,
-        arguments: &[&str],
-        code: i32,
-        texts: &[&str],
-    ) -> Result<()> {
-        let (found, printed) = self.managed(arguments)?;
-        let has_all = texts.iter().all(|text| printed.contains(text));
-        anyhow::ensure!(
-            found == Some(code) && has_all,
-            "{arguments:?} ends with {found:?}, not {code} and {texts:?}: {printed}"
-        );
-        Ok(())
-    }
-
-    /// The operator's plan, once it is of this phase.
-    pub(crate) async fn until_plan(&self, phase: &str) -> Result<UpgradePlan> {
-        wait::until(&format!("the plan in {phase}"), PATIENCE, async || {
-            let map = self.maps.get_opt(plan::NAME).await?;
-            let data = map.and_then(|map| map.data).unwrap_or_default();
-            let Some(text) = data.get(plan::KEY) else {
-                return Ok(Err("no plan".to_owned()));
-            };
-            let plan = UpgradePlan::parse(text)?;
-            Ok(if plan.phase == phase {
-                Ok(plan)
-            } else {
-                Err(plan.phase)
-            })
-        })
-        .await
-    }
-
-    pub(crate) async fn withdraw(&self) -> Result<()> {
-        let name = upgrade_config::NAME;
-        self.upgrades.delete(name, &DeleteParams::default()).await?;
-        Ok(())
-    }
-
     /// Starts the operator. Dropped, it is killed.
     pub(crate) fn run(&mut self) -> Result<Process> {
         self.starts += 1;
@@ -363,103 +274,6 @@ impl Cluster {
     /// Deletes a Job at once.
     pub(crate) async fn delete_job(&self, name: &str) -> Result<()> {
         self.jobs.delete(name, &DeleteParams::background()).await?;
-        Ok(())
-    }
-
-    /// A node whose daemon drains it for 50 min, with pods that do not leave.
-    pub(crate) async fn add_stuck_node(&self) -> Result<()> {
-        let account = json!({ "metadata": { "name": "default", "namespace": "default" } });
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
-        if accounts.get_opt("default").await?.is_none() {
-            make(&accounts, account).await?;
-        }
-        let began = Timestamp::now() - SignedDuration::from_mins(50);
-        let began = Timestamp::from_second(began.as_second())?.to_string();
-        let state = "machineconfiguration.openshift.io/state";
-        make(
-            &self.nodes,
-            json!({
-                "metadata": { "name": "stuck", "annotations": { state: "Working" } },
-                "spec": { "unschedulable": true, "taints": [{
-                    "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule",
-                    "timeAdded": began
-                }] },
-            }),
-        )
-        .await?;
-        let budget = json!({
-            "metadata": { "name": "protected" },
-            "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "protected" } } },
-        });
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
-        make(&budgets, budget).await?;
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
-        for name in ["free", "protected", "exempt"] {
-            let exempt = (name == "exempt").to_string();
-            make(
-                &pods,
-                json!({
-                    "metadata": {
-                        "name": name, "labels": { "app": name }, "finalizers": ["example.com/held"],
-                        "annotations": { "slipway.dev/no-forced-drain": exempt },
-                    },
-                    "spec": { "nodeName": "stuck", "containers": [{ "name": "a", "image": "a" }] },
-                }),
-            )
-            .await?;
-        }
-        Ok(())
-    }
-
-    /// Names of pods in the namespace `default`, sorted.
-    pub(crate) async fn pods(&self) -> Result<Vec<String>> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
-        let pods = pods.list(&ListParams::default()).await?;
-        let mut names: Vec<String> = pods
-            .into_iter()
-            .filter_map(|pod| pod.metadata.name)
-            .collect();
-        names.sort();
-        Ok(names)
-    }
-
-    pub(crate) async fn until_pods(&self, expected: &[&str]) -> Result<()> {
-        wait::until(&format!("pods {expected:?}"), PATIENCE, async || {
-            let found = self.pods().await?;
-            Ok(if found == expected {
-                Ok(())
-            } else {
-                Err(format!("{found:?}"))
-            })
-        })
-        .await
-    }
-
-    /// Waits until the operator has the lease of the node's drain, or has released it.
-    pub(crate) async fn until_drain_lease(&self, is_held: bool) -> Result<()> {
-        wait::until("the lease of a drain", PATIENCE, async || {
-            let node = self.nodes.get("stuck").await?;
-            let annotations = node.metadata.annotations.unwrap_or_default();
-            let lease = annotations.get("slipway.dev/drain-lease");
-            Ok(if lease.is_some() == is_held {
-                Ok(())
-            } else {
-                Err(format!("{lease:?}"))
-            })
-        })
-        .await
-    }
-
-    /// Deletes the machine of the copied MachineSet.
-    pub(crate) fn remove_machine(&self) -> Result<()> {
-        let machine = [
-            "machine",
-            "worker-a-upgrade-x",
-            "-n",
-            "openshift-machine-api",
-        ];
-        self.control_plane
-            .kubectl(&[&["delete"], &machine[..], &["--ignore-not-found"]].concat())?;
         Ok(())
     }
 
@@ -581,106 +395,6 @@ impl Cluster {
         .await
     }
 
-    /// Makes the machine of the copied MachineSet, with a node that is ready.
-    pub(crate) async fn add_machine(&self) -> Result<()> {
-        make(&self.nodes, json!({ "metadata": { "name": "extra" } })).await?;
-        let labels = json!({
-            "upgrade.managed.openshift.io": "true",
-            "machine.openshift.io/cluster-api-machineset": "worker-a-upgrade",
-        });
-        self.apply(
-            "machine",
-            &json!({
-                "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
-                "metadata": {
-                    "name": "worker-a-upgrade-x", "namespace": "openshift-machine-api",
-                    "labels": labels,
-                },
-                "status": { "nodeRef": { "name": "extra" } },
-            }),
-        )?;
-        let status = json!({ "status": { "readyReplicas": 1 } }).to_string();
-        let set = [
-            "machineset",
-            "worker-a-upgrade",
-            "-n",
-            "openshift-machine-api",
-        ];
-        let patch = ["--type=merge", "-p", &status];
-        self.control_plane
-            .kubectl(&[&["patch"], &set[..], &patch].concat())?;
-        self.set_status(
-            &self.nodes,
-            "extra",
-            json!({ "conditions": [{
-            "type": "Ready", "status": "True", "reason": "a", "message": "b"
-        }] }),
-        )
-        .await
-    }
-
-    /// Names of objects of the machine API.
-    pub(crate) fn machine_objects(&self, kind: &str) -> Result<Vec<String>> {
-        let found = ["get", kind, "-n", "openshift-machine-api", "-o", "name"];
-        let names = self.control_plane.kubectl(&found)?;
-        Ok(names.lines().map(ToOwned::to_owned).collect())
-    }
-
-    /// Has an alert fire, or none.
-    pub(crate) async fn fire(&self, alert: Option<&str>) -> Result<()> {
-        let rules: Vec<Value> = alert
-            .iter()
-            .map(|alert| {
-                let labels = json!({ "severity": "critical", "namespace": "openshift-etcd" });
-                json!({ "alert": alert, "expr": "vector(1)", "labels": labels })
-            })
-            .collect();
-        let groups = json!({ "groups": [{ "name": "test", "rules": rules }] });
-        fs::write(self.dir.join("rules.yml"), groups.to_string())?;
-        let (status, body) = ask(self.servers.prometheus, "POST", "/-/reload")?;
-        anyhow::ensure!(status == 200, "Prometheus refuses its rules: {body}");
-        let expected = usize::from(alert.is_some());
-        self.until_series("ALERTS{alertstate=\"firing\"}", expected)
-            .await
-    }
-
-    /// Waits until a query has so many series.
-    pub(crate) async fn until_series(&self, query: &str, count: usize) -> Result<()> {
-        wait::until(query, PATIENCE, async || {
-            let query = cluster::wire::escape(query);
-            let path = format!("/api/v1/query?query={query}");
-            let (_, body) = ask(self.servers.prometheus, "GET", &path)?;
-            let answer: Value = serde_json::from_str(&body)?;
-            let result = answer.pointer("/data/result").and_then(Value::as_array);
-            let found = result.map(Vec::len);
-            Ok(if found == Some(count) {
-                Ok(())
-            } else {
-                Err(body)
-            })
-        })
-        .await
-    }
-
-    /// Comments of the operator's silences in force.
-    pub(crate) fn silences(&self) -> Result<Vec<String>> {
-        let silences = self.servers.silences()?.into_iter();
-        let ours = silences.filter(|silence| silence.creator == CREATOR);
-        Ok(ours.map(|silence| silence.comment).collect())
-    }
-
-    pub(crate) async fn until_silences(&self, expected: &[&str]) -> Result<()> {
-        wait::until(&format!("silences {expected:?}"), PATIENCE, async || {
-            let found = self.silences()?;
-            Ok(if found == expected {
-                Ok(())
-            } else {
-                Err(format!("{found:?}"))
-            })
-        })
-        .await
-    }
-
     /// Reasons of events about the UpgradeConfig, sorted.
     pub(crate) async fn event_reasons(&self) -> Result<Vec<String>> {
         let events = self.events.list(&ListParams::default()).await?;
@@ -743,20 +457,4 @@ fn completed(version: &str) -> Value {
         "state": "Completed", "startedTime": start, "completionTime": end, "verified": true,
         "version": version, "image": image(version)
     })
-}
-
-/// Asks a server; its status and body.
-fn ask(address: SocketAddr, method: &str, path: &str) -> Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    // Version 1.0: the body is not sent in chunks.
-    let request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
-        bail!("{address} answers {answer:?}");
-    };
-    let status = head.split(' ').nth(1).context("no status")?;
-    Ok((status.parse()?, body.to_owned()))
 }

@@ -263,11 +263,16 @@ async fn an_upgrade_that_is_withdrawn_or_deleted_takes_what_it_added_with_it() -
     cluster.expect_managed(&["schedule", "--to", "4.16.5"], 1, &[NEW])?;
     cluster.until_silences(&[PLANE]).await?;
 
-    // The test's node is drained for 50 min, and no kubelet ends its pods.
+    // The test's node is drained for 70 min, and no kubelet ends its pods: as long as one may still
+    // run them, they stay.
     cluster.add_stuck_node().await?;
-    cluster.until_drain_lease(true).await?;
+    cluster.until_event("DrainHeld").await?;
     let all = ["exempt", "free", "protected"];
+    ensure!(cluster.pods().await? == all, "pods left a silent node");
+    cluster.kubelet_reports("stuck", "True").await?;
+    cluster.until_drain_lease(true).await?;
     ensure!(cluster.pods().await? == all, "pods left before the lease");
+    // They are asked to end, and removed once they have outlived that.
     cluster.until_pods(&["exempt"]).await?;
     cluster.until_drain_lease(false).await?;
     let reasons = cluster.event_reasons().await?;

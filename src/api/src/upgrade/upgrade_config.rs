@@ -10,6 +10,9 @@ use crate::{ConditionStatus, nullable};
 /// The only object that counts.
 pub const NAME: &str = "managed-upgrade-config";
 
+/// Longest `PDBForceDrainTimeout` in minutes, a year: times that it is added to stay times.
+pub const LONGEST_FORCE_DRAIN_MINUTES: i32 = 366 * 24 * 60;
+
 /// What a cluster is upgraded to, and when.
 ///
 /// Source: `upgradeconfigs.upgrade.managed.openshift.io`, `spec`.
@@ -31,7 +34,8 @@ pub struct UpgradeConfigSpec {
     pub r#type: UpgradeType,
     /// When the upgrade starts, by RFC 3339; the API server takes any text.
     pub upgrade_at: String,
-    /// Minutes after which a drain that a PodDisruptionBudget blocks is forced.
+    /// Minutes after which a drain that a PodDisruptionBudget blocks is forced, from 0 to
+    /// [`LONGEST_FORCE_DRAIN_MINUTES`]; an object that is older than that limit may have more.
     #[serde(rename = "PDBForceDrainTimeout")]
     pub pdb_force_drain_timeout: i32,
     /// Whether each worker MachineSet gets one more machine for the time of the upgrade.
@@ -213,6 +217,16 @@ mod tests {
                 .cloned()
                 .unwrap_or_else(|| json!("True")),
         }
+    }
+
+    #[test]
+    fn definition_limits_the_time_after_which_drains_are_forced() {
+        let definition: Value = serde_saphyr::from_str(DEFINITION).unwrap();
+        let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/\
+                     PDBForceDrainTimeout";
+        let field = definition.pointer(field).unwrap();
+        assert_eq!(field["minimum"], json!(0));
+        assert_eq!(field["maximum"], json!(LONGEST_FORCE_DRAIN_MINUTES));
     }
 
     #[test]

@@ -111,6 +111,31 @@ pub(super) const WORDS: &[Explanation] = &[
         "Find out why the pod did not leave; annotation slipway.dev/no-forced-drain exempts it.",
     ),
     of(
+        "Hook-<name>",
+        CONDITION,
+        "Whether the Job of this hook has succeeded in this upgrade.",
+        "Nothing.",
+    ),
+    of(
+        "DrainHeld",
+        EVENT,
+        "A drain took too long, and no pod is removed by force: the node is not Ready, or the start \
+         of its drain is unknown.",
+        "Bring the node back. If it is off, give it the taint node.kubernetes.io/out-of-service.",
+    ),
+    of(
+        "SilencesLeft",
+        EVENT,
+        "The UpgradeConfig was deleted, and Alertmanager did not let its silences be ended.",
+        "Expire them in Alertmanager, or wait for their end.",
+    ),
+    of(
+        "PartlyValid",
+        REASON,
+        "The settings are used, but for the keys that the message names.",
+        "Correct the keys, or remove them.",
+    ),
+    of(
         "StartedNotificationSent",
         CONDITION,
         "The start was announced.",
@@ -294,8 +319,8 @@ pub(super) const WORDS: &[Explanation] = &[
     of(
         "cluster_operator_status_failed",
         HEALTH,
-        "The operators cannot be read.",
-        "Check the API server and the rights of muo.",
+        "There is no ClusterOperator, so that it is not known how operators are.",
+        "Wait until the version operator has made them; check the API server and the rights of muo.",
     ),
     of(
         "default_worker_machinepool_not_found",
@@ -308,6 +333,12 @@ pub(super) const WORDS: &[Explanation] = &[
         HEALTH,
         "An administrator cordoned nodes.",
         "Uncordon them.",
+    ),
+    of(
+        "cluster_node_query_failed",
+        HEALTH,
+        "There is no Node, so that it is not known how nodes are.",
+        "Check the API server and the rights of muo.",
     ),
     of(
         "cluster_node_taint_unschedulable",
@@ -366,7 +397,7 @@ pub(super) const WORDS: &[Explanation] = &[
     of(
         "UpgradeNodeDrainFailedSRE",
         ALERT,
-        "The drain of a node takes longer than nodeDrain.timeOut.",
+        "The drain of a node takes longer than nodeDrain.timeOut, or nothing says how long.",
         "Read `slipway node NAME --try-drain`.",
     ),
 ];

@@ -31,7 +31,8 @@ pub struct ScheduleWish {
     pub list: Option<String>,
     /// Minutes after which a drain that a PodDisruptionBudget blocks is forced
     #[arg(long, value_name = "MINUTES", default_value_t = 60,
-          value_parser = clap::value_parser!(i32).range(0..))]
+          value_parser = clap::value_parser!(i32)
+              .range(0..=i64::from(upgrade_config::LONGEST_FORCE_DRAIN_MINUTES)))]
     pub pdb_force_drain_timeout: i32,
     /// Add a machine to each worker pool for the time of the upgrade
     #[arg(long)]

@@ -135,7 +135,8 @@ pub struct PreflightArgs {
     #[arg(long)]
     pub clear: bool,
     /// Seconds to wait for the end; the check itself goes on
-    #[arg(long, value_name = "SECONDS", default_value_t = 1200)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1200,
+          value_parser = clap::value_parser!(u64).range(..=604_800))]
     pub timeout_secs: u64,
 }
 

@@ -10,7 +10,7 @@
 mod lanes;
 mod picture;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::blocks::{columns, duration};
@@ -320,7 +320,7 @@ fn forecast(
 ) -> Option<(Timestamp, Timestamp)> {
     let control_plane = ControlPlaneView::new(cluster, now).ok()?;
     let (half, most) = UpdateEnds::of(&control_plane, pools)?.seconds();
-    let after = |seconds| Timestamp::from_second(now.as_second() + seconds).ok();
+    let after = |seconds| now.checked_add(SignedDuration::from_secs(seconds)).ok();
     Some((after(half)?, after(most)?))
 }
 

@@ -9,6 +9,9 @@ use kube::core::Status;
 
 use super::{REQUEST_LIMIT, protobuf};
 
+/// Longest time that a server may ask to be left alone: it is added to the time of the answer.
+const LONGEST_RETRY: Duration = Duration::from_hours(1);
+
 /// What came of a request that did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -138,7 +141,7 @@ pub(super) fn refused(
         .get(RETRY_AFTER)
         .and_then(|value| value.to_str().ok())
         .and_then(|text| text.parse().ok())
-        .map(Duration::from_secs);
+        .map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY));
     of_status(method, path, status, header)
 }
 
@@ -154,7 +157,7 @@ pub(super) fn of_status(
         .as_ref()
         .map(|details| details.retry_after_seconds)
         .filter(|seconds| *seconds > 0)
-        .map(|seconds| Duration::from_secs(u64::from(seconds)));
+        .map(|seconds| Duration::from_secs(u64::from(seconds)).min(LONGEST_RETRY));
     Error::Refused {
         method: method.clone(),
         path: path.to_owned(),
@@ -242,6 +245,15 @@ mod tests {
             error.to_string(),
             "POST /x: 429 Too Many Requests: Too many requests, please try again later."
         );
+    }
+
+    #[test]
+    fn wait_that_a_server_asks_for_ends() {
+        let longest = u64::MAX.to_string();
+        let error = answer(429, Some(&longest), "later");
+        assert_eq!(error.retry_after(), Some(LONGEST_RETRY));
+        let body = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":4294967295}}"#;
+        assert_eq!(answer(429, None, body).retry_after(), Some(LONGEST_RETRY));
     }
 
     #[test]

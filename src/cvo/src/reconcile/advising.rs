@@ -86,7 +86,8 @@ impl VersionOperator {
                 if let Some(known) = &before
                     && !known.is_due(asked, interval, now)
                 {
-                    let left = interval - now.duration_since(known.attempted);
+                    let passed = now.duration_since(known.attempted);
+                    let left = interval.saturating_sub(passed);
                     let left = Duration::try_from(left).unwrap_or_default();
                     return Ok(Next::After(left.max(Duration::from_secs(1))));
                 }

@@ -95,24 +95,12 @@ fn each_key_that_cannot_be_used_is_named() {
             "field configManager.localConfigName",
         ),
         (
-            "configManager: {watchInterval: 0}",
+            "configManager: {source: OCM, ocmBaseUrl: 'http://a', watchInterval: 0}",
             "field configManager.watchInterval: 0 is not between 1",
         ),
         (
             "maintenance: {controlPlaneTime: 0}",
             "config maintenance controlPlaneTime out is invalid: field maintenance.controlPlaneTime",
-        ),
-        (
-            "scale: {timeOut: -1}",
-            "config scale timeOut is invalid: field scale.timeOut",
-        ),
-        (
-            "scale: {extraMachines: 0}",
-            "config scale extraMachines is invalid: field scale.extraMachines",
-        ),
-        (
-            "scale: {extraMachinePools: [a, 'b[']}",
-            "config scale extraMachinePools contains invalid pattern \"b[\": field scale.extraMachinePools[1]",
         ),
         (
             "upgradeWindow: {timeOut: -1}",
@@ -141,10 +129,6 @@ fn each_key_that_cannot_be_used_is_named() {
         (
             "featureGate: {enabled: [preHealthCheck]}",
             "featureGate.enabled[0]",
-        ),
-        (
-            "featureGate: {enabled: [ServiceLogNotification]}",
-            "needs the source OCM",
         ),
         (
             "upgradeType: ROSA",
@@ -230,9 +214,9 @@ fn recurring_windows_are_read_with_their_place() {
 
 #[test]
 fn all_faults_are_said_at_once() {
-    let error = error("scale: {timeOut: 0}, upgradeWindow: {timeOut: -1}");
+    let error = error("maintenance: {controlPlaneTime: 0}, upgradeWindow: {timeOut: -1}");
     assert!(
-        error.contains("scale.timeOut") && error.contains("upgradeWindow.timeOut"),
+        error.contains("maintenance.controlPlaneTime") && error.contains("upgradeWindow.timeOut"),
         "{error}"
     );
 }
@@ -272,4 +256,74 @@ fn custom_list_takes_the_place_of_the_usual_one() {
         ]
     );
     assert_eq!(config.steps(&UpgradeType::Aro).len(), 14);
+}
+
+#[test]
+fn longest_drains_of_the_most_workers_end_at_a_time() {
+    let longest = |minutes| {
+        let mut spec = crate::fixture::spec();
+        spec.pdb_force_drain_timeout = minutes;
+        force_drain(&spec)
+    };
+    assert_eq!(longest(60), SignedDuration::from_mins(60));
+    assert_eq!(longest(-1), SignedDuration::ZERO);
+    assert_eq!(longest(i32::MAX), LONGEST);
+    for pending in [1, 2, u32::MAX] {
+        let length = config("").worker_window(pending, longest(i32::MAX));
+        assert_eq!(length, LONGEST, "{pending}");
+        assert!(crate::fixture::START.checked_add(length).is_ok());
+    }
+    let usual = config("").worker_window(3, longest(60));
+    assert_eq!(usual, SignedDuration::from_mins(3 * 68));
+}
+
+#[test]
+fn key_of_a_feature_that_is_not_needed_is_named_and_the_others_are_used() {
+    let agent = "http://ocm-agent.openshift-ocm-agent-operator.svc.cluster.local:8081";
+    let of_agent = format!(
+        "configManager: {{source: OCM, ocmBaseUrl: '{agent}'}}, \
+         featureGate: {{enabled: [ServiceLogNotification]}}"
+    );
+    let table = [
+        (
+            "configManager: {watchInterval: 0}",
+            "field configManager.watchInterval: 0 is not between 1",
+        ),
+        (
+            "featureGate: {enabled: [ServiceLogNotification]}",
+            "featureGate.enabled[0]: ServiceLogNotification needs the source OCM",
+        ),
+        (
+            of_agent.as_str(),
+            "ServiceLogNotification: the agent takes no service logs",
+        ),
+    ];
+    for (lines, expected) in table {
+        let config = config(lines);
+        let unused = list(&config.unused);
+        assert!(unused.contains(expected), "{lines}: {unused}");
+        assert_eq!(config.scale_faults, []);
+        assert!(config.fleet.is_none_or(|fleet| !fleet.has_service_logs));
+    }
+    let table = [
+        (
+            "scale: {timeOut: -1}",
+            "config scale timeOut is invalid: field scale.timeOut",
+        ),
+        (
+            "scale: {extraMachines: 0}",
+            "config scale extraMachines is invalid: field scale.extraMachines",
+        ),
+        (
+            "scale: {extraMachinePools: [a, 'b[']}",
+            "config scale extraMachinePools contains invalid pattern \"b[\": field \
+             scale.extraMachinePools[1]",
+        ),
+    ];
+    for (lines, expected) in table {
+        let config = config(lines);
+        let faults = list(&config.scale_faults);
+        assert!(faults.contains(expected), "{lines}: {faults}");
+        assert_eq!(config.unused, []);
+    }
 }

@@ -4,15 +4,9 @@ use jiff::Timestamp;
 
 use super::{Pass, UpgradeOperator, running};
 use crate::capacity;
-use crate::health::{self, HealthFinding};
+use crate::health::{self, HealthFinding, alerts};
 use crate::metrics;
 use crate::monitoring::validation_metrics;
-
-/// What findings say, in one line.
-pub(super) fn texts(findings: &[HealthFinding]) -> String {
-    let texts: Vec<String> = findings.iter().map(HealthFinding::text).collect();
-    texts.join("; ")
-}
 
 impl UpgradeOperator {
     /// All findings. Without the gate `PreHealthCheck` only alerts and operators are asked.
@@ -23,10 +17,7 @@ impl UpgradeOperator {
         let operators = operators
             .values()
             .map(|one| (one.name.as_str(), &one.status));
-        let degraded = health::degraded_operators(operators);
-        if !degraded.is_empty() {
-            findings.push(HealthFinding::DegradedOperators(degraded));
-        }
+        findings.extend(health::check_operators(operators));
         if pass.config.has_all_health_checks {
             findings.extend(self.check_capacity(pass).await);
             let nodes = self.caches.nodes.table();
@@ -67,10 +58,10 @@ impl UpgradeOperator {
             let asked = self.monitoring.query(&self.requests, &query, pass.now);
             asked.await
         };
-        let (status, body) = ask(health::SCRAPED_QUERY.to_owned()).await?;
-        health::check_scraped(status, &body)?;
-        let (status, body) = ask(health::alert_query(&pass.config)).await?;
-        health::read_alerts(status, &body)
+        let (status, body) = ask(alerts::SCRAPED_QUERY.to_owned()).await?;
+        alerts::check_scraped(status, &body)?;
+        let (status, body) = ask(alerts::alert_query(&pass.config)).await?;
+        alerts::read_alerts(status, &body)
     }
 
     async fn check_capacity(&self, pass: &Pass) -> Option<HealthFinding> {
@@ -118,12 +109,13 @@ impl UpgradeOperator {
         }
     }
 
-    /// Publishes whether a paging alert fired during the upgrade, once a process.
+    /// Publishes whether a paging alert fired during the upgrade, once a process and version.
     pub(super) async fn publish_result(&self, pass: &Pass) -> Result<(), String> {
         let (Some(start), Some(end)) = (&pass.entry.start_time, &pass.entry.complete_time) else {
             return Ok(());
         };
-        if self.metrics.has(metrics::RESULT) {
+        let version = pass.entry.version.as_str();
+        if self.metrics.has(metrics::RESULT, ("version", version)) {
             return Ok(());
         }
         let query = paging_query(start.0, end.0);
@@ -131,13 +123,13 @@ impl UpgradeOperator {
             .monitoring
             .query(&self.requests, &query, pass.now)
             .await?;
-        let alerts = health::read_all_alerts(status, &body)?;
+        let alerts = alerts::read_all_alerts(status, &body)?;
         let preceding = pass.entry.preceding_version.as_str();
         let joined = alerts.join(",");
         let labels = [
             ("preceding_version", preceding),
-            ("stream", stream(preceding, &pass.entry.version)),
-            ("version", pass.entry.version.as_str()),
+            ("stream", stream(preceding, version)),
+            ("version", version),
             ("alerts", joined.as_str()),
         ];
         let value = f64::from(u8::from(alerts.is_empty()));
@@ -150,7 +142,7 @@ impl UpgradeOperator {
 fn paging_query(start: Timestamp, end: Timestamp) -> String {
     format!(
         "count_over_time(ALERTS{{alertstate=\"firing\",alertname=~\"{}\"}}[{}s] @ {})",
-        health::OWN_ALERTS.join("|"),
+        alerts::OWN_ALERTS.join("|"),
         end.duration_since(start).as_secs().max(1),
         end.as_second()
     )

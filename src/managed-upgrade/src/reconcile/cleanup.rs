@@ -1,9 +1,12 @@
 //! What was added for an upgrade is removed: at its end, when its window closes, when another one
-//! takes its place, and when its UpgradeConfig is deleted.
+//! takes its place, when its UpgradeConfig is deleted, and when that was lost.
+
+use std::sync::PoisonError;
 
 use api::upgrade::{UpgradeConfig, UpgradeHistoryEntry, UpgradePhase};
 use chassis::report::Chain;
-use jiff::Timestamp;
+use cluster::events::Severity;
+use jiff::{SignedDuration, Timestamp};
 use operator::Next;
 
 use super::{Error, FAILED, FINALIZER, Pass, UpgradeOperator};
@@ -17,6 +20,13 @@ use crate::step::StepName;
 
 /// Condition: whether what was added is removed.
 const CLEANED_UP: &str = "CleanedUp";
+
+/// A deleted UpgradeConfig waits so long for an Alertmanager that is away: silences end by
+/// themselves.
+const SILENCES_KEPT: SignedDuration = SignedDuration::from_hours(1);
+
+/// How often what was left behind is looked for.
+const COLLECTED: SignedDuration = SignedDuration::from_mins(10);
 
 impl UpgradeOperator {
     /// The UpgradeConfig is being deleted: nothing stays behind.
@@ -32,7 +42,7 @@ impl UpgradeOperator {
         let status = upgrade.status.clone().unwrap_or_default();
         let open = |entry: &&UpgradeHistoryEntry| entry.phase == UpgradePhase::Upgrading;
         for entry in status.history.iter().filter(open) {
-            if let Err(why) = self.remove_added(entry, now).await {
+            if let Err(why) = self.remove_added_of_deleted(&upgrade, entry, now).await {
                 let mut failed = entry.clone();
                 let said = ("Failed", why.as_str());
                 history::note(&mut failed, CLEANED_UP, false.into(), said, now);
@@ -119,10 +129,43 @@ impl UpgradeOperator {
         entry: &UpgradeHistoryEntry,
         now: Timestamp,
     ) -> Result<(), String> {
-        let has_begun = |step: StepName| entry.condition(step.step().condition).is_some();
-        if has_begun(StepName::EnsureExtraUpgradeWorkers) {
+        self.remove_machine_sets(entry).await?;
+        self.remove_silences(entry, now).await
+    }
+
+    /// The same for an UpgradeConfig that is deleted. It does not wait for ever.
+    async fn remove_added_of_deleted(
+        &self,
+        upgrade: &UpgradeConfig,
+        entry: &UpgradeHistoryEntry,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        self.remove_machine_sets(entry).await?;
+        let removed = self.remove_silences(entry, now).await;
+        let deleted = upgrade.metadata.deletion_timestamp.as_ref();
+        match removed {
+            Err(why) if deleted.is_some_and(|at| waits_in_vain(at.0, now)) => {
+                tracing::warn!(error = why, "silences of a deleted UpgradeConfig stay");
+                let text = format!("silences stay until they end by themselves: {why}");
+                self.record(upgrade, Severity::Warning, "SilencesLeft", &text, now);
+                Ok(())
+            }
+            removed => removed,
+        }
+    }
+
+    async fn remove_machine_sets(&self, entry: &UpgradeHistoryEntry) -> Result<(), String> {
+        if has_begun(entry, StepName::EnsureExtraUpgradeWorkers) {
             self.delete_machine_sets().await?;
         }
+        Ok(())
+    }
+
+    async fn remove_silences(
+        &self,
+        entry: &UpgradeHistoryEntry,
+        now: Timestamp,
+    ) -> Result<(), String> {
         for (step, kind) in [
             (
                 StepName::CreateControlPlaneMaintWindow,
@@ -130,11 +173,37 @@ impl UpgradeOperator {
             ),
             (StepName::CreateWorkerMaintWindow, SilenceKind::Workers),
         ] {
-            if has_begun(step) {
+            if has_begun(entry, step) {
                 self.end_silences(kind, now).await?;
             }
         }
         Ok(())
+    }
+
+    /// Deletes MachineSets that an upgrade left which is over, or whose UpgradeConfig went without
+    /// its finalizer. Another try comes with a later pass.
+    pub(super) async fn collect_machine_sets(
+        &self,
+        upgrade: Option<&UpgradeConfig>,
+        now: Timestamp,
+    ) {
+        if upgrade.is_some_and(may_have_added) {
+            return;
+        }
+        {
+            let mut last = self
+                .collected
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let is_recent = |last: Timestamp| now.duration_since(last).abs() < COLLECTED;
+            if last.is_some_and(is_recent) {
+                return;
+            }
+            *last = Some(now);
+        }
+        if let Err(error) = self.delete_machine_sets().await {
+            tracing::warn!(error, "cannot look for extra MachineSets that were left");
+        }
     }
 
     /// Deletes the MachineSets that were added.
@@ -169,6 +238,22 @@ impl UpgradeOperator {
             Err(faults.join("; "))
         }
     }
+}
+
+/// Whether an upgrade is under way, which removes itself what it adds.
+fn may_have_added(upgrade: &UpgradeConfig) -> bool {
+    let entries = upgrade.status.iter().flat_map(|status| &status.history);
+    let mut phases = entries.map(|entry| &entry.phase);
+    upgrade.metadata.deletion_timestamp.is_some()
+        || phases.any(|phase| *phase == UpgradePhase::Upgrading)
+}
+
+fn has_begun(entry: &UpgradeHistoryEntry, step: StepName) -> bool {
+    entry.condition(step.step().condition).is_some()
+}
+
+fn waits_in_vain(deleted: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(deleted) > SILENCES_KEPT
 }
 
 /// Why an upgrade has not changed the cluster: what its first step says that is not done.

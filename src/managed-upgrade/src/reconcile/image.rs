@@ -60,9 +60,10 @@ impl UpgradeOperator {
         if desired.image.is_empty() || pass.has_read_image() {
             return Ok(None);
         }
-        let config = pass.config.verifies_graph;
+        let (accepted, verifies_graph) = (&pass.config.accepted_risks, pass.config.verifies_graph);
+        let judged = validation::judge(&pass.upgrade.spec, &pass.version, accepted, verifies_graph);
         let hold = |invalid: InvalidUpgrade| Ok(Some(StepOutcome::Hold(invalid.to_string())));
-        let (current, place) = match validation::judge(&pass.upgrade.spec, &pass.version, config) {
+        let (current, place) = match judged {
             Ok(ConfigVerdict::AskImage { current, place }) => (current, place),
             Ok(ConfigVerdict::Valid | ConfigVerdict::AskGraph { .. }) => return Ok(None),
             Err(invalid) => return hold(invalid),

@@ -1,30 +1,47 @@
 //! Drains that are stuck are helped, under a lease of the node that its daemon honours.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use api::machineconfiguration::DrainLease;
 use chassis::report::Chain;
 use cluster::events::Severity;
-use jiff::SignedDuration;
 
 use super::{Pass, UpgradeOperator};
-use crate::node_keeper::{
-    self, DrainLimits, DrainStrategy, ForcedRemoval, HOLDER, KeptPod, LeaseStep,
-};
-use crate::node_view::UpgradeNode;
+use crate::capacity;
+use crate::node_keeper::lease::{HOLDER, LeaseStep, lease_step};
+use crate::node_keeper::pods::{self, KeptPod};
+use crate::node_keeper::{self, DrainHold, DrainLimits, DrainStrategy, RemovalRight};
+use crate::node_view::{DrainStart, UpgradeNode};
 use crate::notice::NoticeState;
+
+/// What people are told about drains.
+#[derive(Debug, Default)]
+pub(super) struct DrainReports {
+    /// Nodes from which nothing is removed although it is time, and why: by name, and whether it is
+    /// their daemon that drains them.
+    held: BTreeMap<(String, bool), DrainHold>,
+    /// Version and text of an announcement that could not be made yet.
+    unsaid: Option<(String, String)>,
+}
+
+/// The drain of a node by another program, which is helped.
+#[derive(Debug, Clone, Copy)]
+struct HelpedDrain<'a> {
+    node: &'a UpgradeNode,
+    start: DrainStart,
+    /// Whether it is the daemon's, which honours a lease.
+    is_leased: bool,
+}
 
 impl UpgradeOperator {
     /// Helps the drains of an upgrade that is under way. Names of nodes whose drain has failed.
     pub(super) async fn keep_nodes(&self, pass: &mut Pass) -> Vec<String> {
-        let force = i64::from(pass.upgrade.spec.pdb_force_drain_timeout);
-        let expected = pass.config.expected_drain_time;
-        let limits = DrainLimits {
-            free: pass.config.node_drain_timeout,
-            protected: SignedDuration::from_mins(force) + expected,
-            expected,
-        };
+        let limits = pass.drain_limits();
         let nodes: Vec<Arc<UpgradeNode>> = self.caches.nodes.table().values().cloned().collect();
+        let is_there = |name: &String| nodes.iter().any(|node| node.name == *name);
+        self.drains().held.retain(|(name, _), _| is_there(name));
+        self.announce_forced(pass).await;
         let mut failed = Vec::new();
         for node in nodes {
             match self.keep_node(pass, &node, &limits).await {
@@ -56,6 +73,39 @@ impl UpgradeOperator {
         }
     }
 
+    /// Helps the drain of a machine that is taken away. Whether it has failed.
+    pub(super) async fn keep_machine(
+        &self,
+        pass: &mut Pass,
+        machine: &serde_json::Value,
+        node: &UpgradeNode,
+    ) -> Result<bool, String> {
+        let Some(start) = capacity::drain_start(machine) else {
+            return Ok(false);
+        };
+        let limits = pass.drain_limits();
+        let drain = HelpedDrain {
+            node,
+            start,
+            is_leased: false,
+        };
+        // On a node that takes pods, removed ones would only make room for others.
+        if pass.config.helps_drains && node.is_cordoned {
+            return self.help(pass, drain, &limits).await;
+        }
+        Ok(match start {
+            DrainStart::At(started) => pass.now.duration_since(started) > limits.free,
+            DrainStart::Unknown => true,
+        })
+    }
+
+    /// Nodes from which nothing is removed by force although it is time, for people.
+    pub(super) fn held_drains(&self) -> Vec<String> {
+        let drains = self.drains();
+        let held = drains.held.iter();
+        held.map(|((node, _), why)| hold_text(node, *why)).collect()
+    }
+
     /// Whether the node's drain has failed.
     async fn keep_node(
         &self,
@@ -63,43 +113,90 @@ impl UpgradeOperator {
         node: &UpgradeNode,
         limits: &DrainLimits,
     ) -> Result<bool, String> {
-        let lease = own_lease(node);
-        let since = node
-            .drain_started
-            .filter(|_| node.is_updating && !node.is_control_plane);
+        let start = node.drain.filter(|_| !node.is_control_plane);
         let is_helped = pass.config.helps_drains;
-        let since = since.filter(|since| node_keeper::is_any_due(limits, *since, pass.now));
-        let Some(since) = since.filter(|_| is_helped) else {
-            self.step_lease(node, lease.as_ref(), false, pass).await?;
-            let is_failed = !is_helped && node.has_stuck_drain(limits.free, pass.now);
-            return Ok(is_failed);
+        let Some(start) = start.filter(|_| is_helped) else {
+            self.drains().held.remove(&(node.name.clone(), true));
+            self.step_lease(node, false, pass).await?;
+            return Ok(!is_helped && node.has_stuck_drain(limits.free, pass.now));
         };
+        let drain = HelpedDrain {
+            node,
+            start,
+            is_leased: true,
+        };
+        self.help(pass, drain, limits).await
+    }
+
+    /// Removes what is due. Whether the drain has failed.
+    async fn help(
+        &self,
+        pass: &mut Pass,
+        drain: HelpedDrain<'_>,
+        limits: &DrainLimits,
+    ) -> Result<bool, String> {
+        let HelpedDrain { node, start, .. } = drain;
+        let since = match start {
+            DrainStart::At(started) => Some(started),
+            DrainStart::Unknown => None,
+        };
+        let is_due = since.is_none_or(|since| {
+            let elapsed = pass.now.duration_since(since);
+            node_keeper::is_any_due(limits, elapsed)
+        });
+        let right = node_keeper::right(node, start, pass.now);
+        self.hold(pass, drain, right.err().filter(|_| is_due));
+        let Ok((right, elapsed)) = right else {
+            self.step_drain(drain, false, pass).await?;
+            return Ok(is_due);
+        };
+        if !is_due {
+            self.step_drain(drain, false, pass).await?;
+            return Ok(false);
+        }
         let said = |error: cluster::wire::Error| Chain(&error).to_string();
         let pods = self.requests.pods_of(&node.name).await.map_err(said)?;
         let budgets = self.requests.budgets().await.map_err(said)?;
-        let pods = node_keeper::read_pods(&pods, &budgets, &pass.config.ignored_drains);
-        let due = node_keeper::due(limits, &pods, since, pass.now);
-        let step = self
-            .step_lease(node, lease.as_ref(), !due.is_empty(), pass)
-            .await?;
+        let pods = pods::read_pods(&pods, &budgets, &pass.config.ignored_drains, since);
+        let due = node_keeper::due(limits, &pods, (right, elapsed), pass.now);
+        let step = self.step_drain(drain, !due.is_empty(), pass).await?;
+        let mut faults = Vec::new();
         if matches!(step, LeaseStep::Act | LeaseStep::Renew) {
             for (strategy, pod) in due {
-                self.remove_pod(pass, node, strategy, pod).await?;
+                // One that the API server keeps must not keep the others.
+                let removed = self.remove_pod(pass, node, (strategy, right), pod).await;
+                faults.extend(removed.err());
             }
         }
-        Ok(node_keeper::has_failed(
-            limits, &pods, true, since, pass.now,
-        ))
+        if faults.is_empty() {
+            Ok(node_keeper::has_failed(limits, &pods, true, elapsed))
+        } else {
+            Err(faults.join("; "))
+        }
+    }
+
+    /// What comes next about the lease, where there is one. Without a lease, pods are removed.
+    async fn step_drain(
+        &self,
+        drain: HelpedDrain<'_>,
+        is_needed: bool,
+        pass: &Pass,
+    ) -> Result<LeaseStep, String> {
+        if drain.is_leased {
+            self.step_lease(drain.node, is_needed, pass).await
+        } else {
+            Ok(LeaseStep::Act)
+        }
     }
 
     async fn step_lease(
         &self,
         node: &UpgradeNode,
-        lease: Option<&DrainLease>,
         is_needed: bool,
         pass: &Pass,
     ) -> Result<LeaseStep, String> {
-        let step = node_keeper::lease_step(lease, is_needed, pass.now);
+        let lease = own_lease(node);
+        let step = lease_step(lease.as_ref(), is_needed, pass.now);
         let wanted = match (step, lease) {
             (LeaseStep::Nothing | LeaseStep::Settle | LeaseStep::Act, _) => return Ok(step),
             (LeaseStep::Release, _) => None,
@@ -123,22 +220,11 @@ impl UpgradeOperator {
         &self,
         pass: &mut Pass,
         node: &UpgradeNode,
-        strategy: DrainStrategy,
+        (strategy, right): (DrainStrategy, RemovalRight),
         pod: &KeptPod,
     ) -> Result<(), String> {
         let name = strategy.as_str();
-        if strategy == DrainStrategy::PdbDelete {
-            let why = format!(
-                "pod {}/{} on node {} is deleted in spite of its budget, see \
-                 https://access.redhat.com/solutions/7075425",
-                pod.namespace, pod.name, node.name
-            );
-            self.announce(pass, NoticeState::DrainForced, &why).await?;
-        }
-        let removed = match strategy.removal() {
-            ForcedRemoval::Delete => self.requests.delete_pod(pod).await,
-            ForcedRemoval::ClearFinalizers => self.requests.clear_finalizers(pod).await,
-        };
+        let removed = self.requests.remove_pod(pod, strategy.removal(right)).await;
         removed.map_err(|error| {
             let error = Chain(&error);
             format!("{name} of pod {}/{}: {error}", pod.namespace, pod.name)
@@ -155,8 +241,68 @@ impl UpgradeOperator {
         );
         let severity = Severity::Warning;
         self.record(&pass.upgrade, severity, "DrainForced", &text, pass.now);
+        if strategy == DrainStrategy::PdbDelete {
+            let why = format!(
+                "pod {}/{} on node {} is deleted in spite of its budget, see \
+                 https://access.redhat.com/solutions/7075425",
+                pod.namespace, pod.name, node.name
+            );
+            self.drains().unsaid = Some((pass.entry.version.clone(), why));
+            self.announce_forced(pass).await;
+        }
         Ok(())
     }
+
+    /// Announces that a budget was overruled. The drain does not wait for it: what could not be
+    /// announced is with the next pass.
+    async fn announce_forced(&self, pass: &mut Pass) {
+        let Some((version, why)) = self.drains().unsaid.clone() else {
+            return;
+        };
+        if version == pass.entry.version
+            && let Err(error) = self.announce(pass, NoticeState::DrainForced, &why).await
+        {
+            tracing::warn!(error, "cannot announce that a drain is forced");
+            return;
+        }
+        self.drains().unsaid = None;
+    }
+
+    /// Notes whether something keeps pods of a node from being removed; people are told once.
+    fn hold(&self, pass: &Pass, drain: HelpedDrain<'_>, hold: Option<DrainHold>) {
+        let node = drain.node;
+        let key = (node.name.clone(), drain.is_leased);
+        let Some(why) = hold else {
+            self.drains().held.remove(&key);
+            return;
+        };
+        let known = self.drains().held.insert(key, why);
+        if known != Some(why) {
+            let text = hold_text(&node.name, why);
+            tracing::warn!(node = node.name, reason = %why, "a drain that is stuck is not helped");
+            let severity = Severity::Warning;
+            self.record(&pass.upgrade, severity, "DrainHeld", &text, pass.now);
+        }
+    }
+
+    fn drains(&self) -> MutexGuard<'_, DrainReports> {
+        self.drains.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pass {
+    fn drain_limits(&self) -> DrainLimits {
+        let expected = self.config.expected_drain_time;
+        DrainLimits {
+            free: self.config.node_drain_timeout,
+            protected: self.force_drain().saturating_add(expected),
+            expected,
+        }
+    }
+}
+
+fn hold_text(node: &str, why: DrainHold) -> String {
+    format!("no pod is removed from node {node}: {why}")
 }
 
 /// The lease of the node's drain, if it is this operator's.

@@ -11,10 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 use operator::Next;
 
 use super::steps::{check_external, is_upgradeable};
-use super::{Pass, UpgradeOperator, VALID, checks};
+use super::{Pass, UpgradeOperator, VALID};
 use crate::capacity;
 use crate::commence::{self, CommenceStep};
-use crate::health::HealthFinding;
+use crate::health::{self, HealthFinding};
 use crate::history::{self, StepOutcome};
 use crate::plan::{self, GateAnswer, UpgradePace};
 use crate::release_state::{is_completed, started};
@@ -39,7 +39,9 @@ impl UpgradeOperator {
         let waits = matches!(pass.entry.phase, UpgradePhase::New | UpgradePhase::Pending);
         let since = |time: Timestamp| pass.now.duration_since(time).abs();
         if waits {
-            let left = known.as_ref().map(|(_, asked)| ASKED - since(*asked));
+            let left = known
+                .as_ref()
+                .map(|(_, asked)| ASKED.saturating_sub(since(*asked)));
             if let Some(left) = left.filter(SignedDuration::is_positive) {
                 return sooner(next, left);
             }
@@ -136,9 +138,9 @@ impl UpgradeOperator {
                     .into_iter()
                     .partition(HealthFinding::holds);
                 Some(if holding.is_empty() {
-                    GateAnswer::Passes(checks::texts(&others))
+                    GateAnswer::Passes(health::texts(&others))
                 } else {
-                    GateAnswer::Holds(checks::texts(&holding))
+                    GateAnswer::Holds(health::texts(&holding))
                 })
             }
             StepName::ExternalDependencyAvailabilityCheck => {
@@ -196,7 +198,6 @@ impl UpgradeOperator {
             let workers = pools.values().filter(|pool| pool.name != "master");
             workers.map(|pool| pool.machines.0).sum()
         };
-        let force = i64::from(pass.upgrade.spec.pdb_force_drain_timeout);
         let needs_machines = pass.upgrade.spec.capacity_reservation
             && !is_commenced
             && !history::is_step_done(&pass.entry, StepName::EnsureExtraUpgradeWorkers);
@@ -213,7 +214,7 @@ impl UpgradeOperator {
             earlier: plan::earlier_updates(&status),
             machines,
             machine: config.expected_drain_time,
-            machines_limit: config.worker_window(machines, SignedDuration::from_mins(force)),
+            machines_limit: config.worker_window(machines, pass.force_drain()),
         }
     }
 }

@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chassis::report::Chain;
-use jiff::SignedDuration;
 use release::Version;
 
-use super::{Pass, UpgradeOperator, checks, running};
+use super::{Pass, UpgradeOperator, running};
 use crate::capacity::{self, CapacityState};
 use crate::commence::{self, CommenceStep};
-use crate::health::HealthFinding;
+use crate::config;
+use crate::health::{self, HealthFinding};
 use crate::history::StepOutcome;
 use crate::hook::{HookState, HookTime};
 use crate::metrics;
 use crate::monitoring::check_dependencies;
+use crate::node_view;
 use crate::notice::NoticeState;
 use crate::release_state::{current_version, is_completed, started};
 use crate::schedule::{self, parse_start};
-use crate::silence::{self, KnownSilence, SilenceKind};
+use crate::silence::{self, SilenceKind};
 use crate::step::StepName;
 use crate::{upgradeable, window};
 
@@ -43,9 +44,19 @@ impl UpgradeOperator {
         StepOutcome::Done
     }
 
-    async fn run_hooks(&self, pass: &Pass, step: StepName, when: HookTime) -> Outcome {
-        let hooks = pass.config.hooks.iter();
+    pub(super) async fn run_hooks(
+        &self,
+        pass: &mut Pass,
+        step: StepName,
+        when: HookTime,
+    ) -> Outcome {
+        let hooks = pass.config.hooks.clone();
+        let hooks = hooks.iter();
         for hook in hooks.filter(|hook| hook.step == step && hook.when == when) {
+            let known = pass.entry.condition(&hook.condition());
+            if known.is_some_and(|known| known.status == api::ConditionStatus::True) {
+                continue;
+            }
             let job = hook.job_name(&pass.entry.version);
             let found = self.requests.job(&job).await;
             let Some(found) = found.map_err(|error| said(&error))? else {
@@ -59,7 +70,13 @@ impl UpgradeOperator {
                 )));
             };
             match hook.state(&found, &pass.upgrade) {
-                HookState::Done => {}
+                HookState::Done => {
+                    let said = format!("Job {job} has succeeded");
+                    pass.note(&hook.condition(), true, "Succeeded", &said);
+                    // The Job may remove itself: what follows does not run it a second time.
+                    let saved = self.save(pass).await;
+                    saved.map_err(|error| self::said(&error))?;
+                }
                 HookState::Running => {
                     let why = format!("hook {}: Job {job} runs", hook.name);
                     return Ok(StepOutcome::Hold(why));
@@ -122,14 +139,14 @@ impl UpgradeOperator {
     async fn check_health_before(&self, pass: &mut Pass) -> Outcome {
         let findings = self.findings(pass).await;
         if !findings.is_empty() && pass.config.has_all_health_checks {
-            let why = checks::texts(&findings);
+            let why = health::announcement(&findings);
             self.announce(pass, NoticeState::HealthCheck, &why).await?;
         }
         let holding: Vec<_> = findings.into_iter().filter(HealthFinding::holds).collect();
         if holding.is_empty() {
             return Ok(StepOutcome::Done);
         }
-        Ok(StepOutcome::Hold(checks::texts(&holding)))
+        Ok(StepOutcome::Hold(health::texts(&holding)))
     }
 
     async fn check_health_after(&self, pass: &mut Pass) -> Outcome {
@@ -140,12 +157,15 @@ impl UpgradeOperator {
         if holding.is_empty() {
             return Ok(StepOutcome::Done);
         }
-        Ok(StepOutcome::Hold(checks::texts(&holding)))
+        Ok(StepOutcome::Hold(health::texts(&holding)))
     }
 
     async fn add_machines(&self, pass: &mut Pass) -> Outcome {
         if !pass.upgrade.spec.capacity_reservation {
             return Ok(StepOutcome::Done);
+        }
+        if !pass.config.scale_faults.is_empty() {
+            return Err(config::list(&pass.config.scale_faults));
         }
         let sets = self
             .requests
@@ -295,26 +315,31 @@ impl UpgradeOperator {
         let change = silence::change_of_workers(&pass.entry.version, pending, &known);
         // The new one first: no moment is without a silence.
         if let Some(silence) = &change.created {
-            let force = i64::from(pass.upgrade.spec.pdb_force_drain_timeout);
-            let force = SignedDuration::from_mins(force);
-            let length = pass.config.worker_window(pending, force);
+            let length = pass.config.worker_window(pending, pass.force_drain());
             let created = self
                 .monitoring
                 .create_silence(&self.requests, silence, length, pass.now);
             created.await?;
             tracing::info!(comment = silence.comment, "created a silence");
         }
-        if let Some(id) = &change.replaced {
-            self.monitoring
+        let mut faults = Vec::new();
+        for id in &change.replaced {
+            let ended = self
+                .monitoring
                 .delete_silence(&self.requests, id, pass.now)
-                .await?;
+                .await;
+            faults.extend(ended.err());
         }
-        Ok(StepOutcome::Done)
+        if faults.is_empty() {
+            Ok(StepOutcome::Done)
+        } else {
+            Err(faults.join("; "))
+        }
     }
 
     async fn await_workers(&self, pass: &mut Pass) -> Outcome {
         let pools = self.caches.pools.table();
-        let open: Vec<String> = pools.values().filter_map(|pool| pool.open()).collect();
+        let mut open = node_view::open_pools(pools.values().map(AsRef::as_ref));
         let version = pass.entry.version.clone();
         let labels = [("version", version.as_str())];
         if open.is_empty() {
@@ -324,51 +349,56 @@ impl UpgradeOperator {
             return Ok(StepOutcome::Done);
         }
         let known = self.monitoring.silences(&self.requests, pass.now).await?;
-        let is_silent = known.iter().any(KnownSilence::is_ours);
-        let value = f64::from(u8::from(!is_silent));
+        let is_late = silence::has_run_out(&version, &known);
+        let value = f64::from(u8::from(is_late));
         self.metrics.set(metrics::WORKER_TIMEOUT, &labels, value);
+        open.extend(self.held_drains());
         Ok(StepOutcome::Hold(open.join("; ")))
     }
 
     async fn remove_machines(&self, pass: &mut Pass) -> Outcome {
-        self.delete_machine_sets().await?;
-        let machines = self
-            .requests
-            .machines()
-            .await
-            .map_err(|error| said(&error))?;
-        let added: Vec<_> = capacity::added_machines(&machines).collect();
-        if added.is_empty() {
-            self.metrics.set_drains(&[]);
+        if !pass.upgrade.spec.capacity_reservation {
+            // Copies of an upgrade that asked for them before are collected after this one.
             return Ok(StepOutcome::Done);
         }
-        let limit = pass.config.node_drain_timeout;
+        self.delete_machine_sets().await?;
+        let machines = self.requests.machines().await;
+        let machines = machines.map_err(|error| said(&error))?;
         let nodes = self.caches.nodes.table();
-        let mut stuck = Vec::new();
-        for node in added
-            .iter()
-            .filter_map(|machine| capacity::node_of(machine))
-        {
-            let known = nodes.get(node);
-            let started = known.and_then(|known| known.drain_started);
-            if started.is_some_and(|started| pass.now.duration_since(started) > limit) {
-                stuck.push(node.to_owned());
+        let (mut open, mut stuck, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        for machine in capacity::added_machines(&machines) {
+            let name = capacity::name(machine);
+            let Some(node) = capacity::node_of(machine) else {
+                open.push(format!("{name} (it has no node)"));
+                continue;
+            };
+            open.push(name.to_owned());
+            let Some(known) = nodes.get(node) else {
+                continue;
+            };
+            match self.keep_machine(pass, machine, known).await {
+                Ok(false) => {}
+                Ok(true) => stuck.push(node.to_owned()),
+                Err(why) => faults.push(format!("node {node}: {why}")),
             }
         }
         self.metrics.set_drains(&stuck);
+        if open.is_empty() {
+            return Ok(StepOutcome::Done);
+        }
         if !stuck.is_empty() {
-            return Err(format!(
+            faults.push(format!(
                 "the drain of {} takes longer than nodeDrain.timeOut",
                 stuck.join(", ")
             ));
         }
-        let names: Vec<&str> = added
-            .iter()
-            .map(|machine| capacity::name(machine))
-            .collect();
+        if !faults.is_empty() {
+            faults.extend(self.held_drains());
+            return Err(faults.join("; "));
+        }
         Ok(StepOutcome::Hold(format!(
             "extra machines are there: {}",
-            names.join(", ")
+            open.join(", ")
         )))
     }
 

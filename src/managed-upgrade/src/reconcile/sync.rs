@@ -29,6 +29,9 @@ const AGAIN: SignedDuration = SignedDuration::from_mins(1);
 /// Longest time between two tries.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
+/// Answers that ask for no upgrade any more count if one comes so long after another.
+const DOUBTED: SignedDuration = SignedDuration::from_secs(20);
+
 /// Entry of the pull secret that proves the cluster.
 const REGISTRY: &str = "cloud.openshift.com";
 
@@ -43,6 +46,19 @@ pub(super) struct SourceState {
     failed: Option<String>,
     /// What it asks for, and why that is not followed.
     refused: Option<String>,
+    /// Since when its answers ask for no upgrade although there is one.
+    doubted: Option<Timestamp>,
+}
+
+/// What came of reading the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refreshed {
+    /// It asks for what there is.
+    Same,
+    /// The UpgradeConfig was made or deleted.
+    Changed,
+    /// It asks for no upgrade any more. An answer may be wrong once: it has to say so again.
+    Doubted,
 }
 
 impl UpgradeOperator {
@@ -76,14 +92,14 @@ impl UpgradeOperator {
         };
         let refreshed = self.refresh(fleet, patience).await;
         let wait = match refreshed {
-            Ok(is_changed) => {
+            Ok(refreshed) => {
                 let mut state = self.source();
                 state.read = Some(now);
-                // What was deleted is made anew as soon as it is gone.
-                if is_changed {
-                    SignedDuration::ZERO
-                } else {
-                    config.watch_interval
+                match refreshed {
+                    Refreshed::Same => config.watch_interval,
+                    // What was deleted is made anew as soon as it is gone.
+                    Refreshed::Changed => SignedDuration::ZERO,
+                    Refreshed::Doubted => AGAIN,
                 }
             }
             Err(_) => self.after_failure(),
@@ -98,7 +114,7 @@ impl UpgradeOperator {
     /// being read.
     fn left(&self, now: Timestamp) -> Option<SignedDuration> {
         let (tried, wait) = self.source().tried?;
-        let left = wait - now.duration_since(tried).abs();
+        let left = wait.saturating_sub(now.duration_since(tried).abs());
         Some(left).filter(SignedDuration::is_positive)
     }
 
@@ -110,7 +126,7 @@ impl UpgradeOperator {
             tried.is_some_and(|tried| tried > read)
         });
         match last.filter(|_| is_repeated) {
-            Some(last) => (last * 2).clamp(AGAIN, LONGEST),
+            Some(last) => last.saturating_mul(2).clamp(AGAIN, LONGEST),
             None => AGAIN,
         }
     }
@@ -143,7 +159,7 @@ impl UpgradeOperator {
         }
     }
 
-    /// Makes the UpgradeConfig what the source asks for; whether that was a change.
+    /// Makes the UpgradeConfig what the source asks for.
     ///
     /// # Errors
     /// The source could not be read: nothing is changed.
@@ -151,14 +167,17 @@ impl UpgradeOperator {
         &self,
         fleet: &FleetSettings,
         patience: Patience,
-    ) -> Result<bool, String> {
+    ) -> Result<Refreshed, String> {
         let refreshed = self.follow_source(fleet, patience).await;
+        let now = (self.now)();
         let mut state = self.source();
         match refreshed {
-            Ok((is_changed, refused)) => {
+            Ok((refreshed, refused)) => {
                 state.failed = None;
                 state.refused = refused;
-                Ok(is_changed)
+                let since = state.doubted.unwrap_or(now);
+                state.doubted = Some(since).filter(|_| refreshed == Refreshed::Doubted);
+                Ok(refreshed)
             }
             Err(why) => {
                 let why = format!("unable to retrieve upgrade spec: {why}");
@@ -166,39 +185,46 @@ impl UpgradeOperator {
                     tracing::warn!(error = why, "cannot read the source of the UpgradeConfig");
                 }
                 state.failed = Some(why.clone());
+                state.doubted = None;
                 Err(why)
             }
         }
     }
 
-    /// Whether the UpgradeConfig was changed, and what is not followed.
+    /// What came of it, and what is not followed.
     async fn follow_source(
         &self,
         fleet: &FleetSettings,
         patience: Patience,
-    ) -> Result<(bool, Option<String>), String> {
+    ) -> Result<(Refreshed, Option<String>), String> {
         let version = self.caches.versions.get(cluster_version::NAME);
         let version = version.ok_or("there is no ClusterVersion")?;
         let wanted = self.wanted(fleet, &version, patience).await?;
         let said = |error: cluster::wire::Error| Chain(&error).to_string();
         let present = self.requests.upgrade().await.map_err(said)?;
         match (present, wanted) {
-            (None, None) => Ok((false, None)),
+            (None, None) => Ok((Refreshed::Same, None)),
             (None, Some(spec)) => {
                 let (asked, at) = (&spec.desired.version, &spec.upgrade_at);
                 tracing::info!(version = asked, at, "the fleet manager asks for an upgrade");
                 self.requests.create_upgrade(&spec).await.map_err(said)?;
-                Ok((true, None))
+                Ok((Refreshed::Changed, None))
             }
-            (Some(present), Some(spec)) if present.spec == spec => Ok((false, None)),
-            (Some(present), _) if present.metadata.deletion_timestamp.is_some() => Ok((true, None)),
+            (Some(present), Some(spec)) if present.spec == spec => Ok((Refreshed::Same, None)),
+            (Some(present), _) if present.metadata.deletion_timestamp.is_some() => {
+                Ok((Refreshed::Changed, None))
+            }
             (Some(present), Some(spec)) if has_begun(&present, &version) => {
                 let refused = format!(
                     "the fleet manager asks for version {:?} at {}, which is not followed, because \
                      the upgrade to {} has changed the cluster",
                     spec.desired.version, spec.upgrade_at, present.spec.desired.version
                 );
-                Ok((false, Some(refused)))
+                Ok((Refreshed::Same, Some(refused)))
+            }
+            (Some(_), None) if !is_certain(self.source().doubted, (self.now)()) => {
+                tracing::info!("the fleet manager asks for no upgrade: it is asked once more");
+                Ok((Refreshed::Doubted, None))
             }
             (Some(present), wanted) => {
                 let reason = if wanted.is_some() {
@@ -208,7 +234,7 @@ impl UpgradeOperator {
                 };
                 tracing::info!(reason, "the UpgradeConfig is deleted");
                 self.requests.delete_upgrade(&present).await.map_err(said)?;
-                Ok((true, None))
+                Ok((Refreshed::Changed, None))
             }
         }
     }
@@ -287,6 +313,11 @@ impl UpgradeOperator {
     }
 }
 
+/// Whether an answer that asks for no upgrade counts, after one at `doubted` that did too.
+fn is_certain(doubted: Option<Timestamp>, now: Timestamp) -> bool {
+    doubted.is_some_and(|since| now.duration_since(since).abs() >= DOUBTED)
+}
+
 /// Whether the cluster was changed for the upgrade, which goes on.
 fn has_begun(upgrade: &UpgradeConfig, version: &ClusterVersion) -> bool {
     let status = upgrade.status.clone().unwrap_or_default();
@@ -310,12 +341,15 @@ fn token_of(secret: &Value) -> Result<String, String> {
         .map_err(|_| format!("{FIELD} is not base64"))?;
     let settings: Value =
         serde_json::from_slice(&bytes).map_err(|_| format!("{FIELD} is not JSON"))?;
-    let token = settings
-        .pointer(&format!("/auths/{REGISTRY}/auth"))
-        .and_then(Value::as_str)
-        .filter(|token| !token.is_empty());
-    let missing = || format!("{FIELD}: auths[{REGISTRY}].auth is missing");
-    token.map(ToOwned::to_owned).ok_or_else(missing)
+    let auths = settings.get("auths");
+    let auths = auths.ok_or_else(|| format!("{FIELD}: auths is missing"))?;
+    let entry = auths.get(REGISTRY);
+    let entry = entry.ok_or_else(|| format!("{FIELD}: auths[{REGISTRY}] is missing"))?;
+    match entry.get("auth").and_then(Value::as_str) {
+        None => Err(format!("{FIELD}: auths[{REGISTRY}].auth is missing")),
+        Some("") => Err(format!("{FIELD}: auths[{REGISTRY}].auth is empty")),
+        Some(token) => Ok(token.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -323,7 +357,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{cluster_version, entry, spec};
+    use crate::fixture::{START, cluster_version, entry, spec};
+
+    #[test]
+    fn one_answer_without_an_upgrade_withdraws_none() {
+        let later = |secs| START + SignedDuration::from_secs(secs);
+        let table = [
+            (None, 0, false),
+            (Some(START), 0, false),
+            (Some(START), 19, false),
+            (Some(START), 20, true),
+            // The clock was set back.
+            (Some(START), -60, true),
+        ];
+        for (doubted, secs, expected) in table {
+            assert_eq!(is_certain(doubted, later(secs)), expected, "{secs}");
+        }
+    }
 
     #[test]
     fn the_token_is_that_of_the_pull_secret_and_no_error_shows_it() {
@@ -338,8 +388,20 @@ mod tests {
             ),
             (secret("hidden"), "data[.dockerconfigjson] is not JSON"),
             (
+                secret(r#"{"auth": "hidden"}"#),
+                "data[.dockerconfigjson]: auths is missing",
+            ),
+            (
                 secret(r#"{"auths": {"quay.io": {"auth": "hidden"}}}"#),
+                "data[.dockerconfigjson]: auths[cloud.openshift.com] is missing",
+            ),
+            (
+                secret(r#"{"auths": {"cloud.openshift.com": {"email": "hidden"}}}"#),
                 "data[.dockerconfigjson]: auths[cloud.openshift.com].auth is missing",
+            ),
+            (
+                secret(r#"{"auths": {"cloud.openshift.com": {"auth": ""}}}"#),
+                "data[.dockerconfigjson]: auths[cloud.openshift.com].auth is empty",
             ),
         ] {
             assert_eq!(token_of(&secret).unwrap_err(), expected);

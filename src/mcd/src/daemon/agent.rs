@@ -478,7 +478,8 @@ impl Agent {
             .ok()
             .and_then(|root| observe::seconds_up(&root).ok())
             .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok())
-            .map_or(Timestamp::UNIX_EPOCH, |up| (self.now)() - up);
+            .and_then(|up| (self.now)().checked_sub(up).ok())
+            .unwrap_or(Timestamp::UNIX_EPOCH);
         let given = return_to_service::return_to_service(
             &self.writer,
             &self.seen,

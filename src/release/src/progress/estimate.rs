@@ -74,9 +74,11 @@ impl ProgressRecord {
                     remaining.overdue.clone_from(&step.component);
                 }
             }
-            remaining.secs += longest.middle;
-            remaining.least_secs += longest.least;
-            remaining.most_secs += longest.most;
+            // The record is read from the cluster: any number may stand there.
+            let add = |secs: &mut u64, more: u64| *secs = secs.saturating_add(more);
+            add(&mut remaining.secs, longest.middle);
+            add(&mut remaining.least_secs, longest.least);
+            add(&mut remaining.most_secs, longest.most);
         }
         let is_known = count > 0 && remaining.unknown_steps * KNOWN_SHARE <= count;
         (is_known && remaining.runs > 0).then_some(remaining)

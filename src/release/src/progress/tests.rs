@@ -161,6 +161,13 @@ fn rest_is_estimated_by_earlier_runs_of_its_steps() {
         (0, 100, "beta")
     );
 
+    // Whatever the record says.
+    let mut wrong = ProgressRecord::next(None, &begun, at(0));
+    for step in &mut wrong.steps {
+        step.earlier_secs = vec![u64::MAX];
+    }
+    assert_eq!(wrong.remaining(at(0)).unwrap().most_secs, u64::MAX);
+
     // A step that is new is counted, and too many of them are no estimate.
     let mut new = record;
     new.steps[1].earlier_secs.clear();

@@ -64,8 +64,8 @@ impl UpdateEnds {
                 forecast.certainty()
             ));
         }
-        ends.p50_seconds += half;
-        ends.p90_seconds += most;
+        ends.p50_seconds = ends.p50_seconds.saturating_add(half);
+        ends.p90_seconds = ends.p90_seconds.saturating_add(most);
         Some(ends)
     }
 

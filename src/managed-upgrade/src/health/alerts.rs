@@ -1,0 +1,155 @@
+//! Which alerts fire: questions to Prometheus, and what its answers say.
+
+use serde_json::Value;
+
+use crate::config::OperatorConfig;
+
+/// Alerts of this operator: they must not hold what they report on.
+pub(crate) const OWN_ALERTS: [&str; 5] = [
+    "UpgradeConfigValidationFailedSRE",
+    "UpgradeClusterCheckFailedSRE",
+    "UpgradeControlPlaneUpgradeTimeoutSRE",
+    "UpgradeNodeUpgradeTimeoutSRE",
+    "UpgradeNodeDrainFailedSRE",
+];
+
+/// The query for alerts that hold an upgrade.
+pub fn alert_query(config: &OperatorConfig) -> String {
+    use std::fmt::Write as _;
+    let mut query = String::from(
+        "ALERTS{alertstate=\"firing\",severity=\"critical\",\
+         namespace=~\"^openshift.*|^kube-.*|^default$\"",
+    );
+    let excluded = [
+        ("namespace", &config.ignored_namespaces),
+        ("alertname", &config.ignored_criticals),
+    ];
+    for (label, values) in excluded {
+        for value in values {
+            let value = value.replace('\\', r"\\").replace('"', "\\\"");
+            if write!(query, ",{label}!=\"{value}\"").is_err() {
+                // Writing to a String cannot fail.
+                break;
+            }
+        }
+    }
+    query.push('}');
+    query
+}
+
+/// The query for servers that are scraped. Where none is, no alert can fire.
+pub const SCRAPED_QUERY: &str = "count(up == 1)";
+
+/// Whether Prometheus scrapes anything, so that silence means health.
+///
+/// # Errors
+/// It does not, or is not known to.
+pub fn check_scraped(status: http::StatusCode, body: &[u8]) -> Result<(), String> {
+    if read_result(status, body)?.is_empty() {
+        return Err("Prometheus has no data: no target is up".to_owned());
+    }
+    Ok(())
+}
+
+/// Reads which alerts fire, but for this operator's own. What is no answer of Prometheus is no
+/// "none".
+///
+/// # Errors
+/// Why it is not known.
+pub fn read_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, String> {
+    let mut names = read_all_alerts(status, body)?;
+    names.retain(|name| !OWN_ALERTS.contains(&name.as_str()));
+    Ok(names)
+}
+
+/// Reads the names of all alerts of an answer, each once, by name.
+///
+/// # Errors
+/// As of [`read_alerts`].
+pub fn read_all_alerts(status: http::StatusCode, body: &[u8]) -> Result<Vec<String>, String> {
+    let result = read_result(status, body)?;
+    let mut names = Vec::new();
+    for sample in &result {
+        let name = sample.pointer("/metric/alertname").and_then(Value::as_str);
+        names.push(name.ok_or("a sample has no alertname")?.to_owned());
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// The samples of an answer.
+fn read_result(status: http::StatusCode, body: &[u8]) -> Result<Vec<Value>, String> {
+    let answer: Value = serde_json::from_slice(body)
+        .map_err(|error| format!("{status}, and the answer is no JSON: {error}"))?;
+    let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
+    if !status.is_success() || text("/status") != Some("success") {
+        let why = text("/error").unwrap_or("no reason given");
+        return Err(format!("{status}: {why}"));
+    }
+    let result = answer.pointer("/data/result").and_then(Value::as_array);
+    let result = result.ok_or("the answer has no data.result")?;
+    Ok(result.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::config;
+
+    #[test]
+    fn query_leaves_out_what_is_ignored() {
+        let query = alert_query(&config(""));
+        let expected = "ALERTS{alertstate=\"firing\",severity=\"critical\",\
+                        namespace=~\"^openshift.*|^kube-.*|^default$\"}";
+        assert_eq!(query, expected);
+        let config = config("healthCheck: {ignoredNamespaces: [a, b], ignoredCriticals: ['C\"']}");
+        let query = alert_query(&config);
+        assert!(
+            query.ends_with(",namespace!=\"a\",namespace!=\"b\",alertname!=\"C\\\"\"}"),
+            "{query}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_answer_of_prometheus_is_no_healthy_cluster() {
+        let result = |names: &[&str]| {
+            let samples: Vec<Value> = names
+                .iter()
+                .map(|name| json!({ "metric": { "alertname": name }, "value": [0, "1"] }))
+                .collect();
+            json!({ "status": "success", "data": { "resultType": "vector", "result": samples } })
+        };
+        let ok = |body: Value| read_alerts(StatusCode::OK, body.to_string().as_bytes());
+        assert_eq!(ok(result(&[])), Ok(vec![]));
+        assert_eq!(
+            ok(result(&["B", "A", "B"])),
+            Ok(vec!["A".to_owned(), "B".to_owned()])
+        );
+        assert_eq!(ok(result(&["UpgradeNodeDrainFailedSRE"])), Ok(vec![]));
+        for (status, body) in [
+            (
+                StatusCode::OK,
+                json!({ "status": "error", "error": "parse error" }),
+            ),
+            (StatusCode::OK, json!({})),
+            (StatusCode::OK, json!({ "status": "success", "data": {} })),
+            (StatusCode::OK, json!("x")),
+            (StatusCode::FORBIDDEN, result(&[])),
+            (StatusCode::BAD_GATEWAY, json!(null)),
+        ] {
+            let found = read_alerts(status, body.to_string().as_bytes());
+            assert!(found.is_err(), "{status} {body}");
+        }
+        assert!(read_alerts(StatusCode::OK, b"<html>").is_err());
+        let scraped = |body: Value| check_scraped(StatusCode::OK, body.to_string().as_bytes());
+        assert_eq!(scraped(result(&["any"])), Ok(()));
+        let error = scraped(result(&[])).unwrap_err();
+        assert_eq!(error, "Prometheus has no data: no target is up");
+        let error = ok(json!({ "status": "error", "error": "parse error" })).unwrap_err();
+        assert_eq!(error, "200 OK: parse error");
+    }
+}
