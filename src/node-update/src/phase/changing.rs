@@ -67,7 +67,7 @@ impl Applying {
     /// target only.
     pub(super) fn failed(self, cause: String, facts: &Facts) -> Step {
         let is_drain_lost = self.is_drained && facts.wants(&self.to);
-        let failed_in = failed_in(PhaseName::Applying, &self.to);
+        let failed_in = Some(failed_in(PhaseName::Applying, &self.to));
         Degraded::after_change(self.failures, cause, failed_in, is_drain_lost)
     }
 }

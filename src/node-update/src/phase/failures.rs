@@ -95,11 +95,11 @@ impl Failures {
 }
 
 /// A failure on the way to `to`.
-pub(super) fn failed_in(phase: PhaseName, to: &Target) -> Option<FailedIn> {
-    Some(FailedIn {
+pub(super) fn failed_in(phase: PhaseName, to: &Target) -> FailedIn {
+    FailedIn {
         phase,
         config: to.config.clone(),
-    })
+    }
 }
 
 impl LostDrains {
@@ -116,7 +116,7 @@ impl Phase {
     /// The failure that is shown: the newest, or that of a target that was rolled back.
     pub(super) fn failed_in(&self) -> Option<FailedIn> {
         match self {
-            Self::Held(it) => failed_in(PhaseName::Held, &it.target),
+            Self::Held(it) => Some(failed_in(PhaseName::Held, &it.target)),
             Self::Starting(_)
             | Self::Idle(_)
             | Self::Fetching(_)

@@ -88,7 +88,7 @@ impl Verifying {
 
     /// The checks could not be made.
     pub(super) fn not_verified(self, cause: String) -> Step {
-        let failed_in = failed_in(PhaseName::Verifying, &self.to);
+        let failed_in = Some(failed_in(PhaseName::Verifying, &self.to));
         Degraded::after(self.failures, cause, failed_in)
     }
 
@@ -106,7 +106,7 @@ impl Verifying {
 
 impl Finishing {
     pub(super) fn failed(self, cause: String) -> Step {
-        let failed_in = failed_in(PhaseName::Finishing, &self.to);
+        let failed_in = Some(failed_in(PhaseName::Finishing, &self.to));
         Degraded::after(self.failures, cause, failed_in)
     }
 
@@ -162,7 +162,7 @@ impl RollingBack {
     }
 
     pub(super) fn failed(self, cause: String) -> Step {
-        let failed_in = failed_in(PhaseName::RollingBack, &self.target);
+        let failed_in = Some(failed_in(PhaseName::RollingBack, &self.target));
         Degraded::after(self.failures, cause, failed_in)
     }
 

@@ -184,7 +184,7 @@ impl Fetching {
 
     /// It cannot serve.
     pub(super) fn still_out(self, cause: String) -> Step {
-        let failed_in = failed_in(PhaseName::Fetching, &self.to);
+        let failed_in = Some(failed_in(PhaseName::Fetching, &self.to));
         let failures = Failures::add(self.failures, cause, Kind::Failure, failed_in);
         Self {
             step: Fetch::Planning,
@@ -195,7 +195,7 @@ impl Fetching {
     }
 
     pub(super) fn failed(self, cause: String) -> Step {
-        let failed_in = failed_in(PhaseName::Fetching, &self.to);
+        let failed_in = Some(failed_in(PhaseName::Fetching, &self.to));
         give_up(self.failures, cause, failed_in)
     }
 
@@ -260,7 +260,7 @@ impl Draining {
 
     /// Blocked for too long: the node counts as failed, and the drain goes on.
     pub(super) fn overdue(self, what: String) -> Step {
-        let failed_in = failed_in(PhaseName::Draining, &self.to);
+        let failed_in = Some(failed_in(PhaseName::Draining, &self.to));
         let failures = Failures::add(self.failures, what.clone(), Kind::Failure, failed_in);
         stay(Phase::Draining(Self {
             blocked: Some(what),
@@ -270,7 +270,7 @@ impl Draining {
     }
 
     pub(super) fn failed(self, cause: String) -> Step {
-        let failed_in = failed_in(PhaseName::Draining, &self.to);
+        let failed_in = Some(failed_in(PhaseName::Draining, &self.to));
         give_up(self.failures, cause, failed_in)
     }
 

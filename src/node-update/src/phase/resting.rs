@@ -179,7 +179,7 @@ impl Unreconcilable {
         reasons: Vec<String>,
         failures: Option<Failures>,
     ) -> Step {
-        let failed_in = failed_in(PhaseName::Fetching, &target);
+        let failed_in = Some(failed_in(PhaseName::Fetching, &target));
         let failures = Failures::add(failures, reasons.join("; "), Kind::Rejection, failed_in);
         let rejected = wait(Phase::Unreconcilable(Self {
             origin,

@@ -89,7 +89,7 @@ impl Starting {
                 back(failures, cause, RollBack::Waiting)
             }
             Stage::Undoing { cause } => {
-                let failed_in = failed_in(PhaseName::Applying, &to);
+                let failed_in = Some(failed_in(PhaseName::Applying, &to));
                 let failures = Failures::add(failures, cause, Kind::Failure, failed_in);
                 Applying::resume(origin, to, Some(failures), Command::Revert)
             }
