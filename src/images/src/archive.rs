@@ -182,10 +182,14 @@ mod tests {
         }
     }
 
-    fn read(write: impl FnOnce(&mut Builder<Vec<u8>>)) -> Result<Vec<String>, Option<Excess>> {
+    fn packed(write: impl FnOnce(&mut Builder<Vec<u8>>)) -> Vec<u8> {
         let mut archive = Builder::new(Vec::new());
         write(&mut archive);
-        names(&archive.into_inner().unwrap(), &Budget::new(LIMITS))
+        archive.into_inner().unwrap()
+    }
+
+    fn read(write: impl FnOnce(&mut Builder<Vec<u8>>)) -> Result<Vec<String>, Option<Excess>> {
+        names(&packed(write), &Budget::new(LIMITS))
     }
 
     #[test]
@@ -235,10 +239,10 @@ mod tests {
 
     #[test]
     fn work_that_is_not_waited_for_ends_between_two_entries() {
-        let mut archive = Builder::new(Vec::new());
-        file(&mut archive, "a", 1);
-        file(&mut archive, "b", 1);
-        let bytes = archive.into_inner().unwrap();
+        let bytes = packed(|archive| {
+            file(archive, "a", 1);
+            file(archive, "b", 1);
+        });
         let budget = Budget::new(LIMITS);
         let mut cancel = Some(budget.cancel_on_drop());
         let mut taken = 0;

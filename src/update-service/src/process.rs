@@ -34,7 +34,7 @@ pub const WORKERS: usize = 2;
 ///
 /// # Errors
 /// A taken address, or files that cannot be read.
-pub async fn start(settings: ServiceSettings, log: Log, status: Handle) -> anyhow::Result<()> {
+pub async fn start(settings: ServiceSettings, log: Log, status: &Handle) -> anyhow::Result<()> {
     let shutdown = shutdown::on_signals().context("cannot handle signals")?;
     let following = tokio::spawn(log.follow(shutdown.clone()));
     let tls = match settings.tls {
@@ -49,7 +49,7 @@ pub async fn start(settings: ServiceSettings, log: Log, status: Handle) -> anyho
     let probes = Arc::clone(&service);
     let registry = metrics.registry();
     let (_, admin) =
-        serve_status(&status, settings.status, registry, probes, shutdown.clone()).await?;
+        serve_status(status, settings.status, registry, probes, shutdown.clone()).await?;
     let scraper = Scraper {
         data: DataSource::new(
             settings.graph_data.place,

@@ -282,13 +282,13 @@ mod tests {
         ]
         .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))
         .into();
-        let metadata = release::Metadata::new("1.0.0".parse().unwrap());
+        let metadata = release::Metadata::new("1.0.0".parse()?);
         let digest = release::ImageDigest::of(b"");
         let (architecture, repository) = ("amd64".to_owned(), "registry.example/a".into());
         let file = metadata.print().into();
         let known = KnownRelease::new(architecture, &repository, digest, file);
         let scraped = ScrapedReleases {
-            releases: vec![Arc::new(known.unwrap())],
+            releases: vec![Arc::new(known?)],
             problems: Vec::new(),
         };
         build(Arc::new(files), scraped, strict, Timestamp::UNIX_EPOCH)

@@ -63,7 +63,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             let settings = ServiceSettings::parse(&text).with_context(|| format!("file {path}"))?;
             // Both live longer than what runs on them.
             let (clients, status) = (runtime(process::WORKERS)?, runtime(1)?);
-            clients.block_on(process::start(settings, log, status.handle().clone()))
+            clients.block_on(process::start(settings, log, status.handle()))
         }
     }
 }
