@@ -171,7 +171,8 @@ pub fn announcement(findings: &[HealthFinding]) -> String {
     format!("{}: {}", checks.join(","), texts(findings))
 }
 
-/// What is wrong with operators: degraded, or not available. Where there is none, that is not known.
+/// What is wrong with operators: degraded, or not available. Where there is none, that is not
+/// known.
 pub fn check_operators<'a>(
     operators: impl Iterator<Item = (&'a str, &'a ClusterOperatorStatus)>,
 ) -> Option<HealthFinding> {

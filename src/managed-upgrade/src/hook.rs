@@ -66,8 +66,8 @@ impl Hook {
             && secs < LEAST_TTL_SECS
         {
             let why = format!(
-                "ttlSecondsAfterFinished {secs} is below {LEAST_TTL_SECS}: the end of the Job could \
-                 be missed"
+                "ttlSecondsAfterFinished {secs} is below {LEAST_TTL_SECS}: the end of the Job \
+                 could be missed"
             );
             return Err(("job", why));
         }

@@ -100,7 +100,7 @@ pub fn right(
     start: DrainStart,
     now: Timestamp,
 ) -> Result<(RemovalRight, SignedDuration), DrainHold> {
-    let right = match (node.is_ready, node.is_out_of_service) {
+    let right = match (node.is_there(now), node.is_out_of_service) {
         (true, _) => RemovalRight::Ask,
         (false, true) => RemovalRight::Force,
         (false, false) => return Err(DrainHold::NotReady),
@@ -303,6 +303,7 @@ mod tests {
         for (is_ready, is_out_of_service, start, expected) in table {
             let node = UpgradeNode {
                 is_ready,
+                reported: Some(at(99)),
                 is_out_of_service,
                 ..UpgradeNode::default()
             };

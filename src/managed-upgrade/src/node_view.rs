@@ -16,6 +16,10 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// Taint by which a person says that a node is off: nothing runs on it any more.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
+/// Kubelets report their conditions every five minutes, also where nothing changes. One that has
+/// not for so long is gone, even if no other part of the cluster is there to say so.
+const REPORTED: SignedDuration = SignedDuration::from_mins(15);
+
 /// What is kept of a Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(
@@ -41,6 +45,8 @@ pub struct UpgradeNode {
     pub drain_lease: Option<DrainLease>,
     /// Whether its kubelet reports that it is ready.
     pub is_ready: bool,
+    /// When it last reported that or another condition.
+    pub reported: Option<Timestamp>,
     /// Whether a person says that it is off.
     pub is_out_of_service: bool,
     /// What it has too little of: `memory`, `disk`, `pid`.
@@ -87,11 +93,18 @@ impl UpgradeNode {
             drain: drain(&status, cordoned_at).filter(|_| is_cordoned),
             drain_lease: lease(&annotations),
             is_ready: ready.is_some_and(|ready| ready.status == "True"),
+            reported: ready.and_then(|ready| Some(ready.last_heartbeat_time.as_ref()?.0)),
             is_out_of_service: taints.iter().any(|taint| taint.key == OUT_OF_SERVICE),
             pressures: pressures.collect(),
             name: metadata.name.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
         }
+    }
+
+    /// Whether its kubelet is ready and there.
+    pub fn is_there(&self, now: Timestamp) -> bool {
+        let reported = self.reported.filter(|_| self.is_ready);
+        reported.is_some_and(|reported| now.duration_since(reported) <= REPORTED)
     }
 
     /// Whether its drain takes longer than `limit`, or nothing says how long it takes.
@@ -193,7 +206,8 @@ impl PoolProgress {
     }
 }
 
-/// Why nodes are not upgraded yet, by pool. Without a pool of workers it is not known that they are.
+/// Why nodes are not upgraded yet, by pool. Without a pool of workers it is not known whether they
+/// are.
 pub fn open_pools<'a>(pools: impl Iterator<Item = &'a PoolProgress>) -> Vec<String> {
     let (mut open, mut has_workers) = (Vec::new(), false);
     for pool in pools {
@@ -304,7 +318,9 @@ mod tests {
 
     #[test]
     fn drain_by_openshifts_controller_lasts_from_its_request_to_its_answer() {
-        let asked = |desired: &str, applied: &str| json!({ STATE: "Working", DESIRED: desired, APPLIED: applied });
+        let asked = |desired: &str, applied: &str| {
+            json!({ STATE: "Working", DESIRED: desired, APPLIED: applied })
+        };
         let table = [
             (
                 asked("drain-b", "uncordon-a"),
@@ -378,6 +394,15 @@ mod tests {
         };
         assert!(ready("True") && !ready("False") && !ready("Unknown"));
         assert!(!node(&json!([]), &json!({}), &json!({})).is_ready);
+        let reported = |status: &str, minute: Option<i64>| {
+            let time = minute.map(|minute| at(minute).to_string());
+            let condition = json!({ "type": "Ready", "status": status, "lastHeartbeatTime": time });
+            let more = json!({ "status": { "conditions": [condition] } });
+            node(&json!([]), &json!({}), &more).is_there(at(20))
+        };
+        assert!(reported("True", Some(5)) && reported("True", Some(21)));
+        assert!(!reported("True", Some(4)) && !reported("True", None));
+        assert!(!reported("Unknown", Some(20)));
         for (key, expected) in [("out-of-service", true), ("unreachable", false)] {
             let taint =
                 json!([{ "key": format!("node.kubernetes.io/{key}"), "effect": "NoExecute" }]);

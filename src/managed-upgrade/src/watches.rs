@@ -193,7 +193,7 @@ impl Watched for PoolsProgress {
     }
 }
 
-/// Nodes. A heartbeat changes nothing.
+/// Nodes. A heartbeat is kept and is no change.
 #[derive(Debug)]
 pub(crate) enum UpgradeNodes {}
 
@@ -210,6 +210,7 @@ impl CachedKind for UpgradeNodes {
 
     fn has_same_content(one: &UpgradeNode, other: &UpgradeNode) -> bool {
         let mut other = other.clone();
+        other.reported = one.reported;
         other.resource_version.clone_from(&one.resource_version);
         *one == other
     }

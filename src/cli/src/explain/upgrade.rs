@@ -119,8 +119,8 @@ pub(super) const WORDS: &[Explanation] = &[
     of(
         "DrainHeld",
         EVENT,
-        "A drain took too long, and no pod is removed by force: the node is not Ready, or the start \
-         of its drain is unknown.",
+        "A drain took too long, and no pod is removed by force: the node is not Ready, or the \
+         start of its drain is unknown.",
         "Bring the node back. If it is off, give it the taint node.kubernetes.io/out-of-service.",
     ),
     of(
@@ -320,7 +320,7 @@ pub(super) const WORDS: &[Explanation] = &[
         "cluster_operator_status_failed",
         HEALTH,
         "There is no ClusterOperator, so that it is not known how operators are.",
-        "Wait until the version operator has made them; check the API server and the rights of muo.",
+        "Wait until the version operator has made them; check the API server and muo's rights.",
     ),
     of(
         "default_worker_machinepool_not_found",

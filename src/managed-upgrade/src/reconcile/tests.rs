@@ -77,7 +77,9 @@ fn draining(ready: &str, change: impl FnOnce(&mut Value)) -> Value {
             "slipway.dev/drain-lease": format!("{HOLDER} {} {renewed}", at(99)),
         } },
         "spec": { "unschedulable": true },
-        "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+        "status": { "conditions": [{
+            "type": "Ready", "status": ready, "lastHeartbeatTime": at(98).to_string()
+        }] },
     });
     change(&mut node);
     node
@@ -142,6 +144,12 @@ async fn no_pod_is_removed_from_a_node_whose_kubelet_is_silent() {
                    it is off, give it the taint node.kubernetes.io/out-of-service";
         assert_eq!(held, [why]);
     }
+    // No part of the cluster has noticed that it is gone.
+    let stale = draining("True", |node| {
+        node["status"]["conditions"][0]["lastHeartbeatTime"] = json!(at(80).to_string());
+    });
+    let (failed, held) = kept(stale, vec![released()]).await;
+    assert_eq!((failed.len(), held.len()), (1, 1));
     // Before it is time, there is nothing to say.
     let young = draining("False", |node| {
         node["metadata"]["annotations"]["slipway.dev/drain-since"] = json!(at(90).to_string());

@@ -64,7 +64,11 @@ impl Cluster {
 
     /// Sets condition Ready of a node.
     pub(crate) async fn kubelet_reports(&self, node: &str, ready: &str) -> Result<()> {
-        let condition = json!({ "type": "Ready", "status": ready, "reason": "a", "message": "b" });
+        let now = Timestamp::from_second(Timestamp::now().as_second())?.to_string();
+        let condition = json!({
+            "type": "Ready", "status": ready, "reason": "a", "message": "b",
+            "lastHeartbeatTime": now
+        });
         let status = json!({ "conditions": [condition] });
         self.set_status(&self.nodes, node, status).await
     }
