@@ -247,9 +247,14 @@ impl Verifier<'_> {
             let body = RequestBody::MergePatch(&change);
             self.access.send::<Value>(Method::PATCH, &path, body).await
         } else {
-            change["apiVersion"] = "v1".into();
-            change["kind"] = "ConfigMap".into();
-            change["metadata"]["name"] = CACHE.into();
+            if let Some(object) = change.as_object_mut() {
+                object.insert("apiVersion".to_owned(), "v1".into());
+                object.insert("kind".to_owned(), "ConfigMap".into());
+            }
+            let metadata = change.get_mut("metadata").and_then(Value::as_object_mut);
+            if let Some(metadata) = metadata {
+                metadata.insert("name".to_owned(), CACHE.into());
+            }
             let body = RequestBody::Object(&change);
             self.access.send::<Value>(Method::POST, &all, body).await
         };

@@ -101,7 +101,10 @@ pub fn carry(left: &Root, booted: &Root, switch: &Switch) -> Result<CarriedOver,
     }
     let conflicts = decided.conflicts.into_iter();
     let conflicts = conflicts.map(|(path, conflict)| {
-        let unreadable = was.unreadable.get(&path).or(is.unreadable.get(&path));
+        let unreadable = was
+            .unreadable
+            .get(&path)
+            .or_else(|| is.unreadable.get(&path));
         let why = match unreadable.filter(|_| conflict == LateConflict::Unreadable) {
             Some(why) => format!("{}: {why}", conflict.as_str()),
             None => conflict.as_str().to_owned(),

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(first.last_transition_time, Some(Time(at(3))));
         // The same again is no change.
         assert!(!finish(&mut entry, &step, &StepOutcome::Done, at(4)));
-        assert_eq!(entry.conditions, [first.clone()]);
+        assert_eq!(entry.conditions, std::slice::from_ref(&first));
         // After a while it says when it was last looked at.
         assert!(!finish(&mut entry, &step, &StepOutcome::Done, at(8)));
         let probed = UpgradeCondition {

@@ -318,9 +318,7 @@ mod tests {
 
     #[test]
     fn drain_by_openshifts_controller_lasts_from_its_request_to_its_answer() {
-        let asked = |desired: &str, applied: &str| {
-            json!({ STATE: "Working", DESIRED: desired, APPLIED: applied })
-        };
+        let asked = |desired: &str, applied: &str| json!({ STATE: "Working", DESIRED: desired, APPLIED: applied });
         let table = [
             (
                 asked("drain-b", "uncordon-a"),
@@ -346,8 +344,8 @@ mod tests {
     fn drain_is_stuck_after_its_limit_or_if_nothing_says_when_it_began() {
         let limit = SignedDuration::from_mins(45);
         let of = |drain, is_control_plane| UpgradeNode {
-            drain,
             is_control_plane,
+            drain,
             ..UpgradeNode::default()
         };
         let table = [

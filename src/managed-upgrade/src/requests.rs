@@ -211,15 +211,15 @@ impl Requests {
         pod: &KeptPod,
         removal: ForcedRemoval,
     ) -> Result<(), Error> {
-        let mut options = json!({
+        let grace = (removal == ForcedRemoval::Delete).then_some(0);
+        let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": pod.uid },
+            "gracePeriodSeconds": grace,
         });
         let change = json!({ "metadata": { "uid": pod.uid, "finalizers": null } });
         let mut path = pod_path(pod);
         let (method, content) = match removal {
-            ForcedRemoval::End => (Method::DELETE, RequestBody::Object(&options)),
-            ForcedRemoval::Delete => {
-                options["gracePeriodSeconds"] = json!(0);
+            ForcedRemoval::End | ForcedRemoval::Delete => {
                 (Method::DELETE, RequestBody::Object(&options))
             }
             ForcedRemoval::ClearFinalizers => {

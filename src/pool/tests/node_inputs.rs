@@ -36,8 +36,9 @@ fn rows() -> BTreeMap<&'static str, &'static str> {
     let rows = PAGE.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        assert_eq!(cells.len(), 4, "{row}");
-        (cells[1].trim_matches('`'), cells[2])
+        let cells: [&str; 4] = cells.try_into().unwrap();
+        let [_, key, lie, _] = cells;
+        (key.trim_matches('`'), lie)
     })
     .collect()
 }

@@ -29,9 +29,9 @@ pub(super) enum Kind {
     /// An amount, or a share such as `10%`.
     AmountOrShare,
     Share,
-    List(&'static Kind),
+    List(&'static Self),
     /// Members whose names are free.
-    Members(&'static Kind),
+    Members(&'static Self),
     Object(&'static [Field]),
 }
 

@@ -85,7 +85,7 @@ fn draining(ready: &str, change: impl FnOnce(&mut Value)) -> Value {
     node
 }
 
-fn pod(name: &str, change: Value) -> Value {
+fn pod(name: &str, change: &Value) -> Value {
     let mut pod = json!({
         "metadata": { "namespace": "shop", "name": name, "uid": name, "labels": { "app": name } }
     });
@@ -179,9 +179,9 @@ async fn pods_of_a_node_that_is_off_are_removed_at_once() {
     });
     let leaving = pod(
         "leaving",
-        json!({ "deletionTimestamp": at(100).to_string() }),
+        &json!({ "deletionTimestamp": at(100).to_string() }),
     );
-    let pods = [pod("web", json!({})), leaving];
+    let pods = [pod("web", &json!({})), leaving];
     let ok = || Reply::ok(json!({}));
     let calls = lists(&pods, &[])
         .into_iter()
@@ -194,11 +194,11 @@ async fn pods_of_a_node_that_is_off_are_removed_at_once() {
 async fn pods_are_asked_to_end_first_and_one_that_is_refused_keeps_no_other_from_its_turn() {
     let ends = |minute: i64| json!({ "deletionTimestamp": at(minute).to_string() });
     let pods = [
-        pod("kept", json!({})),
-        pod("web", json!({})),
+        pod("kept", &json!({})),
+        pod("web", &json!({})),
         // Its grace period has just ended.
-        pod("ending", ends(100)),
-        pod("stuck", ends(98)),
+        pod("ending", &ends(100)),
+        pod("stuck", &ends(98)),
     ];
     let ok = || Reply::ok(json!({}));
     let calls = lists(&pods, &[]).into_iter().chain([
@@ -233,7 +233,7 @@ async fn budget_that_is_overruled_is_announced_afterwards_and_until_that_succeed
         let path = format!("{CONFIG}?fieldManager=managed-upgrade-operator");
         Call::patch(&path, body, reply)
     };
-    let pods = [pod("web", json!({}))];
+    let pods = [pod("web", &json!({}))];
     let written = serde_json::to_value(pass("").upgrade).unwrap();
     let mut calls = Vec::from(lists(&pods, &[budget]));
     calls.extend([
@@ -262,7 +262,7 @@ async fn drain_of_a_machine_that_is_taken_away_is_helped_without_a_lease() {
     let idle = draining("True", |node| {
         node["metadata"]["annotations"] = json!({ "slipway.dev/phase": "Idle" });
     });
-    let mut calls = Vec::from(lists(&[pod("web", json!({}))], &[]));
+    let mut calls = Vec::from(lists(&[pod("web", &json!({}))], &[]));
     calls.push(deleted("web", false, Reply::ok(json!({}))));
     let (script, operator) = operator(&[idle], calls);
     let mut pass = pass("");

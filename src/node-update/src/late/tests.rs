@@ -474,7 +474,7 @@ fn what_cannot_be_read_is_a_conflict_and_keeps_nothing_else_from_being_carried_o
         let mut was = was;
         was.etc.remove("/etc/d/b");
         let carry = planned(&was, &is, &Managed::default());
-        assert_eq!(carry.changes, [write.clone()]);
+        assert_eq!(carry.changes, std::slice::from_ref(&write));
         let conflicts: Vec<_> = carry.conflicts.into_iter().collect();
         let expected = paths.map(|path| (format!("/etc/{path}"), LateConflict::Unreadable));
         assert_eq!(conflicts, expected);

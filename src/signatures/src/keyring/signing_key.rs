@@ -182,7 +182,7 @@ fn revocation(key: &SignedPublicKey, ring: &[SignedPublicKey]) -> Option<&'stati
 /// away.
 fn revokers(key: &SignedPublicKey) -> Vec<Vec<u8>> {
     let subpackets = self_signatures(key).filter_map(Signature::config);
-    let subpackets = subpackets.flat_map(|config| config.hashed_subpackets());
+    let subpackets = subpackets.flat_map(pgp::packet::SignatureConfig::hashed_subpackets);
     let named = subpackets.filter_map(|subpacket| {
         if let SubpacketData::RevocationKey(named) = &subpacket.data {
             return Some(named.fingerprint.to_vec());

@@ -382,23 +382,18 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_of_a_large_channel_does_not_depend_on_the_request() {
+    fn of_a_large_channel_the_updates_to_one_release_are_the_chain() {
         let graph = large();
-        let taken = |to: Option<&str>| {
+        for to in [None, Some("4.1.399")] {
             let request = DrawingRequest {
                 to: to.map(|to| to.parse().unwrap()),
                 ..DrawingRequest::default()
             };
-            let began = std::time::Instant::now();
             let drawing = Drawing::new(&graph, &[], &request);
             assert_eq!(drawing.releases.len(), 400);
             // All but the chain follow from it.
             assert_eq!(drawing.updates.len(), 399);
-            began.elapsed()
-        };
-        let plain = taken(None);
-        // A search for each release would take more than 50 times as long.
-        assert!(taken(Some("4.1.399")) < plain * 10);
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn verdict(ring: &Keyring, message: &[u8]) -> Result<(), String> {
     opened.map(drop).map_err(|error| {
         let text = error.to_string();
         let why = text.split_once(" signed it, and ");
-        why.map_or(text.clone(), |(_, why)| why.to_owned())
+        why.map_or_else(|| text.clone(), |(_, why)| why.to_owned())
     })
 }
 
@@ -100,10 +100,10 @@ fn key_is_revoked_by_the_keys_that_it_has_named() {
         (vec![&stranger], vec![], Ok(())),
     ];
     for (number, (by, others, expected)) in table.into_iter().enumerate() {
-        let mut revoked = key.clone();
+        let mut changed = key.clone();
         let revocations = by.into_iter().map(revocation);
-        revoked.details.revocation_signatures.extend(revocations);
-        let mut ring = ring(&revoked);
+        changed.details.revocation_signatures.extend(revocations);
+        let mut ring = ring(&changed);
         ring.keys
             .extend(others.into_iter().map(SignedSecretKey::to_public_key));
         let expected = expected.map_err(str::to_owned);
@@ -111,12 +111,20 @@ fn key_is_revoked_by_the_keys_that_it_has_named() {
     }
 }
 
+/// Name, key, message, and why it does not count.
+type Case = (
+    &'static str,
+    &'static [u8],
+    &'static [u8],
+    Option<&'static str>,
+);
+
 /// What `gpg` 2.2.40 made with `--quick-gen-key`, `--faked-system-time`, `--cert-digest-algo SHA1`
 /// where the name says so, and `--sign`.
 #[test]
 fn short_keys_and_new_certificates_by_sha1_do_not_count() {
     let now: Timestamp = "2023-11-15T12:00:00Z".parse().unwrap();
-    let table: [(&str, &[u8], &[u8], Option<&str>); 3] = [
+    let table: [Case; 3] = [
         (
             "1024 bits",
             include_bytes!("../../testdata/key-rsa1024.asc"),
