@@ -205,7 +205,7 @@ fn read_below(
 }
 
 fn read_entry(root: &Root, at: &Location) -> Result<Option<(EtcEntry, Inode)>, files::Error> {
-    let entry = match root.look_at_digest(at)? {
+    let entry = match root.read_digest(at)? {
         Found::Nothing => return Ok(None),
         Found::File {
             bytes: digest,

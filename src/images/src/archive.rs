@@ -9,7 +9,7 @@ use crate::budget::{Budget, Excess, NAME_BYTES};
 
 /// Why an archive was not read to its end.
 #[derive(Debug)]
-pub enum Fault<E> {
+pub enum ArchiveFault<E> {
     /// It cannot be read, or exceeds its budget.
     Read(io::Error),
     /// What takes its entries failed.
@@ -17,7 +17,7 @@ pub enum Fault<E> {
 }
 
 /// An entry of an archive; its content is read from it.
-pub struct Member<'a, 'b> {
+pub struct ArchiveMember<'a, 'b> {
     entry: tar::Entry<'a, Source<'b>>,
     budget: &'b Budget,
 }
@@ -38,7 +38,7 @@ impl Read for Source<'_> {
     }
 }
 
-impl Read for Member<'_, '_> {
+impl Read for ArchiveMember<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.budget.check()?;
         let count = self.entry.read(buffer)?;
@@ -47,7 +47,7 @@ impl Read for Member<'_, '_> {
     }
 }
 
-impl Member<'_, '_> {
+impl ArchiveMember<'_, '_> {
     /// What it is.
     pub fn kind(&self) -> EntryType {
         self.entry.header().entry_type()
@@ -70,9 +70,9 @@ impl Member<'_, '_> {
     }
 }
 
-impl std::fmt::Debug for Member<'_, '_> {
+impl std::fmt::Debug for ArchiveMember<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member")
+        f.debug_struct("ArchiveMember")
             .field("kind", &self.kind())
             .finish_non_exhaustive()
     }
@@ -82,17 +82,17 @@ impl std::fmt::Debug for Member<'_, '_> {
 /// passed over.
 ///
 /// # Errors
-/// [`Fault`]. An excess of the budget is a fault of reading.
+/// [`ArchiveFault`]. An excess of the budget is a fault of reading.
 pub fn each<E>(
     reader: &mut dyn Read,
     budget: &Budget,
-    mut take: impl FnMut(&Path, &mut Member<'_, '_>) -> Result<(), E>,
-) -> Result<(), Fault<E>> {
+    mut take: impl FnMut(&Path, &mut ArchiveMember<'_, '_>) -> Result<(), E>,
+) -> Result<(), ArchiveFault<E>> {
     let mut archive = tar::Archive::new(Source {
         inner: reader,
         budget,
     });
-    let mut entries = archive.entries().map_err(Fault::Read)?;
+    let mut entries = archive.entries().map_err(ArchiveFault::Read)?;
     loop {
         budget.begin_head();
         let next = entries.next();
@@ -100,18 +100,18 @@ pub fn each<E>(
         let Some(next) = next else {
             return Ok(());
         };
-        let entry = next.map_err(Fault::Read)?;
-        let excess = |excess: Excess| Fault::Read(excess.into());
+        let entry = next.map_err(ArchiveFault::Read)?;
+        let excess = |excess: Excess| ArchiveFault::Read(excess.into());
         budget.use_entry().map_err(excess)?;
-        let path = entry.path().map_err(Fault::Read)?.into_owned();
+        let path = entry.path().map_err(ArchiveFault::Read)?.into_owned();
         let link = entry.link_name_bytes().map_or(0, |link| link.len());
         if path.as_os_str().len().max(link) > NAME_BYTES {
             return Err(excess(Excess::Name(NAME_BYTES)));
         }
-        let mut member = Member { entry, budget };
-        take(&path, &mut member).map_err(Fault::Take)?;
+        let mut member = ArchiveMember { entry, budget };
+        take(&path, &mut member).map_err(ArchiveFault::Take)?;
         // To its end, so that what is read next is nothing but headers.
-        io::copy(&mut member, &mut io::sink()).map_err(Fault::Read)?;
+        io::copy(&mut member, &mut io::sink()).map_err(ArchiveFault::Read)?;
     }
 }
 
@@ -122,9 +122,9 @@ mod tests {
     use tar::{Builder, Header};
 
     use super::*;
-    use crate::budget::{HEAD_BYTES, Limits};
+    use crate::budget::{BudgetLimits, HEAD_BYTES};
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: BudgetLimits = BudgetLimits {
         layer_bytes: 0,
         unpacked_bytes: 4 << 20,
         entries: 3,
@@ -178,7 +178,7 @@ mod tests {
         });
         match done {
             Ok(()) => Ok(names),
-            Err(Fault::Read(error)) => Err(Excess::of(&error)),
+            Err(ArchiveFault::Read(error)) => Err(Excess::of(&error)),
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
             drop(cancel.take());
             Ok::<_, Infallible>(())
         });
-        let Err(Fault::Read(error)) = done else {
+        let Err(ArchiveFault::Read(error)) = done else {
             unreachable!("{done:?}");
         };
         assert_eq!((Excess::of(&error), taken), (Some(Excess::Cancelled), 1));

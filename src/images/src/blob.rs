@@ -20,14 +20,14 @@ pub struct Blob {
 
 /// Why a blob is not there.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum ArchiveFault {
     /// The disk is full, or the source ended.
     Io(io::Error),
     /// Other bytes came.
     Mismatch(DigestMismatch),
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for ArchiveFault {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -45,7 +45,7 @@ impl Blob {
     }
 
     /// Takes an open file, if it has this digest.
-    pub(crate) fn checked(mut file: File, expected: &ImageDigest) -> Result<Self, Fault> {
+    pub(crate) fn checked(mut file: File, expected: &ImageDigest) -> Result<Self, ArchiveFault> {
         let mut hashing = Hashing::new(io::sink());
         let size = io::copy(&mut file, &mut hashing)?;
         let digest = hashing.digest();
@@ -107,11 +107,11 @@ impl Blob {
     }
 }
 
-fn held(expected: &ImageDigest, found: ImageDigest) -> Result<(), Fault> {
+fn held(expected: &ImageDigest, found: ImageDigest) -> Result<(), ArchiveFault> {
     if found == *expected {
         return Ok(());
     }
-    Err(Fault::Mismatch(DigestMismatch {
+    Err(ArchiveFault::Mismatch(DigestMismatch {
         expected: expected.clone(),
         found,
     }))
@@ -136,7 +136,7 @@ impl Writer {
     }
 
     /// What was written, if it has this digest.
-    pub(crate) fn finish_as(self, expected: &ImageDigest) -> Result<Blob, Fault> {
+    pub(crate) fn finish_as(self, expected: &ImageDigest) -> Result<Blob, ArchiveFault> {
         let blob = self.finish()?;
         held(expected, blob.digest.clone())?;
         Ok(blob)
@@ -208,11 +208,14 @@ mod tests {
         let right = ImageDigest::of(b"right");
         let mut writer = Writer::new().unwrap();
         writer.write_all(b"wrong").unwrap();
-        assert!(matches!(writer.finish_as(&right), Err(Fault::Mismatch(_))));
+        assert!(matches!(
+            writer.finish_as(&right),
+            Err(ArchiveFault::Mismatch(_))
+        ));
         let file = Blob::of(b"wrong").unwrap().file;
         assert!(matches!(
             Blob::checked(file, &right),
-            Err(Fault::Mismatch(_))
+            Err(ArchiveFault::Mismatch(_))
         ));
         let file = Blob::of(b"right").unwrap().file;
         assert_eq!(

@@ -33,9 +33,9 @@ const PATH_COST: u64 = 64;
 /// 30 MB.
 pub const FILES_BYTES: u64 = 512 << 20;
 
-/// Limits of the work on one image.
+/// BudgetLimits of the work on one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct BudgetLimits {
     /// Bytes of one layer, as it is stored.
     pub layer_bytes: u64,
     /// Bytes that the layers unpack to, whether or not they are kept.
@@ -48,7 +48,7 @@ pub struct Limits {
     pub kept_bytes: u64,
 }
 
-impl Limits {
+impl BudgetLimits {
     /// Of an image whose files are written to a directory that a person names.
     pub const TO_DISK: Self = Self {
         layer_bytes: LAYER_BYTES,
@@ -68,22 +68,22 @@ impl Limits {
 /// Which limit the work would exceed. Each names the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
-    /// Of [`Limits::layer_bytes`].
+    /// Of [`BudgetLimits::layer_bytes`].
     #[error("a layer is larger than {0} bytes")]
     Layer(u64),
     /// The configuration is read into memory whole.
     #[error("its configuration is larger than {0} bytes")]
     Configuration(u64),
-    /// Of [`Limits::unpacked_bytes`].
+    /// Of [`BudgetLimits::unpacked_bytes`].
     #[error("it unpacks to more than {0} bytes")]
     Unpacked(u64),
-    /// Of [`Limits::entries`].
+    /// Of [`BudgetLimits::entries`].
     #[error("it has more than {0} entries")]
     Entries(u64),
-    /// Of [`Limits::paths_bytes`].
+    /// Of [`BudgetLimits::paths_bytes`].
     #[error("its paths take more than {0} bytes")]
     Paths(u64),
-    /// Of [`Limits::kept_bytes`].
+    /// Of [`BudgetLimits::kept_bytes`].
     #[error("its files take more than {0} bytes")]
     Kept(u64),
     /// Of [`NAME_BYTES`].
@@ -113,7 +113,7 @@ impl From<Excess> for io::Error {
 /// What of its limits the work on one image has used.
 #[derive(Debug)]
 pub struct Budget {
-    limits: Limits,
+    limits: BudgetLimits,
     unpacked: Cell<u64>,
     entries: Cell<u64>,
     paths: Cell<u64>,
@@ -136,7 +136,7 @@ impl Drop for CancelOnDrop {
 
 impl Budget {
     /// Nothing used yet.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: BudgetLimits) -> Self {
         Self {
             limits,
             unpacked: Cell::default(),
@@ -149,7 +149,7 @@ impl Budget {
     }
 
     /// Its limits.
-    pub(crate) const fn limits(&self) -> &Limits {
+    pub(crate) const fn limits(&self) -> &BudgetLimits {
         &self.limits
     }
 

@@ -14,8 +14,8 @@ use tar::EntryType;
 
 use self::shadow::Shadow;
 pub use self::unpack::{Unpacked, unpack, unpack_within};
-use crate::archive::Member;
-use crate::budget::{Budget, Limits};
+use crate::archive::ArchiveMember;
+use crate::budget::{Budget, BudgetLimits};
 use crate::error::Error;
 use crate::image::Image;
 use crate::layer::{Act, Layer, normal};
@@ -46,7 +46,7 @@ pub async fn directory(
     layers: Layers,
     max_bytes: u64,
 ) -> Result<Files, Error> {
-    let work = Reading::new(image, directory, None, max_bytes, Limits::TO_MEMORY);
+    let work = Reading::new(image, directory, None, max_bytes, BudgetLimits::TO_MEMORY);
     work.read(stores, image, layers).await
 }
 
@@ -61,7 +61,7 @@ pub async fn file(
     (directory, name): (&str, &str),
     layers: Layers,
     max_bytes: u64,
-    limits: Limits,
+    limits: BudgetLimits,
 ) -> Result<Option<Vec<u8>>, Error> {
     let work = Reading::new(image, directory, Some(name), max_bytes, limits);
     Ok(work.read(stores, image, layers).await?.remove(name))
@@ -85,7 +85,7 @@ impl Reading {
         directory: &str,
         name: Option<&str>,
         max_bytes: u64,
-        limits: Limits,
+        limits: BudgetLimits,
     ) -> Self {
         Self {
             image: image.name().to_string(),
@@ -171,7 +171,7 @@ impl Reading {
 fn content(
     image: &str,
     path: &str,
-    member: &mut Member<'_, '_>,
+    member: &mut ArchiveMember<'_, '_>,
     max_bytes: u64,
     layer: &Layer,
 ) -> Result<Vec<u8>, Error> {

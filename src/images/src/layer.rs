@@ -6,9 +6,9 @@ use std::path::{Component, Path};
 use flate2::read::MultiGzDecoder;
 use oci_spec::image::{Descriptor, MediaType};
 
-use crate::archive::{self, Fault, Member};
+use crate::archive::{self, ArchiveFault, ArchiveMember};
 use crate::blob::Blob;
-use crate::budget::{Budget, Excess, Limits};
+use crate::budget::{Budget, BudgetLimits, Excess};
 use crate::error::Error;
 use crate::image::Image;
 use crate::store::Stores;
@@ -51,7 +51,7 @@ impl Layer {
         stores: &Stores,
         image: &Image,
         descriptor: &Descriptor,
-        limits: &Limits,
+        limits: &BudgetLimits,
     ) -> Result<Self, Error> {
         if descriptor.size() > limits.layer_bytes {
             return Err(Error::Excess {
@@ -87,7 +87,7 @@ impl Layer {
     pub(crate) fn each(
         &self,
         budget: &Budget,
-        mut take: impl FnMut(Act, &mut Member<'_, '_>) -> Result<(), Error>,
+        mut take: impl FnMut(Act, &mut ArchiveMember<'_, '_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let file = self.blob.reader();
         let file = io::BufReader::new(file.map_err(|source| self.unreadable(source))?);
@@ -109,8 +109,8 @@ impl Layer {
             take(act(path), member)
         });
         done.map_err(|fault| match fault {
-            Fault::Read(source) => self.unreadable(source),
-            Fault::Take(error) => error,
+            ArchiveFault::Read(source) => self.unreadable(source),
+            ArchiveFault::Take(error) => error,
         })
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use oci_spec::image::{Descriptor, DescriptorBuilder, ImageIndex, ImageIndexBuilder, MediaType};
 use release::ImageDigest;
 
-use crate::blob::{Blob, Fault};
+use crate::blob::{ArchiveFault, Blob};
 use crate::error::Error;
 
 /// What makes a directory a layout: this file, with this content.
@@ -113,8 +113,8 @@ impl<'a> Layout<'a> {
             Err(source) => return Err(self.file("read", path, source)),
         };
         Blob::checked(file, digest).map_err(|fault| match fault {
-            Fault::Io(source) => self.file("read", path, source),
-            Fault::Mismatch(mismatch) => Error::Mismatch {
+            ArchiveFault::Io(source) => self.file("read", path, source),
+            ArchiveFault::Mismatch(mismatch) => Error::Mismatch {
                 image: self.image.clone(),
                 mismatch: Box::new(mismatch),
             },

@@ -15,7 +15,7 @@ use release::ImageDigest;
 use release::payload::DigestMismatch;
 use tokio::sync::Mutex;
 
-use crate::blob::{Blob, Fault, Writer};
+use crate::blob::{ArchiveFault, Blob, Writer};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::image::{IMAGES, LISTS};
@@ -202,8 +202,8 @@ impl Registries {
             writer.write_all(&chunk).map_err(layer_error)?;
         }
         writer.finish_as(digest).map_err(|fault| match fault {
-            Fault::Io(source) => layer_error(source),
-            Fault::Mismatch(mismatch) => Error::Mismatch {
+            ArchiveFault::Io(source) => layer_error(source),
+            ArchiveFault::Mismatch(mismatch) => Error::Mismatch {
                 image: reference.to_string(),
                 mismatch: Box::new(mismatch),
             },

@@ -111,7 +111,7 @@ pub(crate) struct UpgradeOperator {
     planned: Mutex<Option<(UpgradePlan, Timestamp)>>,
     /// What is known of the source.
     source: Mutex<SourceState>,
-    /// What people are told about drains.
+    /// What people have been notified of about drains.
     drains: Mutex<DrainReports>,
     /// When extra MachineSets that were left were looked for.
     collected: Mutex<Option<Timestamp>>,

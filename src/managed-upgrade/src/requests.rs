@@ -13,7 +13,7 @@ use cluster::wire::{Error, RequestBody, escape};
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::node_keeper::ForcedRemoval;
 use crate::node_keeper::pods::KeptPod;
@@ -211,11 +211,15 @@ impl Requests {
         pod: &KeptPod,
         removal: ForcedRemoval,
     ) -> Result<(), Error> {
-        let grace = (removal == ForcedRemoval::Delete).then_some(0);
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": pod.uid },
-            "gracePeriodSeconds": grace,
-        });
+        let mut options = Map::from_iter([
+            ("apiVersion".to_owned(), json!("v1")),
+            ("kind".to_owned(), json!("DeleteOptions")),
+            ("preconditions".to_owned(), json!({ "uid": pod.uid })),
+        ]);
+        if removal == ForcedRemoval::Delete {
+            options.insert("gracePeriodSeconds".to_owned(), json!(0));
+        }
+        let options = Value::Object(options);
         let change = json!({ "metadata": { "uid": pod.uid, "finalizers": null } });
         let mut path = pod_path(pod);
         let (method, content) = match removal {

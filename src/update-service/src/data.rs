@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use chassis::report::Chain;
 use flate2::read::GzDecoder;
-use images::archive::{self, Fault};
-use images::budget::{Budget, Limits};
+use images::archive::{self, ArchiveFault};
+use images::budget::{Budget, BudgetLimits};
 use images::image::Platform;
 use images::{Image, ImageLocation, Stores, content};
 use release::ImageDigest;
@@ -26,7 +26,7 @@ const ALL_MAX_BYTES: usize = 64 << 20;
 
 /// What an image or an archive may cost. An image has the files of an OS beside those of graph
 /// data; the directory of temporary files has 2 GiB.
-const LIMITS: Limits = Limits {
+const LIMITS: BudgetLimits = BudgetLimits {
     layer_bytes: 512 << 20,
     unpacked_bytes: 4 << 30,
     entries: 500_000,
@@ -178,8 +178,8 @@ fn archive(path: &Path) -> anyhow::Result<SourceFiles> {
         add(&mut files, &mut all, name, member)
     });
     let read = read.map_err(|fault| match fault {
-        Fault::Read(error) => error.into(),
-        Fault::Take(error) => error,
+        ArchiveFault::Read(error) => error.into(),
+        ArchiveFault::Take(error) => error,
     });
     read.with_context(failed)?;
     let mut folders = files

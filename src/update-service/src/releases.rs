@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use chassis::report::Chain;
 use futures::{StreamExt as _, stream};
-use images::budget::Limits;
+use images::budget::BudgetLimits;
 use images::content::{self, Layers};
 use images::{Credentials, Image, ImageLocation, Stores};
 use release::{ImageDigest, METADATA_FILE, Metadata, RELEASE_LABEL, RELEASE_MANIFESTS, Version};
@@ -22,7 +22,7 @@ const METADATA_MAX_BYTES: u64 = 1 << 20;
 
 /// What reading one image may cost. A person who may push an image decides what is in it, and
 /// [`ReleaseSettings::concurrency`] of them are read at once in 256 MiB of memory.
-const LIMITS: Limits = Limits {
+const LIMITS: BudgetLimits = BudgetLimits {
     layer_bytes: (ROOM_MIB as u64) << 20,
     // A release is made upon an image of an OS, whose layers may have to be passed over.
     unpacked_bytes: 4 << 30,

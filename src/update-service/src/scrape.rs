@@ -117,12 +117,12 @@ pub struct Scraper {
     /// How long one may take.
     pub timeout: Duration,
     /// What the last build was made of, and what it made.
-    pub built: Option<Built>,
+    pub built: Option<BuiltGraphs>,
 }
 
 /// A build, by its sources.
 #[derive(Debug)]
-pub struct Built {
+pub struct BuiltGraphs {
     files: Arc<SourceFiles>,
     scraped: ScrapedReleases,
     answers: Arc<Answers>,
@@ -132,7 +132,7 @@ pub struct Built {
 enum Scraped {
     /// The sources are those of the build before.
     Unchanged(Arc<Answers>),
-    New(Built),
+    New(BuiltGraphs),
 }
 
 impl Scraper {
@@ -209,7 +209,7 @@ fn build(
     scraped: ScrapedReleases,
     is_strict: bool,
     made: Timestamp,
-) -> anyhow::Result<Built> {
+) -> anyhow::Result<BuiltGraphs> {
     let (data, mut problems) = GraphData::parse(&files).context("graph data")?;
     let mut errors = problems.iter().filter(|problem| !problem.is_remark);
     if is_strict && let Some(first) = errors.next() {
@@ -224,7 +224,7 @@ fn build(
     }
     problems.extend(scraped.problems.iter().cloned());
     let answers = Answers::new(&scraped.releases, &data, &files, problems, made);
-    Ok(Built {
+    Ok(BuiltGraphs {
         answers: Arc::new(answers.context("answers")?),
         files,
         scraped,
@@ -273,7 +273,7 @@ mod tests {
         assert!(service.answers().is_some());
     }
 
-    fn built_of(strict: bool, edge: &str) -> anyhow::Result<Built> {
+    fn built_of(strict: bool, edge: &str) -> anyhow::Result<BuiltGraphs> {
         let files: SourceFiles = [
             ("version", "1.1.0"),
             ("raw/metadata.json", "{}"),

@@ -299,6 +299,36 @@ pub(super) const WORDS: &[Explanation] = &[
         "Nothing.",
     ),
     of(
+        "CapacityReservationHealthcheckFailed",
+        HEALTH,
+        "A check before the upgrade found no machines to reserve capacity with.",
+        "Name pools in scale.extraMachinePools, or reserve no capacity.",
+    ),
+    of(
+        "ClusterOperatorsHealthcheckFailed",
+        HEALTH,
+        "A check before the upgrade found operators degraded, not available or not known.",
+        "Read `kubectl get clusteroperators`.",
+    ),
+    of(
+        "CriticalAlertsHealthcheckFailed",
+        HEALTH,
+        "A check before the upgrade found critical alerts, or could not ask for them.",
+        "Repair their cause, or name them in healthCheck.ignoredCriticals.",
+    ),
+    of(
+        "NodeUnschedulableHealthcheckFailed",
+        HEALTH,
+        "A check before the upgrade found nodes that take no pods, or could not read nodes.",
+        "Uncordon the nodes that it names.",
+    ),
+    of(
+        "PDBHealthcheckFailed",
+        HEALTH,
+        "A check before the upgrade found budgets that allow no disruption.",
+        "Repair the workloads, or allow one of their pods to be away.",
+    ),
+    of(
         "critical_alerts_firing",
         HEALTH,
         "Critical alerts fire.",

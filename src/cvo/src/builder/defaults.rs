@@ -1,8 +1,8 @@
 //! What a manifest leaves out and is held to all the same: the API's defaults of workloads and
 //! Services, and what the cluster's own controllers fill in.
 //!
-//! A default that is applied is owned, so that it comes back when someone changes it. A field that
-//! a controller fills is not applied at all, so that a placeholder in the manifest never empties it.
+//! A default that is applied is owned, so that it comes back when someone changes it. A field
+//! that a controller fills is not applied at all, so that a placeholder never empties it.
 
 use release::manifest::ObjectId;
 use serde_json::{Map, Value, json};
@@ -94,7 +94,7 @@ fn is_empty(value: &Value) -> bool {
 /// Puts in the API's defaults that an object is held to. `is_scaled`: an autoscaler sets the
 /// replicas.
 ///
-/// Source: `docs/reference/cvo.md`, "Applying".
+/// Source: `docs/reference/cvo.md`, "Waiting and failing".
 pub(super) fn complete(id: &ObjectId, object: &mut Value, is_scaled: bool) {
     match (id.group.as_str(), id.kind.as_str()) {
         ("apps", "Deployment") => {

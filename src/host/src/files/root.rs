@@ -179,7 +179,7 @@ impl Root {
     ///
     /// # Errors
     /// [`Error::Read`].
-    pub(crate) fn look_at_digest(&self, at: &Location) -> Result<Found<Digest>> {
+    pub(crate) fn read_digest(&self, at: &Location) -> Result<Found<Digest>> {
         self.look_by(at, |file| {
             let mut digester = Digester::default();
             let mut part = vec![0; PART];

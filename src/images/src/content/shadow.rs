@@ -128,7 +128,7 @@ fn ancestors(path: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Limits;
+    use crate::budget::BudgetLimits;
 
     fn put(path: &str) -> Act {
         Act::Put(path.to_owned())
@@ -184,9 +184,9 @@ mod tests {
 
     #[test]
     fn only_paths_in_the_scope_and_on_the_way_to_it_cost() {
-        let limits = Limits {
+        let limits = BudgetLimits {
             paths_bytes: 250,
-            ..Limits::TO_DISK
+            ..BudgetLimits::TO_DISK
         };
         let (mut shadow, budget) = (Shadow::new("a/b"), Budget::new(limits));
         for path in ["a/b/x", "a", "a/b"] {

@@ -358,18 +358,18 @@ async fn a_small_layer_does_not_take_memory_without_limit() {
 async fn each_limit_of_an_image_is_named() {
     let files: &[(&str, &str)] = &[("manifests/a", "1"), ("manifests/b", "12345"), ("x", "")];
     let made = made(&[files, &[("manifests/c", "")]]).await;
-    let limits = Limits::TO_DISK;
+    let limits = BudgetLimits::TO_DISK;
     for (limits, expected) in [
         (limits, ""),
         (
-            Limits {
+            BudgetLimits {
                 layer_bytes: 10,
                 ..limits
             },
             "a layer is larger than 10 bytes",
         ),
         (
-            Limits {
+            BudgetLimits {
                 unpacked_bytes: 1000,
                 ..limits
             },
@@ -377,21 +377,21 @@ async fn each_limit_of_an_image_is_named() {
         ),
         (
             // Of all layers together.
-            Limits {
+            BudgetLimits {
                 entries: 5,
                 ..limits
             },
             "it has more than 5 entries",
         ),
         (
-            Limits {
+            BudgetLimits {
                 paths_bytes: 300,
                 ..limits
             },
             "its paths take more than 300 bytes",
         ),
         (
-            Limits {
+            BudgetLimits {
                 kept_bytes: 5,
                 ..limits
             },
@@ -419,7 +419,7 @@ async fn one_file_is_read_and_others_are_passed_over() {
     ];
     let made = made(&layers).await;
     let read = async |name: &str, layers| {
-        let (stores, image, limits) = (&made.stores, &made.image, Limits::TO_MEMORY);
+        let (stores, image, limits) = (&made.stores, &made.image, BudgetLimits::TO_MEMORY);
         file(stores, image, ("manifests", name), layers, 8, limits).await
     };
     let new = read("a", Layers::Uppermost).await.unwrap();

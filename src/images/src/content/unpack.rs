@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use tar::EntryType;
 
 use super::beneath::hard_link;
-use super::{Act, Budget, Image, Layer, Limits, Member, Shadow, Stores, is_regular, normal};
+use super::{
+    Act, ArchiveMember, Budget, BudgetLimits, Image, Layer, Shadow, Stores, is_regular, normal,
+};
 use crate::error::Error;
 use crate::store::blocking;
 
@@ -41,7 +43,7 @@ pub async fn unpack(
     source: &str,
     target: &Path,
 ) -> Result<Unpacked, Error> {
-    unpack_within(stores, image, source, target, Limits::TO_DISK).await
+    unpack_within(stores, image, source, target, BudgetLimits::TO_DISK).await
 }
 
 /// The same, within limits.
@@ -53,7 +55,7 @@ pub async fn unpack_within(
     image: &Image,
     source: &str,
     target: &Path,
-    limits: Limits,
+    limits: BudgetLimits,
 ) -> Result<Unpacked, Error> {
     let name = image.name().to_string();
     let source = normal(Path::new(source)).ok_or_else(|| Error::NoPath {
@@ -109,7 +111,7 @@ struct Target {
 }
 
 /// Why a file was not copied.
-enum Fault {
+enum ArchiveFault {
     /// The layer.
     Read(io::Error),
     /// The disk.
@@ -142,7 +144,7 @@ impl Target {
     fn take(
         &mut self,
         path: &str,
-        member: &mut Member<'_, '_>,
+        member: &mut ArchiveMember<'_, '_>,
         layer: &Layer,
         budget: &Budget,
         links: &mut BTreeMap<String, String>,
@@ -178,15 +180,15 @@ impl Target {
             let nothing = || unreadable(io::Error::other(format!("{path} is a link to nothing")));
             let link = link.ok_or_else(nothing)?;
             let linked = remove(&target).and_then(|()| symlink(link, &target));
-            linked.map_err(Fault::Write)
+            linked.map_err(ArchiveFault::Write)
         } else {
             self.done.left_out.push(path.to_owned());
             return Ok(());
         };
         self.done.count += 1;
         written.map_err(|fault| match fault {
-            Fault::Read(source) => unreadable(source),
-            Fault::Write(source) => self.write(target, source),
+            ArchiveFault::Read(source) => unreadable(source),
+            ArchiveFault::Write(source) => self.write(target, source),
         })
     }
 
@@ -295,25 +297,31 @@ fn directory(target: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(target, fs::Permissions::from_mode(mode | 0o700))
 }
 
-fn file(target: &Path, mode: u32, content: &mut impl Read, budget: &Budget) -> Result<(), Fault> {
-    remove(target).map_err(Fault::Write)?;
+fn file(
+    target: &Path,
+    mode: u32,
+    content: &mut impl Read,
+    budget: &Budget,
+) -> Result<(), ArchiveFault> {
+    remove(target).map_err(ArchiveFault::Write)?;
     let file = File::options().write(true).create_new(true).open(target);
-    let mut file = file.map_err(Fault::Write)?;
+    let mut file = file.map_err(ArchiveFault::Write)?;
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         let count = match content.read(&mut chunk) {
             Ok(0) => break,
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Fault::Read(error)),
+            Err(error) => return Err(ArchiveFault::Read(error)),
         };
         let kept = budget.use_kept(count as u64);
-        kept.map_err(|excess| Fault::Read(excess.into()))?;
+        kept.map_err(|excess| ArchiveFault::Read(excess.into()))?;
         let written = file.write_all(chunk.get(..count).unwrap_or_default());
-        written.map_err(Fault::Write)?;
+        written.map_err(ArchiveFault::Write)?;
     }
     let permissions = fs::Permissions::from_mode(mode);
-    file.set_permissions(permissions).map_err(Fault::Write)
+    file.set_permissions(permissions)
+        .map_err(ArchiveFault::Write)
 }
 
 /// Removes what is there: it is replaced, not written through.

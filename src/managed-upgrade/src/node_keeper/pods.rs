@@ -31,8 +31,8 @@ pub struct KeptPod {
 }
 
 /// The pods of a node that may be removed, from objects. Spared are those that the node's daemon
-/// spares, and those that the settings (by namespace) or an annotation exempts. `since` is the start
-/// of the drain.
+/// spares, and those that the settings (by namespace) or an annotation exempts. `since` is the
+/// start of the drain.
 pub fn read_pods(
     pods: &[Value],
     budgets: &[Value],

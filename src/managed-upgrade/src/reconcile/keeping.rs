@@ -15,7 +15,7 @@ use crate::node_keeper::{self, DrainHold, DrainLimits, DrainStrategy, RemovalRig
 use crate::node_view::{DrainStart, UpgradeNode};
 use crate::notice::NoticeState;
 
-/// What people are told about drains.
+/// What people have been notified of about drains.
 #[derive(Debug, Default)]
 pub(super) struct DrainReports {
     /// Nodes from which nothing is removed although it is time, and why: by name, and whether it is
@@ -268,7 +268,7 @@ impl UpgradeOperator {
         self.drains().unsaid = None;
     }
 
-    /// Notes whether something keeps pods of a node from being removed; people are told once.
+    /// Notes whether something keeps pods of a node from being removed; people are notified once.
     fn hold(&self, pass: &Pass, drain: HelpedDrain<'_>, hold: Option<DrainHold>) {
         let node = drain.node;
         let key = (node.name.clone(), drain.is_leased);

@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(later().passed("2026-11-21T19:00:00Z"), Duration::ZERO);
         boot(&host, "boot-2");
         assert_eq!(later().passed("2026-11-21T19:00:00Z"), Duration::ZERO);
-        // What cannot be read is begun anew.
+        // What cannot be read begins again.
         let root = Root::open(host.path(), None).unwrap();
         let content = Content {
             bytes: b"{",

@@ -1,4 +1,4 @@
-//! What administrators ask for, and what they are told.
+//! What administrators ask for, and the messages that they receive.
 
 use std::process::Command;
 
