@@ -33,7 +33,7 @@ const PATH_COST: u64 = 64;
 /// 30 MB.
 pub const FILES_BYTES: u64 = 512 << 20;
 
-/// BudgetLimits of the work on one image.
+/// Limits of the work on one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetLimits {
     /// Bytes of one layer, as it is stored.
