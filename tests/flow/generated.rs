@@ -237,11 +237,13 @@ async fn a_bad_object_is_named_and_the_other_pools_go_on() -> Result<()> {
         "the pool did not wait"
     );
 
-    // Of two that set one field differently, the second is refused with the name of the first.
+    // Of two that set one field differently the last is in force, and both say so.
     bad["spec"]["kubeletConfig"] = json!({ "maxPods": 400 });
     cluster.apply(&bad.to_string()).await?;
-    let why = "spec.kubeletConfig.maxPods differently: ";
+    let why = "Success; KubeletConfigs pods and bad of MachineConfigPool worker set spec.kubeletConfig.maxPods differently: bad, the last, is in force";
     kubelet_config_says(&cluster, "bad", why).await?;
+    kubelet_config_says(&cluster, "pods", why).await?;
+    says(&cluster, "worker", KUBELET_CONF, "maxPods: 400").await?;
     configs.delete("bad", &DeleteParams::default()).await?;
     cluster.next_target("worker", &before).await?;
 
