@@ -426,7 +426,7 @@ async fn a_cluster_on_no_cloud_needs_no_base_made_by_hand() -> Result<()> {
     ] {
         cluster.apply(&object.to_string()).await?;
     }
-    let frequency = "\"nodeStatusUpdateFrequency\": \"20s\"";
+    let frequency = "nodeStatusUpdateFrequency: 20s";
     says(&cluster, "worker", KUBELET_CONF, frequency).await?;
     says(&cluster, "worker", REGISTRIES, "mirror.example/quay").await?;
     let policies = "/etc/containers/policy.json";
