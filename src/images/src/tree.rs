@@ -33,6 +33,26 @@ struct Entry {
     content: EntryContent,
 }
 
+/// How a layer is packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// Small, for images that many pull.
+    #[default]
+    Small,
+    /// In a quarter of the time, for images that one machine makes and pulls.
+    Fast,
+}
+
+impl Packing {
+    const fn compression(self) -> Compression {
+        match self {
+            // What `Compression::default()` is.
+            Self::Small => Compression::new(6),
+            Self::Fast => Compression::fast(),
+        }
+    }
+}
+
 /// What a path of a layer holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryContent {
@@ -109,11 +129,19 @@ impl Tree {
     /// # Errors
     /// A file cannot be read, or the disk is full.
     pub fn layer(&self, time: Timestamp) -> io::Result<NewLayer> {
+        self.layer_packed(time, Packing::default())
+    }
+
+    /// Makes the layer, packed by gzip as it says.
+    ///
+    /// # Errors
+    /// As of [`Self::layer`].
+    pub fn layer_packed(&self, time: Timestamp, packing: Packing) -> io::Result<NewLayer> {
         let mtime = u64::try_from(time.as_second()).unwrap_or_default();
         let gzip = GzBuilder::new()
             .mtime(0)
             .operating_system(UNKNOWN_SYSTEM)
-            .write(Writer::new()?, Compression::default());
+            .write(Writer::new()?, packing.compression());
         let mut archive = Builder::new(Hashing::new(gzip));
         for (path, entry) in &self.entries {
             entry.append(&mut archive, path, mtime)?;
@@ -194,6 +222,19 @@ mod tests {
         assert_eq!(one.diff_id, other.diff_id);
         let later = tree().layer(Timestamp::from_second(1_000_000_001).unwrap());
         assert_ne!(later.unwrap().diff_id, one.diff_id);
+    }
+
+    #[test]
+    fn packing_changes_the_blob_and_not_the_files() {
+        let mut tree = Tree::new();
+        let text = "a line that comes again\n".repeat(1000);
+        tree.put("a", 0o644, EntryContent::Bytes(text.into_bytes()))
+            .unwrap();
+        let small = tree.layer(Timestamp::UNIX_EPOCH).unwrap();
+        let fast = tree.layer_packed(Timestamp::UNIX_EPOCH, Packing::Fast);
+        let fast = fast.unwrap();
+        assert_eq!(small.diff_id, fast.diff_id);
+        assert!(small.blob.size() < fast.blob.size());
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) versions: Api<ClusterVersion>,
     pub(crate) key: ReleaseKey,
+    /// One that releases trust as well.
+    pub(crate) expired: ReleaseKey,
     pub(crate) server: SignatureServer,
     registry: Registry,
     pub(crate) dir: PathBuf,
@@ -66,6 +68,7 @@ impl Cluster {
             client,
             control_plane,
             key: ReleaseKey::make()?,
+            expired: ReleaseKey::expired()?,
             server: SignatureServer::start().await?,
             registry,
             dir,
@@ -89,7 +92,8 @@ impl Cluster {
 
     /// Files of a release that this cluster's key signs.
     pub(crate) fn release(&self, version: &str) -> Result<ReleaseTree> {
-        release(version, &self.key, &self.server.address)
+        let keys = [("test", &self.key), ("expired", &self.expired)];
+        release(version, &keys, &self.server.address)
     }
 
     /// Puts a release into the registry; its pull spec and digest.

@@ -223,7 +223,7 @@ async fn refused_until_signed(
         .await?;
     cluster
         .server
-        .put(digest, cluster.key.sign_too_late(digest)?);
+        .put(digest, cluster.expired.sign(digest)?);
     cluster
         .until_said("ReleaseAccepted", "the key had expired by then")
         .await?;

@@ -41,7 +41,11 @@ fn object(api_version: &str, kind: &str, namespace: &str, name: &str, rest: &Val
 }
 
 /// A release whose keys are that of `key`, and whose signatures `store` has.
-pub(crate) fn release(version: &str, key: &ReleaseKey, store: &str) -> Result<ReleaseTree> {
+pub(crate) fn release(
+    version: &str,
+    keys: &[(&str, &ReleaseKey)],
+    store: &str,
+) -> Result<ReleaseTree> {
     let mut files = ReleaseTree::new();
     let mut put = |path: &str, value: &Value| files.insert(path.to_owned(), value.to_string());
     let metadata = json!({
@@ -82,8 +86,10 @@ pub(crate) fn release(version: &str, key: &ReleaseKey, store: &str) -> Result<Re
         "release-manifests/0000_50_alpha_90_operator.json",
         &operator,
     );
+    let keyrings = keys.iter();
+    let keyrings = keyrings.map(|(name, key)| ((*name).to_owned(), key.public.clone()));
     let trust = SignatureTrust {
-        keyrings: [("test".to_owned(), key.public.clone())].into(),
+        keyrings: keyrings.collect(),
         stores: [("lab".to_owned(), store.to_owned())].into(),
     };
     let keys = String::from_utf8(trust.print()?)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
-use image_builder::{Options, build_named, push};
+use image_builder::{Options, Packing, build_named, push};
 use kube::api::DynamicObject;
 use lab::manifest;
 use serde_json::Value;
@@ -105,6 +105,7 @@ async fn push_named(
         packages: lab::cache::dir().join("debian"),
         out: out.clone(),
         version: version.map(ToOwned::to_owned),
+        packing: Packing::Fast,
     };
     let built = build_named(&options, names)
         .await

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use jiff::{SignedDuration, Timestamp};
@@ -39,10 +40,21 @@ impl std::fmt::Debug for ReleaseKey {
 impl ReleaseKey {
     /// Another one, of a kind that OpenShift's clients read: they know no curve of Edwards.
     pub fn make() -> Result<Self> {
+        Self::made_at(Timestamp::now())
+    }
+
+    /// One that expired a day ago.
+    pub fn expired() -> Result<Self> {
+        let life = SignedDuration::from_secs(i64::from(LIFE_SECS));
+        Self::made_at(Timestamp::now() - life - life)
+    }
+
+    fn made_at(time: Timestamp) -> Result<Self> {
         let mut key = SecretKeyParamsBuilder::default();
         key.key_type(KeyType::Rsa(RSA_BITS))
             .can_certify(true)
             .can_sign(true)
+            .created_at(SystemTime::from(time).try_into()?)
             .primary_user_id("releases of a test".to_owned());
         let mut key = key.build()?.generate(OsRng)?;
         limit(&mut key)?;
@@ -57,23 +69,13 @@ impl ReleaseKey {
 
     /// A signature that says this digest.
     pub fn sign(&self, digest: &ImageDigest) -> Result<Vec<u8>> {
-        self.sign_at(digest, Timestamp::now())
-    }
-
-    /// The same, made when the key had expired.
-    pub fn sign_too_late(&self, digest: &ImageDigest) -> Result<Vec<u8>> {
-        let life = SignedDuration::from_secs(i64::from(LIFE_SECS));
-        self.sign_at(digest, Timestamp::now() + life + life)
-    }
-
-    fn sign_at(&self, digest: &ImageDigest, time: Timestamp) -> Result<Vec<u8>> {
         let claim = Claim {
             digest: digest.clone(),
             reference: "registry.example/release:1".to_owned(),
             creator: None,
             timestamp_secs: None,
         };
-        Ok(self.signer.sign(&claim, time)?)
+        Ok(self.signer.sign(&claim, Timestamp::now())?)
     }
 }
 

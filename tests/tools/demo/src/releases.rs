@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use image_builder::component::{Component, Program, ReleaseRole};
-use image_builder::{Options, build_component, push};
+use image_builder::{Options, Packing, build_component, push};
 use jiff::Timestamp;
 use kube::core::{ApiResource, GroupVersionKind};
 use observer::release::{ReleaseManifest, ReleaseUpdate};
@@ -267,6 +267,7 @@ impl Maker<'_> {
             packages: lab::cache::dir().join("debian"),
             out: host_lab.lab.dir().join(format!("operator-{version}")),
             version: Some(version.to_owned()),
+            packing: Packing::Fast,
         };
         let mut files = manifests();
         files.extend(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use images::image::Platform;
-use images::tree::EntryContent;
+use images::tree::{EntryContent, Packing};
 use images::{Credentials, Draft, ImageLocation, Stores, Tree};
 use release::payload::Files;
 use release::{ImageDigest, MANIFESTS, OPERATOR_LABEL};
@@ -37,6 +37,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Version that the images are labelled with, in place of the workspace's.
     pub version: Option<String>,
+    /// How their layers are packed.
+    pub packing: Packing,
 }
 
 /// An image that was made.
@@ -173,13 +175,13 @@ fn draft(
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
     draft.labels = labels.into();
 
-    let root = root(&packages, component)?.layer(checkout.time)?;
+    let root = root(&packages, component)?.layer_packed(checkout.time, options.packing)?;
     draft.push(
         root,
         &format!("Debian packages {}", component.packages.join(" ")),
     );
     let programs = programs(options, checkout, component, &packages)?;
-    draft.push(programs.layer(checkout.time)?, "programs");
+    draft.push(programs.layer_packed(checkout.time, options.packing)?, "programs");
     if let Some(files) = manifests {
         let mut tree = Tree::new();
         for (name, bytes) in files {
@@ -190,7 +192,7 @@ fn draft(
             )?;
         }
         // The last layer: of an operator's image only that one's manifests count.
-        draft.push(tree.layer(checkout.time)?, "manifests");
+        draft.push(tree.layer_packed(checkout.time, options.packing)?, "manifests");
         if component.role == ReleaseRole::Operator {
             draft
                 .labels

@@ -21,3 +21,4 @@ mod run;
 pub mod sbom;
 
 pub use build::{Options, build_all, build_component, build_named};
+pub use images::tree::Packing;

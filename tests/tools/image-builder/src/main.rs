@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use image_builder::{Options, build_all, push};
+use image_builder::{Options, Packing, build_all, push};
 
 /// Makes an OCI image of each component.
 ///
@@ -51,6 +51,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         packages: arguments.packages,
         out: arguments.out,
         version: None,
+        packing: Packing::Small,
     };
     let built = tokio::runtime::Builder::new_current_thread()
         .enable_all()
