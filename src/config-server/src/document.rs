@@ -35,11 +35,28 @@ pub(crate) struct Extras {
     pub(crate) kubelet_ca: Vec<u8>,
     /// `spec.cloudProviderCAData`; empty: the configuration's own file stays.
     pub(crate) cloud_ca: Vec<u8>,
-    /// Text of the bootstrap kubeconfig.
-    pub(crate) kubeconfig: String,
 }
 
-/// The document that a machine is answered with, of that version.
+/// The document that a machine is answered with, but for the kubeconfig: whether there is one is
+/// known before a token is made for it.
+#[derive(Debug)]
+pub(crate) struct Document {
+    value: Value,
+}
+
+impl Document {
+    /// Its text, with the text of the bootstrap kubeconfig.
+    pub(crate) fn print(mut self, kubeconfig: &str) -> String {
+        let files = self.value.pointer_mut("/storage/files");
+        let files = files.and_then(Value::as_array_mut).into_iter().flatten();
+        for file in files.filter(|file| file["path"] == KUBECONFIG) {
+            file["contents"]["source"] = to_data_url(kubeconfig.as_bytes()).into();
+        }
+        self.value.to_string()
+    }
+}
+
+/// The document of that version.
 ///
 /// # Errors
 /// [`Refusal::Broken`], [`Refusal::Inexpressible`].
@@ -47,7 +64,7 @@ pub(crate) fn document(
     rendered: &MachineConfig,
     extras: &Extras,
     version: SpecVersion,
-) -> Result<Value, Refusal> {
+) -> Result<Document, Refusal> {
     let name = rendered.metadata.name.clone().unwrap_or_default();
     let written = rendered.spec.config.clone().unwrap_or_default();
     let (mut config, _) = ignition::parse(&written).map_err(|source| Refusal::Broken {
@@ -62,21 +79,17 @@ pub(crate) fn document(
     put(&mut config, KUBELET_CA, PUBLIC, &extras.kubelet_ca);
     put(&mut config, CLOUD_CA, PUBLIC, &extras.cloud_ca);
     put(&mut config, ANNOTATIONS, PUBLIC, &annotations(&name));
-    put(
-        &mut config,
-        KUBECONFIG,
-        SECRET,
-        extras.kubeconfig.as_bytes(),
-    );
+    // Its place.
+    put(&mut config, KUBECONFIG, SECRET, b"-");
     put(&mut config, CONTENT, SECRET, &content(rendered));
     let encapsulated = encapsulated(rendered, moved, version);
     put(&mut config, ENCAPSULATED, SECRET, &encapsulated);
-    config
-        .to_version(version)
-        .map_err(|source| Refusal::Inexpressible {
-            config: name,
-            source,
-        })
+    let value = config.to_version(version);
+    let value = value.map_err(|source| Refusal::Inexpressible {
+        config: name,
+        source,
+    })?;
+    Ok(Document { value })
 }
 
 /// Makes a file of the configuration, in the place of one that it may have. Without bytes it stays.
@@ -175,8 +188,14 @@ mod tests {
         Extras {
             kubelet_ca: b"new authority".to_vec(),
             cloud_ca: Vec::new(),
-            kubeconfig: kubeconfig("https://api:6443", b"authority", "token"),
         }
+    }
+
+    /// What a machine gets.
+    fn answer(rendered: &MachineConfig, version: SpecVersion) -> Value {
+        let document = document(rendered, &extras(), version).unwrap();
+        let kubeconfig = kubeconfig("https://api:6443", b"authority", "token");
+        serde_json::from_str(&document.print(&kubeconfig)).unwrap()
     }
 
     fn file(document: &Value, path: &str) -> Value {
@@ -196,7 +215,7 @@ mod tests {
                 {"path": CLOUD_CA, "contents": {"source": "data:,cloud"}},
             ]},
         });
-        let document = document(&rendered(&config), &extras(), SpecVersion::V3_4).unwrap();
+        let document = answer(&rendered(&config), SpecVersion::V3_4);
         assert_eq!(document["ignition"]["version"], "3.4.0");
         let (config, _) = ignition::parse(&document).unwrap();
         let files: Vec<(&str, Option<u32>, Vec<u8>)> = config
@@ -258,13 +277,17 @@ mod tests {
             rendered(&json!({"ignition": {"version": "3.3.0"}, "kernelArguments": arguments}))
         };
         let asked = config(json!({"shouldExist": ["b=2"]}));
-        let newer = document(&asked, &extras(), SpecVersion::V3_3).unwrap();
+        let newer = answer(&asked, SpecVersion::V3_3);
         assert_eq!(newer["kernelArguments"], json!({"shouldExist": ["b=2"]}));
         let arguments =
             |document: &Value| file(document, ENCAPSULATED)["spec"]["kernelArguments"].clone();
         assert_eq!(arguments(&newer), json!(["a=1"]));
         for version in [SpecVersion::V2_2, SpecVersion::V3_1, SpecVersion::V3_2] {
-            let older = document(&asked, &extras(), version).unwrap();
+            let older = answer(&asked, version);
+            assert_eq!(
+                file(&older, KUBECONFIG)["users"][0]["user"]["token"],
+                "token"
+            );
             assert_eq!(older.get("kernelArguments"), None);
             assert_eq!(arguments(&older), json!(["a=1", "b=2"]));
             let removed = config(json!({"shouldNotExist": ["b=2"]}));

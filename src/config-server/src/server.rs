@@ -166,12 +166,11 @@ impl ConfigServer {
         };
         // Whether it can be said is known before a token is made, and HEAD wants to know no more.
         let bundles = self.store.bundles().unwrap_or_default();
-        let mut extras = Extras {
+        let extras = Extras {
             kubelet_ca: bundles.kubelet_ca.clone(),
             cloud_ca: bundles.cloud_ca.clone(),
-            kubeconfig: String::new(),
         };
-        document(&rendered, &extras, version)?;
+        let document = document(&rendered, &extras, version)?;
         if method == Method::HEAD {
             let token_bytes = self.token_bytes.load(Ordering::Relaxed);
             if token_bytes == 0 {
@@ -179,16 +178,15 @@ impl ConfigServer {
                 return Ok(Bytes::new());
             }
             // Of what GET would send only the length goes out.
-            extras.kubeconfig = self.first_kubeconfig(&"-".repeat(token_bytes))?;
-            return Ok(document(&rendered, &extras, version)?.to_string().into());
+            let kubeconfig = self.first_kubeconfig(&"-".repeat(token_bytes))?;
+            return Ok(document.print(&kubeconfig).into());
         }
         if !self.in_flight.has_room(address) {
             return Err(Refusal::Busy);
         }
         let token = self.make_token().await?;
         self.token_bytes.store(token.len(), Ordering::Relaxed);
-        extras.kubeconfig = self.first_kubeconfig(&token)?;
-        let text = document(&rendered, &extras, version)?.to_string();
+        let text = document.print(&self.first_kubeconfig(&token)?);
         let held = self.in_flight.hold(address, text);
         let body = held.map_err(|NoRoom| Refusal::Busy)?;
         reserved.answered();

@@ -10,7 +10,7 @@ use cluster::cache::{Cache, CachedKind, Table};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::PartialObjectMeta;
-use operator::{Operator, Wake, WatchScope, Watched};
+use operator::{Operator, Wake, WatchForm, WatchScope, Watched};
 use pool::unhandled::{Ask, Scope, UnhandledObject};
 use serde::de::DeserializeOwned;
 
@@ -98,6 +98,8 @@ impl<O: Asking> CachedKind for Foreign<O> {
 
 impl<O: Asking> Watched for Foreign<O> {
     type Object = O;
+
+    const FORM: WatchForm<UnhandledObject> = WatchForm::Metadata;
 
     fn parse(object: O) -> UnhandledObject {
         object.read()

@@ -14,7 +14,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::core::PartialObjectMeta;
 use operator::watch::{Head, ProtobufForm};
-use operator::{Operator, Wake, WatchScope, Watched};
+use operator::{Operator, Wake, WatchForm, WatchScope, Watched};
 use pool::membership::partner;
 use pool::node::NodeView;
 
@@ -72,7 +72,7 @@ impl Watched for Pools {
 impl Watched for Nodes {
     type Object = Node;
 
-    const PROTOBUF: Option<ProtobufForm<NodeView>> = Some(ProtobufForm {
+    const FORM: WatchForm<NodeView> = WatchForm::Protobuf(ProtobufForm {
         decode: NodeView::decode,
         head: |bytes, hasher| {
             let (name, version, content) = NodeView::head(bytes, hasher)?;
@@ -93,6 +93,8 @@ impl Watched for Nodes {
 impl Watched for Configs {
     type Object = PartialObjectMeta<MachineConfig>;
 
+    const FORM: WatchForm<ConfigMeta> = WatchForm::Metadata;
+
     fn parse(object: PartialObjectMeta<MachineConfig>) -> ConfigMeta {
         ConfigMeta::parse(object)
     }
@@ -109,6 +111,8 @@ impl Watched for ControllerConfigs {
 
 impl Watched for ClusterSettings {
     type Object = PartialObjectMeta<MachineConfiguration>;
+
+    const FORM: WatchForm<SettingsMeta> = WatchForm::Metadata;
 
     fn parse(object: PartialObjectMeta<MachineConfiguration>) -> SettingsMeta {
         SettingsMeta::parse(object)

@@ -48,4 +48,4 @@ pub mod watch;
 pub use process::{Error, Operator, Waker};
 pub use reconcile::{Key, Next, Reconcile};
 pub use runtime::runtime;
-pub use watch::{Wake, WatchScope, Watched};
+pub use watch::{Wake, WatchForm, WatchScope, Watched};

@@ -46,12 +46,23 @@ pub trait Watched: CachedKind {
     /// The object as the API server sends it; `PartialObjectMeta<T>` where its metadata is enough.
     type Object: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + 'static;
 
-    /// How objects are read in their protobuf form, in which the API server sends them then. Only
-    /// its own kinds have one. It is worth the trouble where objects are large and have heartbeats.
-    const PROTOBUF: Option<ProtobufForm<Self::Entry>> = None;
+    /// The form in which the API server is asked for objects.
+    const FORM: WatchForm<Self::Entry> = WatchForm::Whole;
 
     /// Keeps what is needed of an object. The rest is dropped at once: of a Node, nine tenths.
     fn parse(object: Self::Object) -> Self::Entry;
+}
+
+/// In which form the API server sends the objects of a kind.
+#[derive(Debug)]
+pub enum WatchForm<T> {
+    /// As JSON, whole.
+    Whole,
+    /// As JSON, their metadata alone: [`Watched::Object`] is a `PartialObjectMeta` then.
+    Metadata,
+    /// As protobuf. Only the API server's own kinds have this form. It is worth the trouble where
+    /// objects are large and have heartbeats.
+    Protobuf(ProtobufForm<T>),
 }
 
 /// How objects of a kind are read in their protobuf form.

@@ -1,4 +1,4 @@
-//! The requests for the objects of a kind, in one of two forms.
+//! The requests for the objects of a kind, in the form that it names.
 
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -13,7 +13,7 @@ use http::Method;
 use kube::Client;
 use serde::Deserialize;
 
-use super::{Head, ProtobufForm, WATCH, WatchScope, Watched};
+use super::{Head, ProtobufForm, WATCH, WatchForm, WatchScope, Watched};
 use crate::runtime::note_heartbeat;
 
 /// Reads the objects of a scope.
@@ -70,7 +70,7 @@ impl<'a, K: Watched> KindReader<'a, K> {
             query.push_str(&escape(next));
         }
         let path = self.scope.request(&query);
-        if let Some(form) = K::PROTOBUF {
+        if let WatchForm::Protobuf(form) = K::FORM {
             let page = protobuf::page(&self.client, &path).await?;
             if next.is_empty() {
                 self.seen().last.clear();
@@ -87,8 +87,11 @@ impl<'a, K: Watched> KindReader<'a, K> {
                 r#continue: page.r#continue,
             });
         }
-        let (get, empty) = (Method::GET, RequestBody::Empty);
-        let list: List<K::Object> = wire::send(&self.client, get, &path, empty).await?;
+        let body = match K::FORM {
+            WatchForm::Metadata => RequestBody::MetadataList,
+            WatchForm::Whole | WatchForm::Protobuf(_) => RequestBody::Empty,
+        };
+        let list: List<K::Object> = wire::send(&self.client, Method::GET, &path, body).await?;
         Ok(Page {
             items: list.items.into_iter().flatten().map(K::parse).collect(),
             resource_version: list.metadata.resource_version,
@@ -104,7 +107,7 @@ impl<'a, K: Watched> KindReader<'a, K> {
             WATCH.as_secs()
         );
         let path = self.scope.request(&query);
-        if let Some(form) = K::PROTOBUF {
+        if let WatchForm::Protobuf(form) = K::FORM {
             let events = protobuf::watch(&self.client, &path).await?;
             let entries = events.map(move |event| {
                 let read = self.read(&form, event?);
@@ -112,7 +115,11 @@ impl<'a, K: Watched> KindReader<'a, K> {
             });
             return Ok(entries.boxed());
         }
-        let events = wire::watch::<K::Object>(&self.client, &path, RequestBody::Empty).await?;
+        let body = match K::FORM {
+            WatchForm::Metadata => RequestBody::Metadata,
+            WatchForm::Whole | WatchForm::Protobuf(_) => RequestBody::Empty,
+        };
+        let events = wire::watch::<K::Object>(&self.client, &path, body).await?;
         let entries = events.map(|event| event.map(|event| event.map(K::parse)));
         Ok(entries.boxed())
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use apimock::{Call, Reply, Script, protobuf};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
+use kube::core::PartialObjectMeta;
 use serde_json::{Value, json};
 
 use super::*;
@@ -87,6 +88,36 @@ fn expired() -> Value {
     json!({ "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old" })
 }
 
+/// The same kind, of which metadata is kept.
+struct Heads;
+
+impl CachedKind for Heads {
+    type Entry = (String, String);
+
+    fn name(entry: &(String, String)) -> &str {
+        ConfigMaps::name(entry)
+    }
+
+    fn version(entry: &(String, String)) -> &str {
+        ConfigMaps::version(entry)
+    }
+
+    fn has_same_content(one: &(String, String), other: &(String, String)) -> bool {
+        one == other
+    }
+}
+
+impl Watched for Heads {
+    type Object = PartialObjectMeta<ConfigMap>;
+
+    const FORM: WatchForm<(String, String)> = WatchForm::Metadata;
+
+    fn parse(object: PartialObjectMeta<ConfigMap>) -> (String, String) {
+        let version = object.resource_version().unwrap_or_default();
+        (object.name_any(), version)
+    }
+}
+
 /// A kind in its protobuf form, whose objects are `name version content heartbeat`.
 struct Beating;
 
@@ -116,7 +147,7 @@ impl CachedKind for Beating {
 impl Watched for Beating {
     type Object = ConfigMap;
 
-    const PROTOBUF: Option<ProtobufForm<Beat>> = Some(ProtobufForm {
+    const FORM: WatchForm<Beat> = WatchForm::Protobuf(ProtobufForm {
         decode: |bytes| {
             let [name, version, content] = words(&bytes);
             Ok(Beat {
@@ -399,4 +430,38 @@ async fn late_heartbeat_does_not_hide_a_write() {
         (beat.version.as_str(), beat.content.as_str()),
         ("10", "own")
     );
+}
+
+/// Configurations are large, and there are hundreds.
+#[tokio::test(start_paused = true)]
+async fn kind_of_which_metadata_is_kept_is_asked_for_its_metadata() {
+    const LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    const WATCH: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let partial = |name: &str, version: &str| {
+        json!({
+            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": { "name": name, "namespace": "ns", "resourceVersion": version }
+        })
+    };
+    let bookmark = json!({
+        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": { "resourceVersion": "12" }
+    });
+    let calls = vec![
+        lists("7", &[partial("a", "1"), partial("b", "2")]).accepting(LIST),
+        watches(
+            "7",
+            lasting(&[("MODIFIED", partial("a", "9")), ("BOOKMARK", bookmark)]),
+        )
+        .accepting(WATCH),
+        watches("12", Reply::Events(vec![], Duration::from_hours(1))).accepting(WATCH),
+    ];
+    let cache = Cache::<Heads>::default();
+    fill(WatchScope::namespace("ns"), calls, &cache).await;
+    let versions: Vec<_> = cache
+        .table()
+        .values()
+        .map(|it| it.as_ref().clone())
+        .collect();
+    assert_eq!(versions, [entry("a", "9"), entry("b", "2")]);
 }

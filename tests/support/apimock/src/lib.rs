@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream;
+use http::header::ACCEPT;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -32,6 +33,7 @@ pub struct Call {
     method: Method,
     path: String,
     body: Option<Value>,
+    accept: Option<&'static str>,
     reply: Reply,
     meanwhile: Option<Meanwhile>,
 }
@@ -71,6 +73,7 @@ impl Call {
             method,
             path: path.to_owned(),
             body: None,
+            accept: None,
             reply,
             meanwhile: None,
         }
@@ -94,6 +97,13 @@ impl Call {
     /// A DELETE with these options.
     pub fn delete(path: &str, options: Value, reply: Reply) -> Self {
         Self::new(Method::DELETE, path, reply).with_body(options)
+    }
+
+    /// Expects that the answer is wanted in this form: `Accept`, whole.
+    #[must_use]
+    pub const fn accepting(mut self, form: &'static str) -> Self {
+        self.accept = Some(form);
+        self
     }
 
     /// Has something happen elsewhere when the call has come, before it is answered.
@@ -234,6 +244,12 @@ impl State {
                 }
             }
             return self.reject(fault);
+        }
+        let accept = head.headers.get(ACCEPT);
+        if let Some(form) = call.accept
+            && accept.is_none_or(|accept| accept != form)
+        {
+            return self.reject(format!("{path} is wanted as {accept:?}, and not as {form}"));
         }
         if let Some(Meanwhile(happens)) = call.meanwhile {
             happens();
