@@ -78,14 +78,20 @@ impl Options {
                 "spec.logLevel {level} is not in 0 to {MAX_LOG_LEVEL}"
             ));
         }
-        if let Some(profile) = &spec.tls_security_profile {
+        let tls = spec.tls_security_profile.as_ref();
+        // Without a type it asks for nothing, and must not weaken what the cluster has.
+        let tls = tls.filter(|profile| **profile != TlsSecurityProfile::default());
+        if let Some(profile) = tls {
+            if profile.r#type.is_empty() {
+                return Err("spec.tlsSecurityProfile.type is empty".to_owned());
+            }
             tls::of_profile(profile).map_err(|why| format!("spec.{why}"))?;
         }
         let options = Self {
             fields,
             log_level: spec.log_level,
             auto_sizing: spec.auto_sizing_reserved,
-            tls: spec.tls_security_profile.clone(),
+            tls: tls.cloned(),
         };
         if options.auto_sizing == Some(true) && options.reserves() {
             return Err(BOTH.to_owned());

@@ -374,6 +374,10 @@ fn what_cannot_be_followed_is_refused_with_its_field() {
             "spec.logLevel 11 is not in 0 to 10",
         ),
         (
+            json!({ "tlsSecurityProfile": { "modern": {} } }),
+            "spec.tlsSecurityProfile.type is empty",
+        ),
+        (
             json!({ "tlsSecurityProfile": { "type": "Custom" } }),
             "spec.tlsSecurityProfile.custom is missing",
         ),

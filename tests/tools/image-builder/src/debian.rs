@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow, bail};
 use images::Tree;
@@ -53,19 +54,36 @@ pub fn fetch(names: &[&str], directory: &Path) -> anyhow::Result<Vec<Package>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    // One call: each reads the whole index.
-    let words = ["apt-cache", "show", "--no-all-versions"].iter();
-    let words: Vec<&str> = words.chain(names).copied().collect();
-    let shown = text(directory, &words)?;
-    let shown: Vec<_> = shown.split("\n\n").map(fields).collect();
-    names
-        .iter()
-        .map(|name| {
-            let fields = shown.iter().find(|all| all.get("Package") == Some(name));
-            let fields = fields.ok_or_else(|| anyhow!("apt-cache says nothing of {name}"))?;
-            fetch_one(name, fields, directory)
-        })
+    let shown = show(names, directory)?;
+    let packages = names.iter().zip(&shown);
+    packages
+        .map(|(name, shown)| fetch_one(name, &fields(shown), directory))
         .collect()
+}
+
+/// What the archives say of each of these packages. A process asks once for each: `apt-cache` takes
+/// a second to read the whole index.
+fn show(names: &[&str], directory: &Path) -> anyhow::Result<Vec<String>> {
+    static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    // Each write is whole.
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let new: Vec<&str> = (names.iter().copied())
+        .filter(|name| !known.contains_key(*name))
+        .collect();
+    if !new.is_empty() {
+        let words = ["apt-cache", "show", "--no-all-versions"].into_iter();
+        let words: Vec<&str> = words.chain(new).collect();
+        for shown in text(directory, &words)?.split("\n\n") {
+            if let Some(name) = fields(shown).get("Package") {
+                known.insert((*name).to_owned(), shown.to_owned());
+            }
+        }
+    }
+    let found = names.iter().map(|name| {
+        let shown = known.get(*name).cloned();
+        shown.ok_or_else(|| anyhow!("apt-cache says nothing of {name}"))
+    });
+    found.collect()
 }
 
 fn fetch_one(
