@@ -53,7 +53,10 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
         // Those are of pools and nodes.
         Duties::Cluster => Registry::default(),
     };
-    let beside = serve_metrics(options.secure, registry(), &access, &shutdown).await?;
+    let operator = Operator::new(duties.prefix(), Arc::clone(&access));
+    let mut page = registry();
+    operator.register(&mut page);
+    let beside = serve_metrics(options.secure, page, &access, &shutdown).await?;
     let registry = registry();
     let speaker = Speaker {
         component: duties.speaker().to_owned(),
@@ -73,7 +76,7 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
         .keeping(options.retention)
         .on_node(options.node)
         .asking(options.metrics_server);
-    let result = watch_all(Operator::new(duties.prefix(), access), &store, duties)
+    let result = watch_all(operator, &store, duties)
         .lease(options.candidacy)
         .serve(server, registry)
         .run(controller, shutdown)
