@@ -88,8 +88,8 @@ fn name(der: &[u8]) -> Option<String> {
             }
         }
     }
-    let named = ATTRIBUTES.iter().zip(&values);
-    let named = named
+    let printed = ATTRIBUTES.iter().zip(&values);
+    let printed = printed
         .filter(|(_, values)| !values.is_empty())
         .map(|((_, name), values)| {
             let pairs: Vec<String> = values
@@ -98,7 +98,7 @@ fn name(der: &[u8]) -> Option<String> {
                 .collect();
             pairs.join("+")
         });
-    let all: Vec<String> = named.chain(others.into_iter().rev()).collect();
+    let all: Vec<String> = printed.chain(others.into_iter().rev()).collect();
     Some(all.join(","))
 }
 
