@@ -86,6 +86,7 @@ fn each_pod_with_a_network_of_its_own_has_a_policy_for_its_ports() {
             .flatten()
             .map(|port| &port["name"])
             .collect();
+        let of_tls = served_over_tls(&workload);
         let rules = policy.at("/spec/ingress").as_array().unwrap();
         assert!(!rules.is_empty(), "{}", policy.file);
         for rule in rules {
@@ -99,13 +100,46 @@ fn each_pod_with_a_network_of_its_own_has_a_policy_for_its_ports() {
                 );
                 // What serves without TLS is for monitoring alone.
                 let is_open = rule["from"].is_null();
-                assert!(
-                    !is_open || name == "https",
-                    "{}: {name} is open",
-                    policy.file
-                );
+                let is_safe = name == "https" || of_tls.contains(&name);
+                assert!(!is_open || is_safe, "{}: {name} is open", policy.file);
             }
         }
     }
     assert!(count >= 3, "only {count}");
+}
+
+/// Names of the ports that a container serves over TLS, to clients that show a certificate: those of
+/// `--listen`, which demands the server's own.
+fn served_over_tls(workload: &Deployed) -> Vec<&Value> {
+    let args = workload.at("/spec/template/spec/containers/0/args");
+    let args = args.as_array().into_iter().flatten();
+    let listened: Vec<&str> = args
+        .filter_map(|arg| arg.as_str()?.strip_prefix("--listen=")?.rsplit(':').next())
+        .collect();
+    let ports = workload.at("/spec/template/spec/containers/0/ports");
+    let ports = ports.as_array().into_iter().flatten();
+    let is_of_tls = |port: &&Value| {
+        let number = port["containerPort"].to_string();
+        listened.contains(&number.as_str())
+    };
+    ports.filter(is_of_tls).map(|port| &port["name"]).collect()
+}
+
+#[test]
+fn namespaces_of_components_deny_what_no_policy_admits() {
+    let policies = objects(&["NetworkPolicy"]);
+    for namespace in [
+        "openshift-machine-config-operator",
+        "openshift-cluster-version",
+    ] {
+        let mut all = policies.iter();
+        let is_it = |policy: &&Deployed| {
+            *policy.at("/metadata/namespace") == namespace
+                && *policy.at("/metadata/name") == "default-deny"
+        };
+        let denies = all.find(is_it).expect(namespace);
+        let expected =
+            serde_json::json!({ "podSelector": {}, "policyTypes": ["Ingress", "Egress"] });
+        assert_eq!(*denies.at("/spec"), expected, "{namespace}");
+    }
 }

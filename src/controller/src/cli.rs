@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use api::config::preflight::NextRelease;
-use chassis::cli::{AdminArgs, LogArgs};
+use chassis::cli::{AdminArgs, LogArgs, SecureArgs};
+use chassis::secure_metrics::SecureListener;
 use cluster::lease::Candidacy;
 use operator::cli::{ClientArgs, LeaderArgs};
 use promql::MetricsServer;
 
+use crate::duties::Duties;
 use crate::process::USER_AGENT;
 use crate::release::ReleaseVersion;
 use crate::rendering::preview::ReleasePreview;
 use crate::unused::Retention;
-
-/// Name of the lease; upstream's, so that the two never lead at once.
-const LEASE: &str = "machine-config-controller";
 
 /// Where a pod has the files of its service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -27,6 +26,9 @@ const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 pub struct ControllerArgs {
     #[command(flatten)]
     client: ClientArgs,
+    /// Which of its duties the process has; a lease each, so that two processes divide them
+    #[arg(long, value_enum, default_value_t)]
+    duties: Duties,
     /// Namespace of the lease and of events
     #[arg(long, default_value = api::machineconfiguration::NAMESPACE)]
     namespace: String,
@@ -60,6 +62,8 @@ pub struct ControllerArgs {
     #[command(flatten)]
     admin: AdminArgs,
     #[command(flatten)]
+    secure: SecureArgs,
+    #[command(flatten)]
     leader: LeaderArgs,
     /// The log is set up before the rest is validated.
     #[command(flatten)]
@@ -71,10 +75,14 @@ pub struct ControllerArgs {
 pub struct ControllerOptions {
     /// Kubeconfig; without it the pod's service account.
     pub kubeconfig: Option<PathBuf>,
+    /// Which of its duties the process has.
+    pub duties: Duties,
     /// Namespace of events.
     pub namespace: String,
     /// Where metrics and health are served.
     pub metrics: SocketAddr,
+    /// Where metrics are served over HTTPS, if anywhere.
+    pub secure: Option<SecureListener>,
     /// Version of the release.
     pub version: ReleaseVersion,
     /// The node that it runs on, if that is known.
@@ -98,15 +106,18 @@ impl ControllerArgs {
             "--namespace {:?} is no name of a namespace",
             self.namespace
         );
-        let candidacy = self.leader.candidacy(&self.namespace, LEASE, identity)?;
+        let lease = self.duties.lease();
+        let candidacy = self.leader.candidacy(&self.namespace, lease, identity)?;
         // Another server has other credentials.
         let is_service = self.promql_url.is_none();
         let of_account = |file: &str| is_service.then(|| PathBuf::from(ACCOUNT).join(file));
         Ok(ControllerOptions {
             kubeconfig: self.client.kubeconfig,
+            duties: self.duties,
             namespace: self.namespace,
             version: ReleaseVersion::named(&self.release_version),
             metrics: self.admin.metrics_url,
+            secure: self.secure.into_listener(),
             node: self.node_name.filter(|node| !node.is_empty()),
             retention: Retention {
                 count: self.rendered_keep_count,
@@ -214,6 +225,14 @@ mod tests {
     }
 
     #[test]
+    fn duties_are_divided_under_a_lease_each() {
+        let lease = |arguments: &[&str]| options(arguments).unwrap().candidacy.unwrap().name;
+        assert_eq!(options(&[]).unwrap().duties, Duties::All);
+        assert_eq!(lease(&["--duties=pools"]), "machine-config-controller");
+        assert_eq!(lease(&["--duties=cluster"]), "machine-config");
+    }
+
+    #[test]
     fn election_can_be_left_out_and_named() {
         assert_eq!(options(&["--leader-elect=false"]).unwrap().candidacy, None);
         let named = options(&["--identity", "a"]).unwrap().candidacy.unwrap();
@@ -237,6 +256,8 @@ mod tests {
             (vec!["--namespace", "a/b"], "--namespace \"a/b\""),
             (vec!["--lease-secs", "100"], "--renew-deadline-secs 107"),
             (vec!["--metrics-url", "x"], "--metrics-url"),
+            (vec!["--duties=some"], "--duties"),
+            (vec!["--listen=[::]:9001"], "--serving-cert-file"),
         ];
         for (arguments, expected) in table {
             let error = options(&arguments).unwrap_err().to_string();

@@ -1,9 +1,11 @@
 //! Events: what operators search for, said once each.
 
+use std::fmt;
+
 use api::ConditionStatus;
 use api::config::NodeSettings;
-use api::machineconfiguration::MachineConfigPool;
 use api::machineconfiguration::machine_config_pool::PoolConditionType;
+use api::machineconfiguration::{MachineConfigPool, annotation};
 use cluster::events::{EventSubject, Recorder, Severity};
 use jiff::Timestamp;
 use pool::list::NameList;
@@ -13,6 +15,12 @@ use crate::store::Pool;
 
 /// Reason of the event about a managed node in no pool.
 const NO_POOL: &str = "NodeInNoPool";
+
+/// Reason of the event about a node that did not get the labels of the pool it was made for.
+const UNLABELLED: &str = "InitialLabelsMissing";
+
+/// Reason of the event about the assignment of a node of the control plane; upstream's.
+const ASSIGNED: &str = "AnnotationChange";
 
 /// Reason of the event about a step between latency profiles that is not made.
 const PROHIBITED: &str = "ActionProhibited";
@@ -235,22 +243,69 @@ pub fn announce_prohibited(recorder: &Recorder, settings: &NodeSettings, why: &s
     recorder.say(&subject, Severity::Warning, PROHIBITED, why, at);
 }
 
-/// Says of a node that was managed once that no pool selects it: nothing updates it, and a mistake
-/// in a label is the usual cause.
-pub fn announce_orphan(recorder: &Recorder, node: &NodeView, at: Timestamp) {
-    let subject = EventSubject {
+/// Says of a node of the control plane that it was assigned its configuration: there are few.
+///
+/// Source: reason and text of upstream's node controller.
+pub fn announce_assignment(recorder: &Recorder, node: &NodeView, at: Timestamp) {
+    let (key, name) = (annotation::DESIRED_CONFIG, &node.name);
+    let config = node.status.desired_config.as_deref().unwrap_or_default();
+    let message = format!("Node {name} now has {key}={config}");
+    tracing::info!(message_id = ASSIGNED, node = name, config, "event");
+    recorder.say(&subject(node), Severity::Normal, ASSIGNED, &message, at);
+}
+
+fn subject(node: &NodeView) -> EventSubject {
+    EventSubject {
         api_version: "v1".to_owned(),
         kind: "Node".to_owned(),
         name: node.name.clone(),
         uid: node.uid.clone(),
-    };
+    }
+}
+
+/// Says of a node that was managed once that no pool selects it: nothing updates it, and a mistake
+/// in a label is the usual cause.
+pub fn announce_orphan(recorder: &Recorder, node: &NodeView, at: Timestamp) {
     let current = node.status.current_config.as_deref().unwrap_or_default();
     let message = format!(
         "node {} runs MachineConfig {current} and no MachineConfigPool selects it: it gets no updates",
         node.name
     );
     tracing::warn!(message_id = NO_POOL, node = node.name, current, "event");
-    recorder.say(&subject, Severity::Warning, NO_POOL, &message, at);
+    recorder.say(&subject(node), Severity::Warning, NO_POOL, &message, at);
+}
+
+/// Why a node did not get the labels of the pool that it was made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unlabelled {
+    /// The selector of this pool does not tell them.
+    Unknown(String),
+    /// This pool is gone.
+    Lost(String),
+}
+
+impl fmt::Display for Unlabelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(pool) => write!(
+                f,
+                "spec.nodeSelector of MachineConfigPool {pool} does not tell which labels its nodes have: label the node; no pool takes it until then"
+            ),
+            Self::Lost(pool) => write!(
+                f,
+                "MachineConfigPool {pool} is gone: the node belongs to the pool that its labels tell"
+            ),
+        }
+    }
+}
+
+/// Says of a node why it did not get the labels of the pool that it was made for.
+pub fn announce_unlabelled(recorder: &Recorder, node: &NodeView, why: &Unlabelled, at: Timestamp) {
+    let initial = node.initial_config.as_deref().unwrap_or_default();
+    let name = &node.name;
+    let message = format!("node {name} was made with MachineConfig {initial}, and {why}");
+    tracing::warn!(message_id = UNLABELLED, node = name, reason = %why, "event");
+    recorder.say(&subject(node), Severity::Warning, UNLABELLED, &message, at);
 }
 
 /// What a new status is worth saying: that the pool is updated, that it cannot be rolled, and that

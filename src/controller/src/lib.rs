@@ -11,6 +11,8 @@
 //!
 //! - [`cli`]: the command line, validated
 //! - [`process`]: one process, from its start to its end
+//! - [`duties`]: which of the duties a process has
+//! - [`metrics_clients`]: who may read metrics over HTTPS
 //! - [`version`]: which build this is
 //! - [`store`]: what is known of the cluster, kept up to date
 //! - [`configs`]: what is kept of a MachineConfig: never its content
@@ -25,7 +27,8 @@
 //! - `asking`: what a rollout policy asks for beside the nodes
 //! - [`assign`]: a claimed round, and its assignments
 //! - [`node_objects`]: MachineConfigNodes: what each node is assigned
-//! - [`settings`]: the node disruption policies in force
+//! - [`settings`]: the cluster's settings, and the node disruption policies in force
+//! - [`certificates`]: the certificates that the ControllerConfig has in its bundles
 //! - [`reporting`]: what a pool's status says, and what of it changed
 //! - [`events`]: what is said in events, and when
 //! - [`unused`]: rendered configurations that nothing uses
@@ -33,14 +36,17 @@
 
 mod asking;
 pub mod assign;
+pub mod certificates;
 pub mod cli;
 pub mod configs;
+pub mod duties;
 pub mod events;
 #[cfg(test)]
 mod fixture;
 pub mod foreign;
 pub mod generating;
 pub mod metrics;
+pub mod metrics_clients;
 pub mod node_objects;
 pub mod process;
 pub mod reconcile;

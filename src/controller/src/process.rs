@@ -6,15 +6,24 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::config::preflight::RenderedPools;
+use api::monitoring::METRICS_READER;
 use chassis::http::Server;
+use chassis::http::tls::ClientAuthorities;
 use chassis::logs::Log;
+use chassis::metrics::Registry;
+use chassis::secure_metrics::{SecureListener, SecureMetrics, SecureServer};
+use chassis::shutdown::Shutdown;
 use chassis::{admin, shutdown};
+use cluster::access::Access;
 use cluster::events::{Recorder, Speaker};
 use jiff::Timestamp;
 use operator::{Operator, client};
+use tokio::task::JoinSet;
 
 use crate::cli::{ControllerOptions, RenderOptions};
+use crate::duties::Duties;
 use crate::metrics::ControllerMetrics;
+use crate::metrics_clients;
 use crate::reconcile::Controller;
 use crate::requests::Requests;
 use crate::store::Store;
@@ -38,9 +47,19 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
     let access = Arc::new(client::connect(options.kubeconfig.as_deref(), USER_AGENT)?);
     let server = Server::bind(options.metrics, admin::LIMITS).await?;
     let metrics = Arc::new(ControllerMetrics::default());
-    let registry = metrics.registry();
+    let duties = options.duties;
+    let registry = || match duties {
+        Duties::All | Duties::Pools => metrics.registry(),
+        // Those are of pools and nodes.
+        Duties::Cluster => Registry::default(),
+    };
+    let operator = Operator::new(duties.prefix(), Arc::clone(&access));
+    let mut page = registry();
+    operator.register(&mut page);
+    let beside = serve_metrics(options.secure, page, &access, &shutdown).await?;
+    let registry = registry();
     let speaker = Speaker {
-        component: "machineconfigcontroller".to_owned(),
+        component: duties.speaker().to_owned(),
         host: String::new(),
         namespace: options.namespace,
     };
@@ -51,20 +70,47 @@ pub async fn start(options: ControllerOptions, log: Log) -> anyhow::Result<()> {
         ..Store::default()
     };
     let requests = Requests::new(Arc::clone(&access));
+    let metrics = Arc::clone(&metrics);
     let controller = Controller::new(requests, store.clone(), recorder, metrics, Timestamp::now)
+        .with_duties(duties)
         .keeping(options.retention)
         .on_node(options.node)
         .asking(options.metrics_server);
-    let result = watch_all(Operator::new("mcc", access), &store)
+    let result = watch_all(operator, &store, duties)
         .lease(options.candidacy)
         .serve(server, registry)
         .run(controller, shutdown)
         .await;
-    // After a lost lease there is no shutdown that would end it.
+    // After a lost lease there is no shutdown that would end them.
     following.abort();
+    drop(beside);
     // The last recorder is gone with the controller: its events are sent, then the task ends.
     sending.await.context("the task that sends events failed")?;
     Ok(result?)
+}
+
+/// Serves metrics over HTTPS, where they are wanted. Dropped, the tasks end.
+async fn serve_metrics(
+    listener: Option<SecureListener>,
+    registry: Registry,
+    access: &Arc<Access>,
+    shutdown: &Shutdown,
+) -> Result<JoinSet<()>, chassis::http::Error> {
+    let mut beside = JoinSet::new();
+    let Some(listener) = listener else {
+        return Ok(beside);
+    };
+    let authorities = ClientAuthorities::default();
+    let server = SecureServer::bind(listener).await?;
+    let page = SecureMetrics {
+        registry,
+        authorities: authorities.clone(),
+        reader: METRICS_READER,
+    };
+    let following = metrics_clients::follow(Arc::clone(access), authorities, shutdown.clone());
+    beside.spawn(following);
+    beside.spawn(server.serve(page, shutdown.clone()));
+    Ok(beside)
 }
 
 /// Renders every pool as another release would, and writes the outcome to a file.

@@ -8,7 +8,6 @@ mod publishing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api::operator::machine_configuration;
 use chassis::report::Chain;
 use cluster::cache::WatchEvent;
 use cluster::events::Recorder;
@@ -18,7 +17,7 @@ use futures::stream;
 use jiff::{SignedDuration, Timestamp};
 use operator::{Next, Reconcile};
 use pool::claim::ClaimState;
-use pool::membership::{Conflict, claim_holder, partner};
+use pool::membership::{Conflict, claim_holder, lost_pool, partner};
 use pool::node::NodeView;
 use pool::policy::{RolloutPolicy, SeenDrains};
 use pool::rehearsal::rehearser;
@@ -32,14 +31,16 @@ use tokio::sync::Semaphore;
 
 use crate::asking::Asked;
 use crate::assign::{Round, assign};
+use crate::duties::Duties;
+use crate::events::Unlabelled;
 use crate::generating::{self, GeneratingState};
 use crate::metrics::ControllerMetrics;
 use crate::process::USER_AGENT;
+use crate::release::operating::OsImages;
 use crate::release::steps::ReleaseStep;
 use crate::rendering::{self, Last, inputs};
 use crate::reporting;
 use crate::requests::Requests;
-use crate::settings;
 use crate::store::{Pool, SettingsMeta, Snapshot, Store};
 use crate::stored::{self, CheckedTarget};
 use crate::unused::Retention;
@@ -59,6 +60,7 @@ const SHORTEST_WAIT: SignedDuration = SignedDuration::from_secs(1);
 /// Does the controller's work.
 #[derive(Debug)]
 pub struct Controller {
+    duties: Duties,
     pub(crate) requests: Requests,
     pub(crate) store: Store,
     pub(crate) recorder: Recorder,
@@ -73,9 +75,13 @@ pub struct Controller {
     pools: Mutex<BTreeMap<String, PoolState>>,
     taints: Semaphore,
     /// The settings whose status is as it should be. Only a change of them can make it wrong.
-    settled: Mutex<Option<SettingsMeta>>,
+    pub(crate) settled: Mutex<Option<SettingsMeta>>,
+    /// OS images of rendered configurations, as far as they were read.
+    os_images: Mutex<OsImages>,
     /// Managed nodes that no pool selects, as they were last reported.
     orphans: Mutex<BTreeSet<String>>,
+    /// Nodes that did not get the labels of the pool they were made for, as last reported.
+    unlabelled: Mutex<BTreeMap<String, Unlabelled>>,
     generating: Mutex<GeneratingState>,
     /// The step of the release that is under way, and since when.
     release_clock: Mutex<Option<(ReleaseStep, Timestamp)>>,
@@ -143,20 +149,28 @@ impl Reconcile for Controller {
         let pools = pools
             .values()
             .map(|pool| Work::Pool(pool.view.name.clone()));
-        let has_settings = self
-            .store
-            .settings
-            .get(machine_configuration::NAME)
-            .is_some();
         let has_generated = self.has_generated();
         let has_release = self.store.has_release();
-        [Work::NewNodes, Work::NodeObjects, Work::Unused]
-            .into_iter()
-            .chain(has_settings.then_some(Work::Settings))
-            .chain(has_generated.then_some(Work::Generated))
-            .chain(has_release.then_some(Work::Release))
-            .chain(pools)
-            .collect()
+        let has_config = self
+            .store
+            .controller_configs
+            .table()
+            .values()
+            .next()
+            .is_some();
+        [
+            Work::NewNodes,
+            Work::NodeObjects,
+            Work::Unused,
+            Work::Settings,
+        ]
+        .into_iter()
+        .chain(has_config.then_some(Work::Certificates))
+        .chain(has_generated.then_some(Work::Generated))
+        .chain(has_release.then_some(Work::Release))
+        .chain(pools)
+        .filter(|work| self.duties.cover(work))
+        .collect()
     }
 
     async fn reconcile(&self, work: &Work) -> Result<Next, wire::Error> {
@@ -167,6 +181,7 @@ impl Reconcile for Controller {
             Work::NodeObjects => Ok(self.reconcile_node_objects(&snapshot).await),
             Work::Unused => Ok(self.remove_unused(&snapshot).await),
             Work::Settings => self.reconcile_settings().await,
+            Work::Certificates => self.reconcile_certificates().await,
             Work::Generated => Box::pin(self.reconcile_generated(&snapshot)).await,
             Work::Release => Box::pin(self.reconcile_release(&snapshot)).await,
             Work::Pool(name) => Box::pin(self.reconcile_pool(&snapshot, name)).await,
@@ -191,6 +206,7 @@ impl Controller {
         clock: fn() -> Timestamp,
     ) -> Self {
         Self {
+            duties: Duties::All,
             requests,
             store,
             recorder,
@@ -207,10 +223,19 @@ impl Controller {
             pools: Mutex::new(BTreeMap::new()),
             taints: Semaphore::const_new(TAINTS),
             settled: Mutex::new(None),
+            os_images: Mutex::new(OsImages::new()),
             orphans: Mutex::new(BTreeSet::new()),
+            unlabelled: Mutex::new(BTreeMap::new()),
             generating: Mutex::new(GeneratingState::new()),
             release_clock: Mutex::new(None),
         }
+    }
+
+    /// Does this part of the work alone.
+    #[must_use]
+    pub const fn with_duties(mut self, duties: Duties) -> Self {
+        self.duties = duties;
+        self
     }
 
     /// Keeps so many unused configurations.
@@ -237,12 +262,25 @@ impl Controller {
     /// Gives nodes that were provisioned for a custom pool its labels. That wakes the pool.
     async fn label_new_nodes(&self, snapshot: &Snapshot) -> Next {
         let mut writes = Vec::new();
+        let mut unlabelled = BTreeMap::new();
         for node in snapshot.nodes.values() {
-            if let Some(pool) = snapshot.initial_pool(node) {
-                let write = NodeWrite::initial_labels(node, pool);
-                writes.push((write, pool.name.clone()));
+            let initial = snapshot.initial_pool(node);
+            let write = initial.and_then(|initial| NodeWrite::initial_labels(node, initial));
+            match (initial, write) {
+                (Some(initial), Some(write)) => writes.push((write, initial.pool().name.clone())),
+                (Some(initial), None) => {
+                    let why = Unlabelled::Unknown(initial.pool().name.clone());
+                    unlabelled.insert(node.name.clone(), why);
+                }
+                (None, _) => {
+                    let pools = snapshot.pools.values().map(|pool| pool.view.name.as_str());
+                    if let Some(lost) = lost_pool(node, pools) {
+                        unlabelled.insert(node.name.clone(), Unlabelled::Lost(lost.to_owned()));
+                    }
+                }
             }
         }
+        self.report_unlabelled(unlabelled, snapshot);
         let writes = writes.into_iter().map(async |(write, pool)| {
             let result = self.requests.write_node(&write).await;
             (write.node, pool, result)
@@ -265,25 +303,6 @@ impl Controller {
             }
         }
         next
-    }
-
-    /// Puts the node disruption policies in force.
-    async fn reconcile_settings(&self) -> Result<Next, wire::Error> {
-        let Some(known) = self.store.settings.get(machine_configuration::NAME) else {
-            return Ok(Next::Gone);
-        };
-        let settled = || lock(&self.settled);
-        if settled().as_ref() == Some(known.as_ref()) {
-            return Ok(Next::Settled);
-        }
-        let now = (self.clock)();
-        let after = settings::reconcile(&self.requests, &self.recorder, now).await?;
-        let Some(after) = after else {
-            return Ok(Next::Gone);
-        };
-        settled().replace(after.clone());
-        self.store.settings.refresh(after);
-        Ok(Next::Settled)
     }
 
     /// Observes a pool, decides, assigns and reports.
@@ -499,6 +518,10 @@ impl Controller {
         lock(&self.release_clock)
     }
 
+    pub(crate) fn os_images(&self) -> MutexGuard<'_, OsImages> {
+        lock(&self.os_images)
+    }
+
     pub(crate) fn generating(&self) -> MutexGuard<'_, GeneratingState> {
         lock(&self.generating)
     }
@@ -527,7 +550,7 @@ fn follow_policy(snapshot: &Snapshot, pool: &mut PoolView) {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics while it is held; a poisoned lock still holds whole values.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

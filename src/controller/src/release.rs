@@ -11,7 +11,7 @@
 
 pub mod daemons;
 pub mod images;
-mod operating;
+pub(crate) mod operating;
 pub mod required;
 pub mod status;
 pub mod steps;

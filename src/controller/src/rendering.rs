@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use self::inputs::{Inputs, Preparation, SourceVersion, missing, prepare};
 use crate::configs::ConfigMeta;
 use crate::events::Announcement;
-use crate::release::required::RenderedFrom;
 use crate::requests::Requests;
 use crate::store::{Pool, Snapshot};
 use crate::stored::ObjectState;
@@ -50,15 +49,6 @@ pub struct Last {
 }
 
 impl Last {
-    /// What it made, where it made something.
-    pub(crate) fn rendered_from(&self) -> Option<RenderedFrom> {
-        let (config, _) = self.inputs.target.clone()?;
-        self.outcome.is_ok().then(|| RenderedFrom {
-            config,
-            os_image: self.inputs.base.os_image_url.clone(),
-        })
-    }
-
     fn failed(inputs: Inputs, outcome: Result<(), String>, warned: Vec<SourceVersion>) -> Self {
         Self {
             inputs,

@@ -22,6 +22,7 @@ use kube::Resource;
 use pool::claim::RoundClaim;
 use pool::node::NodeView;
 use pool::write::NodeWrite;
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
@@ -70,6 +71,19 @@ fn blocked(budget: PodDisruptionBudget) -> Option<BlockedPods> {
     })
 }
 
+/// What is read of a MachineConfig, which may be large, for its OS image.
+#[derive(Deserialize)]
+struct ConfigImage {
+    #[serde(default)]
+    spec: ConfigImageSpec,
+}
+
+#[derive(Default, Deserialize)]
+struct ConfigImageSpec {
+    #[serde(default, rename = "osImageURL")]
+    os_image_url: String,
+}
+
 /// Sends requests. Writes are patches of what we own, guarded by the version that was read where
 /// they depend on it.
 #[derive(Debug, Clone)]
@@ -86,6 +100,15 @@ impl Requests {
     /// The identity that it sends as.
     pub(crate) fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// Reads an object; nothing where there is none, or the API has no such kind.
+    async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Error> {
+        match self.access.get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.code() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// How many pods of each node no PodDisruptionBudget lets go now.
@@ -119,15 +142,8 @@ impl Requests {
     /// # Errors
     /// All of [`Error`], as every method here.
     pub async fn has_node(&self, name: &str) -> Result<bool, Error> {
-        match self
-            .access
-            .get::<IgnoredAny>(&path::object::<Node>(name))
-            .await
-        {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == Some(404) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let found = self.find::<IgnoredAny>(&path::object::<Node>(name)).await?;
+        Ok(found.is_some())
     }
 
     /// Reads the MachineConfigs with these labels, whole.
@@ -159,11 +175,7 @@ impl Requests {
     /// # Errors
     /// All of [`Error`].
     pub async fn read_config(&self, name: &str) -> Result<Option<MachineConfig>, Error> {
-        match self.access.get(&path::object::<MachineConfig>(name)).await {
-            Ok(config) => Ok(Some(config)),
-            Err(error) if error.code() == Some(404) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.find(&path::object::<MachineConfig>(name)).await
     }
 
     /// Reads the cluster's settings; nothing where there are none, or the API has no such kind.
@@ -172,9 +184,26 @@ impl Requests {
     /// All of [`Error`].
     pub async fn read_settings(&self) -> Result<Option<MachineConfiguration>, Error> {
         let path = path::object::<MachineConfiguration>(machine_configuration::NAME);
-        match self.access.get(&path).await {
-            Ok(settings) => Ok(Some(settings)),
-            Err(error) if error.code() == Some(404) => Ok(None),
+        self.find(&path).await
+    }
+
+    /// Makes the cluster's settings, which ask for nothing; nothing where they are there, or the API
+    /// has no such kind.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub async fn create_settings(&self) -> Result<Option<SettingsMeta>, Error> {
+        let settings = json!({
+            "apiVersion": "operator.openshift.io/v1",
+            "kind": "MachineConfiguration",
+            "metadata": { "name": machine_configuration::NAME },
+            "spec": { "managementState": "Managed" }
+        });
+        let path = format!("{}?{MANAGER}", path::all::<MachineConfiguration>());
+        let body = RequestBody::Object(&settings);
+        match self.access.send(Method::POST, &path, body).await {
+            Ok(created) => Ok(Some(SettingsMeta::parse(created))),
+            Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -229,6 +258,15 @@ impl Requests {
             .await
     }
 
+    /// OS image of a MachineConfig; nothing where there is none.
+    ///
+    /// # Errors
+    /// All of [`Error`].
+    pub async fn read_os_image(&self, name: &str) -> Result<Option<String>, Error> {
+        let read: Option<ConfigImage> = self.find(&path::object::<MachineConfig>(name)).await?;
+        Ok(read.map(|config| config.spec.os_image_url))
+    }
+
     /// Pull spec of the cluster's release, where that is of this version; nothing where the cluster
     /// has no ClusterVersion.
     ///
@@ -236,10 +274,8 @@ impl Requests {
     /// All of [`Error`].
     pub async fn read_release_image(&self, version: &str) -> Result<Option<String>, Error> {
         let path = path::object::<ClusterVersion>(cluster_version::NAME);
-        let read: ClusterVersion = match self.access.get(&path).await {
-            Ok(read) => read,
-            Err(error) if error.code() == Some(404) => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(read) = self.find::<ClusterVersion>(&path).await? else {
+            return Ok(None);
         };
         let desired = read.status.map(|status| status.desired).unwrap_or_default();
         Ok((desired.version == version && !desired.image.is_empty()).then_some(desired.image))

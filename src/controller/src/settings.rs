@@ -1,9 +1,11 @@
-//! What is in force of the cluster's settings: the node disruption policies.
+//! The cluster's settings, and what is in force of them: the node disruption policies.
 //!
 //! Nodes read the status of MachineConfiguration `cluster`, never its spec: what a user wrote is
 //! validated once, here. A policy that cannot be followed keeps the last good one in the status,
 //! and `observedGeneration` with it, so that a node waits with an update instead of following an
 //! outdated policy.
+
+use std::sync::Arc;
 
 use api::condition;
 use api::operator::MachineConfiguration;
@@ -13,12 +15,15 @@ use api::operator::machine_configuration::{
     PolicyActionType, PolicyService, SshKeyPolicy, UnitPolicySpec,
 };
 use api::{Condition, ConditionStatus};
+use cluster::cache::WatchEvent;
 use cluster::events::{EventSubject, Recorder, Severity};
 use cluster::wire;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use node_update::disruption::{Action, Error, Policies, merge};
+use operator::Next;
 
+use crate::reconcile::{Controller, lock};
 use crate::reporting;
 use crate::requests::Requests;
 use crate::store::SettingsMeta;
@@ -31,6 +36,38 @@ const INVALID: &str = "InvalidNodeDisruptionPolicy";
 
 /// How many faults a message names before it only counts.
 const FAULTS: usize = 10;
+
+impl Controller {
+    /// Makes the cluster's settings, where nobody has, and puts the node disruption policies in
+    /// force.
+    pub(crate) async fn reconcile_settings(&self) -> Result<Next, wire::Error> {
+        let known = match self.store.settings.get(machine_configuration::NAME) {
+            Some(known) => known,
+            None => match self.requests.create_settings().await? {
+                Some(created) => {
+                    tracing::info!("made the cluster's settings");
+                    let known = WatchEvent::Applied(created.clone());
+                    self.store.settings.apply(known);
+                    Arc::new(created)
+                }
+                // The cluster has no such kind, or another one was faster: the watch tells.
+                None => return Ok(Next::Gone),
+            },
+        };
+        let settled = || lock(&self.settled);
+        if settled().as_ref() == Some(known.as_ref()) {
+            return Ok(Next::Settled);
+        }
+        let now = (self.clock)();
+        let after = reconcile(&self.requests, &self.recorder, now).await?;
+        let Some(after) = after else {
+            return Ok(Next::Gone);
+        };
+        settled().replace(after.clone());
+        self.store.settings.refresh(after);
+        Ok(Next::Settled)
+    }
+}
 
 /// Puts the policies in force into the status, where they differ, and reports a policy that cannot
 /// be followed. The object as it is then; nothing where there is none.

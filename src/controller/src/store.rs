@@ -11,7 +11,7 @@ use generated::templates::PullSecret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use pool::membership;
-use pool::membership::Membership;
+use pool::membership::{InitialPool, Membership};
 use pool::node::NodeView;
 use pool::view::PoolView;
 
@@ -323,20 +323,23 @@ impl Snapshot {
             .collect()
     }
 
-    /// The custom pool that a node was provisioned for and whose labels it does not have yet. Until
-    /// it has them, no pool assigns it anything.
-    pub fn initial_pool(&self, node: &NodeView) -> Option<&PoolView> {
+    /// The custom pool that a node was provisioned for, until it has that pool's labels once.
+    pub fn initial_pool(&self, node: &NodeView) -> Option<InitialPool<'_>> {
         let owner = |config: &str| self.configs.get(config)?.pool.clone();
         membership::initial_pool(node, self.pools.values().map(|pool| &pool.view), owner)
     }
 
-    /// Sorts `nodes` into `pools`, without those that lack their initial labels.
+    /// Sorts `nodes` into `pools`, without those that lack their initial labels: no pool assigns
+    /// them anything until they have them.
     pub fn sort<'a>(
         &self,
         nodes: impl IntoIterator<Item = &'a NodeView>,
         pools: &'a [PoolView],
     ) -> Membership<'a> {
-        let has_its_labels = |node: &&NodeView| self.initial_pool(node).is_none();
+        let has_its_labels = |node: &&NodeView| {
+            let initial = self.initial_pool(node);
+            initial.is_none_or(InitialPool::is_labelled)
+        };
         Membership::sort(nodes.into_iter().filter(has_its_labels), pools)
     }
 

@@ -19,6 +19,7 @@ use pool::membership::partner;
 use pool::node::NodeView;
 
 use crate::configs::ConfigMeta;
+use crate::duties::Duties;
 use crate::node_objects;
 use crate::release::daemons::{self, DaemonRollout, DaemonSets};
 use crate::release::images::{COMPONENT_IMAGES, OS_IMAGE, ReleaseMap, ReleaseMaps};
@@ -37,8 +38,10 @@ pub enum Work {
     NodeObjects,
     /// Rendered configurations that nothing uses.
     Unused,
-    /// The status of the cluster's settings.
+    /// The cluster's settings, and their status.
     Settings,
+    /// The certificates that the ControllerConfig names in its status.
+    Certificates,
     /// MachineConfigs that other objects ask for.
     Generated,
     /// The release's images, and the ClusterOperator.
@@ -54,6 +57,7 @@ impl fmt::Display for Work {
             Self::NodeObjects => f.write_str("MachineConfigNodes"),
             Self::Unused => f.write_str("unused configurations"),
             Self::Settings => f.write_str("settings"),
+            Self::Certificates => f.write_str("certificates"),
             Self::Generated => f.write_str("generated configurations"),
             Self::Release => f.write_str("release"),
             Self::Pool(name) => write!(f, "pool {name}"),
@@ -181,61 +185,41 @@ impl Watched for OwnOperator {
     }
 }
 
-/// Has the operator watch all that a decision depends on: pools, nodes, the metadata of
-/// MachineConfigs, the ControllerConfig and the pull secret, the metadata of the cluster's
-/// settings, what a release says of itself and asks for, and the kinds that nothing here handles.
-pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
-    let pools = store.pools.clone();
-    let lost = store.lost_objects.clone();
-    let operator = operator
+/// Has the operator watch all that the process's decisions depend on.
+pub fn watch_all(operator: Operator<Work>, store: &Store, duties: Duties) -> Operator<Work> {
+    let mut operator = operator
         // What one pool selects is not another's.
         .watch(&store.pools, WatchScope::cluster(), |_, _| Wake::All)
-        .watch(&store.nodes, WatchScope::cluster(), move |before, after| {
-            Wake::Keys(work_of(&pools, [before, after]))
-        })
-        .watch(
-            &store.node_objects,
-            WatchScope::cluster(),
-            move |before, after| {
-                lost.note(before, after);
-                Wake::Keys(vec![Work::NodeObjects])
-            },
-        )
         .watch(&store.configs, WatchScope::cluster(), |_, _| Wake::All)
         .watch(&store.controller_configs, WatchScope::cluster(), |_, _| {
             Wake::All
         })
+        // It decides who changes the ControllerConfig.
         .watch(
-            &store.schedulers,
-            WatchScope::cluster().named(scheduler::NAME).optional(),
+            &store.os_image,
+            WatchScope::namespace(NAMESPACE).named(OS_IMAGE),
             |_, _| Wake::All,
-        )
+        );
+    if duties.has_cluster() {
+        operator = watch_cluster(operator, store);
+    }
+    if duties.has_pools() {
+        operator = watch_nodes(operator, store);
+        operator = store.generators.watch(operator);
+        operator = store.foreign.watch(operator);
+    }
+    store.generators.watch_streams(operator)
+}
+
+/// What a release says of itself, how far it is, and the metadata of the cluster's settings.
+fn watch_cluster(operator: Operator<Work>, store: &Store) -> Operator<Work> {
+    operator
         .watch(
             &store.settings,
             WatchScope::cluster()
                 .named(machine_configuration::NAME)
                 .optional(),
             |_, _| Wake::Keys(vec![Work::Settings]),
-        )
-        // Clusters without the definition have no policies.
-        .watch(
-            &store.policies,
-            WatchScope::cluster().optional(),
-            |before, after| {
-                let name = before.or(after).and_then(|it| it.metadata.name.clone());
-                Wake::Keys(name.map(Work::Pool).into_iter().collect())
-            },
-        )
-        .watch(
-            &store.pull_secrets,
-            WatchScope::namespace(PULL_SECRET.0).named(PULL_SECRET.1),
-            |_, _| Wake::All,
-        )
-        // The first one decides who changes the ControllerConfig.
-        .watch(
-            &store.os_image,
-            WatchScope::namespace(NAMESPACE).named(OS_IMAGE),
-            |_, _| Wake::All,
         )
         .watch(
             &store.component_images,
@@ -251,9 +235,44 @@ pub fn watch_all(operator: Operator<Work>, store: &Store) -> Operator<Work> {
             &store.operators,
             WatchScope::cluster().named(status::NAME).optional(),
             |_, _| Wake::Keys(vec![Work::Release]),
-        );
-    let operator = store.generators.watch(operator);
-    store.foreign.watch(operator)
+        )
+}
+
+/// Nodes, what is written beside them, and what a rollout depends on.
+fn watch_nodes(operator: Operator<Work>, store: &Store) -> Operator<Work> {
+    let pools = store.pools.clone();
+    let lost = store.lost_objects.clone();
+    operator
+        .watch(&store.nodes, WatchScope::cluster(), move |before, after| {
+            Wake::Keys(work_of(&pools, [before, after]))
+        })
+        .watch(
+            &store.node_objects,
+            WatchScope::cluster(),
+            move |before, after| {
+                lost.note(before, after);
+                Wake::Keys(vec![Work::NodeObjects])
+            },
+        )
+        .watch(
+            &store.schedulers,
+            WatchScope::cluster().named(scheduler::NAME).optional(),
+            |_, _| Wake::All,
+        )
+        // Clusters without the definition have no policies.
+        .watch(
+            &store.policies,
+            WatchScope::cluster().optional(),
+            |before, after| {
+                let name = before.or(after).and_then(|it| it.metadata.name.clone());
+                Wake::Keys(name.map(Work::Pool).into_iter().collect())
+            },
+        )
+        .watch(
+            &store.pull_secrets,
+            WatchScope::namespace(PULL_SECRET.0).named(PULL_SECRET.1),
+            |_, _| Wake::All,
+        )
 }
 
 /// The pools that select a node in either of its states, and the work on new nodes.

@@ -59,8 +59,11 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         shared.clone(),
     ));
     let registry = metrics.registry();
+    let operator = Operator::new("cvo", Arc::clone(&access));
+    let mut whole = metrics.registry();
+    operator.register(&mut whole);
     let page = SecureMetrics {
-        registry: metrics.registry(),
+        registry: whole,
         authorities: clients.clone(),
         reader: METRICS_READER,
     };
@@ -83,7 +86,6 @@ pub async fn start(options: VersionOperatorOptions, log: Log) -> anyhow::Result<
         authorities::learn(&clients, read.get(name).as_deref());
     });
     let known = shared.clone();
-    let operator = Operator::new("cvo", Arc::clone(&access));
     let caches = VersionCaches {
         versions: versions.clone(),
         operators: operators.clone(),

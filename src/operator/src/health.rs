@@ -17,7 +17,7 @@ pub(crate) struct Health {
     leader: Gauge,
     is_synced: AtomicBool,
     /// Keys whose reconcile has run for longer than this.
-    deadline: Duration,
+    pub(crate) deadline: Duration,
     stuck: Mutex<BTreeSet<String>>,
     seconds: HistogramFamily<Result>,
 }

@@ -66,7 +66,7 @@ pub struct Operator<K> {
     watches: Vec<Watch>,
     wakes: (UnboundedSender<Wake<K>>, UnboundedReceiver<Wake<K>>),
     pace: Pace,
-    deadline: Duration,
+    health: Health,
 }
 
 /// A kind to be watched.
@@ -108,7 +108,7 @@ impl<K: Key> Operator<K> {
             watches: Vec::new(),
             wakes: unbounded_channel(),
             pace: PACE,
-            deadline: DEADLINE,
+            health: Health::new(DEADLINE),
         }
     }
 
@@ -124,6 +124,11 @@ impl<K: Key> Operator<K> {
     pub fn serve(mut self, server: Server, registry: Registry) -> Self {
         self.admin = Some((server, registry));
         self
+    }
+
+    /// Adds the controller's own metrics to others that are served elsewhere.
+    pub fn register(&self, registry: &mut Registry) {
+        self.health.register(self.name, registry);
     }
 
     /// Watches a kind. `wake` says which keys a change concerns: it is called with an object
@@ -170,7 +175,7 @@ impl<K: Key> Operator<K> {
     /// healthy then, and is to be restarted.
     #[must_use]
     pub const fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+        self.health.deadline = deadline;
         self
     }
 
@@ -186,7 +191,7 @@ impl<K: Key> Operator<K> {
         reconciler: R,
         mut shutdown: Shutdown,
     ) -> Result<(), Error> {
-        let health = Arc::new(Health::new(self.deadline));
+        let health = Arc::new(self.health);
         let serving = self.admin.map(|(server, mut registry)| {
             health.register(self.name, &mut registry);
             let health = Arc::clone(&health);

@@ -101,6 +101,36 @@ pub fn place<'a>(node: &NodeView, pools: impl IntoIterator<Item = &'a PoolView>)
     }
 }
 
+/// What is known of a node whose first configuration was a custom pool's, until it has that pool's
+/// labels once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum InitialPool<'a> {
+    /// The pool's labels make the node its member.
+    Labels(&'a PoolView),
+    /// A person has given it the labels of a custom pool.
+    Labelled(&'a PoolView),
+    /// The pool's selector tells no labels that would: the node is left alone.
+    Unknown(&'a PoolView),
+}
+
+impl<'a> InitialPool<'a> {
+    /// The pool that the node was made for.
+    pub const fn pool(self) -> &'a PoolView {
+        match self {
+            Self::Labels(pool) | Self::Labelled(pool) | Self::Unknown(pool) => pool,
+        }
+    }
+
+    /// Whether the node is in a pool by labels that it is to keep.
+    pub const fn is_labelled(self) -> bool {
+        matches!(self, Self::Labelled(_))
+    }
+}
+
+const fn is_custom(pool: &str) -> bool {
+    !matches!(pool.as_bytes(), b"master" | b"worker")
+}
+
 /// The custom pool of a node's initial configuration, while the node lacks the pool's labels.
 ///
 /// A machine joins with the configuration of a custom pool before any program can label its Node.
@@ -111,12 +141,32 @@ pub fn initial_pool<'a>(
     node: &NodeView,
     pools: impl IntoIterator<Item = &'a PoolView>,
     owner: impl Fn(&str) -> Option<String>,
-) -> Option<&'a PoolView> {
+) -> Option<InitialPool<'a>> {
     let uid = owner(node.initial_config.as_deref()?)?;
-    pools
-        .into_iter()
-        .filter(|pool| pool.name != MASTER && pool.name != WORKER && !pool.is_deleted)
-        .find(|pool| pool.uid == uid)
+    let pools = pools.into_iter();
+    let custom = pools.filter(|pool| is_custom(&pool.name) && !pool.is_deleted);
+    let custom: Vec<&PoolView> = custom.collect();
+    let pool = custom.iter().copied().find(|pool| pool.uid == uid)?;
+    Some(if pool.selects(node) {
+        InitialPool::Labelled(pool)
+    } else if pool.would_select(node) {
+        InitialPool::Labels(pool)
+    } else if custom.iter().any(|other| other.selects(node)) {
+        InitialPool::Labelled(pool)
+    } else {
+        InitialPool::Unknown(pool)
+    })
+}
+
+/// The name of the custom pool that a node was made for, where that pool is gone before the node
+/// had its labels. The rendered configuration goes with its pool, and has its name.
+pub fn lost_pool<'a>(
+    node: &'a NodeView,
+    mut pools: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let config = node.initial_config.as_deref()?;
+    let (pool, _hash) = config.strip_prefix("rendered-")?.rsplit_once('-')?;
+    (is_custom(pool) && pools.all(|known| known != pool)).then_some(pool)
 }
 
 /// All nodes, sorted into their pools.

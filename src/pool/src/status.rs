@@ -186,7 +186,10 @@ fn node_degraded(members: &[&NodeView]) -> Finding {
     }
     let reports = degraded
         .iter()
-        .map(|node| format!("Node {} is reporting: {:?}", node.name, node.status.reason));
+        .map(|node| match node.status.reason.as_str() {
+            "" => format!("Node {} is reporting no reason", node.name),
+            reason => format!("Node {} is reporting: {reason:?}", node.name),
+        });
     let reports = joined(reports, ", ");
     Finding::yes(
         PoolConditionType::NodeDegraded,

@@ -136,6 +136,15 @@ impl PoolView {
         !self.is_paused && !self.is_deleted && self.hold.is_none()
     }
 
+    /// Whether its selector would select the node with the labels that the selector names.
+    pub fn would_select(&self, node: &crate::node::NodeView) -> bool {
+        let mut labels = node.labels.clone();
+        labels.extend(self.node_labels.clone());
+        self.node_selector
+            .as_ref()
+            .is_ok_and(|selector| selector.matches(&labels))
+    }
+
     /// Whether its selector selects the node.
     pub fn selects(&self, node: &crate::node::NodeView) -> bool {
         self.node_selector

@@ -7,6 +7,7 @@ use api::machineconfiguration::{annotation, label};
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::{Map, Value, json};
 
+use crate::membership::InitialPool;
 use crate::node::NodeView;
 use crate::policy::RolloutPolicy;
 use crate::view::PoolView;
@@ -146,21 +147,24 @@ impl NodeWrite {
         })
     }
 
-    /// Sets the labels of the node's initial pool, once.
-    pub fn initial_labels(node: &NodeView, pool: &PoolView) -> Self {
+    /// Sets the labels of the node's initial pool, once: those that a person gave instead stay.
+    /// Nothing while it is not known which labels these are.
+    pub fn initial_labels(node: &NodeView, initial: InitialPool<'_>) -> Option<Self> {
+        let labels = match initial {
+            InitialPool::Labels(pool) => pool.node_labels.clone(),
+            InitialPool::Labelled(_) => BTreeMap::new(),
+            InitialPool::Unknown(_) => return None,
+        };
         let annotations =
             BTreeMap::from([(annotation::CUSTOM_POOL_LABELS_APPLIED, Some(String::new()))]);
-        Self {
+        let labels = labels.into_iter();
+        Some(Self {
             node: node.name.clone(),
             resource_version: node.resource_version.clone(),
-            labels: pool
-                .node_labels
-                .iter()
-                .map(|(key, value)| (key.clone(), Some(value.clone())))
-                .collect(),
+            labels: labels.map(|(key, value)| (key, Some(value))).collect(),
             annotations,
             taints: None,
-        }
+        })
     }
 
     /// The body of the merge patch.

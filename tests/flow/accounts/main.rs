@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use testbed::{SOON, logs, until};
 
 /// Folders of `deploy/` with a component each.
-const COMPONENTS: [&str; 3] = ["daemon", "controller", "config-server"];
+const COMPONENTS: [&str; 4] = ["daemon", "operator", "controller", "config-server"];
 
 /// Those whose objects lie in namespaces that a cluster has besides.
 const BESIDE: [(&str, &[&str]); 1] = [(
@@ -30,6 +30,7 @@ const BESIDE: [(&str, &[&str]); 1] = [(
 const NODES: [&str; 2] = ["own", "other"];
 
 const NAMESPACE: &str = "openshift-machine-config-operator";
+const OPERATOR: &str = "machine-config-operator";
 const CONTROLLER: &str = "machine-config-controller";
 const DAEMON: &str = "machine-config-daemon";
 const CONFIG_SERVER: &str = "machine-config-server";
@@ -174,7 +175,7 @@ const REFUSED_TO_THE_DAEMON: [Attempt; 8] = [
 ];
 
 /// What a thief of the controller's token would try besides.
-const REFUSED_TO_THE_CONTROLLER: [Attempt; 5] = [
+const REFUSED_TO_THE_CONTROLLER: [Attempt; 7] = [
     Attempt::new("create", "", "pods/eviction", "some"),
     Attempt::new("patch", "apps", "deployments", CONTROLLER),
     Attempt::new(
@@ -190,6 +191,44 @@ const REFUSED_TO_THE_CONTROLLER: [Attempt; 5] = [
         "cluster",
     ),
     Attempt::new("list", "operator.openshift.io", "machineconfigurations", ""),
+    // The operator's.
+    Attempt::new(
+        "patch",
+        "machineconfiguration.openshift.io",
+        "controllerconfigs",
+        "machine-config-controller",
+    ),
+    Attempt::new(
+        "patch",
+        "config.openshift.io",
+        "clusteroperators/status",
+        "machine-config",
+    ),
+];
+
+/// What a thief of the operator's token would try besides.
+const REFUSED_TO_THE_OPERATOR: [Attempt; 6] = [
+    Attempt::new("create", "", "pods/eviction", "some"),
+    Attempt::new("patch", "", "nodes", "some"),
+    Attempt::new("list", "", "nodes", ""),
+    Attempt::new(
+        "patch",
+        "machineconfiguration.openshift.io",
+        "machineconfigs",
+        "some",
+    ),
+    Attempt::new(
+        "patch",
+        "machineconfiguration.openshift.io",
+        "machineconfigpools",
+        "worker",
+    ),
+    Attempt::new(
+        "patch",
+        "operator.openshift.io",
+        "machineconfigurations",
+        "cluster",
+    ),
 ];
 
 /// What a thief of the config server's token would try besides.
@@ -267,8 +306,9 @@ impl Attempt {
 async fn a_stolen_token_is_good_for_little() -> Result<()> {
     let cluster = cluster("stolen").await?;
     manifest::apply(&cluster.client().await?, &manifest::parse(SOME)?).await?;
-    let of_each: [(&str, &[Attempt]); 4] = [
+    let of_each: [(&str, &[Attempt]); 5] = [
         (DAEMON, &REFUSED_TO_THE_DAEMON),
+        (OPERATOR, &REFUSED_TO_THE_OPERATOR),
         (CONTROLLER, &REFUSED_TO_THE_CONTROLLER),
         (CONFIG_SERVER, &REFUSED_TO_THE_CONFIG_SERVER),
         ("node-bootstrapper", &REFUSED_TO_THE_CONFIG_SERVER),
@@ -378,7 +418,7 @@ async fn a_node_writes_its_own_machine_config_node_only() -> Result<()> {
     let kubelet = Api::<MachineConfigNode>::all(cluster.client_for_node("own").await?);
     // The API server takes a moment to put a policy in force.
     until("the policy to be in force", SOON, async || {
-        let refused = guarded(report(&kubelet, "other").await);
+        let refused = guarded(report(&kubelet, "other").await, NOT_ITS_OWN);
         Ok(refused.map_err(|error| format!("{error:#}")))
     })
     .await?;
@@ -427,14 +467,10 @@ async fn a_node_writes_its_own_machine_config_node_only() -> Result<()> {
         Ok(written.map(drop).map_err(|error| format!("{error:#}")))
     })
     .await?;
-    guarded(report(&stolen, "other").await)?;
-    guarded(report(&account, "own").await)?;
-    guarded(
-        account
-            .delete("other", &DeleteParams::default())
-            .await
-            .map(drop),
-    )?;
+    guarded(report(&stolen, "other").await, NOT_ITS_OWN)?;
+    guarded(report(&account, "own").await, NO_CLAIM)?;
+    let deleted = account.delete("other", &DeleteParams::default()).await;
+    guarded(deleted.map(drop), NO_CLAIM)?;
     report(&Api::all(admin), "other").await?;
     Ok(())
 }
@@ -567,12 +603,14 @@ async fn report(objects: &Api<MachineConfigNode>, name: &str) -> kube::Result<Ma
         .await
 }
 
-/// Refused by the policy, not by an authorizer.
-fn guarded<T>(answer: kube::Result<T>) -> Result<()> {
+/// Sentences of OpenShift's policy, which clients look for.
+const NOT_ITS_OWN: &str = "updates to MCN other can only be done from the MCN's owner node";
+const NO_CLAIM: &str = "this user must have a \"authentication.kubernetes.io/node-name\" claim";
+
+/// Refused by the policy with this sentence, not by an authorizer.
+fn guarded<T>(answer: kube::Result<T>, sentence: &str) -> Result<()> {
     match answer {
-        Err(kube::Error::Api(status)) if status.message.contains("its own MachineConfigNode") => {
-            Ok(())
-        }
+        Err(kube::Error::Api(status)) if status.message.contains(sentence) => Ok(()),
         Err(error) => Err(error).context("another error than the policy's"),
         Ok(_) => anyhow::bail!("it was not refused"),
     }

@@ -1,8 +1,12 @@
-//! The subject of a client's certificate.
+//! What a certificate says of itself: the subject of a client's, and what people read of others.
 //!
 //! The TLS library verifies certificates and does not tell their subjects. Only a certificate that
-//! it has verified is read here. A crate for X.509 would bring a second generation of those for its
-//! encoding.
+//! it has verified makes an identity here. A crate for X.509 would bring a second generation of those
+//! for its encoding.
+//!
+//! - [`facts`]: who it is of, who signed it, and how long it holds
+
+pub mod facts;
 
 /// Object identifiers 2.5.4.3 and 2.5.4.10, as DER has them.
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];

@@ -224,4 +224,16 @@ pub(super) const WORDS: &[Explanation] = &[
         "A node that was managed is selected by no pool; it gets no updates.",
         "Set the label of a pool on the node, or correct the pool's spec.nodeSelector.",
     ),
+    of(
+        "InitialLabelsMissing",
+        EVENT,
+        "A node did not get the labels of the custom pool that it was made for, as the message says.",
+        "Set the labels of the pool that the node shall be in.",
+    ),
+    of(
+        "AnnotationChange",
+        EVENT,
+        "A node of the control plane was assigned a configuration.",
+        "Nothing.",
+    ),
 ];

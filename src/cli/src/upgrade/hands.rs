@@ -152,10 +152,7 @@ impl ClusterHands {
         let nodes = listed("Nodes", nodes);
         let configs = listed("MachineConfigs", configs);
         let machine_config_image = match deployment {
-            Ok(deployment) => {
-                let image = deployment.text("/spec/template/spec/containers/0/image");
-                Some(image.to_owned()).filter(|image| !image.is_empty())
-            }
+            Ok(deployment) => operator_image(&deployment),
             Err(error) if error.code() == Some(404) => None,
             Err(error) => {
                 unread.push(failed("Deployment machine-config-operator", error));
@@ -202,6 +199,18 @@ impl ClusterHands {
     }
 }
 
+/// Image of the machine-config operator: of the container of its name, beside which there may be
+/// others.
+fn operator_image(deployment: &ClusterObject) -> Option<String> {
+    let containers = deployment.list("/spec/template/spec/containers");
+    let mut containers = containers.iter();
+    let own = containers.find(|container| {
+        container.pointer("/name").and_then(Value::as_str) == Some("machine-config-operator")
+    })?;
+    let image = own.pointer("/image")?.as_str()?;
+    Some(image.to_owned()).filter(|image| !image.is_empty())
+}
+
 /// The version operator's record of the update. OpenShift's own keeps none, and without it the
 /// status says less.
 fn read_record(map: Result<ClusterObject, wire::Error>) -> Option<ProgressRecord> {
@@ -230,6 +239,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_operators_image_is_of_the_container_of_its_name() {
+        let image = |containers: Value| {
+            let object = json!({ "spec": { "template": { "spec": { "containers": containers } } } });
+            operator_image(&serde_json::from_value(object).unwrap())
+        };
+        let own = json!({ "name": "machine-config-operator", "image": "own" });
+        let beside = json!({ "name": "kube-rbac-proxy", "image": "proxy" });
+        assert_eq!(image(json!([beside, own])), Some("own".to_owned()));
+        assert_eq!(image(json!([beside])), None);
+        assert_eq!(image(json!([])), None);
+    }
 
     #[tokio::test]
     async fn a_dry_run_has_the_server_check_and_changes_nothing() {

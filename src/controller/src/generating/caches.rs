@@ -146,14 +146,13 @@ pub struct SettingCaches {
 }
 
 impl SettingCaches {
-    /// Has the operator watch them. They are few, and seldom change.
+    /// Has the operator watch all but OSImageStream. They are few, and seldom change.
     pub fn watch(&self, operator: Operator<Work>) -> Operator<Work> {
         operator
             .watch(&self.kubelet_configs, WatchScope::cluster().optional(), all)
             .watch(&self.runtime_configs, WatchScope::cluster().optional(), all)
             .watch(&self.api_servers, named(api_server::NAME), all)
             .watch(&self.feature_gates, named(feature_gate::NAME), all)
-            .watch(&self.image_streams, named(os_image_stream::NAME), all)
             .watch(&self.images, named(image::NAME), all)
             .watch(&self.digest_mirrors, WatchScope::cluster().optional(), all)
             .watch(&self.tag_mirrors, WatchScope::cluster().optional(), all)
@@ -165,6 +164,11 @@ impl SettingCaches {
             )
             .watch(&self.image_policies, WatchScope::cluster().optional(), all)
             .watch(&self.node_settings, named(node_settings::NAME), all)
+    }
+
+    /// Has the operator watch OSImageStream alone, which a release changes, too.
+    pub fn watch_streams(&self, operator: Operator<Work>) -> Operator<Work> {
+        operator.watch(&self.image_streams, named(os_image_stream::NAME), all)
     }
 
     /// What is known now.

@@ -1,6 +1,6 @@
 //! What a reconcile says of a pool: its status, events and metrics.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::machineconfiguration::machine_config_pool::MachineConfigPoolStatus;
@@ -12,10 +12,13 @@ use pool::view::PoolView;
 
 use super::{Controller, Observed, lock};
 use crate::assign::Round;
-use crate::events::{self, Announcement, announce, on_status};
+use crate::events::{self, Announcement, Unlabelled, announce, on_status};
 use crate::metrics::PoolMetrics;
 use crate::reporting;
 use crate::store::{Pool, Snapshot};
+
+/// Pool of the control plane.
+const CONTROL_PLANE: &str = "master";
 
 /// How often the status of a pool says how far a rollout is: of many nodes one is done each moment.
 pub(super) const PROGRESS_EVERY: SignedDuration = SignedDuration::from_secs(2);
@@ -70,7 +73,28 @@ impl Controller {
                 self.say(pool, &[Announcement::Deferred { node }]);
             }
             let (nodes, config) = (round.assigned.clone(), pool.view.claim.target.clone());
+            let is_of_control_plane = pool.view.name == CONTROL_PLANE;
+            let named = nodes.iter().filter(|_| is_of_control_plane);
+            for node in named.filter_map(|name| self.store.nodes.get(name)) {
+                events::announce_assignment(&self.recorder, &node, (self.clock)());
+            }
             self.say(pool, &[Announcement::Targeted { nodes, config }]);
+        }
+    }
+
+    /// Says of nodes why they did not get the labels of the pool that they were made for.
+    pub(super) fn report_unlabelled(
+        &self,
+        unlabelled: BTreeMap<String, Unlabelled>,
+        snapshot: &Snapshot,
+    ) {
+        let known = std::mem::replace(&mut *lock(&self.unlabelled), unlabelled.clone());
+        for (name, why) in &unlabelled {
+            if known.get(name) != Some(why)
+                && let Some(node) = snapshot.nodes.get(name)
+            {
+                events::announce_unlabelled(&self.recorder, node, why, (self.clock)());
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use operator::Next;
 
 use super::daemons;
 use super::images::{COMPONENT_IMAGES, CONTROLLER, OS_IMAGE, ReleaseImages};
-use super::required::RenderedFrom;
+use super::required::{self, Wanted};
 use super::status::{self, OperatorInput};
 use super::steps::{self, NextStep, ReleaseFacts, ReleaseProgress};
 use super::streams;
@@ -26,6 +26,17 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// Writes to the ControllerConfig that one look needs at most: its images, its status.
 const WRITES: usize = 2;
+
+/// The OS image of a rendered configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReadImage {
+    /// Unique id of the object that was read.
+    uid: String,
+    image: String,
+}
+
+/// OS images by the names of rendered configurations.
+pub(crate) type OsImages = BTreeMap<String, ReadImage>;
 
 impl Controller {
     /// Takes the release's images over, and reports how far the cluster is.
@@ -87,7 +98,7 @@ impl Controller {
         images: &Result<ReleaseImages, String>,
     ) -> Result<ReleaseProgress, wire::Error> {
         let version = &self.store.version;
-        let rendered = self.rendered();
+        let os_images = self.read_os_images(snapshot, pools, images).await?;
         let daemons = self.store.daemons.get(daemons::NAME);
         let clock = *self.release_clock();
         let mut release_image = None;
@@ -102,7 +113,7 @@ impl Controller {
                 daemons: daemons.as_deref(),
                 pools,
                 configs: &snapshot.configs,
-                rendered: &rendered,
+                os_images: &os_images,
                 clock,
                 now: (self.clock)(),
             };
@@ -203,13 +214,43 @@ impl Controller {
         }
     }
 
-    /// What this process rendered, by pool.
-    fn rendered(&self) -> BTreeMap<String, RenderedFrom> {
-        let pools = self.state();
-        let rendered = pools.iter().filter_map(|(name, state)| {
-            let last = state.rendering.as_ref()?;
-            Some((name.clone(), last.rendered_from()?))
-        });
-        rendered.collect()
+    /// OS images of the rendered configurations that required pools name. Each is read once.
+    async fn read_os_images(
+        &self,
+        snapshot: &Snapshot,
+        pools: &[&MachineConfigPool],
+        images: &Result<ReleaseImages, String>,
+    ) -> Result<BTreeMap<String, String>, wire::Error> {
+        let uid = |config: &str| snapshot.configs.get(config).map(|known| known.uid.clone());
+        let mut known = self.os_images().clone();
+        known.retain(|config, read| uid(config).as_ref() == Some(&read.uid));
+        let mut os_images: BTreeMap<String, String> = known
+            .iter()
+            .map(|(config, read)| (config.clone(), read.image.clone()))
+            .collect();
+        if let Ok(images) = images {
+            let wanted = Wanted {
+                version: self.store.version.as_str(),
+                os_image: &images.os,
+                configs: &snapshot.configs,
+                os_images: &os_images,
+            };
+            for config in required::unread(pools, &wanted) {
+                // One that is gone meanwhile is said by the step.
+                if let (Some(uid), Some(image)) =
+                    (uid(config), self.requests.read_os_image(config).await?)
+                {
+                    let read = ReadImage { uid, image };
+                    known.insert(config.to_owned(), read);
+                }
+            }
+        }
+        os_images.extend(
+            known
+                .iter()
+                .map(|(config, read)| (config.clone(), read.image.clone())),
+        );
+        *self.os_images() = known;
+        Ok(os_images)
     }
 }

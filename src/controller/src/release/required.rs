@@ -13,15 +13,6 @@ use crate::version::BUILD;
 /// Pools of control planes, which are required whatever their labels are.
 const CONTROL_PLANE: [&str; 2] = ["master", "arbiter"];
 
-/// What this process rendered for a pool.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RenderedFrom {
-    /// Name of the configuration.
-    pub config: String,
-    /// OS image of the ControllerConfig that it was rendered from.
-    pub os_image: String,
-}
-
 /// Why required pools are not at the release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shortfall {
@@ -40,8 +31,8 @@ pub struct Wanted<'a> {
     pub os_image: &'a str,
     /// Metadata of the MachineConfigs.
     pub configs: &'a Table<Configs>,
-    /// What this process rendered, by pool.
-    pub rendered: &'a BTreeMap<String, RenderedFrom>,
+    /// OS images of rendered configurations, as far as they were read.
+    pub os_images: &'a BTreeMap<String, String>,
 }
 
 /// Whether an update of the cluster waits for a pool.
@@ -59,6 +50,22 @@ pub fn required_nodes(pools: &[&MachineConfigPool]) -> u32 {
         u32::try_from(status.machine_count).ok()
     });
     counts.sum()
+}
+
+/// Rendered configurations whose OS image is to be read: those of required pools that are of the
+/// release by all that their metadata says. With an image of a user's it does not matter.
+pub fn unread<'a>(pools: &[&'a MachineConfigPool], wanted: &Wanted<'_>) -> Vec<&'a str> {
+    let required = pools.iter().filter(|pool| is_required(pool));
+    let named = required.filter_map(|pool| pool.spec.configuration.name());
+    let is_unread = |config: &&str| {
+        let known = wanted.configs.get(config);
+        !wanted.os_images.contains_key(*config)
+            && known.is_some_and(|known| {
+                known.release_version.as_deref() == Some(wanted.version)
+                    && !known.is_image_overridden
+            })
+    };
+    named.filter(is_unread).collect()
 }
 
 /// Why required pools are not at the release; nothing when they are. A degraded pool holds the
@@ -160,14 +167,18 @@ fn invalid(pool: &MachineConfigPool, wanted: &Wanted<'_>) -> Option<String> {
             wanted.version
         ));
     }
-    let rendered = wanted.rendered.get(pool_name);
-    let Some(rendered) = rendered.filter(|rendered| rendered.config == config) else {
-        return Some(format!("pool {pool_name} is not rendered yet"));
+    if known.is_image_overridden {
+        return None;
+    }
+    let Some(os_image) = wanted.os_images.get(config) else {
+        return Some(format!(
+            "{config}, which pool {pool_name} names, is not read yet"
+        ));
     };
-    (rendered.os_image != wanted.os_image && !known.is_image_overridden).then(|| {
+    (os_image != wanted.os_image).then(|| {
         format!(
-            "osImageURL mismatch for {pool_name} in {config} expected: {} got: {}",
-            wanted.os_image, rendered.os_image
+            "osImageURL mismatch for {pool_name} in {config} expected: {} got: {os_image}",
+            wanted.os_image
         )
     })
 }

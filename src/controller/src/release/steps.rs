@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::daemons::{self, DaemonRollout};
 use super::images::{self, ReleaseImages};
-use super::required::{self, RenderedFrom, Shortfall, Wanted};
+use super::required::{self, Shortfall, Wanted};
 use crate::store::Configs;
 
 /// How long a rollout may take before the operator is degraded; upstream's.
@@ -88,8 +88,8 @@ pub struct ReleaseFacts<'a> {
     pub pools: &'a [&'a MachineConfigPool],
     /// Metadata of the MachineConfigs.
     pub configs: &'a Table<Configs>,
-    /// What this process rendered, by pool.
-    pub rendered: &'a BTreeMap<String, RenderedFrom>,
+    /// OS images of rendered configurations, as far as they were read.
+    pub os_images: &'a BTreeMap<String, String>,
     /// The step that is under way, and since when.
     pub clock: Option<(ReleaseStep, Timestamp)>,
     /// The time.
@@ -161,7 +161,7 @@ pub fn next(facts: &ReleaseFacts<'_>) -> NextStep {
         version: facts.version,
         os_image: &images.os,
         configs: facts.configs,
-        rendered: facts.rendered,
+        os_images: facts.os_images,
     };
     match required::shortfall(facts.pools, &wanted) {
         None => NextStep::Report(ReleaseProgress::Done),

@@ -102,7 +102,7 @@ fn a_node_is_initial_pool_the_custom_pool_that_its_first_configuration_is_of() {
             .find(|pool| pool.name == of)
             .map(|pool| pool.uid.clone());
         let owner = |config: &str| uid.clone().filter(|_| config == "rendered-1");
-        initial_pool(&parse_node(node), &pools, owner).map(|pool| pool.name.clone())
+        initial_pool(&parse_node(node), &pools, owner).map(|initial| initial.pool().name.clone())
     };
     let first = "machineconfiguration.openshift.io/firstPivotConfig";
     let applied = "machineconfiguration.openshift.io/customPoolLabelsApplied";
@@ -116,4 +116,85 @@ fn a_node_is_initial_pool_the_custom_pool_that_its_first_configuration_is_of() {
         None
     );
     assert_eq!(initial(json!({}), "edge"), None);
+}
+
+#[test]
+fn a_node_whose_pool_tells_no_labels_is_left_alone_until_it_has_some() {
+    let first = "machineconfiguration.openshift.io/firstPivotConfig";
+    let asking = |operator: &str, values: Value| {
+        let asked = json!([{ "key": "zone", "operator": operator, "values": values }]);
+        pool(
+            "edge",
+            json!({ "nodeSelector": { "matchExpressions": asked } }),
+        )
+    };
+    let labels = |labels: Value| {
+        let annotations = json!({ first: "rendered-1" });
+        parse_node(
+            json!({ "metadata": { "name": "a", "labels": labels, "annotations": annotations } }),
+        )
+    };
+    let worker = json!({ "node-role.kubernetes.io/worker": "" });
+    let gpu = json!({ "node-role.kubernetes.io/gpu": "" });
+    let several = || asking("In", json!(["a", "b"]));
+    let table = [
+        (asking("In", json!(["a"])), worker.clone(), "labels"),
+        (several(), worker.clone(), "unknown"),
+        (asking("NotIn", json!(["a"])), worker.clone(), "labelled"),
+        (
+            asking("NotIn", json!(["a"])),
+            json!({ "zone": "a" }),
+            "unknown",
+        ),
+        (several(), json!({ "zone": "b" }), "labelled"),
+        // A person decided for another pool.
+        (several(), gpu, "labelled"),
+        (
+            pool("edge", json!({ "nodeSelector": {} })),
+            worker,
+            "unknown",
+        ),
+    ];
+    for (number, (edge, given, expected)) in table.into_iter().enumerate() {
+        let uid = edge.uid.clone();
+        let pools = [pool("worker", json!({})), pool("gpu", json!({})), edge];
+        let node = labels(given);
+        let initial = initial_pool(&node, &pools, |_| Some(uid.clone())).unwrap();
+        let found = match initial {
+            InitialPool::Labels(_) => "labels",
+            InitialPool::Labelled(_) => "labelled",
+            InitialPool::Unknown(_) => "unknown",
+        };
+        assert_eq!(found, expected, "{number}");
+        assert_eq!(initial.pool().name, "edge");
+    }
+}
+
+#[test]
+fn a_pool_that_is_gone_before_its_node_has_labels_is_named() {
+    let annotations = |applied: bool, config: &str| {
+        let mut annotations =
+            json!({ "machineconfiguration.openshift.io/firstPivotConfig": config });
+        if applied {
+            annotations["machineconfiguration.openshift.io/customPoolLabelsApplied"] = json!("");
+        }
+        parse_node(json!({ "metadata": { "name": "a", "annotations": annotations } }))
+    };
+    let hash = "0123456789abcdef0123456789abcdef";
+    let table = [
+        (false, format!("rendered-far-edge-{hash}"), Some("far-edge")),
+        (false, format!("rendered-infra-{hash}"), None),
+        (false, format!("rendered-worker-{hash}"), None),
+        (false, format!("rendered-master-{hash}"), None),
+        (true, format!("rendered-far-edge-{hash}"), None),
+        (false, "other".to_owned(), None),
+    ];
+    for (applied, config, expected) in table {
+        let node = annotations(applied, &config);
+        assert_eq!(
+            lost_pool(&node, ["infra"].into_iter()),
+            expected,
+            "{config}"
+        );
+    }
 }

@@ -505,3 +505,13 @@ fn a_rendering_that_waits_is_named_before_the_nodes() {
         ("True", "Paused", "b: the pool is paused"),
     );
 }
+
+#[test]
+fn a_failed_node_without_a_reason_is_named_and_quotes_nothing() {
+    let mut silent = node("a").failing(NEW);
+    silent.status.reason = String::new();
+    let status = Case::new(json!({}), vec![silent, node("b").failing(NEW)]).status();
+    let reason = "2 nodes are reporting degraded status on sync";
+    let message = "Node a is reporting no reason, Node b is reporting: \"it broke\"";
+    is(&status, "NodeDegraded", ("True", reason, message));
+}

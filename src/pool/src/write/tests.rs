@@ -44,12 +44,14 @@ fn a_node_gets_the_labels_of_the_pool_it_was_initial_pool_once() {
         "matchLabels": { "a": "1" },
         "matchExpressions": [
             { "key": "b", "operator": "In", "values": ["2"] },
-            { "key": "c", "operator": "In", "values": ["3", "4"] },
             { "key": "d", "operator": "Exists" },
             { "key": "e", "operator": "NotIn", "values": ["5"] },
         ]
     } });
-    let patch = NodeWrite::initial_labels(&node("a"), &pool("edge", selector)).to_patch();
+    let edge = pool("edge", selector);
+    let labels = InitialPool::Labels(&edge);
+    let write = |initial| NodeWrite::initial_labels(&node("a"), initial);
+    let patch = write(labels).unwrap().to_patch();
     assert_eq!(
         patch["metadata"],
         json!({
@@ -57,6 +59,15 @@ fn a_node_gets_the_labels_of_the_pool_it_was_initial_pool_once() {
             "labels": { "a": "1", "b": "2", "d": "" },
             "annotations": { "machineconfiguration.openshift.io/customPoolLabelsApplied": "" }
         })
+    );
+    // Without labels there is no marker; those of a person stay as they are.
+    assert_eq!(write(InitialPool::Unknown(&edge)), None);
+    let patch = write(InitialPool::Labelled(&edge)).unwrap().to_patch();
+    assert_eq!(patch["metadata"].get("labels"), None);
+    let marker = &patch["metadata"]["annotations"];
+    assert_eq!(
+        marker["machineconfiguration.openshift.io/customPoolLabelsApplied"],
+        ""
     );
 }
 

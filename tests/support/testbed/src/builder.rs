@@ -283,12 +283,9 @@ impl Cluster {
         let Some(count) = workload.replicas else {
             return Ok(());
         };
-        let program = workload
-            .call(&self.given("", String::new()))?
-            .program()
-            .to_owned();
         for number in 0..count {
-            if let Some(replica) = self.replicas.remove(&format!("{program}-{number}")) {
+            let name = format!("{}-{number}", component.replica);
+            if let Some(replica) = self.replicas.remove(&name) {
                 // In order, so that it gives its lease back.
                 replica.stop()?;
             }

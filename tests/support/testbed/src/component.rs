@@ -24,22 +24,33 @@ pub struct Component {
     pub folder: &'static str,
     /// Programs of its image that its container does not run itself.
     pub carries: &'static [&'static str],
+    /// What its replicas are named after, with a number each.
+    pub replica: &'static str,
 }
 
 /// The node's daemon. What its helper links is the host's.
 pub const DAEMON: Component = Component {
     folder: "daemon",
     carries: &["mcd-os"],
+    replica: "mcd",
+};
+
+/// What the cluster has once: the release, the settings.
+pub const OPERATOR: Component = Component {
+    folder: "operator",
+    carries: &[],
+    replica: "mco",
 };
 
 /// The controller of pools.
 pub const CONTROLLER: Component = Component {
     folder: "controller",
     carries: &[],
+    replica: "mcc",
 };
 
 /// All components, in the order in which their objects are applied.
-pub(crate) const ALL: [Component; 2] = [DAEMON, CONTROLLER];
+pub(crate) const ALL: [Component; 3] = [DAEMON, OPERATOR, CONTROLLER];
 
 impl Component {
     fn objects(self) -> Result<Vec<DynamicObject>> {
@@ -88,7 +99,7 @@ impl Cluster {
         for number in 0..count.context("a component without a Deployment")? {
             let mut given = self.given("", String::new());
             let program = workload.call(&given)?.program().to_owned();
-            let name = format!("{program}-{number}");
+            let name = format!("{}-{number}", component.replica);
             name.clone_into(&mut given.pod_name);
             let dir = self.logs.join(&name);
             fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;

@@ -53,7 +53,7 @@ pub use self::api_server::{api_server, complete_release};
 pub use self::authority::Authority;
 pub use self::builder::Testbed;
 pub use self::cluster::Cluster;
-pub use self::component::{CONTROLLER, Component, DAEMON};
+pub use self::component::{CONTROLLER, Component, DAEMON, OPERATOR};
 pub use self::config_server::ConfigServer;
 pub use self::host_lab::{HostLab, Image};
 pub use self::monitoring::Monitoring;

@@ -36,7 +36,17 @@ const ALERTS: [&str; 4] = ["controller", "daemon", "upgrade", "version"];
 /// Secrets with the certificate of a Service: the Secret, the Service and their namespace.
 ///
 /// Source: annotation `serving-cert-secret-name` of the Services in `deploy/`.
-const SERVING: [(&str, &str, &str); 2] = [
+const SERVING: [(&str, &str, &str); 4] = [
+    (
+        "mco-proxy-tls",
+        "machine-config-operator",
+        "openshift-machine-config-operator",
+    ),
+    (
+        "mcc-proxy-tls",
+        "machine-config-controller",
+        "openshift-machine-config-operator",
+    ),
     (
         "proxy-tls",
         "machine-config-daemon",

@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 use crate::workspace;
 
 /// Files of `deploy/monitoring` with one monitor each.
-const MONITORS: [&str; 3] = [
+const MONITORS: [&str; 4] = [
     "controller-monitor.yaml",
     "daemon-monitor.yaml",
+    "operator-monitor.yaml",
     "version-monitor.yaml",
 ];
 
@@ -65,12 +66,8 @@ impl Monitor {
     }
 
     fn of(monitor: &DynamicObject, files: ScrapeFiles) -> Result<Self> {
-        let kind = monitor.types.as_ref().map(|types| types.kind.as_str());
-        let endpoints = match kind {
-            Some("PodMonitor") => "/spec/podMetricsEndpoints/0",
-            _ => "/spec/endpoints/0",
-        };
-        let endpoint = monitor.data.pointer(endpoints).context("an endpoint")?;
+        let endpoint = monitor.data.pointer("/spec/endpoints/0");
+        let endpoint = endpoint.context("an endpoint")?;
         let app = text(&monitor.data, "/spec/selector/matchLabels/k8s-app");
         let scheme = text(endpoint, "/scheme").unwrap_or("http");
         let mut rules = relabelings();
@@ -181,10 +178,14 @@ mod tests {
     #[test]
     fn a_deployed_monitor_is_read_with_its_certificate_and_labels() {
         let all = Monitor::deployed(FILES).unwrap();
-        let [controller, daemon, version] = all.as_slice() else {
-            panic!("three monitors");
+        let [controller, daemon, _, version] = all.as_slice() else {
+            panic!("four monitors");
         };
-        assert_eq!(controller.config["scheme"], "http");
+        let server = &controller.config["tls_config"]["server_name"];
+        assert_eq!(
+            server,
+            "machine-config-controller.openshift-machine-config-operator.svc"
+        );
         assert_eq!(daemon.config["scheme"], "https");
         assert_eq!(daemon.config["tls_config"]["ca_file"], "services.crt");
         let last = daemon.config["relabel_configs"].as_array().unwrap().last();

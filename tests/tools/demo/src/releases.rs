@@ -205,6 +205,8 @@ impl Maker<'_> {
             images.insert(BASE.0, image);
         }
         images.insert("slipway-os", os.to_owned());
+        // The name by which scripts ask a release of OpenShift for its OS.
+        images.insert("rhel-coreos", os.to_owned());
         let operator = self.operator(version, added).await;
         images.insert(
             OPERATOR.name,

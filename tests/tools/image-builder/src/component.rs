@@ -7,8 +7,8 @@ pub const NON_ROOT: &str = "65532:65532";
 /// latter are in `gcc-12-base`.
 const GLIBC: &[&str] = &["gcc-12-base", "libc6", "libgcc-s1"];
 
-/// The same, and tools for the Job that retrieves a release: it runs them in the release's image,
-/// which stands on this one.
+/// The same, and tools. The Job that retrieves a release runs them in the release's image, which
+/// stands on that of the version operator. People and scripts run them in the daemon's container.
 const GLIBC_AND_TOOLS: &[&str] = &["busybox-static", "gcc-12-base", "libc6", "libgcc-s1"];
 
 /// Where that Job finds its tools.
@@ -18,6 +18,17 @@ const TOOLS: &[(&str, &str)] = &[
     ("usr/bin/mv", "/bin/busybox"),
     ("usr/bin/rm", "/bin/busybox"),
     ("usr/bin/sh", "/bin/busybox"),
+];
+
+/// What people and scripts run in the daemon's container: a shell, which clients name by its path,
+/// copies of files, and the host's own programs below `/rootfs`.
+const TOOLS_FOR_PEOPLE: &[(&str, &str)] = &[
+    ("bin/sh", "busybox"),
+    ("usr/bin/cat", "/bin/busybox"),
+    ("usr/bin/chroot", "/bin/busybox"),
+    ("usr/bin/ls", "/bin/busybox"),
+    ("usr/bin/sh", "/bin/busybox"),
+    ("usr/bin/tar", "/bin/busybox"),
 ];
 
 /// A component's image.
@@ -106,6 +117,11 @@ pub const COMPONENTS: &[Component] = &[
                 first: 40,
             },
             Manifests {
+                directory: "operator",
+                prefix: MACHINE_CONFIG,
+                first: 50,
+            },
+            Manifests {
                 directory: "controller",
                 prefix: MACHINE_CONFIG,
                 first: 60,
@@ -159,8 +175,8 @@ pub const COMPONENTS: &[Component] = &[
                 ],
             },
         ],
-        packages: GLIBC,
-        links: &[],
+        packages: GLIBC_AND_TOOLS,
+        links: TOOLS_FOR_PEOPLE,
         // It is root on the host, whose files and services it changes.
         user: "",
         manifests: &[Manifests {
@@ -237,6 +253,8 @@ mod tests {
             );
             assert!(!component.programs.is_empty(), "{name}");
             assert!(component.packages.is_sorted(), "{name}");
+            let has_tools = component.packages.contains(&"busybox-static");
+            assert_eq!(has_tools, !component.links.is_empty(), "{name}");
         }
     }
 }

@@ -223,16 +223,21 @@ mod tests {
             image_of("DaemonSet"),
             request.images["slipway-mcd"].pull_spec.as_str()
         );
-        assert_eq!(
-            image_of("Deployment"),
-            request.images["slipway-mcc"].pull_spec.as_str()
-        );
         // What the controller takes over, and what the version operator waits for.
         let named = |kind: &str, name: &str| {
             let is_one =
                 |manifest: &&Manifest| manifest.id.kind == kind && manifest.id.name == name;
             payload.manifests.iter().find(is_one).unwrap()
         };
+        // Clients compare the image of this container with the version `operator-image`.
+        for name in ["machine-config-operator", "machine-config-controller"] {
+            let deployment = named("Deployment", name);
+            let container =
+                |field: &str| deployment.text(&format!("/spec/template/spec/containers/0/{field}"));
+            let image = request.images["slipway-mcc"].pull_spec.as_str();
+            assert_eq!(container("name").as_deref(), Some(name));
+            assert_eq!(container("image").as_deref(), Some(image));
+        }
         let os = named("ConfigMap", "machine-config-osimageurl");
         assert_eq!(
             os.text("/data/baseOSContainerImage").unwrap(),
@@ -251,6 +256,10 @@ mod tests {
         assert_eq!(
             operator.text("/status/versions/0/version").unwrap(),
             "1.0.0"
+        );
+        assert_eq!(
+            operator.text("/status/versions/1/version").unwrap(),
+            request.images["slipway-mcc"].pull_spec.as_str()
         );
         let last = payload.manifests.last().unwrap();
         assert_eq!(last.id.kind, "ClusterOperator");

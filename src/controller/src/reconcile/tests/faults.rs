@@ -347,7 +347,9 @@ async fn a_leader_may_be_killed_at_each_of_its_writes() {
         "PATCH /api/v1/nodes",
         "PATCH /apis/machineconfiguration.openshift.io/v1/machineconfigpools",
         "PATCH /apis/machineconfiguration.openshift.io/v1/machineconfigpools/status",
+        "PATCH /apis/operator.openshift.io/v1/machineconfigurations/cluster/status",
         "POST /apis/machineconfiguration.openshift.io/v1/machineconfigs",
+        "POST /apis/operator.openshift.io/v1/machineconfigurations",
     ];
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
     for (at, write) in writes.iter().enumerate() {

@@ -130,3 +130,50 @@ async fn a_node_that_cannot_be_labelled_is_tried_again_and_keeps_no_pool_waiting
         [Some(Next::Retry), Some(Next::Settled)]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_left_alone_while_its_pool_tells_no_labels_and_a_lost_pool_is_named_once() {
+    let (mut cluster, _, initial, _) = initial();
+    let asked = json!([{ "key": "zone", "operator": "In", "values": ["a", "b"] }]);
+    cluster.pools[0]["spec"]["nodeSelector"] = json!({ "matchExpressions": asked });
+    let mut lost = node("n2", OLD);
+    lost["metadata"]["annotations"]["machineconfiguration.openshift.io/firstPivotConfig"] =
+        json!("rendered-far-edge-0123456789abcdef0123456789abcdef");
+    cluster.nodes = vec![initial, lost];
+    let store = Store::default();
+    cluster.fill(&store);
+    let said = Said::default();
+    let (script, client) = Script::start(vec![]);
+    let listening = Arc::new(Access::of_client(listener(&said)));
+    let (recorder, sending) = Recorder::new(listening, speaker());
+    tokio::spawn(sending);
+    let metrics = Arc::new(ControllerMetrics::default());
+    let requests = Requests::new(Arc::new(Access::of_client(client)));
+    let controller = Controller::new(requests, store.clone(), recorder.clone(), metrics, clock);
+    let work = async {
+        for _ in 0..2 {
+            let next = controller.reconcile(&Work::NewNodes).await.unwrap();
+            assert_eq!(next, Next::Settled);
+        }
+        recorder.flush().await;
+    };
+    Box::pin(script.drive(work)).await;
+    let said = said_of(said.lock().unwrap().clone());
+    let parts = [
+        "spec.nodeSelector of MachineConfigPool edge does not tell which labels",
+        "MachineConfigPool far-edge is gone",
+    ];
+    assert_eq!(said.len(), parts.len(), "{said:?}");
+    for ((reason, message), part) in said.iter().zip(parts) {
+        assert_eq!(reason, "InitialLabelsMissing");
+        assert!(message.contains(part), "{message}");
+    }
+    let snapshot = store.snapshot();
+    let pools = snapshot.pools.values().map(|pool| pool.view.clone());
+    let pools: Vec<_> = pools.collect();
+    let sorted = snapshot.sort(snapshot.nodes.values().map(Arc::as_ref), &pools);
+    assert!(pools.iter().all(|pool| {
+        let members = sorted.of(&pool.name);
+        members.iter().all(|node| node.name != "n1")
+    }));
+}

@@ -131,3 +131,70 @@ async fn settings_that_changed_meanwhile_are_tried_again_and_deleted_ones_are_go
         assert_eq!(results[1], ("settings".to_owned(), Some(expected)));
     }
 }
+
+const ALL: &str = "/apis/operator.openshift.io/v1/machineconfigurations";
+
+/// The request that makes the settings.
+fn makes(reply: Reply) -> Call {
+    let body = json!({
+        "apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration",
+        "metadata": { "name": "cluster" }, "spec": { "managementState": "Managed" }
+    });
+    Call::post(&format!("{ALL}?{MANAGER}"), body, reply)
+}
+
+/// Settings that nobody wrote, as the API server answers them.
+fn made() -> Value {
+    json!({
+        "metadata": { "name": "cluster", "uid": "uid-cluster", "resourceVersion": "7", "generation": 1 },
+        "spec": { "managementState": "Managed" }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_nobody_wrote_are_made_and_the_defaults_are_in_force() {
+    let mut object = made();
+    let mut condition = condition("NodeDisruptionPolicyDegraded", false, "AsExpected", "");
+    condition["observedGeneration"] = json!(1);
+    let golden = include_str!("../../../tests/golden/default-policies.json");
+    let policies: Value = serde_json::from_str(golden).unwrap();
+    let status = json!({
+        "conditions": [condition],
+        "nodeDisruptionPolicyStatus": { "clusterPolicies": policies },
+        "observedGeneration": 1
+    });
+    let create = makes(Reply::ok(object.clone()));
+    let read = reads(&object);
+    let calls = vec![create, read, writes(&mut object, &status)];
+    let store = Store::default();
+    reconciled_one(&store, calls, &Work::Settings).await;
+    assert!(store.settings.get("cluster").is_some());
+    // Those of a person are never written.
+    let written = settings(&json!([{ "type": "None" }]), &status);
+    cluster(&written).fill(&store);
+    let mut after = written.clone();
+    let status = json!({
+        "conditions": [degraded(false, "AsExpected", "")],
+        "nodeDisruptionPolicyStatus": in_force(&json!([{ "type": "None" }])),
+        "observedGeneration": 3
+    });
+    let calls = vec![reads(&written), writes(&mut after, &status)];
+    reconciled_one(&store, calls, &Work::Settings).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_of_a_faster_writer_stay_and_a_cluster_without_the_kind_has_none() {
+    for reply in [
+        Reply::failure(409, "AlreadyExists", "it is there"),
+        Reply::failure(404, "NotFound", "no such kind"),
+    ] {
+        let (script, client) = Script::start(vec![makes(reply)]);
+        let access = Arc::new(Access::of_client(client));
+        let (recorder, _sending) = Recorder::new(Arc::clone(&access), speaker());
+        let metrics = Arc::new(ControllerMetrics::default());
+        let requests = Requests::new(access);
+        let controller = Controller::new(requests, Store::default(), recorder, metrics, clock);
+        let next = Box::pin(script.drive(controller.reconcile(&Work::Settings))).await;
+        assert_eq!(next.unwrap(), Next::Gone);
+    }
+}

@@ -27,12 +27,8 @@ pub(in crate::release) fn rendered() -> Value {
     } } })
 }
 
-pub(in crate::release) fn rendered_from(os_image: &str) -> BTreeMap<String, RenderedFrom> {
-    let from = RenderedFrom {
-        config: CONFIG.to_owned(),
-        os_image: os_image.to_owned(),
-    };
-    [("master".to_owned(), from)].into()
+pub(in crate::release) fn os_images(os_image: &str) -> BTreeMap<String, String> {
+    [(CONFIG.to_owned(), os_image.to_owned())].into()
 }
 
 /// Makes a case differ in one way.
@@ -44,7 +40,7 @@ type Failing = fn(&mut Case, Value);
 struct Case {
     pools: Vec<Value>,
     config: Value,
-    rendered: BTreeMap<String, RenderedFrom>,
+    os_images: BTreeMap<String, String>,
 }
 
 impl Case {
@@ -52,7 +48,7 @@ impl Case {
         Self {
             pools: vec![master()],
             config: rendered(),
-            rendered: rendered_from("os2"),
+            os_images: os_images("os2"),
         }
     }
 
@@ -62,6 +58,17 @@ impl Case {
     }
 
     fn shortfall(&self) -> Option<Shortfall> {
+        self.with(shortfall)
+    }
+
+    fn unread(&self) -> Vec<String> {
+        self.with(|pools, wanted| {
+            let names = unread(pools, wanted);
+            names.into_iter().map(str::to_owned).collect()
+        })
+    }
+
+    fn with<T>(&self, judge: impl FnOnce(&[&MachineConfigPool], &Wanted<'_>) -> T) -> T {
         let cluster = Cluster {
             configs: vec![self.config.clone()],
             ..Cluster::default()
@@ -73,9 +80,9 @@ impl Case {
             version: "2.0.0",
             os_image: "os2",
             configs: &snapshot.configs,
-            rendered: &self.rendered,
+            os_images: &self.os_images,
         };
-        shortfall(&pools, &wanted)
+        judge(&pools, &wanted)
     }
 }
 
@@ -117,11 +124,11 @@ fn required_pool_is_at_the_release_only_when_all_holds() {
             "MachineConfigPool master is not ready",
         ),
         (
-            |case| case.rendered.clear(),
-            "pool master is not rendered yet",
+            |case| case.os_images.clear(),
+            "rendered-master-2, which pool master names, is not read yet",
         ),
         (
-            |case| case.rendered = rendered_from("os1"),
+            |case| case.os_images = os_images("os1"),
             "osImageURL mismatch for master in rendered-master-2 expected: os2 got: os1",
         ),
         (
@@ -143,9 +150,35 @@ fn required_pool_is_at_the_release_only_when_all_holds() {
     }
     // A user's image is no mismatch.
     let mut case = Case::new();
-    case.rendered = rendered_from("os1");
+    case.os_images = os_images("os1");
     case.annotate("os-image-url-overridden", "true");
     assert_eq!(case.shortfall(), None);
+}
+
+/// Each is read once, and only where all else says that it is the release's.
+#[test]
+fn only_what_may_be_of_the_release_is_read() {
+    assert_eq!(Case::new().unread(), [""; 0]);
+    let table: [(Change, &[&str]); 6] = [
+        (|_| {}, &[CONFIG]),
+        (|case| case.annotate("release-image-version", "1.0.0"), &[]),
+        (|case| case.annotate("os-image-url-overridden", "true"), &[]),
+        (|case| case.config["metadata"]["name"] = json!("other"), &[]),
+        (
+            |case| case.pools[0]["spec"]["configuration"] = json!({}),
+            &[],
+        ),
+        (
+            |case| case.pools[0]["metadata"]["name"] = json!("worker"),
+            &[],
+        ),
+    ];
+    for (change, expected) in table {
+        let mut case = Case::new();
+        case.os_images.clear();
+        change(&mut case);
+        assert_eq!(case.unread(), expected);
+    }
 }
 
 #[test]
@@ -196,6 +229,6 @@ fn workers_are_not_waited_for_unless_labelled_and_a_paused_pool_with_nothing_to_
     case.pools[1]["metadata"]["labels"] =
         json!({ "operator.machineconfiguration.openshift.io/required-for-upgrade": "" });
     assert!(
-        matches!(case.shortfall(), Some(Shortfall::Waiting(why)) if why.contains("pool worker"))
+        matches!(case.shortfall(), Some(Shortfall::Waiting(why)) if why.contains("MachineConfigPool worker is not ready"))
     );
 }

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::super::images::{CONTROLLER, DAEMON};
-use super::super::required::tests::{master, rendered, rendered_from};
+use super::super::required::tests::{master, os_images, rendered};
 use super::*;
 use crate::fixture::{Cluster, read};
 
@@ -89,7 +89,7 @@ impl Scene {
             daemons: Some(&DaemonRollout::parse(read(&daemons))),
             pools: &[&pool],
             configs: &snapshot.configs,
-            rendered: &rendered_from("os2"),
+            os_images: &os_images("os2"),
             clock: self.clock.map(|step| (step, start)),
             now: start + Duration::from_mins(self.minutes),
         })
