@@ -8,7 +8,7 @@
 
 mod task;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -84,6 +84,8 @@ struct Pass<'a> {
     context: &'a Context,
     listings: Listings,
     workers: Semaphore,
+    /// Manifests of objects that a later one describes again.
+    superseded: HashSet<Task>,
     /// By first task of a component: the operators in it.
     operators: HashMap<Task, Vec<Task>>,
     /// Failures that count as done.
@@ -134,6 +136,7 @@ impl Engine {
             context,
             listings: Listings::default(),
             workers: Semaphore::new(workers(context.ordering, graph.width().max(1))),
+            superseded: superseded(entries),
             operators: operators.collect(),
             reported: Mutex::default(),
         };
@@ -204,6 +207,48 @@ fn components(chain: &[Task], entries: &[&Entry]) -> Vec<(Task, Vec<Task>)> {
     operators.collect()
 }
 
+/// Manifests of objects that a later one describes again.
+fn superseded(entries: &[&Entry]) -> HashSet<Task> {
+    let mut last = HashMap::new();
+    let entries = entries.iter().enumerate();
+    let earlier = entries.filter_map(|(task, entry)| last.insert(&entry.id, task));
+    earlier.collect()
+}
+
 fn is_operator(entry: &Entry) -> bool {
     builder::is_operator(&entry.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use release::inventory::ManifestDirectory;
+    use release::manifest::ObjectId;
+
+    use super::*;
+
+    #[test]
+    fn the_last_manifest_of_an_object_counts() {
+        let entry = |name: &str, file: &str| Entry {
+            directory: ManifestDirectory::Release,
+            file: file.to_owned(),
+            document: 1,
+            id: ObjectId {
+                group: String::new(),
+                kind: "Namespace".to_owned(),
+                namespace: String::new(),
+                name: name.to_owned(),
+            },
+            api_version: "v1".to_owned(),
+            annotations: BTreeMap::new(),
+            content: 0,
+        };
+        let all = [
+            entry("a", "1.yaml"),
+            entry("b", "2.yaml"),
+            entry("a", "3.yaml"),
+            entry("a", "4.yaml"),
+        ];
+        let all: Vec<&Entry> = all.iter().collect();
+        assert_eq!(superseded(&all), HashSet::from([0, 2]));
+    }
 }

@@ -11,13 +11,15 @@ use api::config::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use release::graph::Ordering;
+use release::inventory::Entry;
+use release::pull_spec::is_same_image;
 
 use crate::advice::Advice;
 use crate::failure::{self, FailureVerdict, Summary};
 use crate::history;
-use crate::overrides;
+use crate::overrides::{self, Overridden};
 use crate::report::Report;
-use crate::risk::{self, QueryCache};
+use crate::risk::{self, KnownUpdates, QueryCache};
 use crate::upgradeable::{self, UpgradeInputs, UpgradeRisk};
 use crate::validation::{WantedRelease, validate};
 
@@ -42,6 +44,27 @@ pub fn ordering(status: &ClusterVersionStatus, own: &Release, attempt: u64) -> O
     }
 }
 
+/// What a status has of the release with this image, where its files cannot be read.
+pub fn known_release(image: &str, status: Option<&ClusterVersionStatus>) -> Release {
+    let bare = Release {
+        image: image.to_owned(),
+        ..Release::default()
+    };
+    let Some(status) = status else {
+        return bare;
+    };
+    let desired = &status.desired;
+    if desired.image == image && !desired.version.is_empty() {
+        return desired.clone();
+    }
+    let mut history = status.history.iter();
+    let entry = history.find(|entry| entry.image == image && !entry.version.is_empty());
+    Release {
+        version: entry.map_or_else(String::new, |entry| entry.version.clone()),
+        ..bare
+    }
+}
+
 /// What a status is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct VersionFacts<'a> {
@@ -55,6 +78,8 @@ pub struct VersionFacts<'a> {
     pub advice: Option<&'a Advice>,
     /// What is known of risks.
     pub queries: &'a QueryCache,
+    /// The release's manifests; none before they were read.
+    pub manifests: Option<&'a [Entry]>,
 }
 
 /// What speaks against updates to another minor release, while `report` is reported.
@@ -165,32 +190,39 @@ pub fn next(
         now,
     };
     if is_settled {
-        conditions.reconciling(&version, shown.as_ref(), is_invalid);
+        conditions.reconciling(&version, report, shown.as_ref(), is_invalid);
     } else {
         let verdict = failure::judge(shown.as_ref(), &report.pending, now);
         conditions.updating(&version, report, &verdict, is_invalid);
     }
     let accepted = risk::accepted(&object.spec);
-    offer(&mut status, facts, &accepted, now);
+    let generation = object.metadata.generation.unwrap_or_default();
+    let before = object.status.as_ref();
+    let is_of_spec = before.is_some_and(|before| before.observed_generation == generation);
+    offer(&mut status, facts, (&accepted, is_of_spec), now);
     let mut conditions = Conditions {
         list: &mut status.conditions,
         now,
     };
-    oppose(&mut conditions, object, facts.opposition);
+    oppose(&mut conditions, object, facts);
     status
 }
 
 /// What keeps objects from the release, and the cluster from another minor release.
-fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, risks: &[UpgradeRisk]) {
+fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, facts: &VersionFacts<'_>) {
     let now = conditions.now;
-    match overrides::condition(object, now) {
-        None => conditions.remove(&ClusterConditionType::from(overrides::CONDITION.to_owned())),
-        Some((reason, message)) => {
-            let r#type = ClusterConditionType::from(overrides::CONDITION.to_owned());
-            conditions.set(r#type, ConditionStatus::True, reason, &message);
-        }
+    let r#type = ClusterConditionType::from(overrides::CONDITION.to_owned());
+    match overrides::condition(object, facts.manifests, now) {
+        Overridden::No => conditions.remove(&r#type),
+        // What the process before found stays.
+        Overridden::NotKnown => {}
+        Overridden::Found {
+            status,
+            reason,
+            message,
+        } => conditions.set(r#type, status, reason, &message),
     }
-    match upgradeable::condition(risks) {
+    match upgradeable::condition(facts.opposition) {
         None => conditions.remove(&ClusterConditionType::Upgradeable),
         Some((reason, message)) => {
             let r#type = ClusterConditionType::Upgradeable;
@@ -204,21 +236,22 @@ fn oppose(conditions: &mut Conditions<'_>, object: &ClusterVersion, risks: &[Upg
 fn offer(
     status: &mut ClusterVersionStatus,
     facts: &VersionFacts<'_>,
-    accepted: &BTreeSet<String>,
+    (accepted, is_of_spec): (&BTreeSet<String>, bool),
     now: Timestamp,
 ) {
     let Some(advice) = facts.advice else {
         return;
     };
     if let Some((_, offers)) = &advice.found {
-        let before = &status.conditional_updates;
-        let (available, conditional) = risk::updates(offers, facts.queries, before, accepted, now);
+        let known = KnownUpdates {
+            conditional: &status.conditional_updates,
+            is_current: is_of_spec,
+        };
+        let (available, conditional) = risk::updates(offers, facts.queries, known, accepted, now);
         status.available_updates = Some(available);
         status.conditional_updates = conditional;
         let desired = &mut status.desired;
-        let digest = |image: &str| image.rsplit_once('@').map(|(_, digest)| digest.to_owned());
-        let node = digest(&offers.current.payload);
-        if node.is_some() && node == digest(&desired.image) {
+        if is_same_image(&offers.current.payload, &desired.image) {
             let known = risk::release_of(&desired.version, &offers.current);
             if !known.url.is_empty() {
                 desired.url = known.url;
@@ -256,20 +289,22 @@ fn accept(
         format!("version={version:?} image={image:?}")
     };
     let r#type = ClusterConditionType::ReleaseAccepted;
-    if let Some(failure) = &report.unreadable {
-        let why = &failure.message;
-        let text = format!("Loading payload failed {} failure={why}", named(own));
-        conditions.set(r#type, ConditionStatus::False, "LoadPayload", &text);
-        return;
-    }
-    match request {
-        WantedRelease::Other(release) if release.image != own.image => {
-            // None: it was not begun, and what was said of another one stays.
-            let step = report.step.as_ref();
-            if let Some(step) = step.filter(|step| step.image == release.image) {
-                conditions.set(r#type, step.status, step.reason, &step.message);
-            }
+    let other = match request {
+        WantedRelease::Other(release) if release.image != own.image => Some(release),
+        WantedRelease::Own | WantedRelease::Other(_) => None,
+    };
+    let step = report.step.as_ref();
+    let step = step.filter(|step| other.is_some_and(|other| step.image == other.image));
+    // Another release may be the way out of one that cannot be read.
+    match (step, &report.unreadable) {
+        (Some(step), _) => conditions.set(r#type, step.status, step.reason, &step.message),
+        (None, Some(failure)) => {
+            let why = &failure.message;
+            let text = format!("Loading payload failed {} failure={why}", named(own));
+            conditions.set(r#type, ConditionStatus::False, "LoadPayload", &text);
         }
+        // It was not begun, and what was said of another one stays.
+        (None, None) if other.is_some() => {}
         _ if report.accepted.is_some() => {
             let architecture = if own.architecture.is_empty() {
                 architecture()
@@ -282,7 +317,7 @@ fn accept(
             );
             conditions.set(r#type, ConditionStatus::True, "PayloadLoaded", &text);
         }
-        WantedRelease::Own | WantedRelease::Other(_) => {}
+        (None, None) => {}
     }
 }
 
@@ -378,12 +413,24 @@ impl Conditions<'_> {
     }
 
     /// The release is there: each failure counts at once.
-    fn reconciling(&mut self, version: &str, shown: Option<&Summary>, is_invalid: bool) {
+    fn reconciling(
+        &mut self,
+        version: &str,
+        report: &Report,
+        shown: Option<&Summary>,
+        is_invalid: bool,
+    ) {
         let (failing, progressing) = (
             ClusterConditionType::Failing,
             ClusterConditionType::Progressing,
         );
         let Some(shown) = shown else {
+            let failed = self.find(&failing);
+            let has_failed = failed.is_some_and(|one| one.status != ConditionStatus::False);
+            if has_failed && !report.is_applied {
+                // What the process before found stays until a pass has shown that it is gone.
+                return;
+            }
             self.set(failing, ConditionStatus::False, "", "");
             let (reason, text) = if is_invalid {
                 let text = format!("Stopped at {version}: the cluster version is invalid");

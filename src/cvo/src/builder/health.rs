@@ -48,7 +48,7 @@ pub fn health(id: &ObjectId, task: &str, found: &Value, ordering: Ordering) -> H
         ("apiextensions.k8s.io", "CustomResourceDefinition") if !is_first => {
             established(task, found)
         }
-        ("apps", "Deployment") if !is_first => deployment(task, found),
+        ("apps", "Deployment") if !is_first => deployment(id, task, found),
         ("apps", "DaemonSet") if !is_first => daemon_set(task, found),
         ("batch", "Job") if !is_first => job(task, found),
         _ => Health::Ready,
@@ -73,14 +73,7 @@ fn number(found: &Value, pointer: &str) -> i64 {
 }
 
 fn waiting(task: &str, why: &str) -> Health {
-    Health::Waiting(Failure {
-        effect: Effect::None,
-        ..Failure::workload("WorkloadUpdating", task, why, Effect::None)
-    })
-}
-
-fn failed(reason: &str, task: &str, why: &str) -> Health {
-    Health::Failed(Failure::workload(reason, task, why, Effect::Fail))
+    Health::Waiting(Failure::rollout(task, why))
 }
 
 fn is_deleted(found: &Value) -> bool {
@@ -97,13 +90,17 @@ fn established(task: &str, found: &Value) -> Health {
     }
 }
 
-fn deployment(task: &str, found: &Value) -> Health {
+fn deployment(id: &ObjectId, task: &str, found: &Value) -> Health {
+    let failed = |reason: &str, why: &str| {
+        let name = format!("{}/{}", id.namespace, id.name);
+        Health::Failed(Failure::workload(reason, ("deployment", &name), why))
+    };
     if is_deleted(found) {
         return waiting(task, "is being deleted");
     }
     if let Some(("True", reason, message)) = condition(found, "ReplicaFailure") {
         let why = format!("has a replica failure {reason}: {message}");
-        return failed("WorkloadNotProgressing", task, &why);
+        return failed("WorkloadNotProgressing", &why);
     }
     match (
         condition(found, "Available"),
@@ -111,11 +108,11 @@ fn deployment(task: &str, found: &Value) -> Health {
     ) {
         (Some(("False", reason, message)), Some(("False", ..))) => {
             let why = format!("is not available {reason} ({message})");
-            return failed("WorkloadNotAvailable", task, &why);
+            return failed("WorkloadNotAvailable", &why);
         }
         (_, Some(("False", "ProgressDeadlineExceeded", message))) => {
             let why = format!("did not finish rolling out: {message}");
-            return failed("WorkloadNotProgressing", task, &why);
+            return failed("WorkloadNotProgressing", &why);
         }
         _ => {}
     }
@@ -158,16 +155,15 @@ fn job(task: &str, found: &Value) -> Health {
     if number(found, "/status/succeeded") > 0 {
         return Health::Ready;
     }
-    let deadline = condition(found, "Failed").filter(|(status, ..)| *status == "True");
+    let failed = condition(found, "Failed").filter(|(status, ..)| *status == "True");
     let is_failed = number(found, "/status/active") == 0 && number(found, "/status/failed") > 0;
-    match deadline {
-        Some((_, reason, message)) => Health::Failed(Failure::update(
-            task,
-            &format!("deadline exceeded, reason: {reason:?}, message: {message:?}"),
-        )),
-        None if is_failed => Health::Failed(Failure::update(task, "the job has failed")),
-        None => waiting(task, "has not succeeded yet"),
-    }
+    let (reason, message) = match failed {
+        Some((_, reason, message)) => (reason, message),
+        None if is_failed => ("", "the job has failed, and has no condition that says why"),
+        None => return waiting(task, "has not succeeded yet"),
+    };
+    let why = format!("deadline exceeded, reason: {reason:?}, message: {message:?}");
+    Health::Failed(Failure::update(task, &why))
 }
 
 /// What an operator says of what it does: of a failure, else of its progress.
