@@ -10,6 +10,7 @@ mod defaults;
 mod excess;
 mod health;
 mod injection;
+mod others;
 mod tls;
 
 pub use defaults::{asks_for_bundle, scaled_by, without_bundles};
@@ -19,6 +20,7 @@ pub use health::{
     tolerated,
 };
 pub use injection::{ClusterProxy, INJECT_PROXY, inject_proxy};
+pub use others::{has_shared, keep_others};
 pub use tls::{ClusterTls, INJECT_TLS, asks_for_tls, inject_tls};
 
 use cluster::apply::Error as ApplyError;

@@ -132,12 +132,13 @@ impl Failure {
         }
     }
 
-    /// A rollout that is waited for: `task` as people read it, and why.
-    pub fn rollout(task: &str, why: &str) -> Self {
+    /// A rollout that is waited for: `task` as people read it, the workload (`namespace/name`), and
+    /// why.
+    pub fn rollout(task: &str, name: &str, why: &str) -> Self {
         Self {
             reason: "WorkloadUpdating".to_owned(),
             message: format!("{task} {why}"),
-            summary: format!("the workload {task} has not yet successfully rolled out"),
+            summary: format!("the workload {name} has not yet successfully rolled out"),
             effect: Effect::None,
             subject: FailureSubject::Other,
             detail: None,

@@ -45,7 +45,7 @@ pub enum Overridden {
 
 /// What is said of the overrides of a ClusterVersion; `manifests` are those of the release.
 /// Overrides that were forgotten keep a cluster from updates months later, so they are always
-/// said, and those that match nothing are told apart.
+/// said, and those that match nothing are listed apart.
 pub fn condition(
     object: &ClusterVersion,
     manifests: Option<&[Entry]>,
@@ -262,7 +262,7 @@ mod tests {
 
     /// The condition says what was found, and not what was wished for.
     #[test]
-    fn override_that_matches_nothing_is_told_with_what_may_be_meant() {
+    fn override_that_matches_nothing_is_named_with_what_may_be_meant() {
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         let manifests = [
             manifest("Deployment", "n", "d"),

@@ -30,8 +30,8 @@ pub trait Reconcile: Send + Sync {
     /// What kept it from its end.
     fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Next, Self::Error>> + Send;
 
-    /// Says how everything stands, after the last reconcile has ended and before the lease is
-    /// given back. It has a few seconds.
+    /// Writes the last state, after the last reconcile has ended and before the lease is
+    /// released. It has a few seconds.
     fn finish(&self) -> impl Future<Output = ()> + Send {
         async {}
     }

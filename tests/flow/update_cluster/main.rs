@@ -223,7 +223,10 @@ async fn refused_until_signed(
         .server
         .put(digest, ReleaseKey::make()?.sign(digest)?);
     cluster
-        .until_said("ReleaseAccepted", "no key of keyring test signed it")
+        .until_said(
+            "ReleaseAccepted",
+            "no key of keyring verifier-public-key-test signed it",
+        )
         .await?;
     cluster.server.put(digest, cluster.expired.sign(digest)?);
     cluster

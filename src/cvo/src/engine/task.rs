@@ -230,7 +230,11 @@ impl Pass<'_> {
                 Need::Health if !builder::is_read(&entry.id, ordering) => return Ok(()),
                 Need::Health => hands.read(&entry.id, &listing.path(&entry.id)).await?,
                 Need::Apply => {
-                    let wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
+                    let mut wanted = self.wanted(entry, self.payload.object(entry)?, name)?;
+                    if head.is_some() && builder::has_shared(&entry.id) {
+                        let found = hands.read(&entry.id, &listing.path(&entry.id)).await?;
+                        builder::keep_others(&entry.id, &mut wanted, &found);
+                    }
                     if entry.is_create_only() {
                         hands.create(&entry.id, &listing, &wanted).await?;
                         return Ok(());

@@ -298,7 +298,7 @@ fn rollout_is_no_failure_before_its_deadline() {
     let task = "deployment \"n/d\" (3 of 9)";
     let rolls = Failure {
         subject: FailureSubject::Workload("deployment \"n/d\"".to_owned()),
-        ..Failure::rollout(task, "is rolling out")
+        ..Failure::rollout(task, "n/d", "is rolling out")
     };
     let since = |minutes| -> BTreeMap<String, Timestamp> {
         let since = now - SignedDuration::from_mins(minutes);
@@ -322,6 +322,10 @@ fn rollout_is_no_failure_before_its_deadline() {
             "WorkloadNotProgressing".to_owned(),
             format!("{task} is rolling out for more than 40 minutes")
         ))
+    );
+    assert_eq!(
+        late.summary,
+        "the workload n/d has not yet successfully rolled out"
     );
     // An operator has its own limits.
     let operator = operator("a", "Updating", Effect::None);

@@ -173,7 +173,7 @@ fn versions_are_replaced_for_an_operator_that_names_no_images() {
     let assembly = assemble(&with(&text)).unwrap();
     let expected = text.replace("0.0.1-snapshot", "1.2.3");
     assert_eq!(assembly.files[file], expected.as_bytes());
-    // Nobody would fill in what stays.
+    // No program would fill in what stays.
     let component = text.replace("snapshot", "snapshot-unknown");
     assert_eq!(
         problems(&with(&component)),

@@ -112,7 +112,7 @@ fn error_names_the_field() {
     assert_eq!(trailing.to_string(), "field .");
 }
 
-/// OpenShift's clients look at the updates of their own release only.
+/// OpenShift's clients read the updates of their own release only.
 #[test]
 fn faults_of_other_updates_are_no_concern_of_a_cluster() {
     let (own, other) = (version("4.17.9+amd64"), version("4.18.3"));
