@@ -220,35 +220,4 @@ fn is_operator(entry: &Entry) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use release::inventory::ManifestDirectory;
-    use release::manifest::ObjectId;
-
-    use super::*;
-
-    #[test]
-    fn the_last_manifest_of_an_object_counts() {
-        let entry = |name: &str, file: &str| Entry {
-            directory: ManifestDirectory::Release,
-            file: file.to_owned(),
-            document: 1,
-            id: ObjectId {
-                group: String::new(),
-                kind: "Namespace".to_owned(),
-                namespace: String::new(),
-                name: name.to_owned(),
-            },
-            api_version: "v1".to_owned(),
-            annotations: BTreeMap::new(),
-            content: 0,
-        };
-        let all = [
-            entry("a", "1.yaml"),
-            entry("b", "2.yaml"),
-            entry("a", "3.yaml"),
-            entry("a", "4.yaml"),
-        ];
-        let all: Vec<&Entry> = all.iter().collect();
-        assert_eq!(superseded(&all), HashSet::from([0, 2]));
-    }
-}
+mod tests;

@@ -1,21 +1,24 @@
 //! The status of a ClusterVersion, made from what the engine has come to: values in, values out.
+//!
+//! - `conditions`: its conditions
+
+mod conditions;
 
 use std::collections::BTreeSet;
 
 use api::ConditionStatus;
-use api::condition;
 use api::config::{
-    CapabilitiesStatus, ClusterCondition, ClusterConditionType, ClusterVersion,
-    ClusterVersionStatus, HistoryEntry, HistoryState, Release,
+    CapabilitiesStatus, ClusterConditionType, ClusterVersion, ClusterVersionStatus, HistoryEntry,
+    HistoryState, Release,
 };
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use release::graph::Ordering;
 use release::inventory::Entry;
 use release::pull_spec::is_same_image;
 
+use self::conditions::Conditions;
 use crate::advice::Advice;
-use crate::failure::{self, FailureVerdict, Summary};
+use crate::failure;
 use crate::history;
 use crate::overrides::{self, Overridden};
 use crate::report::Report;
@@ -25,8 +28,6 @@ use crate::validation::{WantedRelease, validate};
 
 /// Conditions of earlier releases of OpenShift's version operator.
 const OBSOLETE: [&str; 1] = ["ImplicitlyEnabled"];
-
-const INVALID: &str = "InvalidClusterVersion";
 
 /// How the release is applied, by the history: the first one, another one, or the one that is
 /// there.
@@ -82,6 +83,15 @@ pub struct VersionFacts<'a> {
     pub manifests: Option<&'a [Entry]>,
 }
 
+impl VersionFacts<'_> {
+    /// Whether the update service has not answered this process yet, and what it said to the one
+    /// before stays.
+    fn is_open(&self) -> bool {
+        let is_open = |advice: &Advice| advice.found.is_none() && advice.keeps_status;
+        self.advice.is_none_or(is_open)
+    }
+}
+
 /// What speaks against updates to another minor release, while `report` is reported.
 pub fn opposition(
     object: &ClusterVersion,
@@ -132,10 +142,10 @@ pub fn next(
     let mut status = object.status.clone().unwrap_or_default();
     let (faults, request) = validate(object, own);
     let own = report.release(own);
-    status.desired = Release {
-        channels: own.channels.clone(),
-        ..own.clone()
-    };
+    let desired = std::mem::replace(&mut status.desired, own.clone());
+    if facts.is_open() && (&desired.image, &desired.version) == (&own.image, &own.version) {
+        describe(&mut status.desired, desired);
+    }
     record(&mut status.history, report, own, now);
     if let Some(accepted) = &report.accepted {
         status.observed_generation = accepted.generation;
@@ -253,19 +263,24 @@ fn offer(
         let desired = &mut status.desired;
         if is_same_image(&offers.current.payload, &desired.image) {
             let known = risk::release_of(&desired.version, &offers.current);
-            if !known.url.is_empty() {
-                desired.url = known.url;
-            }
-            if !known.channels.is_empty() {
-                desired.channels = known.channels;
-            }
-            if desired.architecture.is_empty() {
-                desired.architecture = known.architecture;
-            }
+            describe(desired, known);
         }
     } else if !advice.keeps_status {
         status.available_updates = None;
         status.conditional_updates = Vec::new();
+    }
+}
+
+/// Takes over what the update service has of a release.
+fn describe(release: &mut Release, known: Release) {
+    if !known.url.is_empty() {
+        release.url = known.url;
+    }
+    if !known.channels.is_empty() {
+        release.channels = known.channels;
+    }
+    if release.architecture.is_empty() {
+        release.architecture = known.architecture;
     }
 }
 
@@ -329,175 +344,6 @@ pub(crate) const fn architecture() -> &'static str {
         "arm64"
     } else {
         std::env::consts::ARCH
-    }
-}
-
-/// A list of conditions that is written at one time.
-struct Conditions<'a> {
-    list: &'a mut Vec<ClusterCondition>,
-    now: Timestamp,
-}
-
-impl Conditions<'_> {
-    fn find(&self, r#type: &ClusterConditionType) -> Option<&ClusterCondition> {
-        condition::find(self.list, r#type)
-    }
-
-    fn remove(&mut self, r#type: &ClusterConditionType) {
-        self.list.retain(|condition| condition.r#type != *r#type);
-    }
-
-    fn set(
-        &mut self,
-        r#type: ClusterConditionType,
-        status: ConditionStatus,
-        reason: &str,
-        message: &str,
-    ) {
-        let condition = ClusterCondition {
-            r#type,
-            status,
-            last_transition_time: Time(self.now),
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-        };
-        condition::set(self.list, condition);
-    }
-
-    fn invalid(&mut self, faults: &[String]) {
-        let text = match faults {
-            [] => return self.remove(&ClusterConditionType::Invalid),
-            [one] => format!("The cluster version is invalid: {one}"),
-            _ => format!(
-                "The cluster version is invalid:\n* {}\n",
-                faults.join("\n* ")
-            ),
-        };
-        self.set(
-            ClusterConditionType::Invalid,
-            ConditionStatus::True,
-            INVALID,
-            &text,
-        );
-    }
-
-    fn retrieved(&mut self, advice: Option<&Advice>) {
-        let r#type = ClusterConditionType::RetrievedUpdates;
-        match advice.map(|advice| advice.said(self.now)) {
-            Some(None) => self.set(r#type, ConditionStatus::True, "", ""),
-            Some(Some((reason, message))) => {
-                self.set(r#type, ConditionStatus::False, reason, &message);
-            }
-            None if self.find(&r#type).is_none() => {
-                self.set(r#type, ConditionStatus::False, "", "");
-            }
-            None => {}
-        }
-    }
-
-    fn implied(&mut self, names: &[&str]) {
-        let r#type = ClusterConditionType::ImplicitlyEnabledCapabilities;
-        if names.is_empty() {
-            let text = "Capabilities match configured spec";
-            self.set(r#type, ConditionStatus::False, "AsExpected", text);
-        } else {
-            let names = names.join(", ");
-            let text = format!("The following capabilities could not be disabled: {names}");
-            self.set(
-                r#type,
-                ConditionStatus::True,
-                "CapabilitiesImplicitlyEnabled",
-                &text,
-            );
-        }
-    }
-
-    /// The release is there: each failure counts at once.
-    fn reconciling(
-        &mut self,
-        version: &str,
-        report: &Report,
-        shown: Option<&Summary>,
-        is_invalid: bool,
-    ) {
-        let (failing, progressing) = (
-            ClusterConditionType::Failing,
-            ClusterConditionType::Progressing,
-        );
-        let Some(shown) = shown else {
-            let failed = self.find(&failing);
-            let has_failed = failed.is_some_and(|one| one.status != ConditionStatus::False);
-            if has_failed && !report.is_applied {
-                // What the process before found stays until a pass has shown that it is gone.
-                return;
-            }
-            self.set(failing, ConditionStatus::False, "", "");
-            let (reason, text) = if is_invalid {
-                let text = format!("Stopped at {version}: the cluster version is invalid");
-                (INVALID, text)
-            } else {
-                ("", format!("Cluster version is {version}"))
-            };
-            self.set(progressing, ConditionStatus::False, reason, &text);
-            return;
-        };
-        self.set(
-            failing,
-            ConditionStatus::True,
-            &shown.reason,
-            &shown.message,
-        );
-        let text = format!("Error while reconciling {version}: {}", shown.summary);
-        self.set(progressing, ConditionStatus::False, &shown.reason, &text);
-    }
-
-    /// The release is on its way.
-    fn updating(
-        &mut self,
-        version: &str,
-        report: &Report,
-        verdict: &FailureVerdict,
-        is_invalid: bool,
-    ) {
-        let progressing = ClusterConditionType::Progressing;
-        let set_failing = |conditions: &mut Self, status, reason: &str, message: &str| {
-            conditions.set(ClusterConditionType::Failing, status, reason, message);
-        };
-        if let Some((reason, message)) = &verdict.failing {
-            set_failing(self, ConditionStatus::True, reason, message);
-            let text = format!("Unable to apply {version}: {}", verdict.summary);
-            self.set(progressing, ConditionStatus::True, reason, &text);
-            return;
-        }
-        match &verdict.slow {
-            Some((reason, text)) => set_failing(self, ConditionStatus::Unknown, reason, text),
-            None => set_failing(self, ConditionStatus::False, "", ""),
-        }
-        if is_invalid {
-            let text = format!("Reconciling {version}: the cluster version is invalid");
-            self.set(progressing, ConditionStatus::True, INVALID, &text);
-            return;
-        }
-        let checkpoint = &report.checkpoint;
-        let mut text = format!("Working towards {version}");
-        if checkpoint.done > 0 {
-            text = format!(
-                "{text}: {} of {} done ({}% complete)",
-                checkpoint.done,
-                checkpoint.total,
-                checkpoint.percent()
-            );
-            if report.is_resuming() {
-                text = format!("{text}, resuming after a restart");
-            }
-        }
-        let mut why = "";
-        if let Some((reason, waiting)) = &verdict.waiting {
-            let separator = if checkpoint.done > 0 { "," } else { ":" };
-            text = format!("{text}{separator} {waiting}");
-            why = reason;
-        }
-        self.set(progressing, ConditionStatus::True, why, &text);
     }
 }
 

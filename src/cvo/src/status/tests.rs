@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::config::ClusterCondition;
 use jiff::SignedDuration;
 use release::capability::Capabilities;
 use serde_json::{Value, json};
@@ -251,6 +252,39 @@ fn version_of_an_unreadable_release_is_that_of_the_status() {
         let bare = known_release(image, status);
         assert_eq!((bare.image.as_str(), bare.version.as_str()), (image, ""));
     }
+}
+
+/// What the update service has said of the release stays until it is asked again.
+#[test]
+fn description_of_the_release_stays_over_a_restart() {
+    let mut cluster = Cluster::updated();
+    cluster.0.spec = serde_json::from_value(json!({
+        "clusterID": "6ba7b810-9dad-41d1-80b4-00c04fd430c8", "channel": "stable-4.2", "upstream": "http://e"
+    }))
+    .unwrap();
+    let described = Release {
+        url: "https://e".to_owned(),
+        channels: vec!["stable-4.2".to_owned()],
+        ..own()
+    };
+    let status = cluster.0.status.as_mut().unwrap();
+    status.desired = described.clone();
+    let mut done = report(1, 1);
+    done.complete(BTreeMap::new());
+    // The service is away.
+    cluster.take(&done, 0);
+    assert_eq!(cluster.0.status.as_ref().unwrap().desired, described);
+    // Another release is another one.
+    let status = cluster.0.status.as_mut().unwrap();
+    status.desired.version = "4.1.0".to_owned();
+    cluster.take(&done, 1);
+    assert_eq!(cluster.0.status.as_ref().unwrap().desired, own());
+    // Without a channel nothing is asked, and nothing stays.
+    let status = cluster.0.status.as_mut().unwrap();
+    status.desired = described;
+    cluster.0.spec = serde_json::from_value(json!({})).unwrap();
+    cluster.take(&done, 2);
+    assert_eq!(cluster.0.status.as_ref().unwrap().desired, own());
 }
 
 /// A restart is no proof that what failed before is gone.
